@@ -36,7 +36,7 @@ from db.gold import (
 from db.store import Store
 from schemas.base import Record, digest_of
 from schemas.errors import UsageError
-from schemas.faults import fault_of
+from schemas.validation import fault_of
 
 # A gold item is an item with a known correct answer. It looks like any other task. Its answer is
 # compared with the known one and does not decide the item.

@@ -13,11 +13,10 @@ from annotate.gold import answers_to_qualify
 from annotate.planning import people_of, too_little_gold
 from annotate.queues import HOUSE, Queue
 from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics
-from db.annotators import annotators, names_of_annotators, paused_annotators
 from db.gold import IN_FORCE, gold_items
 from db.releases import release_targets
 from db.review_audits import TaskCount, task_counts
-from db.reviews import WAITING
+from db.reviews import WAITING, annotators, names_of_annotators, paused_annotators
 from db.store import Store
 from schemas.base import Record
 from schemas.errors import UsageError

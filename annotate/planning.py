@@ -7,15 +7,13 @@ from typing import NamedTuple
 
 from annotate.assignment import Assignment, Item, Worker, assign
 from annotate.audits import wanted
-from annotate.candidates import candidates, needs_review
 from annotate.decisions import outcomes
 from annotate.gold import Seen, answers_to_qualify, gold_in_batch, mix, qualification_round
-from annotate.queues import HOUSE, Purpose, Queue
+from annotate.queues import HOUSE, Purpose, Queue, candidates, needs_review
 from db.annotations import answer_counts, counted_answers, entity_states
-from db.annotators import Role as AnnotatorRole
-from db.annotators import active_annotators, paused_annotators
 from db.gold import gold_items, suspended_annotators
-from db.reviews import WAITING, StoredTask, priorities
+from db.reviews import WAITING, StoredTask, active_annotators, paused_annotators, priorities
+from db.reviews import Role as AnnotatorRole
 from db.store import Store
 from schemas.errors import UsageError
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from annotate.backend import MARKER, AnnotationBackend, ProjectSpec, RemoteTask
-from annotate.interfaces.adjudication import adjudication_config, adjudication_instructions
+from annotate.interfaces.page import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
 from db.reviews import StoredTask, note_erased, place_tasks, project_of_tasks

@@ -9,8 +9,7 @@ from itertools import count
 from annotate.answers import ReviewAnswer
 from annotate.backend import AnnotationBackend, DeskUnavailableError, NewTask
 from annotate.gold import answers_to_qualify
-from annotate.interfaces.adjudication import adjudication_data
-from annotate.interfaces.page import TaskContent, returned_content
+from annotate.interfaces.page import TaskContent, adjudication_data, returned_content
 from annotate.interfaces.registry import interface_of
 from annotate.planning import make_plan, midnight
 from annotate.projects import Desks, Seat, project_spec, settle
@@ -22,12 +21,12 @@ from db.annotations import (
     send_back,
     unclear_annotations,
 )
-from db.annotators import annotators
 from db.entities import StoredEntity, children_of, fetch, pages, parents_of
 from db.gold import IN_FORCE, Revocation, all_checks, revocations
 from db.reviews import (
     WAITING,
     StoredTask,
+    annotators,
     announce_tasks,
     close_tasks,
     first_tasks,

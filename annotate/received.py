@@ -12,8 +12,7 @@ from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
 from annotate.backend import RemoteAnnotation, RemoteTask
 from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation_entity, load_shown
 from annotate.gold import enforce
-from annotate.interfaces.adjudication import adjudication_config, taken_answer
-from annotate.interfaces.page import malformed
+from annotate.interfaces.page import adjudication_config, malformed, taken_answer
 from annotate.interfaces.registry import interface_of
 from annotate.queues import HOUSE, Queue
 from db.annotations import (
@@ -26,13 +25,13 @@ from db.annotations import (
     first_opinion,
     insert_annotations,
 )
-from db.annotators import annotators
 from db.entities import AgentRef, StoredEntity
 from db.gold import NewCheck, gold_answers, record_checks
 from db.reviews import (
     WAITING,
     StoredTask,
     acquire_queue_lock,
+    annotators,
     pseudonyms,
     set_task_states,
     task_states,

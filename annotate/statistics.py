@@ -23,11 +23,9 @@ from annotate.agreement import (
     share,
 )
 from annotate.answers import ReviewAnswer
-from annotate.candidates import candidates, needs_review
 from annotate.interfaces.registry import interface_of
-from annotate.queues import Queue
+from annotate.queues import Queue, candidates, needs_review
 from db.annotations import unclear_annotations
-from db.annotators import names_of_annotators
 from db.gold import StoredCheck, all_checks, revocations
 from db.review_audits import (
     GivenAnswer,
@@ -38,7 +36,7 @@ from db.review_audits import (
     task_counts,
     timed_answers,
 )
-from db.reviews import WAITING
+from db.reviews import WAITING, names_of_annotators
 from db.store import Store
 from schemas.base import Record
 

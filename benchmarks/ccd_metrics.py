@@ -24,9 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.competitors import Tiling
+from retrieval.competitors import Tiling, benchmark_distractors
 from retrieval.contrastive import CAPTIONS, ContrastiveSamples, score_contrastive
-from retrieval.distractors import benchmark_distractors
 from schemas.taxonomy import DifferenceType
 
 IMAGES, ANCHORS, DIMENSION = 19_590, 5_000, 512

@@ -21,9 +21,9 @@ from rich.table import Table
 
 from benchmarks.cfam_steps import measure_steps
 from flows.evaluation.training import load_training
-from retrieval.bootstrap import bootstrap_means
 from retrieval.cfam.training_data import TrainingImage, hold_out_identities
 from retrieval.evaluation import chance_scores
+from retrieval.ranking import bootstrap_means
 from schemas.cfam import CfamLosses, CfamTraining, StepLine, ValidationLine
 from sources.demonstration import DemonstrationWorld, load_truth, write_people_world
 from sources.demonstration.writing import TrueIdentity

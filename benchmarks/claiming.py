@@ -22,15 +22,15 @@ from sqlalchemy import Connection
 
 from db.engine import insert_new_text, open_engine
 from db.entities import pages
-from db.pending import Pending, low_water
 from db.store import Store
-from db.tables.provenance import Entity
-from db.tables.work import Work
+from db.tables import Entity, Work
 from db.work import (
     ActivityRecord,
+    Pending,
     claim_chunk,
     drop_claims,
     live_claims,
+    low_water,
     register_plan,
     store_activity,
 )

@@ -30,7 +30,7 @@ from benchmarks.planted_duplicates import VARIANTS, originals, photographs, plan
 from release.contamination import OwnImages, SeenImage, compare, look_at
 from release.other_datasets import FolderOfImages
 from retrieval.similarity.hamming import nearest_hashes
-from schemas.contamination import SEARCHED_BITS, ContaminationLimits, OtherKind
+from schemas.similarity import SEARCHED_BITS, ContaminationLimits, OtherKind
 
 Hashes = NDArray[np.uint64]
 SAMPLE = 500

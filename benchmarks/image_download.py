@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import originals
-from schemas.download import DownloadedImage, DownloadSettings
+from schemas.image_search import DownloadedImage, DownloadSettings
 from sources.web.downloading import ImageDownloader
 
 PEER_REQUIREMENT = "img2dataset==1.47.0"

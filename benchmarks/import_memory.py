@@ -94,8 +94,7 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
 
 def measure(format_name: str, path: Path) -> None:
     """Reads `path`; prints rows, processor seconds and largest resident size in MiB as JSON."""
-    from sources.importer import importer_for
-    from sources.reading import read_source
+    from sources.importer import importer_for, read_source
 
     start = time.process_time()
     rows = sum(1 for _ in read_source(importer_for(format_name), path))

@@ -43,14 +43,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.planted_duplicates import VARIANTS, Planted, originals, photographs, planted
-from retrieval.similarity.close_rows import close_rows, single_precision
+from retrieval.similarity.distances import close_rows, single_precision
 from retrieval.similarity.hamming import close_pairs
 from retrieval.similarity.near_duplicates import (
     find_near_duplicates,
     fingerprint,
     near_duplicate_pairs,
 )
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 
 PEER_REQUIREMENT = "imagededup==0.3.3.post2"
 OF_EACH = 300

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sources.demonstration.people import Chance
-from sources.demonstration.scenes import draw_scene, finish
+from sources.demonstration.writing import draw_scene, finish
 
 PHOTOGRAPHS = Path(__file__).parents[2] / "shared" / "data"
 SIZE = (640, 480)

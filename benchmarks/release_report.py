@@ -33,7 +33,7 @@ from release.lineage import (
     write_table,
 )
 from release.manifest import named, unnamed, write_manifest
-from release.parquet_rows import ParquetRows
+from release.row_files import ParquetRows
 from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow, RowForm
 from release.statistics import StatisticsCounter
 from release.terms import LicensedItem, terms_of
@@ -176,7 +176,7 @@ def timed(work: Callable[[], object]) -> float:
 def measure(home: Path, what: str) -> None:
     """Prints seconds and the peak of memory in MiB as JSON."""
     from release.export.formats import opened_release
-    from release.report.thumbnails import PictureFolder
+    from release.report.charts import PictureFolder
     from release.report.writing import _THREADS, write_report
     from release.threads import ordered_map
 

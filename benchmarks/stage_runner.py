@@ -19,8 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from db.entities import NewEntity, StoredEntity, new_entity
-from db.pending import Pending
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.engine.context import RunContext, open_context
 from flows.engine.runner import Stage, run_stage, run_stream
 from models.profiles.settings import load_settings

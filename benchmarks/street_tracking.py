@@ -36,10 +36,10 @@ from benchmarks.association import (
 from flows.ufine6926.crops import TrackOrigin
 from flows.ufine6926.noise_filter import filter_track
 from flows.ufine6926.tracking import PeopleFollower
-from models.detectors import build_detector
 from models.profiles.loader import load_profile
+from models.registry import build_detector
+from models.tracking.association import PersonTracker
 from models.tracking.detector import Detections, Frame
-from models.tracking.tracker import PersonTracker
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.profile import Profile
@@ -52,7 +52,7 @@ from sources.demonstration.street import (
     load_street_truth,
     write_street_world,
 )
-from sources.demonstration.street.truth import OCCLUDED_FROM, TRUNCATED_BELOW
+from sources.demonstration.street_script import OCCLUDED_FROM, TRUNCATED_BELOW
 from sources.motchallenge import Result
 from sources.video.reader import open_video
 

@@ -15,8 +15,7 @@ from db.engine import select_columns
 from db.entities import AgentRef, pages, register_agents, rows_in
 from db.reviews import WAITING, StoredTask
 from db.store import Store, retried
-from db.tables.provenance import Agent, Decision, Derivation, Entity
-from db.tables.review import Annotation, ReviewTask
+from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask
 from schemas.provenance import Role
 
 AnnotationState = Literal["clear", "unclear", "sent_back", "quarantined", "discarded"]

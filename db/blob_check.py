@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from db.blobs import BlobFault, BlobStore, suffix_of
 from db.entities import fetch, pages, scan
 from db.store import Store
-from db.tables.provenance import Entity
+from db.tables import Entity
 from db.withdrawal_graph import WITH_FILES, Blob, own_blobs
 
 _PAGE = 1000

@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased
 from db.engine import select_columns
 from db.entities import AgentRef, StoredEntity, pages, register_agents, rows_in, select_entities
 from db.store import Store, retried
-from db.tables.provenance import Activation, Agent, Decision, Entity
+from db.tables import Activation, Agent, Decision, Entity
 from schemas.provenance import STATE_AFTER, AgentKind, State
 
 Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]

@@ -11,8 +11,7 @@ from db.engine import insert_new, insert_new_text
 from db.entities import rows_in
 from db.releases import acquire_release_lock
 from db.store import Store, retried
-from db.tables.embeddings import Embedding, EmbeddingSpace
-from db.tables.withdrawals import Withdrawal, WithdrawnDigest
+from db.tables import Embedding, EmbeddingSpace, Withdrawal, WithdrawnDigest
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError

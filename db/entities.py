@@ -12,7 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute
 
 from db.engine import escape_like, execute_values, insert_new
 from db.store import Store, retried
-from db.tables.provenance import Agent, ChildEntity, Derivation, Entity, ParentEntity
+from db.tables import Agent, ChildEntity, Derivation, Entity, ParentEntity
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError

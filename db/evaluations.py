@@ -13,8 +13,7 @@ from sqlalchemy import Connection, select, update
 from db.engine import insert_new
 from db.entities import rows_in
 from db.store import Store, retried
-from db.tables.provenance import Entity
-from db.tables.releases import Evaluation
+from db.tables import Entity, Evaluation
 from schemas.evaluation import EvaluationResult, HardQuery
 from schemas.records import Split
 

@@ -11,8 +11,7 @@ from db.engine import insert_new, select_columns
 from db.entities import AgentRef, pages
 from db.reviews import WAITING, acquire_queue_lock, set_task_states
 from db.store import Store, retried
-from db.tables.provenance import Decision, Entity
-from db.tables.review import Annotation, GoldCheck, GoldItem, ReviewTask, TaskReturn
+from db.tables import Annotation, Decision, Entity, GoldCheck, GoldItem, ReviewTask, TaskReturn
 
 
 class KnownAnswer(NamedTuple):

@@ -13,8 +13,7 @@ from sqlalchemy import Connection, select
 from db.engine import escape_like, select_columns
 from db.entities import links, rows_in
 from db.store import Store, retried
-from db.tables.provenance import Activity, Agent, Association, Decision, Entity, Plan
-from db.tables.work import ModelCall
+from db.tables import Activity, Agent, Association, Decision, Entity, ModelCall, Plan
 from schemas.base import EntityRecord
 from schemas.errors import UsageError
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from db.entities import StoredEntity, children_in, entities_by_id, links, pages, rows_in
-from db.tables.provenance import Entity
+from db.tables import Entity
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
 from schemas.proposals import Strategy, Tracklet, TrackletFrame

@@ -7,10 +7,9 @@ from uuid import uuid4
 from sqlalchemy import and_, delete, func, select, update
 from sqlalchemy.orm import aliased
 
-from db.pending import reset_marks
 from db.store import Store, retried
-from db.tables.provenance import Activity, Agent, Association, Entity, Plan
-from db.tables.work import ModelCall, Work
+from db.tables import Activity, Agent, Association, Entity, ModelCall, Plan, Work
+from db.work import reset_marks
 from schemas.provenance import ANSWERED
 from schemas.records import Rejection
 

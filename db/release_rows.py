@@ -33,9 +33,7 @@ from db.entities import (
 from db.origins import CropOrigin, crop_origins
 from db.releases import StoreVersion, time_travel
 from db.store import Store, retried
-from db.tables.provenance import Agent, Decision, Entity
-from db.tables.releases import Release, ReleaseItem
-from db.tables.work import ModelCall
+from db.tables import Agent, Decision, Entity, ModelCall, Release, ReleaseItem
 from schemas.provenance import CallRow, Role
 from schemas.records import TermsCorrection
 

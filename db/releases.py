@@ -11,9 +11,16 @@ from db.engine import insert_new, insert_new_text, select_columns
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
 from db.store import Store, retried
-from db.tables.provenance import Activation, Decision, Entity
-from db.tables.releases import Release, ReleaseItem, ReleaseTarget
-from db.tables.withdrawals import Withdrawal, WithdrawnEntity
+from db.tables import (
+    Activation,
+    Decision,
+    Entity,
+    Release,
+    ReleaseItem,
+    ReleaseTarget,
+    Withdrawal,
+    WithdrawnEntity,
+)
 from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import STATE_AFTER
 from schemas.release import Manifest

@@ -11,8 +11,18 @@ from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, fun
 from db.entities import find, pages, parents_of, rows_in
 from db.reviews import WAITING
 from db.store import Store, retried
-from db.tables.provenance import Agent, ChildEntity, Decision, Derivation, Entity, ParentEntity
-from db.tables.review import Annotation, AuditDraw, AuditItem, ReviewTask
+from db.tables import (
+    Agent,
+    Annotation,
+    AuditDraw,
+    AuditItem,
+    ChildEntity,
+    Decision,
+    Derivation,
+    Entity,
+    ParentEntity,
+    ReviewTask,
+)
 from schemas.provenance import Role
 from schemas.quality import AuditedDraw, Stratum
 

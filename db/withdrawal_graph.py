@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased
 from db.engine import escape_like
 from db.entities import links, rows_in, scan
 from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
-from db.tables.provenance import Derivation, Entity
+from db.tables import Derivation, Entity
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.provenance import Role

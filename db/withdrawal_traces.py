@@ -14,11 +14,20 @@ from db.entities import AgentRef, pages, rows_in
 from db.releases import acquire_release_lock
 from db.reviews import WAITING
 from db.store import Store, retried
-from db.tables.embeddings import Embedding, EmbeddingSpace
-from db.tables.provenance import Decision, Derivation, Entity
-from db.tables.review import Annotation, Annotator, Pseudonym, ReviewImage, ReviewTask
-from db.tables.withdrawals import WithdrawnDigest
-from db.tables.work import Checkpoint
+from db.tables import (
+    Annotation,
+    Annotator,
+    Checkpoint,
+    Decision,
+    Derivation,
+    Embedding,
+    EmbeddingSpace,
+    Entity,
+    Pseudonym,
+    ReviewImage,
+    ReviewTask,
+    WithdrawnDigest,
+)
 from schemas.base import digest_of, sha256_of
 from schemas.provenance import Role
 

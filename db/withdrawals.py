@@ -13,11 +13,17 @@ from db.entities import AgentRef, NewEntity, pages, register_agents, rows_in
 from db.releases import acquire_release_lock
 from db.roles import CascadePolicy, cascade_policy
 from db.store import Store, retried
-from db.tables.provenance import Agent, Entity
-from db.tables.releases import Release, ReleaseItem
-from db.tables.withdrawals import Withdrawal as WithdrawalRow
-from db.tables.withdrawals import WithdrawalNotice as NoticeRow
-from db.tables.withdrawals import WithdrawalStep, WithdrawnDigest, WithdrawnEntity
+from db.tables import (
+    Agent,
+    Entity,
+    Release,
+    ReleaseItem,
+    WithdrawalStep,
+    WithdrawnDigest,
+    WithdrawnEntity,
+)
+from db.tables import Withdrawal as WithdrawalRow
+from db.tables import WithdrawalNotice as NoticeRow
 from db.withdrawal_graph import Blob, WithdrawalTarget, contrast_method
 from schemas.base import canonical_json, digest_of
 from schemas.errors import UsageError

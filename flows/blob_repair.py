@@ -21,7 +21,7 @@ from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import change_between, difference_overlay
 from flows.engine.context import RunContext
 from flows.ufine6926.crops import MARGIN, cut, encode
-from flows.withdrawal.residual import DRAWN, files_below
+from flows.withdrawal.plan import DRAWN, files_below
 from models.embedding import plain_picture
 from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
@@ -36,8 +36,7 @@ from schemas.records import Image
 from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
 from sources.video.finding import video_digest
-from sources.video.problem import VideoRefusedError
-from sources.video.reader import open_video
+from sources.video.reader import VideoRefusedError, open_video
 
 _PAGE = 2000
 _ROUNDS = 3

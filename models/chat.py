@@ -1,5 +1,6 @@
-"""The protocol of chat models: one outcome per request, as soon as it is available."""
+"""The protocol of chat models, and requests in the message format of OpenAI's API."""
 
+from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
@@ -65,3 +66,16 @@ class ChatModel(Protocol):
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request, as each finishes."""
         ...
+
+
+def chat_messages(request: ChatRequest) -> list[dict[str, Any]]:
+    """One user message: the images, if any, as data URLs before the prompt."""
+    content: str | list[dict[str, Any]] = request.prompt
+    if request.images:
+        urls = (
+            f"data:{image.media_type};base64,{b64encode(image.data).decode()}"
+            for image in request.images
+        )
+        images = [{"type": "image_url", "image_url": {"url": url}} for url in urls]
+        content = [*images, {"type": "text", "text": request.prompt}]
+    return [{"role": "user", "content": content}]

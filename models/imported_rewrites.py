@@ -11,8 +11,8 @@ from schemas.base import sha256_of
 from schemas.chat import ChatRequest
 from schemas.errors import ConfigurationError, FormatError
 from schemas.faithfulness import RewritePair
-from schemas.faults import fault_of
 from schemas.profile import ImportedRewrites
+from schemas.validation import fault_of
 
 
 class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):

@@ -14,8 +14,7 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from models.chat import always
-from models.messages import chat_messages
+from models.chat import always, chat_messages
 from models.model_list import list_models, listed_model, listed_models
 from schemas.chat import (
     REFUSED,

@@ -1,12 +1,25 @@
-"""Builds the chat model that a profile names."""
+"""Build the chat model, embedder or person detector that a profile names, and pin its files."""
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
+from pathlib import Path
 from threading import Lock
 from typing import Any, Protocol, assert_never, runtime_checkable
 
 from models.chat import ChatModel, RemoteModel, RetryingModel, always
+from models.embedding import ImageTextEmbedder
+from models.tracking.detector import PersonDetector
 from schemas.chat import ChatOutcome, ChatRequest, ModelRef, ServedModel
+from schemas.embedding import (
+    BuiltinEmbedder,
+    BuiltinStillsEmbedder,
+    MllmEmbedder,
+    OpenClipEmbedder,
+    PlainModelSpec,
+    TransformersEmbedder,
+)
+from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import (
     BuiltinCaptioner,
     BuiltinContraster,
@@ -18,6 +31,7 @@ from schemas.profile import (
     TransformersChat,
     VllmChat,
 )
+from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector, SSDLiteDetector
 
 
 def build_chat_model(spec: ChatModelSpec) -> ChatModel:
@@ -30,7 +44,7 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
     """
     match spec:
         case BuiltinRewriter():
-            from models.builtin.rule_rewriter import RuleRewriter
+            from models.builtin.person.composer import RuleRewriter
 
             return RuleRewriter(spec)
         case ImportedRewrites():
@@ -131,3 +145,155 @@ def _load(spec: VllmChat | TransformersChat) -> ChatModel:
         model = build_chat_model(spec)
         _loaded.append((spec, model))
         return model
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
+    """The embedder that `spec` describes, loaded; only its own libraries are imported.
+
+    Raises:
+        MissingExtraError: the extra that the provider needs is not installed.
+        ModelError: the model could not be loaded.
+    """
+    match spec:
+        case BuiltinEmbedder():
+            from models.builtin.embedder import ColourLexiconEmbedder
+
+            return ColourLexiconEmbedder(spec)
+        case BuiltinStillsEmbedder():
+            from models.builtin.embedder import StillsLexiconEmbedder
+
+            return StillsLexiconEmbedder(spec)
+        case OpenClipEmbedder():
+            from models.open_clip_embedder import OpenClipImageTextEmbedder
+
+            return OpenClipImageTextEmbedder(spec)
+        case TransformersEmbedder():
+            from models.transformers_embedder import load_transformers_embedder
+
+            return load_transformers_embedder(spec)
+        case MllmEmbedder():
+            from models.transformers_embedder import MllmImageTextEmbedder
+
+            return MllmImageTextEmbedder(spec)
+        case _:
+            assert_never(spec)
+
+
+def pinned(spec: PlainModelSpec) -> PlainModelSpec:
+    """The same specification with digests of files, or the commit of a hub's revision.
+
+    So a cached vector belongs to these weights, and no others are loaded under their name.
+
+    Raises:
+        MissingExtraError: only a library that is not installed can tell.
+        ModelError: files cannot be read, or there is no such model.
+    """
+    match spec:
+        case BuiltinEmbedder() | BuiltinStillsEmbedder():
+            return spec
+        case OpenClipEmbedder():
+            return spec.model_copy(update=_open_clip_digests(spec))
+        case TransformersEmbedder() | MllmEmbedder():
+            return spec.model_copy(update=_transformers_revision(spec))
+        case _:
+            assert_never(spec)
+
+
+def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
+    from models.fairmot.detector import checkpoint_digest
+    from models.open_clip_embedder import local_folder
+    from models.weights import folder_digest
+
+    found: dict[str, Any] = {}
+    if spec.architecture_file and not spec.architecture_sha256:
+        found["architecture_sha256"] = checkpoint_digest(spec.architecture_file)
+    if spec.checkpoint_sha256:
+        return found
+    if spec.checkpoint:
+        found["checkpoint_sha256"] = checkpoint_digest(spec.checkpoint)
+    elif folder := local_folder(spec):
+        found["checkpoint_sha256"] = folder_digest(folder)
+    return found
+
+
+def _transformers_revision(spec: TransformersEmbedder | MllmEmbedder) -> dict[str, Any]:
+    from models.torch_batches import loading_faults
+    from models.weights import configuration_of, folder_digest
+
+    if Path(spec.name).is_dir():
+        return {"folder_sha256": spec.folder_sha256 or folder_digest(Path(spec.name))}
+    if _COMMIT.fullmatch(spec.revision):
+        return {}
+    try:
+        import transformers
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
+    with loading_faults("transformers", spec.ref):
+        commit = configuration_of(transformers, spec.ref)._commit_hash
+    if commit is None:
+        raise ModelError(f"transformers does not tell which commit {spec.ref} is")
+    return {"revision": commit}
+
+
+def build_detector(spec: DetectorSpec) -> PersonDetector:
+    """The detector that `spec` describes, loaded; only its own libraries are imported.
+
+    A detector may keep state between frames, so it processes one video at a time.
+
+    Raises:
+        MissingExtraError: the extra that the provider needs is not installed.
+        ModelError: the model could not be loaded.
+    """
+    match spec:
+        case BuiltinDetector():
+            from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
+
+            return BuiltinPedestrianDetector(spec)
+        case SSDLiteDetector():
+            from models.ssdlite import SSDLitePersonDetector
+
+            return SSDLitePersonDetector(spec)
+        case FairMOTDetector():
+            from models.fairmot.detector import FairMOTPersonDetector
+
+            return FairMOTPersonDetector(spec)
+        case _:
+            assert_never(spec)
+
+
+def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
+    """The same specification with its checkpoint's digest, so that no other one is loaded.
+
+    Raises:
+        ModelError: the checkpoint cannot be read.
+    """
+    if not isinstance(spec, FairMOTDetector) or spec.checkpoint_sha256 is not None:
+        return spec
+    from models.fairmot.detector import checkpoint_digest
+
+    return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
+
+
+def deciding_values(spec: DetectorSpec) -> dict[str, Any]:
+    """The values of `spec` that affect what is found, without paths and device."""
+    return spec.model_dump(mode="json", exclude={"checkpoint", "device"})
+
+
+def runs_on_gpu(spec: DetectorSpec) -> bool:
+    """Whether detectors of `spec` share a GPU, so that running several at once gains nothing.
+
+    Raises:
+        ModelError: there is no such device.
+    """
+    if not isinstance(spec, FairMOTDetector):
+        return False
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError:
+        return False  # the caller reports it
+    from models.torch_batches import torch_device
+
+    return torch_device(spec.device).type == "cuda"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import Any, Protocol
 
-from models.messages import chat_messages
+from models.chat import chat_messages
 from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import VllmChat

@@ -1,10 +1,13 @@
-"""Files of weights: their digests, and those in installed packages."""
+"""Files of weights, their digests, and networks of transformers loaded from them."""
 
 import hashlib
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from models.fairmot.detector import checkpoint_digest
+from schemas.chat import ModelRef
+from schemas.embedding import MllmEmbedder, TransformersEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
 
@@ -42,3 +45,44 @@ def file_of_package(package: str, *parts: str) -> Path:
     if found is None or not found.submodule_search_locations:
         raise MissingExtraError(f"the model in the package {package!r}", "vision")
     return Path(found.submodule_search_locations[0], *parts)
+
+
+_Spec = TransformersEmbedder | MllmEmbedder
+_NAMED_AT_MOST = 3
+
+
+def configuration_of(transformers: Any, ref: ModelRef) -> Any:
+    """The configuration of a model with its `model_type`, and its `_commit_hash` if it has one."""
+    return transformers.AutoConfig.from_pretrained(
+        ref.name, revision=ref.revision, trust_remote_code=False
+    )
+
+
+def load_network(model_class: Any, spec: _Spec, dtype: Any) -> Any:
+    """A network with the weights of `spec`, ready for inference, on the CPU.
+
+    Raises:
+        ModelError: the weights are others than `spec` says, or do not fill the network.
+    """
+    folder = Path(spec.name)
+    if spec.folder_sha256 is not None and folder.is_dir():
+        require_digest(folder, spec.folder_sha256, folder_digest(folder))
+    model, report = model_class.from_pretrained(
+        spec.name,
+        revision=spec.revision,
+        dtype=dtype,
+        use_safetensors=True,
+        output_loading_info=True,
+    )
+    # transformers would leave them random and only warn.
+    wrong = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
+    if wrong:
+        raise ModelError(f"{spec.ref} lacks weights: {', '.join(wrong[:_NAMED_AT_MOST])}, …")
+    return model.eval()
+
+
+def processor_of(transformers: Any, ref: ModelRef, **settings: Any) -> Any:
+    """The processor that was saved beside a network."""
+    return transformers.AutoProcessor.from_pretrained(
+        ref.name, revision=ref.revision, trust_remote_code=False, **settings
+    )

@@ -31,12 +31,11 @@ from db.releases import (
 from db.review_audits import audited_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
-from release.checks import UNCHECKED, Checks
+from release.contamination import UNCHECKED, Checks
 from release.contents import Contents
 from release.documents import write_documents
-from release.files import digest_of_file
+from release.files import digest_of_file, refuse_foreign, workspace_for
 from release.findings import Findings, TooManyProblemsError
-from release.folder import refuse_foreign, workspace_for
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.lineage.writing import write_lineage
 from release.manifest import MANIFEST, named, read_manifest, unnamed, write_manifest
@@ -49,10 +48,8 @@ from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
 from release.threads import DEFAULT_THREADS
-from release.tiers import check_version, tiers_within, version_in
 from release.verify.files import verify_files
 from schemas.errors import IntegrityError, UsageError
-from schemas.leaks import LeakLimits
 from schemas.quality import AuditStatistics, summarise
 from schemas.records import Caption, Image
 from schemas.release import (
@@ -64,7 +61,8 @@ from schemas.release import (
     Manifest,
     ReleaseStatistics,
 )
-from schemas.retrieval_task import Tier
+from schemas.retrieval_task import Tier, check_version, tiers_within, version_in
+from schemas.similarity import LeakLimits
 
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and the number of images."""
@@ -120,7 +118,7 @@ def build_release(
     released in UFine6926's format, others in UFine3C's. If there are several splits, the release is
     checked for leaks between them, up to `leak_limits`. For a benchmark of tasks, `tier` selects
     the version; releases of the same state in lower tiers must be contained in it
-    (`release.tiers`).
+    (`schemas.retrieval_task`).
 
     `checks` are computed elsewhere and become part of the release. With `as_of` the release is
     built from an earlier state of the store, and with `lower` it is compared with these releases of

@@ -29,7 +29,6 @@ from release.row_making import (
 )
 from release.rows import NO_TERMS, ReleasedTerms, ReleaseRow, RowForm, RowKey
 from release.scratch import Scratch
-from release.tiers import CANDIDATES, TIERS, tiers_within
 from schemas.errors import IntegrityError, UsageError
 from schemas.proposals import Candidate
 from schemas.records import Caption, Image, PromptText, Rewrite, Source, TermsCorrection
@@ -42,7 +41,7 @@ from schemas.release import (
     ReleasedVideo,
     TrackletStatistics,
 )
-from schemas.retrieval_task import Tier
+from schemas.retrieval_task import CANDIDATES, TIERS, Tier, tiers_within
 
 _PAGE = 250
 _SHOWN = 5

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any, Final
 
-from release.card.front import languages
+from release.card import languages
 from release.citation import bibtex, citation, keywords
 from release.facts import cited_sources, responsible_facts
 from release.rows import Column, RowForm, columns_of

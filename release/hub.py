@@ -18,13 +18,13 @@ from huggingface_hub.errors import (
 from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
+from release.changes import is_earlier
 from release.export.formats import ReleaseSource, opened_release
 from release.files import is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, read_values
 from release.signing import SIGNATURE, verify_signature
 from release.threads import batches
-from release.versions import is_earlier
 from schemas.base import Record
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from schemas.release import Count, DatasetName, HexSha256, Version

@@ -8,9 +8,15 @@ from typing import Any
 
 from release.publishable import published_name
 from retrieval.similarity.distances import ComparedImage, NearMeasure, near_measures, nearest_pairs
-from schemas.contamination import Contamination
-from schemas.leaks import Comparison, LeakCertificate, LeakLimits, Measure, NearPair
 from schemas.records import Split
+from schemas.similarity import (
+    Comparison,
+    Contamination,
+    LeakCertificate,
+    LeakLimits,
+    Measure,
+    NearPair,
+)
 
 LEAKS = "leaks.json"
 DEFAULT_LIMITS = LeakLimits()

@@ -28,13 +28,12 @@ from release.notices_files import (
     read_notices,
     superseding,
 )
-from release.parquet_rows import read_parquet_rows, shards_among
-from release.reading import check_file, read_listed
+from release.row_files import check_file, read_listed, read_parquet_rows, shards_among
 from release.rows import COLUMN_NAMES, number_in
 from release.terms import ATTRIBUTION
 from schemas.errors import IntegrityError, UsageError
-from schemas.faults import fault_of
 from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
+from schemas.validation import fault_of
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
 
 # Messages to holders of a release about its withdrawn rows, as a sentence or row by row.

@@ -11,8 +11,8 @@ from pydantic import ValidationError
 from release.files import is_plain
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
-from schemas.faults import fault_of
 from schemas.release import Version
+from schemas.validation import fault_of
 from schemas.withdrawal import NoticeList, WithdrawalNotice, version_numbers
 
 WITHDRAWN = "WITHDRAWN.json"

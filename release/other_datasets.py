@@ -8,12 +8,11 @@ from typing import Any
 from release.contamination import Look, SeenImage, SeenVideo, look_at_file
 from release.files import shown_path
 from release.manifest import MANIFEST
-from release.parquet_rows import read_parquet_rows, shards_among
-from release.reading import check_file, chosen_split, read_listed
+from release.row_files import check_file, chosen_split, read_listed, read_parquet_rows, shards_among
 from release.rows import BESIDE_IMAGES
 from release.threads import ordered_map
-from schemas.contamination import OtherKind
 from schemas.errors import IntegrityError, UsageError
+from schemas.similarity import OtherKind
 
 _SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
 _PAGE = 1000

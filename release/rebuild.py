@@ -22,13 +22,13 @@ from db.releases import (
 from db.store import Store
 from release.build import BuiltRelease, Progress, build_release
 from release.changes import value_changes
-from release.checks import Checks
+from release.contamination import Checks
 from release.leaks import DEFAULT_LIMITS
 from release.manifest import MANIFEST, read_files
 from schemas.errors import IntegrityError, MissingBlobError
-from schemas.leaks import LeakLimits
 from schemas.release import Manifest
 from schemas.retrieval_task import Tier
+from schemas.similarity import LeakLimits
 
 _BYTES = ("files_root", "files_count")
 _PARQUET = ".parquet"

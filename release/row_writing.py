@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from db.blobs import BlobStore
-from release.checks import Checks, WrittenSample
-from release.contamination import OwnImages, SeenImage, look_at
+from release.contamination import Checks, OwnImages, SeenImage, WrittenSample, look_at
 from release.contents import Contents, FoundRow
 from release.files import DigestingFile, place_file
-from release.json_rows import texts_of
-from release.parquet_rows import ParquetRows
+from release.row_files import ParquetRows, texts_of
 from release.row_making import embedding_of
 from release.rows import ReleaseRow
 from release.scratch import Scratch

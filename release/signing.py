@@ -18,8 +18,8 @@ from release.files import is_plain
 from release.findings import Findings
 from schemas.base import Record
 from schemas.errors import ConfigurationError, UsageError
-from schemas.faults import fault_of
 from schemas.release import HexSha256
+from schemas.validation import fault_of
 
 SIGNATURE = "signature.json"
 _MAX_BYTES = 4096

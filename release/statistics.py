@@ -23,7 +23,6 @@ from release.terms import (
     licence_statistics,
     licences_by_image,
 )
-from release.tiers import TIERS
 from retrieval.similarity.distances import ComparedImage
 from schemas.base import sha256_of
 from schemas.quality import AuditStatistics
@@ -48,7 +47,7 @@ from schemas.release import (
     TierStatistics,
     TrackletStatistics,
 )
-from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.retrieval_task import TIERS, RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
 SHOWN = 5

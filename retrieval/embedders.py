@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import overload
 
-import models.embedders
+import models.registry
 from models.embedding import ImageTextEmbedder
 from models.fairmot.detector import checkpoint_digest
 from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
@@ -22,9 +22,9 @@ def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
         ModelError: the model could not be loaded.
     """
     if not isinstance(spec, CfamEmbedder):
-        return models.embedders.build_embedder(spec)
+        return models.registry.build_embedder(spec)
     try:
-        from retrieval.cfam.network.embedder import CfamImageTextEmbedder
+        from retrieval.cfam.network.checkpoints import CfamImageTextEmbedder
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
     return CfamImageTextEmbedder(spec)
@@ -37,7 +37,7 @@ def pinned(spec: PrecomputedEmbedder) -> PrecomputedEmbedder: ...
 @overload
 def pinned(spec: EmbedderSpec) -> EmbedderSpec: ...
 def pinned(spec: EmbedderSpec) -> EmbedderSpec:
-    """The same specification with digests of its weights or vectors: see `models.embedders.pinned`.
+    """The same specification with digests of its weights or vectors: see `models.registry.pinned`.
 
     Raises:
         MissingExtraError: only a library that is not installed can tell.
@@ -55,7 +55,7 @@ def pinned(spec: EmbedderSpec) -> EmbedderSpec:
             }
             return spec.model_copy(update=digests)
         case _:
-            return models.embedders.pinned(spec)
+            return models.registry.pinned(spec)
 
 
 def _held(path: Path, wanted: str | None) -> str:

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.bootstrap import REPLICATES, bootstrap_means
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.ranking import RetrievalScores, score_retrieval
+from retrieval.ranking import REPLICATES, RetrievalScores, bootstrap_means, score_retrieval
 from retrieval.score_matrix import Rerank, score_similarities
 from retrieval.similarity.products import pair_similarities
 from schemas.errors import UsageError

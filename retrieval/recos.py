@@ -10,9 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
 from retrieval.competitors import Collection, Competitors, Tiling, count_competitors, load_kernels
-from retrieval.contrastive import SampleRecall, sample_recall
+from retrieval.contrastive import Sample, SampleRecall, check_rows, listed_samples, sample_recall
 from retrieval.embeddings import Ids, check_same_space, unit_rows
-from retrieval.sample_list import Sample, check_rows, listed_samples
 from schemas.errors import FormatError
 from schemas.evaluation import Direction
 from schemas.retrieval_task import RetrievalTask
@@ -60,7 +59,7 @@ def recos_samples(listed: object, name: str) -> RecosSamples:
     messages.
 
     Raises:
-        FormatError: see `retrieval.sample_list.listed_samples`; or no image has a caption.
+        FormatError: see `retrieval.contrastive.listed_samples`; or no image has a caption.
     """
     samples = listed_samples(listed, _Sample, name)
     captions = np.array([sample.captions for sample in samples])

@@ -12,7 +12,7 @@ from retrieval.published import published_tables
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.evaluation import DIRECTIONS, Direction
-from schemas.faults import nearest_hint
+from schemas.validation import nearest_hint
 
 _FOLDER = Path(__file__).with_name("reproduce")
 PAPERS = ("ufinebench", "recos", "ccd")

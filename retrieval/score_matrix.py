@@ -11,15 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
-from retrieval.metrics import (
+from retrieval.ranking import (
+    RECALLS,
     Floats,
     RankedMatches,
+    RetrievalScores,
     average_precision,
     best_ranks,
     inverse_negative_penalty,
     similarity_distribution,
 )
-from retrieval.ranking import RECALLS, RetrievalScores
 from schemas.errors import UsageError
 
 _PRODUCTS_AT_ONCE = 1 << 24

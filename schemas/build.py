@@ -8,10 +8,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 
 from schemas.base import Record
 from schemas.contrast import Way
-from schemas.leaks import TEST_SHARE
 from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
-from schemas.toml_file import at_home
+from schemas.similarity import TEST_SHARE
+from schemas.validation import at_home
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 

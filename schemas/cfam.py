@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
-from schemas.device import TorchDevice
+from schemas.embedding import TorchDevice
 from schemas.evaluation import Hardware
 from schemas.records import Sha256
 

@@ -16,8 +16,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
-from schemas.download import RobotsAnswer
-from schemas.image_search import SearchHit
+from schemas.image_search import RobotsAnswer, SearchHit
 from schemas.proposals import Box, Picture, Strategy
 from schemas.records import Attribution, Rejection, Sha256
 from schemas.taxonomy import DifferenceType

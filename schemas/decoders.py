@@ -37,7 +37,7 @@ DECODER_FAULTS: Final = (
     struct.error,
     Warning,
 )
-"""Found by the fuzz test of `sources.decoding`, which maintains the list."""
+"""Found by the fuzz test of `sources.images`, which maintains the list."""
 
 _START_OF_SCAN: Final = b"\xff\xda"
 _SCAN, _ENDS = 0xDA, 0xD9

@@ -9,7 +9,10 @@ from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
 from schemas.chat import NamedModel
-from schemas.device import TorchDevice
+
+TorchDevice = Annotated[str, Field(pattern=r"^(auto|cpu|cuda|cuda:\d+|mps)$")]
+"""`auto` is CUDA if available, else the CPU; the others are torch's own names."""
+
 
 _FAMILIES = Path(__file__).with_name("mllm_families.toml")
 
@@ -202,7 +205,7 @@ class PrecomputedEmbedder(_EmbedderBase):
 PlainModelSpec = (
     BuiltinEmbedder | BuiltinStillsEmbedder | OpenClipEmbedder | TransformersEmbedder | MllmEmbedder
 )
-"""The embedders that `models.embedders` builds."""
+"""The embedders that `models.registry` builds."""
 
 EmbeddingModelSpec = Annotated[PlainModelSpec | CfamEmbedder, Field(discriminator="provider")]
 """The embedders that `retrieval.embedders` builds: all models."""

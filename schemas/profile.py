@@ -8,7 +8,6 @@ from pydantic import Field, field_validator, model_validator
 from schemas.base import Record, sha256_of
 from schemas.chat import NamedModel
 from schemas.contrast import ChoiceSettings, EditCheckSettings
-from schemas.download import DownloadSettings
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -16,10 +15,10 @@ from schemas.embedding import (
     PlainModelSpec,
 )
 from schemas.image_edit import BuiltinEditor, ImageEditorSpec
-from schemas.image_search import ImageSearchSpec
-from schemas.near_duplicates import NearDuplicateSettings
+from schemas.image_search import DownloadSettings, ImageSearchSpec
 from schemas.recos import ConfusionSettings, DiscriminabilitySettings
 from schemas.requests import ImageArea, StyleLimits
+from schemas.similarity import NearDuplicateSettings
 from schemas.tracking import FilterSettings, TrackingSettings
 
 

@@ -8,8 +8,6 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from schemas.base import Record
 from schemas.chat import ServedModel
-from schemas.contamination import Contamination
-from schemas.leaks import LeakCertificate
 from schemas.quality import AuditStatistics
 from schemas.records import (
     Granularity,
@@ -20,6 +18,7 @@ from schemas.records import (
     TermsCorrection,
 )
 from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.similarity import Contamination, LeakCertificate
 from schemas.taxonomy import DifferenceType
 
 # The licences of the images of a release, one by one and together.

@@ -1,18 +1,60 @@
 """Start, stop and survey all servers of one installation."""
 
 import hashlib
+import os
+import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from models.profiles.settings import Settings
 from schemas.base import Record
-from services import blob_server, label_studio, prefect_server, queue_watcher
+from services import blob_server, label_studio, prefect_server
+from services.blob_server import without_keys
 from services.components import Component
 from services.credentials import services_folder, write_private
 from services.environments import ensure_environment, is_installed
-from services.process import LOOPBACK, ServiceState, answers, recorded, running, stop
+from services.process import (
+    LOOPBACK,
+    RunningService,
+    ServiceSpec,
+    ServiceState,
+    answers,
+    free_port,
+    recorded,
+    running,
+    start,
+    stop,
+)
 from services.process import state as state_of
+
+WATCHER = "queue-watcher"
+EVERY_SECONDS = 15
+_START_SECONDS = 120.0
+
+
+def start_queue_watcher(settings: Settings) -> RunningService:
+    """Start `loupe queue watch` as a detached process; its loopback port is for webhooks.
+
+    Raises:
+        ServiceError: it could not be started.
+    """
+    port = free_port()
+    url = f"http://{LOOPBACK}:{port}"
+    token = settings.label_studio_token
+    access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
+    options = ("--every", str(EVERY_SECONDS), "--hints-port", str(port))
+    spec = ServiceSpec(
+        name=WATCHER,
+        command=(sys.executable, "-m", "flows.cli", "queue", "watch", *options),
+        working_directory=settings.home,
+        environment={**without_keys(os.environ), **settings.environment(keys=False), **access},
+        url=url,
+        port=port,
+        timeout_seconds=_START_SECONDS,
+    )
+    return start(settings.home, spec, lambda: answers(f"{url}/health"))
+
 
 Report = Callable[[str], None]
 
@@ -21,11 +63,11 @@ _HEALTH_PATHS = {
     prefect_server.SERVER: "/api/health",
     label_studio.NAME: "/health",
     blob_server.NAME: "/health",
-    queue_watcher.NAME: "/health",
+    WATCHER: "/health",
 }
 # The worker is stopped before its server, so that it can still sign off.
 _STOP_ORDER = (
-    queue_watcher.NAME,
+    WATCHER,
     prefect_server.WORKER,
     prefect_server.SERVER,
     blob_server.NAME,
@@ -73,9 +115,9 @@ def bring_up(
         report(f"{blob_server.NAME}: starting")
         origins = _label_studio_origins(settings)
         blob_server.start_blob_server(settings, settings.blobs_port, origins)
-    if Component.WATCHER in components and not _is_up(home, queue_watcher.NAME, report):
-        report(f"{queue_watcher.NAME}: starting")
-        queue_watcher.start_queue_watcher(settings)
+    if Component.WATCHER in components and not _is_up(home, WATCHER, report):
+        report(f"{WATCHER}: starting")
+        start_queue_watcher(settings)
     if Component.PREFECT in components:
         _bring_up_prefect(settings, working_directory, report)
 

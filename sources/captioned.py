@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from schemas.json_stream import Element, JsonCursor, stream_list, stream_members, stream_sections
-from sources.annotations import Importer
-from sources.fields import (
+from sources.annotations import (
     MISSING,
     Field,
     FieldError,
+    Importer,
     bad_row,
     checked_caption,
     checked_identity,

@@ -2,7 +2,7 @@
 
 An anchor is `{"image", "captions"}`; a contrastive image also states its `contrastive_aspect`, and
 its anchor in `ori_image` or by its name: `391895_contrast_0.jpg` differs from `391895.jpg`. The
-fields that releases add (`release.json_rows`) are supported. The files of anchors have their own
+fields that releases add (`release.row_files`) are supported. The files of anchors have their own
 name, or that of the original in COCO or Flickr30k.
 """
 
@@ -14,11 +14,11 @@ from typing import Any, Final, Literal
 from schemas.json_stream import Element
 from schemas.records import Attribution
 from schemas.taxonomy import DifferenceType
-from sources.annotations import Importer
-from sources.fields import (
+from sources.annotations import (
     MISSING,
     Field,
     FieldError,
+    Importer,
     bad_row,
     checked_caption,
     checked_object,

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from schemas.json_stream import Element, stream_sections
 from schemas.records import Attribution, Split
-from sources.annotations import Importer
-from sources.fields import (
+from sources.annotations import (
     MISSING,
     Field,
     FieldError,
+    Importer,
     bad_row,
     checked_caption,
     checked_identity,

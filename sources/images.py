@@ -1,24 +1,227 @@
-"""Open the image files of annotations safely: bytes that decode to one upright image."""
+"""Open image files safely: bytes that decode to one upright image."""
 
+import io
 import os
 import re
 import stat
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
+from typing import Any, Final, TypeVar
 
+from PIL import Image
+from PIL.BmpImagePlugin import BmpImageFile
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.PngImagePlugin import PngImageFile
+from PIL.WebPImagePlugin import WebPImageFile
 from pydantic import Field
 
 from schemas.base import Record, sha256_of
+from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
+from schemas.limited import LimitExceededError
 from schemas.records import Sha256
 from sources.bare_image import bare_image
-from sources.decoding import (
-    UPRIGHT,
-    ImageRefusedError,
-    decoded,
-    encoded_upright,
-    limited,
-    orientation_of,
-)
 from sources.records import BadRow, SourceRow, storable
+
+T = TypeVar("T")
+_IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # Pillow's name for something that is not a file
+UPRIGHT: Final = 1
+_ORIENTATION_TAG: Final = 0x0112
+_ENTRY_BYTES: Final = 12
+_UPRIGHT_BY_ORIENTATION: Final = {
+    2: Image.Transpose.FLIP_LEFT_RIGHT,
+    3: Image.Transpose.ROTATE_180,
+    4: Image.Transpose.FLIP_TOP_BOTTOM,
+    5: Image.Transpose.TRANSPOSE,
+    6: Image.Transpose.ROTATE_270,
+    7: Image.Transpose.TRANSVERSE,
+    8: Image.Transpose.ROTATE_90,
+}
+SIDEWAYS: Final = frozenset({5, 6, 7, 8})  # orientations in which width and height change places
+_SAVE_OPTIONS: Final[dict[str, dict[str, object]]] = {
+    "JPEG": {"quality": 95, "subsampling": 0},
+    "PNG": {},
+    "WEBP": {"lossless": True},
+    "BMP": {},
+}
+
+
+class ImageRefusedError(Exception):
+    """A file breaks a rule; becomes an `images.ImageProblem`."""
+
+    def __init__(self, reason: str, what: str) -> None:
+        super().__init__(what)
+        self.reason = reason
+        self.what = what
+
+
+class _Jpeg(JpegImageFile):
+    """A JPEG reader that ignores its EXIF block, because Pillow's reader warns of a damaged one."""
+
+    def _read_dpi_from_exif(self) -> None:
+        """Do nothing: the resolution in dots per inch is not needed."""
+
+
+def limited(function: Callable[..., T], *args: Any, max_pixels: int) -> T:
+    """Run `function(*args)`, which decodes an untrusted image, in a limited process.
+
+    Raises:
+        ImageRefusedError: as `function`, or if it exceeded the time or memory, or crashed.
+    """
+    try:
+        return decode_limited(function, *args, max_pixels=max_pixels)
+    except LimitExceededError as fault:
+        raise ImageRefusedError(fault.reason, f"cannot be decoded: it {fault}") from None
+
+
+def decoded(data: bytes, max_pixels: int) -> ImageFile:
+    """Decode the image in `data`; the format is recognized by content, never by a name.
+
+    Raises:
+        ImageRefusedError: its format is not supported, it is animated or damaged, or it has too
+            many pixels by its header or too many scans, which is checked before anything is
+            decoded.
+    """
+    picture = opened(data, max_pixels)
+    load_pixels(picture)
+    return picture
+
+
+def opened(data: bytes, max_pixels: int) -> ImageFile:
+    """Open the image in `data` by its header, with nothing decoded yet.
+
+    Raises:
+        ImageRefusedError: as `decoded`, except for damage after the header.
+    """
+    with _faults_refused(max_pixels):
+        picture = _opened(data)
+        if picture is None:
+            what = f"is not an image: begins with {data[:8]!r}, wanted JPEG, PNG, WebP or BMP"
+            raise ImageRefusedError("not_an_image", what)
+        width, height = picture.size
+        if not 0 < width * height <= max_pixels:
+            what = f"has {width:,}×{height:,} pixels, wanted from 1 to {max_pixels:,} in all"
+            raise ImageRefusedError("too_many_pixels" if width * height else "no_pixels", what)
+        if scans := too_many_scans(data):
+            raise ImageRefusedError("too_many_scans", scans)
+        if getattr(picture, "is_animated", False):
+            raise ImageRefusedError("animated_image", "moves, wanted a single picture")
+        return picture
+
+
+def load_pixels(picture: ImageFile) -> None:
+    """Decode an opened image, in the size that its `draft` may have requested.
+
+    Raises:
+        ImageRefusedError: it is cut off or damaged.
+    """
+    with _faults_refused(picture.width * picture.height):
+        picture.load()
+
+
+@contextmanager
+def _faults_refused(max_pixels: int) -> Iterator[None]:
+    """Turn exceptions of Pillow's decoders into refusals."""
+    try:
+        yield
+    except Image.DecompressionBombError as fault:  # of the WebP decoder's own check
+        what = f"has too many pixels, wanted from 1 to {max_pixels:,} in all"
+        raise ImageRefusedError("too_many_pixels", what) from fault
+    except DECODER_FAULTS as fault:
+        if "truncated" in str(fault).casefold():
+            what = "is cut off: the file ends before its last pixel"
+            raise ImageRefusedError("truncated_image", what) from fault
+        said = _IN_MEMORY.sub("", str(fault)) or type(fault).__name__
+        what = f"cannot be decoded: {said}"
+        raise ImageRefusedError("undecodable_image", what) from fault
+
+
+def _opened(data: bytes) -> ImageFile | None:
+    """Open the image with the one decoder that its first bytes indicate.
+
+    `Image.open` is not used: its pixel cap is a process-wide setting, and between one and two times
+    that cap it uses the process-wide `warnings` filters.
+    """
+    file = io.BytesIO(data)
+    if data.startswith(b"\xff\xd8\xff"):
+        return _Jpeg(file)
+    if data.startswith(b"\x89PNG\r\n\x1a\n"):
+        return PngImageFile(file)
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return WebPImageFile(file)
+    if data.startswith(b"BM"):
+        return BmpImageFile(file)
+    return None
+
+
+def orientation_of(picture: ImageFile) -> int:
+    """Return the orientation of the image, from 1 (upright) to 8, as in EXIF.
+
+    For some formats it is known only after the pixels are loaded.
+    """
+    block = picture.info.get("exif")
+    return read_orientation(block) if block else UPRIGHT
+
+
+# The orientation of an EXIF block is read here instead of with Pillow, whose reader reports damage
+# through the process-wide `warnings` filters, which threads share.
+
+
+def read_orientation(block: bytes) -> int:
+    """Return the orientation of an EXIF block (with or without its `Exif` header), from 1 to 8.
+
+    1 (upright) if it does not state one, or is damaged.
+    """
+    tiff = block.removeprefix(b"Exif\x00\x00")
+    order = {b"II*\x00": "<", b"MM\x00*": ">"}.get(tiff[:4])
+    if order is None:
+        return UPRIGHT
+    try:
+        return _first_directory(tiff, order)
+    except struct.error:
+        return UPRIGHT
+
+
+def _first_directory(tiff: bytes, order: str) -> int:
+    (start,) = struct.unpack_from(f"{order}I", tiff, 4)
+    (entries,) = struct.unpack_from(f"{order}H", tiff, start)
+    orientation = UPRIGHT
+    for at in range(start + 2, start + 2 + entries * _ENTRY_BYTES, _ENTRY_BYTES):
+        tag, _, _, value = struct.unpack_from(f"{order}HHIH", tiff, at)
+        if tag == _ORIENTATION_TAG and UPRIGHT <= value <= 8:
+            orientation = value
+    return orientation
+
+
+def encoded_upright(
+    picture: Image.Image, orientation: int, *, lossy: bool = False
+) -> tuple[bytes, tuple[int, int]]:
+    """Encode the image upright in its own format, without metadata but colours; return its size.
+
+    The pixels of a WebP are kept exactly unless `lossy` permits changes.
+
+    Raises:
+        ImageRefusedError: it cannot be encoded.
+    """
+    turn = _UPRIGHT_BY_ORIENTATION.get(orientation)
+    kept = {
+        key: picture.info[key] for key in ("icc_profile", "transparency") if key in picture.info
+    }
+    options = _SAVE_OPTIONS[str(picture.format)] | kept
+    if lossy and picture.format == "WEBP":
+        options |= {"lossless": False, "quality": 95}
+    encoded = io.BytesIO()
+    try:
+        upright = picture.copy() if turn is None else picture.transpose(turn)
+        upright.info = {}
+        upright.save(encoded, str(picture.format), **options)
+    except DECODER_FAULTS as fault:
+        what = f"cannot be turned upright: {fault}"
+        raise ImageRefusedError("undecodable_image", what) from fault
+    return encoded.getvalue(), upright.size
+
 
 _WINDOWS_DRIVE = re.compile(r"[A-Za-z]:")
 

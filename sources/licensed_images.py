@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from schemas.json_stream import Element, open_annotations
 from schemas.records import Attribution
-from sources.annotations import Importer
-from sources.fields import (
+from sources.annotations import (
     MISSING,
     Field,
     FieldError,
+    Importer,
     bad_row,
     checked_caption,
     checked_object,

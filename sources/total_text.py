@@ -10,8 +10,16 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 from schemas.errors import FormatError
-from sources.annotations import Importer, digest_file
-from sources.fields import Field, FieldError, bad_row, checked_caption, checked_path, split_in_name
+from sources.annotations import (
+    Field,
+    FieldError,
+    Importer,
+    bad_row,
+    checked_caption,
+    checked_path,
+    digest_file,
+    split_in_name,
+)
 from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown, storable
 
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.

@@ -1,6 +1,15 @@
-"""The pages on which images are reviewed: selections, contrastive images, duplicates."""
+"""The pages on which images are reviewed: selections, contrastive images, duplicates.
 
+The page on which a tracklet is kept, thinned out, split or dropped.
+
+The frames are on the left, each a switch that drops it. On the right are the verdict, the frames at
+which another person starts, and other tracklets that may show the same person.
+"""
+
+from collections.abc import Sequence
 from html import escape
+from string import ascii_lowercase
+from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
@@ -10,16 +19,27 @@ from annotate.interfaces.page import (
     Regions,
     Summary,
     TaskContent,
+    choice_region,
     image_address,
     only_choice,
     picture_tag,
     read_acceptance,
     read_problems,
+    read_rejection,
     shown_image,
+    values,
     verdict_answer,
 )
 from db.entities import StoredEntity
-from schemas.proposals import Candidate, EditMeasurement, FoundImage
+from schemas.base import EntityRecord
+from schemas.proposals import (
+    Candidate,
+    EditMeasurement,
+    FoundImage,
+    OtherTracklet,
+    Tracklet,
+    TrackletFrame,
+)
 from schemas.recos import DuplicateQuestion, Selection
 from schemas.retrieval_task import RetrievalTask
 
@@ -245,3 +265,192 @@ def percent(share: float) -> str:
     if 0 < percents < 0.1:
         return "less than 0.1 %"
     return f"{percents:.0f} %" if percents >= 10 or not percents else f"{percents:.1f} %"
+
+
+DROPPED, CUTS, SAME = "dropped", "cuts", "same_person"
+FACTS = "facts"
+KEEP, SPLIT = "keep", "split"
+# Without h, u and v, which are keys of Label Studio (pan, unselect, move).
+FRAME_KEYS = tuple(key for key in ascii_lowercase if key not in "huv")
+OTHER_KEYS = ("4", "5", "6")
+_FRAMES_OF_OTHERS = 4
+_ROOMY = 8
+_CROWDED = 18
+
+
+class TrackletSelection(Interface):
+    """The labelling interface `tracklet-selection`."""
+
+    name = "tracklet-selection"
+
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """Return the page of one tracklet; suspicions of the filter are ticked, but no verdict."""
+        tracklet = entity.record(Tracklet)
+        frames, others = _named(tracklet.frames), _numbered(tracklet.others)
+        data = {
+            "facts_html": _facts(tracklet),
+            "frames": [
+                _option(str(frame.frame), _frame(frame, name, len(frames), images_url), key)
+                for frame, key, name in frames
+            ],
+            "cuts": [
+                _option(
+                    str(frame.frame), f'<b class="loupe-cut">{name}</b>', key and f"shift+{key}"
+                )
+                for frame, key, name in frames[1:]
+            ],
+            "others": [
+                _option(other.tracklet_id, _other(other, key, images_url), key)
+                for other, key in others
+            ],
+        }
+        crops = [frame.crop for frame in tracklet.frames]
+        crops += [frame.crop for other, _ in others for frame in _sampled_frames(other.frames)]
+        images = tuple(dict.fromkeys(map(shown_image, crops)))
+        suspected = [str(frame.frame) for frame in tracklet.frames if frame.suspicions]
+        later = {frame.frame for frame in tracklet.frames[1:]}
+        switches = [str(number) for number in tracklet.switches if number in later]
+        ticked = {DROPPED: suspected, CUTS: switches}
+        regions = [choice_region(name, FACTS, *chosen) for name, chosen in ticked.items() if chosen]
+        guess = {"model_version": tracklet.author, "result": regions}
+        return TaskContent(data, [guess] if regions else [], images)
+
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+        """Parse the answer about a tracklet.
+
+        Cuts count only in a split; «same person» counts only without one, as it would not be clear
+        which part is meant.
+        """
+        tracklet = shown.record(Tracklet)
+        numbers = [str(frame.frame) for frame in tracklet.frames]
+        others = [other.tracklet_id for other, _ in _numbered(tracklet.others)]
+        chosen: dict[str, tuple[str, ...]] = {}
+        for control, offered in ((DROPPED, numbers), (CUTS, numbers[1:]), (SAME, others)):
+            ticked = set(values(result, control, "choices"))
+            if unknown := ticked - set(offered):
+                problem = f"{control} must hold choices that the page offers; got {min(unknown)!a}"
+                return UnclearAnswer(problem=problem)
+            chosen[control] = tuple(option for option in offered if option in ticked)
+        verdict = only_choice(result, VERDICT)
+        if verdict == "reject":
+            return read_rejection(result)
+        if verdict not in (KEEP, SPLIT):
+            return NO_VERDICT
+        is_split = verdict == SPLIT
+        if is_split and not chosen[CUTS]:
+            return UnclearAnswer(problem="split without a frame to split at")
+        chosen[SAME if is_split else CUTS] = ()
+        choices = {VERDICT: (verdict,), **chosen}
+        parts = _parts(tracklet, choices)
+        if not parts:
+            return UnclearAnswer(problem="all frames are dropped, but the tracklet is not")
+        changed = is_split or chosen[DROPPED] or chosen[SAME]
+        remark = "only one part of the split is left" if is_split and len(parts) == 1 else ""
+        return ReviewAnswer(verdict="edit" if changed else "accept", choices=choices, remark=remark)
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """Return the tracklet without the dropped frames, or its parts; empty if nothing changed.
+
+        A tracklet that shows the same person as others names them. The parts of a split keep all
+        candidates, so that each part is reviewed with them.
+        """
+        if answer.verdict != "edit":
+            return ()
+        tracklet = shown.record(Tracklet)
+        same = answer.choices.get(SAME, ())
+        change = {
+            "same_person_as": tuple(dict.fromkeys((*tracklet.same_person_as, *same))),
+            "others": tuple(other for other in tracklet.others if other.tracklet_id not in same),
+            "switches": (),
+            "author": author,
+        }
+        return tuple(
+            tracklet.model_copy(update={**change, "frames": part})
+            for part in _parts(tracklet, answer.choices)
+        )
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return the answer in words."""
+        choices = answer.choices
+        tracklet = shown.record(Tracklet)
+        names = {str(frame.frame): name for frame, _, name in _named(tracklet.frames)}
+        others = {other.tracklet_id: f"[{key}]" for other, key in _numbered(tracklet.others)}
+        return [
+            ("Verdict", self.labels(VERDICT, choices.get(VERDICT, (answer.verdict,)))),
+            ("Frames dropped", ", ".join(map(names.__getitem__, choices.get(DROPPED, ())))),
+            ("Another person from", ", ".join(map(names.__getitem__, choices.get(CUTS, ())))),
+            ("Same person as", ", ".join(map(others.__getitem__, choices.get(SAME, ())))),
+            ("Reason", answer.reason),
+        ]
+
+
+def _named(frames: Sequence[TrackletFrame]) -> list[tuple[TrackletFrame, str | None, str]]:
+    """Return the frames, each with its key (None if there are no keys left) and its name."""
+    named = []
+    for position, frame in enumerate(frames):
+        key = FRAME_KEYS[position] if position < len(FRAME_KEYS) else None
+        named.append((frame, key, key.upper() if key else str(position + 1)))
+    return named
+
+
+def _numbered(others: Sequence[OtherTracklet]) -> list[tuple[OtherTracklet, str]]:
+    """Return the other tracklets to show, the likeliest first, each with its key."""
+    likeliest = sorted(others, key=lambda other: -other.similarity)
+    return list(zip(likeliest, OTHER_KEYS, strict=False))
+
+
+def _sampled_frames(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
+    """Return a few frames, spread over the whole length."""
+    step = max(1, -(-len(frames) // _FRAMES_OF_OTHERS))
+    return frames[::step]
+
+
+def _facts(tracklet: Tracklet) -> str:
+    first, last = tracklet.frames[0], tracklet.frames[-1]
+    count = len(tracklet.frames)
+    facts = [
+        f"<b>{count} frame{'s' if count > 1 else ''}</b>",
+        f"{first.time_seconds:.1f} to {last.time_seconds:.1f} s",
+        escape(tracklet.video),
+        f"track {tracklet.track}",
+    ]
+    return f'<p class="loupe-facts">{" · ".join(facts)}</p>'
+
+
+def _frame(frame: TrackletFrame, name: str, count: int, images_url: str) -> str:
+    size = "roomy" if count <= _ROOMY else "middling" if count <= _CROWDED else "crowded"
+    suspicions = ", ".join(rule.replace("_", " ") for rule in frame.suspicions)
+    hint = f"frame {frame.frame}, {frame.time_seconds:.1f} s, detector {frame.score:.2f}"
+    return (
+        f'<span class="loupe-frame loupe-{size}" title="{escape(hint)}">'
+        f"{picture_tag(frame.crop, images_url)}"
+        f'<b class="loupe-name">{name}</b>'
+        f'<i class="loupe-suspicion">{escape(suspicions)}</i></span>'
+    )
+
+
+def _other(other: OtherTracklet, key: str, images_url: str) -> str:
+    pictures = "".join(
+        picture_tag(frame.crop, images_url) for frame in _sampled_frames(other.frames)
+    )
+    label = f"<i>[{key}] similarity {other.similarity:.2f}</i>"
+    return f'<span class="loupe-other">{pictures}{label}</span>'
+
+
+def _option(value: str, html: str, key: str | None) -> dict[str, Any]:
+    return {"value": value, "html": html} | ({"hotkey": key} if key else {})
+
+
+def _parts(
+    tracklet: Tracklet, choices: dict[str, tuple[str, ...]]
+) -> list[tuple[TrackletFrame, ...]]:
+    """Return the remaining frames, split before each cut; empty parts are left out."""
+    parts: list[list[TrackletFrame]] = [[]]
+    for frame in tracklet.frames:
+        if str(frame.frame) in choices.get(CUTS, ()):
+            parts.append([])
+        if str(frame.frame) not in choices.get(DROPPED, ()):
+            parts[-1].append(frame)
+    return [tuple(part) for part in parts if part]

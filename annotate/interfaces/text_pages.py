@@ -2,17 +2,31 @@
 
 A rewrite is shown beside its image with its source description; changed words and suspicious facts
 are marked in both. A caption is compared with its image.
+
+The page that shows a caption with its own image and a similar one (ReCoS).
+
+The images are in random order and without labels, so that annotators do not expect one of them. A
+caption is accepted only if it fits its own image and not the other: if it fits both, a correct
+search result would count as wrong.
+
+The page of a forced-choice test: a caption and six images, or an image and six captions.
+
+Neither the page nor its data reveal the correct one: a digest of the test's id determines the order
+of the options, and the answer is not sent.
 """
 
+import json
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from html import escape
 from itertools import pairwise
 from typing import ClassVar, Literal, NamedTuple
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.candidates import latest_flags, newest_reports
+from annotate.backend import OPENED_WITH
 from annotate.interfaces.image_pages import caption_heading
 from annotate.interfaces.page import (
     NO_VERDICT,
@@ -22,21 +36,29 @@ from annotate.interfaces.page import (
     Regions,
     Summary,
     TaskContent,
+    choice_region,
     image_address,
     one_line,
     only_choice,
+    picture_tag,
     read_rejection,
+    resource,
+    script_frame,
+    shown_image,
+    text_fields_script,
     values,
     verdict_answer,
 )
+from annotate.queues import latest_flags, newest_reports
 from db.entities import StoredEntity, fetch, parents_of
 from db.reviews import ShownImage
 from db.store import Store
-from schemas.base import EntityRecord
+from schemas.base import EntityRecord, digest_of
 from schemas.contrast import WORD, PhraseKind, content_words, phrases
 from schemas.errors import IntegrityError
 from schemas.faithfulness import Finding
 from schemas.provenance import Role
+from schemas.quality import OPTIONS, ChoiceTest, Confusion
 from schemas.records import Caption, Image, Rewrite
 
 TEXT = "text"
@@ -319,3 +341,256 @@ def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
         pieces.append(f'<mark class="loupe-{kind}">{escape(caption[start:end])}</mark>')
         position = end
     return "".join(pieces) + escape(caption[position:])
+
+
+FIT = "fit"
+OUTCOMES = {
+    "own": "fits its own image only",
+    "both": "fits the other image as well",
+    "other": "fits the other image only",
+    "neither": "fits neither image",
+}
+"""The outcomes; only the first accepts the caption."""
+
+
+def own_side(entity_id: str) -> str:
+    """Return where a question shows the caption's own image, `left` or `right`, by a digest."""
+    return "left" if int(digest_of("confusion-side", entity_id), 16) % 2 else "right"
+
+
+def _outcomes(entity_id: str) -> dict[str, str]:
+    """Return the outcome of each choice on a question's page."""
+    left, right = ("own", "other") if own_side(entity_id) == "left" else ("other", "own")
+    return {"left": left, "both": "both", "right": right, "neither": "neither"}
+
+
+class ConfusingCaption(Interface):
+    """The labelling interface `confusing-caption`."""
+
+    name = "confusing-caption"
+
+    def pages(
+        self, store: Store, entities: Sequence[StoredEntity], images_url: str
+    ) -> list[TaskContent]:
+        """Return one page per caption and pair of images, with warnings below the caption."""
+        flags = latest_flags(store, [entity.id for entity in entities])
+        contents = []
+        for entity in entities:
+            asked, warnings = entity.record(Confusion), flags.get(entity.id)
+            shown = (asked.own, asked.other)
+            left, right = shown if own_side(entity.id) == "left" else reversed(shown)
+            data = {
+                "left": image_address(images_url, left.sha256),
+                "right": image_address(images_url, right.sha256),
+                "caption_html": marked_text(asked.text)
+                + (finding_list((), warnings) if warnings else ""),
+            }
+            contents.append(TaskContent(data, [], (shown_image(left), shown_image(right))))
+        return contents
+
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+        """Parse which images the caption fits."""
+        outcome = _outcomes(shown.id).get(only_choice(result, FIT) or "")
+        if outcome is None:
+            return UnclearAnswer(problem="no choice of the images that the caption fits")
+        choices = {FIT: (outcome,)}
+        if outcome == "own":
+            return ReviewAnswer(verdict="accept", choices=choices)
+        return ReviewAnswer(verdict="reject", choices=choices, reason=OUTCOMES[outcome])
+
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return the answer in the words of the page."""
+        chosen = [
+            choice
+            for choice, outcome in _outcomes(shown.id).items()
+            if outcome in answer.choices[FIT]
+        ]
+        return [("The caption", self.labels(FIT, chosen))]
+
+
+PICK = "pick"
+_NUMBERS = tuple(str(number) for number in range(1, OPTIONS + 1))
+
+
+def option_order(test_id: str) -> list[int]:
+    """Return the option at each of the six positions, the same for all annotators."""
+    return sorted(
+        range(OPTIONS), key=lambda option: digest_of("option-order", test_id, str(option))
+    )
+
+
+class SixWayChoice(Interface):
+    """The labelling interface `six-way-choice`.
+
+    Answers are independent: if two testers differ, that is not a conflict to settle.
+    """
+
+    name = "six-way-choice"
+    independent = True
+
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """Return the page of one test."""
+        test = entity.record(ChoiceTest)
+        order = option_order(entity.id)
+        if test.direction == "caption-to-image":
+            images = [test.images[option] for option in order]
+            question = f'<div class="loupe-caption">{marked_text(test.captions[0])}</div>'
+            options = [picture_tag(image, images_url) for image in images]
+        else:
+            images = list(test.images)
+            question = picture_tag(test.images[0], images_url)
+            options = [marked_text(test.captions[option]) for option in order]
+        items = "".join(
+            f'<li><span class="loupe-number">{number}</span>{option}</li>'
+            for number, option in zip(_NUMBERS, options, strict=True)
+        )
+        data = {
+            "question_html": f'<div class="loupe-question-{test.direction}">{question}</div>',
+            "options_html": f'<ol class="loupe-options loupe-{test.direction}">{items}</ol>',
+        }
+        return TaskContent(data, [], tuple(map(shown_image, images)))
+
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+        """Parse the chosen position; the test is accepted if it has the correct option."""
+        picked = only_choice(result, PICK)
+        if picked not in _NUMBERS:
+            return UnclearAnswer(problem="none of the six was chosen")
+        right = _NUMBERS[option_order(shown.id).index(shown.record(ChoiceTest).answer)]
+        choices = {PICK: (picked,)}
+        if picked == right:
+            return ReviewAnswer(verdict="accept", choices=choices)
+        reason = f"number {picked} was chosen; the correct one was {right}"
+        return ReviewAnswer(verdict="reject", choices=choices, reason=reason)
+
+    def same(
+        self,
+        one: ReviewAnswer,
+        other: ReviewAnswer,
+        text_agreement: float,  # noqa: ARG002 - there is no text
+    ) -> bool:
+        """Return whether both chose the same option."""
+        return one.choices == other.choices
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the number is on the page
+    ) -> Summary:
+        """Return the answer, without saying whether it is right."""
+        return [("Chosen", number) for number in answer.choices[PICK]]
+
+
+# The words by which a description mentions an attribute. They remind writers of what is missing;
+# they do not check the truth. The page searches for the same words while people write.
+
+ATTRIBUTES: Mapping[str, str] = tomllib.loads(resource("description_attributes.toml"))
+"""The attributes in the order of a description, each with its words."""
+
+
+def attribute_pattern(attribute: str) -> str:
+    """Return the regular expression for an attribute's words, for Python and JavaScript."""
+    words = re.split(r"\s(?![^\[]*\])", ATTRIBUTES[attribute].strip())
+    return rf"\b(?:{'|'.join(words)})\b"
+
+
+def missing_attributes(text: str) -> Sequence[str]:
+    """Return the attributes that a description does not mention, in the order of `ATTRIBUTES`."""
+    return [attribute for attribute in ATTRIBUTES if not _compiled(attribute).search(text)]
+
+
+def count_words(text: str) -> int:
+    """Count the words of a text: strings between white space with a letter or a digit."""
+    return sum(any(character.isalnum() for character in word) for word in text.split())
+
+
+@cache
+def _compiled(attribute: str) -> re.Pattern[str]:
+    return re.compile(attribute_pattern(attribute), re.IGNORECASE)
+
+
+# While the annotator writes, a frame below the text counts its words and ticks the attributes that
+# it mentions. Missing ones are also listed as a remark when the answer is read.
+
+DRAFT, DRAFT_NOTE = "draft", "draft_note"
+"""The variables of the draft and of the note on its author; empty without a draft."""
+
+AIM_WORDS = 80
+"""The mean length of UFine6926's descriptions."""
+
+LEAST_WORDS = 20
+"""The minimum length of a description; all of UFine6926's are longer."""
+
+
+class DescriptionWriting(Interface):
+    """The labelling interface `description-writing`; its answers are independent."""
+
+    name = "description-writing"
+    independent = True
+
+    @cached_property
+    def config(self) -> str:
+        """The page in Label Studio's XML, with the frame that counts words."""
+        patterns = [[attribute, attribute_pattern(attribute)] for attribute in ATTRIBUTES]
+        settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
+        document = resource("description_counter.html").replace('"SETTINGS"', settings)
+        frame = document.replace('"FIELDS"', text_fields_script())
+        return super().config.replace("COUNTER", script_frame("loupe-counter", frame))
+
+    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
+        """Return the page of one image."""
+        image = entity.record(Image)
+        data = {"image": image_address(images_url, image.sha256), DRAFT: "", DRAFT_NOTE: ""}
+        # Label Studio requires a choice before a page can be submitted, whatever the text is.
+        described = choice_region(VERDICT, "image", "accept")
+        shown = ShownImage(image.sha256, image.media_type, entity.id)
+        return TaskContent(data, [{"model_version": "loupe", "result": [described]}], (shown,))
+
+    def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
+        """Return the page with the draft in the text field and its author above it."""
+        caption = draft.record(Caption)
+        note = (
+            f"Draft by the program {caption.author}: check every word, correct what is wrong, "
+            f"add what is missing, or delete it and write your own."
+        )
+        opening = {DRAFT: caption.text, DRAFT_NOTE: note, OPENED_WITH: draft.id}
+        return content._replace(data={**content.data, **opening})
+
+    def read_annotation(
+        self,
+        result: Regions,
+        shown: StoredEntity,  # noqa: ARG002 - the text is independent of the entity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """Parse the description, or why the image cannot be described."""
+        if only_choice(result, VERDICT) == "reject":
+            return read_rejection(result)
+        text = one_line(" ".join(values(result, TEXT, "text")))
+        words = count_words(text)
+        if words < LEAST_WORDS:
+            problem = f"a description must have at least {LEAST_WORDS} words; this one has {words}"
+            return UnclearAnswer(problem=problem)
+        missing = missing_attributes(text)
+        remark = f"does not mention: {', '.join(missing)}" if missing else ""
+        return verdict_answer("accept", texts={TEXT: text}, remark=remark)
+
+    def successors(
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    ) -> tuple[EntityRecord, ...]:
+        """Return the description as a caption of the image."""
+        if answer.verdict == "reject":
+            return ()
+        source = shown.record(Image).source
+        return (Caption(source=source, text=answer.texts[TEXT], position=0, author=author),)
+
+    def summary(
+        self,
+        answer: ReviewAnswer,
+        shown: StoredEntity,  # noqa: ARG002 - the image is on the page
+    ) -> Summary:
+        """Return the answer in words."""
+        text = answer.texts.get(TEXT, "")
+        return [
+            ("Description", text),
+            ("Words", str(count_words(text)) if text else ""),
+            ("Not mentioned", ", ".join(missing_attributes(text)) if text else ""),
+            ("Cannot be described", answer.reason),
+        ]

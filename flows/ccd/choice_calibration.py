@@ -21,8 +21,7 @@ from db.decisions import last_agents
 from db.entities import StoredEntity, children_of, fetch, find, parents_of
 from db.store import Store
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import stored_picture
+from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.pages import BINS, HistogramBar, flow_pages, stacked
 from flows.engine.runner import get_or_create_entity
 from flows.recos.task_images import picture_of

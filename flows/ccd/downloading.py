@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from db.entities import NewEntity, StoredEntity, children_of, fetch, new_entity
-from db.pending import ParentFilter, Pending
 from db.store import Store
 from db.work import (
+    ParentFilter,
+    Pending,
     WorkResult,
     commit_chunk,
     count_plans,
@@ -27,9 +28,14 @@ from models.search.folder import path_in_folder
 from schemas.base import canonical_json, digest_of, sha256_of
 from schemas.chat import ModelRef
 from schemas.contrast import FoundHit, FoundPicture
-from schemas.download import DownloadedImage, DownloadSettings
 from schemas.errors import LoupeError, ServiceError
-from schemas.image_search import FolderSearch, ImageSearchSpec, SearchHit
+from schemas.image_search import (
+    DownloadedImage,
+    DownloadSettings,
+    FolderSearch,
+    ImageSearchSpec,
+    SearchHit,
+)
 from schemas.licences import permits_release
 from schemas.profile import ContrastSettings
 from schemas.proposals import Picture

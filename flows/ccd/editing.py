@@ -9,11 +9,9 @@ from typing import NamedTuple
 
 from PIL import Image as Pictures
 
-from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, children_of, fetch, find, new_entity
-from db.pending import Pending
-from db.store import Store, retried
-from db.work import WorkResult, drop_claims, register_plan, store_activity
+from db.store import Store, pauses, retried
+from db.work import Pending, WorkResult, drop_claims, register_plan, store_activity
 from flows.ccd.edit_measures import (
     NO_CHANGE,
     Change,
@@ -25,8 +23,7 @@ from flows.ccd.edit_measures import (
 )
 from flows.ccd.image_requests import candidate_for, strategies_of_requests
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import stored_picture
+from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from models.embedding import plain_picture

@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from db.entities import LIVE, AgentRef, StoredEntity, find, new_entity, pages
 from db.store import Store
 from db.work import WorkResult, drop_rejections, register_plan, rejections_of
-from flows.ccd.anchors import is_anchor
 from flows.ccd.downloading import Found, SearchResults, search_results
+from flows.ccd.groups import is_anchor
 from flows.ccd.image_requests import candidate_for, strategies_of_requests
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import stored_picture
+from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stream, sole_run, worked_items
 from flows.recos.task_images import picture_of
@@ -40,11 +39,11 @@ from schemas.contrast import (
     ResultsConsidered,
     ResultVerdict,
 )
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.profile import ContrastSettings
 from schemas.proposals import Candidate, FoundImage, Picture, Strategy
 from schemas.provenance import Role
 from schemas.records import Image, Rejection
+from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 
 STAGE = "choose_candidates"
 VERSION = "1"

@@ -15,8 +15,7 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
-from flows.engine.activation import sync_active
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
 from schemas.contrast import ImageRequest, Way

@@ -5,13 +5,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 
-from flows.ccd.anchors import take_anchors
+from flows.ccd.caption_checks import apply_group_decisions
 from flows.ccd.choice_calibration import calibrate_choices, edit_bounds_warning
 from flows.ccd.downloading import DownloaderMaker, find_images
 from flows.ccd.editing import EDITED_IMAGES_STAGE as EDITING
 from flows.ccd.editing import edit_images, edit_settings
-from flows.ccd.fine_captions import apply_group_decisions
-from flows.ccd.groups import attrition_sentence, form_groups, make_images, sync_active_candidates
+from flows.ccd.groups import (
+    attrition_sentence,
+    form_groups,
+    make_images,
+    sync_active_candidates,
+    take_anchors,
+)
 from flows.ccd.image_choice import choose_candidates
 from flows.ccd.image_requests import request_images, sync_active_requests, waiting_strategies
 from flows.ccd.refining import refine_captions

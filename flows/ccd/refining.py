@@ -5,9 +5,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from db.entities import StoredEntity, fetch, new_entity
-from db.pending import Pending
 from db.store import Store
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.answers import (
     UnusableAnswerError,
     check_fields,
@@ -20,9 +19,8 @@ from flows.answers import (
     shown,
     text_schema,
 )
-from flows.ccd.anchors import coarse_captions
 from flows.ccd.caption_checks import group_doubts, refused_phrase, same_captions
-from flows.ccd.groups import sync_active_groups
+from flows.ccd.groups import coarse_captions, sync_active_groups
 from flows.ccd.resizing import smart_resized
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step

@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from db.claims import pauses
-from db.entities import AgentRef, StoredEntity, new_entity
-from db.pending import Pending
-from db.search_calls import (
+from db.calls import (
     Busy,
     DailyBudget,
     NewSearch,
@@ -23,15 +20,15 @@ from db.search_calls import (
     reserve_search,
     settle_search,
 )
-from db.store import Store
-from db.work import WorkResult, register_plan
+from db.entities import AgentRef, StoredEntity, new_entity
+from db.store import Store, pauses
+from db.work import Pending, WorkResult, register_plan
 from flows.ccd.image_requests import strategies_of_requests
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.ledger import Budget
 from flows.engine.model_step import left_unanswered
-from flows.engine.progress import Progress
-from flows.engine.report import Deferred, StageReport, StageResult
+from flows.engine.report import Deferred, Progress, StageReport, StageResult
 from flows.engine.runner import Stage, quarantine, run_stage
 from models.image_search import ImageSearch, build_image_search, plain_query
 from models.search.folder import FolderImage, FolderImageSearch

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
-from db.pending import Pending
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.answers import (
     UnusableAnswerError,
     check_fields,
@@ -18,9 +17,9 @@ from flows.answers import (
     shown,
     text_schema,
 )
-from flows.ccd.anchors import coarse_captions, is_anchor
+from flows.ccd.groups import coarse_captions, is_anchor
 from flows.ccd.resizing import smart_resized
-from flows.engine.activation import sync_active_edits
+from flows.engine.context import sync_active_edits
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage

@@ -10,7 +10,7 @@ from flows.cli.options import QueueArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from db.annotators import AnnotatorState, Role, StoredAnnotator
+    from db.reviews import AnnotatorState, Role, StoredAnnotator
     from db.store import Store
     from models.profiles.settings import Settings
     from services.credentials import WorkspaceCredentials
@@ -45,7 +45,7 @@ def add(
     Studio, Loupe cannot create accounts: the person creates one in their own organization and gives
     you its personal access token for --token-file.
     """
-    from db.annotators import add_annotator
+    from db.reviews import add_annotator
     from services.credentials import save_workspace
     from services.label_studio import label_studio_access, label_studio_name
 
@@ -69,7 +69,7 @@ def add(
 @app.command("list")
 def list_(as_json: JsonOption = False) -> None:
     """List all annotators, past and present. Releases contain only pseudonyms."""
-    from db.annotators import annotators
+    from db.reviews import annotators
 
     _, store = _open(to_read=True)
     people = annotators(store)
@@ -95,7 +95,7 @@ def show(
 
     The password is printed only on a terminal, or with --reveal.
     """
-    from db.annotators import annotator_named
+    from db.reviews import annotator_named
     from services.credentials import load_workspaces
     from services.label_studio import label_studio_address
 
@@ -121,7 +121,7 @@ def report(name: NameArgument, as_json: JsonOption = False) -> None:
     """
     from annotate.gold import gold_feedback
     from db.annotations import answer_counts
-    from db.annotators import annotator_named
+    from db.reviews import annotator_named
     from flows.engine.gates import declared_queues, queues_in_use
 
     settings, store = _open(to_read=True)
@@ -191,7 +191,7 @@ def resume(name: NameArgument, as_json: JsonOption = False) -> None:
 
 
 def _set_pause(name: str, state: "AnnotatorState", as_json: bool) -> None:
-    from db.annotators import annotator_named, set_annotator_state
+    from db.reviews import annotator_named, set_annotator_state
     from schemas.errors import UsageError
 
     _, store = _open()
@@ -211,8 +211,8 @@ def reinstate(
     People are suspended for wrong answers to gold items. From now on only new gold answers count.
     Answers that were revoked stay revoked.
     """
-    from db.annotators import annotator_named
     from db.gold import reinstate_annotator
+    from db.reviews import annotator_named
     from schemas.errors import UsageError
 
     _, store = _open()
@@ -228,7 +228,7 @@ def reinstate(
 
 def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
     """Change the account before the store, so that a failure never leaves a login active."""
-    from db.annotators import annotator_named, set_annotator_state
+    from db.reviews import annotator_named, set_annotator_state
     from services.credentials import load_workspaces
     from services.label_studio import let_in
 
@@ -251,7 +251,7 @@ def _show_state(person: "StoredAnnotator", as_json: bool) -> None:
 
 def _refuse_taken_address(store: "Store", name: str) -> None:
     """Refuse a name whose e-mail address belongs to another annotator, before an account exists."""
-    from db.annotators import annotators
+    from db.reviews import annotators
     from schemas.errors import UsageError
     from services.label_studio import address_of
 

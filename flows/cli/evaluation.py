@@ -37,7 +37,7 @@ def train(
     The best checkpoint is chosen on held-out identities of the train split, never on the test
     split. On several GPUs: accelerate launch -m flows.cli train …
     """
-    from flows.engine.progress import ConsoleProgress
+    from flows.engine.report import ConsoleProgress
     from flows.evaluation.training import TrainingRequest, run_training
 
     request = TrainingRequest(str(release), config, str(folder) if folder else None, resume)
@@ -84,7 +84,7 @@ def evaluate(
     Embeddings are cached: nothing is embedded twice.
     """
     from flows.engine.context import open_context
-    from flows.engine.progress import ConsoleProgress
+    from flows.engine.report import ConsoleProgress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
     from models.profiles.settings import load_settings
 

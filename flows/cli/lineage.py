@@ -62,7 +62,7 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
     The texts of withdrawn items are left out.
     """
-    from flows.withdrawal.withdrawn import withdrawal_in, withdrawn_in, without_withdrawn
+    from flows.withdrawal.releases import withdrawal_in, withdrawn_in, without_withdrawn
     from release.lineage.reading import open_lineage
 
     known = notices_at_hand()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from retrieval.competitors import BenchmarkDistractors
     from retrieval.contrastive import (
         ContrastAccuracy,
         ContrastiveSamples,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         SampleRecall,
         SimilaritySpread,
     )
-    from retrieval.distractors import BenchmarkDistractors
     from retrieval.ranking import RetrievalScores
     from retrieval.recos import RecosSamples, RecosScores, TaskRecall
 
@@ -97,7 +97,7 @@ def metrics(
     seconds = time.perf_counter() - started
     limits = None
     if intervals:
-        from retrieval.bootstrap import bootstrap_means
+        from retrieval.ranking import bootstrap_means
 
         means = bootstrap_means(scores.by_query, first_ids)
         limits = {name: (one.low, one.high) for name, one in means.items()}
@@ -171,9 +171,8 @@ def ccd(
     Recall is computed in three settings, FG-CDA by type, all in percent; ties count as errors. The
     anchor of a group is its sample with contrastive_type null.
     """
-    from retrieval.contrastive import contrastive_samples, score_contrastive
-    from retrieval.distractors import benchmark_distractors
-    from retrieval.sample_list import read_list
+    from retrieval.competitors import benchmark_distractors
+    from retrieval.contrastive import contrastive_samples, read_list, score_contrastive
 
     listed = contrastive_samples(read_list(samples), str(samples))
     images, texts, names = _read(image_embeddings, text_embeddings)
@@ -239,7 +238,7 @@ def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, RightCount]]":
 
 
 def _near(distractors: "BenchmarkDistractors") -> dict[str, Any]:
-    from retrieval.distractors import NEAREST
+    from retrieval.competitors import NEAREST
 
     return {
         "nearest": NEAREST,
@@ -325,8 +324,8 @@ def recos(
     In percent; ties count as errors. Images without captions are candidates only; if there are any,
     as in version 2, only text to image is scored.
     """
+    from retrieval.contrastive import read_list
     from retrieval.recos import recos_samples, score_recos
-    from retrieval.sample_list import read_list
 
     listed = recos_samples(read_list(samples), str(samples))
     images, texts, names = _read(image_embeddings, text_embeddings)

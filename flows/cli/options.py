@@ -90,7 +90,7 @@ def known_word(what: str, words: Callable[[], Iterable[str]]) -> Callable[[str],
     """Check that an argument is one of the given words; suggest the nearest otherwise."""
 
     def checked(given: str) -> str:
-        from schemas.faults import nearest_hint
+        from schemas.validation import nearest_hint
 
         known = list(words())
         if given not in known:
@@ -121,7 +121,7 @@ def require_dataset(store: "Store", name: str | None) -> None:
     """
     from db.entities import datasets_of
     from schemas.errors import UsageError
-    from schemas.faults import nearest_hint
+    from schemas.validation import nearest_hint
 
     if name is not None and name not in (known := datasets_of(store)):
         raise UsageError(f"there is no dataset {name!r}; {nearest_hint(name, known)}")
@@ -150,7 +150,7 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     if url.startswith(_SQLITE) and not may_have_notices(Path(url.removeprefix(_SQLITE))):
         return followed(notices_of_home(settings.home))  # without loading database code
 
-    from flows.withdrawal.withdrawn import known_notices
+    from flows.withdrawal.releases import known_notices
 
     try:
         return known_notices(settings)
@@ -161,7 +161,7 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
 
 def known_withdrawals() -> "tuple[WithdrawalNotice, ...]":
     """Return the withdrawals known to this installation, including its store."""
-    from flows.withdrawal.withdrawn import known_notices
+    from flows.withdrawal.releases import known_notices
     from models.profiles.settings import load_settings
 
     return known_notices(load_settings())

@@ -90,7 +90,7 @@ def estimate(queue: QueueArgument, of: OfOption = None, as_json: JsonOption = Fa
 
 
 def _pseudonym(store: "Store", name: str | None) -> str:
-    from db.annotators import annotator_named
+    from db.reviews import annotator_named
 
     return "" if name is None else annotator_named(store, name).pseudonym
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from flows.cli.gold import app as gold
 from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 from flows.cli.queue_items import accept, hours, prioritize, reopen, search
+from flows.cli.queue_items import app as gold
 from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:

@@ -101,7 +101,7 @@ def build(
     from flows.engine.releasing import all_of, release_checks, release_signer, version_inspection
     from models.profiles.settings import load_settings
     from release.build import build_release
-    from release.tiers import tier_called
+    from schemas.retrieval_task import tier_called
 
     settings = load_settings()
     signer = release_signer(settings)
@@ -201,7 +201,7 @@ def list_(
 ) -> None:
     """List the releases built here."""
     from db.releases import list_releases
-    from flows.withdrawal.withdrawn import notices_known
+    from flows.withdrawal.releases import notices_known
     from models.profiles.settings import load_settings
 
     with opened_store() as store:
@@ -231,8 +231,8 @@ def show(
     With --json: its manifest, without the list of files.
     """
     from db.releases import find_release
-    from flows.withdrawal.withdrawn import withdrawal_of
-    from release.reading import read_listed
+    from flows.withdrawal.releases import withdrawal_of
+    from release.row_files import read_listed
 
     if "/" in name or Path(name).is_dir():
         manifest, _ = read_listed(Path(name))
@@ -259,7 +259,7 @@ def show(
 
 
 def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") -> dict[str, Any]:
-    from flows.withdrawal.withdrawn import withdrawal_of
+    from flows.withdrawal.releases import withdrawal_of
 
     manifest = release.manifest
     withdrawal = withdrawal_of(manifest, release.folder, known)

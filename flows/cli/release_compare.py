@@ -12,10 +12,9 @@ from flows.cli.options import folder_called, known_withdrawals
 from flows.cli.output import JsonOption, err, out, print_json, print_table, warn
 
 if TYPE_CHECKING:
-    from release.changes import FieldChange
+    from release.changes import Difference, FieldChange, RowDifference, TextChange
     from release.contamination import Other
-    from release.diff.records import Difference, RowDifference, TextChange
-    from schemas.contamination import Contamination, SharedMeasure
+    from schemas.similarity import Contamination, SharedMeasure
 
 
 # Differences between two releases, row by row.
@@ -69,8 +68,8 @@ def diff(
 
 def _print_json(before: Path, after: Path, examples: int | None) -> "Difference":
     """Print one JSON document; its rows are written as they are found, as there may be many."""
+    from release.changes import RowDifference
     from release.diff import compare_releases
-    from release.diff.records import RowDifference
 
     separator = '{\n"rows": ['
 
@@ -105,8 +104,8 @@ def _line(value: Any) -> str:
 
 def _version(found: "Difference") -> dict[str, Any] | None:
     """Return the minimum version of B; None if A is not an earlier release of its dataset."""
-    from release.versions import check_version, is_earlier, is_successor, least_version
-    from release.versions import required_bump as required
+    from release.changes import check_version, is_earlier, is_successor, least_version
+    from release.changes import required_bump as required
 
     before, after = found.before.version, found.after.version
     if not is_successor(found) or is_earlier(after, before):
@@ -287,7 +286,7 @@ def contamination(
     from flows.engine.context import open_context
     from models.profiles.settings import load_settings
     from release.contamination import compare
-    from schemas.contamination import ContaminationLimits
+    from schemas.similarity import ContaminationLimits
 
     with NamedDatasets(lambda: open_context(load_settings())) as named:
         one, other = named.called(ours, split), named.called(theirs, other_split)
@@ -307,7 +306,7 @@ def contamination(
 
 def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
     """Warn of each release, by the given name, from which something was withdrawn."""
-    from flows.withdrawal.withdrawn import withdrawal_of
+    from flows.withdrawal.releases import withdrawal_of
     from release.other_datasets import ReleasedImages
 
     known = known_withdrawals()

@@ -50,7 +50,7 @@ def export(
 
     The same release always gives the same bytes.
     """
-    from flows.withdrawal.withdrawn import withdrawal_in
+    from flows.withdrawal.releases import withdrawal_in
     from release.export import export_release
     from release.export.formats import format_called
 
@@ -181,7 +181,7 @@ def upload(
 
     An interrupted upload continues where it stopped. The token is read from HF_TOKEN.
     """
-    from flows.withdrawal.withdrawn import withdrawal_in
+    from flows.withdrawal.releases import withdrawal_in
     from release.hub import planned_upload
     from schemas.errors import UsageError
 

@@ -90,7 +90,7 @@ def verify(
     )
     withdrawn: tuple[WithdrawnRow, ...] = ()
     if problems:
-        from flows.withdrawal.withdrawn import withdrawn_in
+        from flows.withdrawal.releases import withdrawn_in
 
         withdrawn = withdrawn_in(folder, known)
     signature = None if problems else read_signature(folder)
@@ -151,7 +151,7 @@ def sign(
     withdrawn.
     """
     from flows.engine.releasing import release_signer, sign_release
-    from flows.withdrawal.withdrawn import withdrawal_in
+    from flows.withdrawal.releases import withdrawal_in
     from models.profiles.settings import load_settings
     from schemas.errors import ConfigurationError, UsageError
 

@@ -45,7 +45,7 @@ def reproduce(
     it again to continue.
     """
     from flows.engine.context import open_context
-    from flows.engine.progress import ConsoleProgress
+    from flows.engine.report import ConsoleProgress
     from flows.evaluation.reproduction import (
         ASSUMED,
         Reproduction,

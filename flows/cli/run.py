@@ -90,7 +90,7 @@ def run(
     from flows.engine.context import open_context
     from flows.engine.ledger import Budget
     from flows.engine.pipeline import run_build
-    from flows.engine.progress import ConsoleProgress
+    from flows.engine.report import ConsoleProgress
 
     context = open_context(
         settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
@@ -108,7 +108,7 @@ def _check(
 ) -> None:
     from flows.cli.services import print_findings
     from flows.engine.build_files import load_build
-    from flows.engine.preflight import check_build
+    from flows.engine.pipeline import check_build
     from models.profiles.loader import load_profile
     from services.diagnosis import Verdict
 
@@ -173,7 +173,7 @@ def demo(
     """
     from flows.engine.context import open_context
     from flows.engine.pipeline import run_build
-    from flows.engine.progress import ConsoleProgress, Progress
+    from flows.engine.report import ConsoleProgress, Progress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
     from flows.ufine3c.pipeline import ufine3c_pipeline
     from models.profiles.settings import load_settings

@@ -9,7 +9,7 @@ from rich.markup import escape
 from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
-    from flows.engine.fingerprints import FolderDuplicates
+    from flows.engine.contamination import FolderDuplicates
 
 
 _VIDEOS = "videos"
@@ -63,7 +63,7 @@ def import_(
     from flows.engine.build_files import load_source
     from flows.engine.context import open_context
     from flows.engine.importing import import_source
-    from flows.engine.progress import ConsoleProgress
+    from flows.engine.report import ConsoleProgress
     from models.profiles.settings import load_settings
     from schemas.build import SourceSpec, VideoSourceSpec
     from schemas.errors import UsageError
@@ -122,9 +122,9 @@ def duplicates(
     (of equally large ones, the first by name). The folder is not changed. Exit code 1 if a file
     could not be read; it is skipped.
     """
-    from flows.engine.fingerprints import find_in_folder
-    from flows.engine.progress import ConsoleProgress
-    from schemas.near_duplicates import NearDuplicateSettings
+    from flows.engine.contamination import find_in_folder
+    from flows.engine.report import ConsoleProgress
+    from schemas.similarity import NearDuplicateSettings
 
     settings = NearDuplicateSettings()
     if radius is not None:
@@ -141,7 +141,7 @@ def duplicates(
 
 
 def _show(duplicates: "FolderDuplicates") -> None:
-    from flows.engine.fingerprints import similarity_name
+    from flows.engine.contamination import similarity_name
 
     found, report = duplicates.found, duplicates.found.report
     for cluster in found.clusters:

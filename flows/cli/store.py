@@ -33,7 +33,7 @@ def cost(
     from db.calls import CostRow, cost_rows
     from db.store import Store
     from flows.engine.build_files import load_build
-    from flows.ufine3c.forecast import forecast
+    from flows.ufine3c.rewriting import forecast
     from models.profiles.loader import load_profile
     from models.profiles.settings import load_settings
     from schemas.build import UFine3CBuild

@@ -91,7 +91,7 @@ def _say_bad_lines(tracked: "TrackedDetections") -> None:
 
 
 def _track_video(path: Path, folder: Path, profile: "Profile", *, as_json: bool) -> None:
-    from flows.engine.progress import ConsoleProgress
+    from flows.engine.report import ConsoleProgress
     from flows.ufine6926.video_tracks import track_video
 
     tracks = track_video(path, folder, profile, ConsoleProgress(err))

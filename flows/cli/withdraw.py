@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from db.withdrawal_graph import WithdrawalTarget
     from db.withdrawals import StoredWithdrawal
     from flows.engine.context import RunContext
-    from flows.withdrawal.plan import WithdrawalPlan
-    from flows.withdrawal.residual import ResidualCopies
+    from flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
     from schemas.withdrawal import Ground
 
 
@@ -265,7 +264,7 @@ def _carry_out(
     from db.withdrawals import find_withdrawal
     from flows.cli.withdrawal_display import print_residual, step_text
     from flows.withdrawal.execution import carry_out
-    from flows.withdrawal.residual import residual_copies
+    from flows.withdrawal.plan import residual_copies
 
     def on_step(name: str, details: Any) -> None:
         err.print(f"[green]✓[/green] {escape(step_text(name, details))}", soft_wrap=True)
@@ -331,7 +330,7 @@ def withdrawals(
 def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
     from db.withdrawals import counts_of, notices_of, steps_of
     from flows.cli.withdrawal_display import print_residual, print_withdrawal
-    from flows.withdrawal.residual import residual_copies
+    from flows.withdrawal.plan import residual_copies
     from models.profiles.settings import load_settings
 
     left = residual_copies(store, load_settings().home, withdrawal)

@@ -12,9 +12,8 @@ from schemas.provenance import Role
 
 if TYPE_CHECKING:
     from db.withdrawals import DoneStep, StoredWithdrawal
-    from flows.withdrawal.plan import WithdrawalPlan
+    from flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
     from flows.withdrawal.releases import AffectedRelease
-    from flows.withdrawal.residual import ResidualCopies
     from schemas.withdrawal import WithdrawalCount, WithdrawalNotice
 
 _SHOWN = 8

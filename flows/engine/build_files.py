@@ -20,9 +20,8 @@ from schemas.build import (
     VideoSourceSpec,
 )
 from schemas.errors import ConfigurationError
-from schemas.faults import fault_of
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
-from schemas.toml_file import read_toml
+from schemas.validation import fault_of, read_toml
 from sources.demonstration import DemonstrationWorld, write_people_world
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, write_street_world

@@ -1,8 +1,8 @@
-"""Context of a run: stores, limits, agent and progress."""
+"""The context of a run, and which entities are active in it."""
 
 import gc
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -12,13 +12,14 @@ from subprocess import run
 
 from db.blobs import BlobStore
 from db.calls import replay_calls
-from db.entities import AgentRef
+from db.decisions import set_active
+from db.entities import LIVE, AgentRef, StoredEntity, find, pages, parents_of
 from db.store import Store
 from db.work import ActivityRecord
 from flows.engine.ledger import Budget
-from flows.engine.progress import Progress
-from flows.engine.report import StageReport
+from flows.engine.report import Progress, StageReport
 from models.profiles.settings import Settings
+from schemas.provenance import Role
 
 DISTRIBUTION = "loupe-datasets"
 StageRunner = Callable[[str, Callable[[], StageReport]], StageReport]
@@ -128,3 +129,44 @@ def code_revision() -> str:
         check=False,
     )
     return described.stdout.strip() or f"{DISTRIBUTION} {version(DISTRIBUTION)}"
+
+
+_PAGE = 500
+
+
+def sync_active(
+    context: RunContext,
+    dataset: str,
+    kind: str,
+    is_active: Callable[[StoredEntity], bool | None],
+    states: Sequence[str] = ("proposed",),
+) -> None:
+    """Deactivate entities in `states` that are no longer needed; reactivate needed ones.
+
+    Entities for which `is_active` returns None are left as they are. A reactivated entity returns
+    to its previous state.
+    """
+    for page in pages(find(context.store, dataset, kind, states=(*states, "inactive")), _PAGE):
+        called_for = {one.id: is_active(one) for one in page}
+        for active in (False, True):
+            ids = [one.id for one in page if called_for[one.id] is active]
+            set_active(context.store, ids, context.software, active=active)
+
+
+def sync_active_edits(
+    context: RunContext, dataset: str, kind: str, is_active: Callable[[str], bool | None]
+) -> None:
+    """Do the same for entities that people edit: an edit is active if its original is.
+
+    `is_active` is called with the id of the proposed entity.
+    """
+    entities = [one.id for one in find(context.store, dataset, kind)]
+    edited = parents_of(context.store, entities, Role.EDITED_FROM)
+
+    def follows(entity: StoredEntity) -> bool | None:
+        first = entity.id
+        while first in edited:
+            first = edited[first][0]
+        return is_active(first)
+
+    sync_active(context, dataset, kind, follows, (*LIVE, "superseded"))

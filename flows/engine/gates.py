@@ -6,13 +6,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from annotate.backend import AnnotationBackend, LabelStudioDesk
-from annotate.candidates import apply_policy, count_proposed, reopen_for_people
 from annotate.projects import Desks
 from annotate.pull import pull
 from annotate.push import push
-from annotate.queues import HOUSE, Declarations, Policy, Queue, load_queues
-from db.annotators import annotators
-from db.reviews import count_states, count_tasks
+from annotate.queues import (
+    HOUSE,
+    Declarations,
+    Policy,
+    Queue,
+    apply_policy,
+    count_proposed,
+    load_queues,
+    reopen_for_people,
+)
+from db.reviews import annotators, count_states, count_tasks
 from db.store import Store
 from flows.engine.context import RunContext
 from models.profiles.settings import Settings

@@ -34,8 +34,7 @@ from schemas.records import (
     TermsCorrection,
 )
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 # Withdrawn items are not imported again, from any source

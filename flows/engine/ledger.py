@@ -7,8 +7,7 @@ from contextlib import closing
 from typing import Any
 
 from db.calls import NewCall, claim_call, find_call, has_answered, record_call, spool_call
-from db.claims import pauses
-from db.store import Store
+from db.store import Store, pauses
 from db.work import drop_claims
 from flows.engine.stopping import current_stop
 from models.chat import ChatModel, RemoteModel, RetryingModel

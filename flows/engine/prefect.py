@@ -33,8 +33,7 @@ from flows.engine.build_files import BuildT, load_build
 from flows.engine.context import RunContext, open_context
 from flows.engine.ledger import Budget
 from flows.engine.pipeline import PipelineSpec, RunT, run_build
-from flows.engine.progress import Progress
-from flows.engine.report import BuildReport, RunReport, StageReport
+from flows.engine.report import BuildReport, Progress, RunReport, StageReport
 from models.profiles.settings import load_settings
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string

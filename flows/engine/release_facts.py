@@ -12,10 +12,9 @@ from db.entities import datasets_of, find
 from db.store import Store
 from schemas.base import Record
 from schemas.errors import ConfigurationError, UsageError
-from schemas.faults import fault_of, known_keys, nearest_hint, unknown_key
 from schemas.records import Source
 from schemas.release import ReleaseAbout
-from schemas.toml_file import read_toml
+from schemas.validation import fault_of, known_keys, nearest_hint, read_toml, unknown_key
 
 _WANTED = {
     "tuple_type": "must be a list, [{ … }, { … }]",

@@ -34,32 +34,29 @@ from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
+from flows.engine.embedding import CachedEmbedder, ImageFile
 from flows.engine.gates import declared_queues, queues_in_use
-from flows.engine.image_reading import ImageFile
 from flows.engine.importing import permissions
-from flows.engine.progress import Progress
 from flows.engine.release_facts import ReleaseFacts, release_facts
-from flows.engine.report import BuildReport
+from flows.engine.report import BuildReport, Progress
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from release.build import Inspection, build_release
-from release.checks import Checks, WrittenSample
+from release.changes import Difference, check_version, is_earlier
+from release.contamination import Checks, WrittenSample
 from release.diff import compare_releases
-from release.diff.records import Difference
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST
 from release.publishable import published_name
-from release.reading import read_listed
 from release.rebuild import rebuild_release
+from release.row_files import read_listed
 from release.scratch import Scratch
 from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
 from release.threads import DEFAULT_THREADS
 from release.verify import verify_release
 from release.verify.files import verify_files
-from release.versions import check_version, is_earlier
-from retrieval.distractors import distractor_statistics
+from retrieval.competitors import distractor_statistics
 from retrieval.embedders import pinned
 from retrieval.embeddings import unit_rows
 from schemas.base import canonical_json, digest_of
@@ -489,7 +486,7 @@ def release(
 ) -> None:
     """Build the release of the report's dataset under the home of the installation.
 
-    `tier` is the tier of a benchmark of tasks (`release.tiers`). `embedder` compares the samples of
+    `tier` is the tier of a benchmark of tasks. `embedder` compares the samples of
     a contrastive benchmark (None: that of the current profile). The release is compared with the
     datasets that the build names, and its version with the differences from the previous release.
     The results are warnings in the report, but a version that is too small may be refused. If the

@@ -11,24 +11,22 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from db.claims import pauses
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
-from db.pending import (
+from db.store import pauses
+from db.work import (
     Pending,
     StreamMark,
-    count_pending,
-    finish_stream,
-    low_water,
-    stream_mark,
-)
-from db.work import (
     WorkResult,
     claim_chunk,
     claim_whole,
     commit_chunk,
+    count_pending,
     drop_claims,
+    finish_stream,
     live_claims,
+    low_water,
     register_plan,
+    stream_mark,
     worked_inputs,
 )
 from flows.engine.context import RunContext

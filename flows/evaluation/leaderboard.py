@@ -23,7 +23,7 @@ from flows.evaluation.leaderboard_drawing import (
 )
 from release.manifest import MANIFEST
 from release.published import contrastive_dataset
-from release.reading import chosen_split, read_listed
+from release.row_files import chosen_split, read_listed
 from retrieval.published import PublishedTable, accuracies, error_table, published_on
 from schemas.errors import UsageError
 from schemas.evaluation import (

@@ -18,7 +18,7 @@ from flows.engine.context import RunContext
 from flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
 from flows.evaluation.run import evaluate_release, evaluated_model, named_embedder
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
-from release.reading import chosen_split
+from release.row_files import chosen_split
 from retrieval.embedders import pinned
 from retrieval.reproduction import Experiment, experiments_of, named_datasets, table_names
 from schemas.base import Record, canonical_json, digest_of
@@ -26,8 +26,7 @@ from schemas.cfam import CfamTraining
 from schemas.embedding import CfamEmbedder, EmbedderSpec
 from schemas.errors import ConfigurationError, LoupeError, UsageError
 from schemas.evaluation import Direction, EvaluationResult
-from schemas.faults import fault_of
-from schemas.toml_file import at_home, read_toml
+from schemas.validation import at_home, fault_of, read_toml
 
 _KEYS = "docs/reproduction.md"
 SPEEDS = {"training": 250.0, "cfam": 800.0, "open_clip": 400.0, "transformers": 200.0, "mllm": 25.0}

@@ -18,8 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from db.evaluations import Stored, store_evaluation
 from db.withdrawals import list_withdrawals
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import ImageFile, read_ahead
+from flows.engine.embedding import CachedEmbedder, ImageFile, read_ahead
 from flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
 from flows.evaluation.leaderboard_page import (
     Written,
@@ -27,13 +26,13 @@ from flows.evaluation.leaderboard_page import (
     render_markdown,
     write_leaderboard,
 )
-from flows.withdrawal.withdrawn import notices_known, withdrawal_of
+from flows.withdrawal.releases import notices_known, withdrawal_of
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.transformers_embedder import BlipFamily, load_transformers_embedder
-from release.reading import ReadRelease, read_release
+from release.row_files import ReadRelease, read_release
 from release.rows import ReleaseRow
-from retrieval.bootstrap import REPLICATES
+from retrieval.competitors import benchmark_distractors
 from retrieval.contrastive import (
     ContrastiveSamples,
     contrast_accuracy,
@@ -42,11 +41,10 @@ from retrieval.contrastive import (
     groups_by_difference,
     overall_accuracy,
 )
-from retrieval.distractors import benchmark_distractors
 from retrieval.embedders import CHECKPOINT_FILES, pinned
 from retrieval.embeddings import Ids, read_vectors
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
-from retrieval.metrics import Floats
+from retrieval.ranking import REPLICATES, Floats
 from retrieval.score_matrix import Rerank
 from schemas.embedding import (
     BuiltinEmbedder,
@@ -367,8 +365,8 @@ def evaluate_release(
         context: stores, progress, code revision.
         folder: the release; files are compared with its manifest before they are used.
         spec: the model. Stored embeddings are reused.
-        split: see `release.reading.chosen_split`.
-        check_images: see `release.reading.read_release`. Images that are embedded are compared
+        split: see `release.row_files.chosen_split`.
+        check_images: see `release.row_files.read_release`. Images that are embedded are compared
             with their digests in any case.
 
     Raises:

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import ValidationError
 
 from flows.engine.context import code_revision
-from flows.engine.progress import Progress
-from flows.engine.report import StageReport
+from flows.engine.report import Progress, StageReport
 from flows.evaluation.run import hardware
-from flows.withdrawal.withdrawn import known_notices, withdrawal_in
+from flows.withdrawal.releases import known_notices, withdrawal_in
 from models.profiles.settings import load_settings
 from release.files import digest_of_file
-from release.json_rows import read_json_rows
 from release.manifest import MANIFEST, read_manifest
-from release.reading import ReadRelease, read_release
+from release.row_files import ReadRelease, read_json_rows, read_release
 from release.rows import SPLITS
 from retrieval.cfam.training_data import (
     TrainingImage,
@@ -34,9 +32,8 @@ from schemas.errors import (
     MissingExtraError,
     UsageError,
 )
-from schemas.faults import fault_of
 from schemas.records import Split
-from schemas.toml_file import at_home, read_toml
+from schemas.validation import at_home, fault_of, read_toml
 
 if TYPE_CHECKING:
     from retrieval.cfam.network.training import Trained

@@ -27,7 +27,6 @@ from flows.recos.captioning import (
     request_revision,
     task_of,
 )
-from flows.recos.discriminability_report import report_on, write_report
 from flows.recos.image_selection import turned_down
 from flows.recos.task_images import embed_stored, images_of_tier, picture_of
 from flows.recos.validation_loop import (
@@ -35,8 +34,10 @@ from flows.recos.validation_loop import (
     CaptionHistory,
     Draft,
     ValidationOutcome,
+    report_on,
     reports_of,
     run_validation,
+    write_report,
 )
 from models.embedding import Vectors
 from prompts.loader import load_prompt

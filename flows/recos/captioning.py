@@ -12,9 +12,8 @@ from db.entities import (
     new_entity,
     parents_of,
 )
-from db.pending import Pending
 from db.store import Store
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.answers import (
     UnusableAnswerError,
     object_schema,

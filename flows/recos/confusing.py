@@ -17,8 +17,7 @@ from flows.answers import (
     text_schema,
     words_of,
 )
-from flows.engine.activation import sync_active
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.recos.captioning import MAX_CHARACTERS, Captioner, caption_entity, facts_of, task_of

@@ -12,21 +12,19 @@ from db.decisions import NewDecision, append_decisions, last_agents, last_reason
 from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, pages, parents_of
 from db.store import Store
 from db.work import WorkResult
-from flows.engine.activation import sync_active
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each
 from flows.recos.captioning import task_of
-from flows.recos.image_pools import Pool
-from flows.recos.similar_images import captions_of
+from flows.recos.similar_images import Pool, captions_of
 from flows.recos.task_images import copied_image, images_of_tier, originals_of, picture_of
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
-from retrieval.similarity.neighbours import nearest_rows
+from retrieval.similarity.products import nearest_rows
 from schemas.base import digest_of
-from schemas.near_duplicates import AlikePair, NearDuplicateSettings
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DuplicateQuestion, ExpansionReport
+from schemas.similarity import AlikePair, NearDuplicateSettings
 from schemas.video import StageSettings
 
 # Images similar to those of v1, each once, and none that v1 has (ReCoS, section 3.4).

@@ -24,7 +24,7 @@ from flows.recos.task_images import images_of_tier, originals_of, picture_of
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import Selection, TaskDraw
-from schemas.sign_pairs import WrittenSignPair
+from schemas.requests import WrittenSignPair
 
 STAGE = "propose_selections"
 VERSION = "1"

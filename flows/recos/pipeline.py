@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any
 
 from db.entities import NewEntity, StoredEntity, find, parents_of
-from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_recos_build
+from flows.engine.context import sync_active
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import reopen
 from flows.engine.importing import import_source
@@ -18,7 +18,6 @@ from flows.recos.captioning import Captioner, task_of, write_captions
 from flows.recos.confusing import sync_confusions, write_confusing_captions
 from flows.recos.confusion_questions import check_pairs, follow_answers
 from flows.recos.expanding import expand_gallery, follow_duplicates
-from flows.recos.image_pools import Pool
 from flows.recos.image_selection import (
     follow_selections,
     has_selections,
@@ -27,7 +26,7 @@ from flows.recos.image_selection import (
 )
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
-from flows.recos.similar_images import BaseTier, Judge, load_judge, load_v0, match_images
+from flows.recos.similar_images import BaseTier, Judge, Pool, load_judge, load_v0, match_images
 from flows.recos.task_images import TaskImages
 from flows.recos.text_reading import read_texts
 from models.ocr import TextReader, build_text_reader

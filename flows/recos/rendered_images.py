@@ -32,7 +32,7 @@ from sources.rendered import (
     task_refusal,
     write_rendered_collection,
 )
-from sources.rendered.legibility import MOST_UNREAD, drawn_texts, unread_share
+from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
 STAGE = "import_rendered"
 VERSION = "1"

@@ -37,7 +37,7 @@ from schemas.errors import ConfigurationError
 from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
 from schemas.records import Rejection
-from schemas.sign_pairs import (
+from schemas.requests import (
     CHINESE_FIELD,
     ENGLISH_FIELD,
     KIND_FIELD,

@@ -21,8 +21,7 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import stored_image
+from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each
 from models.embedding import Vectors

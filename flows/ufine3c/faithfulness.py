@@ -15,9 +15,8 @@ from rapidfuzz import fuzz
 
 from db.decisions import NewDecision
 from db.entities import StoredEntity, fetch, find_in_groups, new_entity, parents_of
-from db.pending import Pending
 from db.store import Store
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.answers import loop_in, refusal_in
 from flows.engine.context import RunContext, software
 from flows.engine.programs import Program

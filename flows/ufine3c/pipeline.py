@@ -5,8 +5,7 @@ from flows.engine.importing import import_source
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.sampling import SampleSettings, draw_sample
 from flows.ufine3c.faithfulness import check_rewrites
-from flows.ufine3c.forecast import forecast
-from flows.ufine3c.rewriting import rewrite_captions
+from flows.ufine3c.rewriting import forecast, rewrite_captions
 from schemas.build import UFine3CBuild
 
 UFine3CRun = PipelineRun[UFine3CBuild]

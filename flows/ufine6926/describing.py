@@ -4,8 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from annotate.candidates import apply_policy
-from annotate.queues import Queue
+from annotate.queues import Queue, apply_policy
 from db.decisions import NewDecision, append_decisions
 from db.entities import (
     LIVE,
@@ -16,12 +15,10 @@ from db.entities import (
     pages,
     parents_of,
 )
-from db.pending import Pending
 from db.store import Store
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.answers import clean_answer, refusal_in
-from flows.engine.activation import sync_active
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.model_step import (
     Ask,
     DatasetModel,

@@ -23,17 +23,16 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
-from flows.engine.activation import sync_active
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from models.tracking.association import unpacked
 from retrieval.similarity.distances import ComparedImage, near_duplicates, perceptual_hash
 from schemas.base import canonical_json, digest_of
-from schemas.leaks import LeakLimits, SplitSettings
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Image, Rejection, Split
+from schemas.similarity import LeakLimits, SplitSettings
 from schemas.video import Track, Video
 
 # Decides which accepted tracklets are one person, from all decisions of annotators together.

@@ -24,9 +24,8 @@ from db.entities import (
     parents_of,
 )
 from db.lineage import find_entity_id, trace
-from db.pending import Pending
 from db.store import Store
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_each, run_stage

@@ -4,21 +4,21 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from db.entities import LIVE, count_entities, find
-from flows.engine.activation import sync_active
 from flows.engine.build_files import demonstration_video_build
+from flows.engine.context import sync_active
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step, always
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
 from flows.ufine6926.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
-from models.detectors import build_detector
+from models.registry import build_detector
 from schemas.build import UFine6926Build
 from schemas.errors import ConfigurationError
-from schemas.leaks import SplitSettings
 from schemas.profile import BuiltinDescriber, Profile
 from schemas.proposals import Tracklet
 from schemas.records import Image, Sample, Source
+from schemas.similarity import SplitSettings
 from schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
 from schemas.video import Video
 from services.diagnosis import ModelSpec

@@ -14,8 +14,8 @@ from PIL import Image
 from pydantic import ValidationError
 
 from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
-from db.pending import Pending
 from db.work import (
+    Pending,
     StoredCheckpoint,
     WorkResult,
     drop_finished_checkpoints,
@@ -28,10 +28,11 @@ from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
 from flows.ufine6926.video_import import find_all_videos, rejection_of
-from models.detectors import build_detector, deciding_values, pinned, runs_on_gpu
 from models.pose import PoseModel, build_pose_model
+from models.registry import build_detector, deciding_values, pinned_detector, runs_on_gpu
 from models.tracking.association import (
     Boxes,
+    PersonTracker,
     TrackedFrame,
     TrackedPerson,
     as_bytes,
@@ -39,7 +40,6 @@ from models.tracking.association import (
     overlaps,
 )
 from models.tracking.detector import Frame, PersonDetector
-from models.tracking.tracker import PersonTracker
 from schemas import tracking
 from schemas.base import Record, digest_of
 from schemas.build import VideoSourceSpec
@@ -49,8 +49,7 @@ from schemas.provenance import Role
 from schemas.tracking import DetectorSpec, TrackingSettings
 from schemas.video import Body, StageSettings, Track, TrackedVideo, Video
 from sources.video.finding import FoundVideo, video_digest
-from sources.video.problem import VideoProblem, VideoRefusedError
-from sources.video.reader import open_video
+from sources.video.reader import VideoProblem, VideoRefusedError, open_video
 
 # Measures the crops of tracks with a pose model.
 
@@ -219,7 +218,7 @@ def plan_tracking(
     Raises:
         ModelError: the weights cannot be read.
     """
-    settings = settings.model_copy(update={"detector": pinned(settings.detector)})
+    settings = settings.model_copy(update={"detector": pinned_detector(settings.detector)})
     if every_nth_frame is not None:
         settings = settings.model_copy(update={"every_nth_frame": every_nth_frame})
     values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})

@@ -14,7 +14,7 @@ from schemas.provenance import Role
 from schemas.records import Rejection, Source
 from schemas.video import Video
 from sources.video.finding import FoundVideo, find_videos, inspect_video
-from sources.video.problem import VideoProblem, VideoRefusedError, reaching
+from sources.video.reader import VideoProblem, VideoRefusedError, reaching
 
 STAGE = "import_videos"
 TAKE_STAGE = "take_videos"

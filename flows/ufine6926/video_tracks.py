@@ -12,15 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from flows.engine.progress import Progress
-from flows.engine.report import StageReport
+from flows.engine.report import Progress, StageReport
 from flows.ufine6926.crops import TrackOrigin
 from flows.ufine6926.noise_filter import filter_track
 from flows.ufine6926.tracking import DetectorMaker, PeopleFollower, body_measurer
-from models.detectors import build_detector
-from models.tracking.association import Association
+from models.registry import build_detector
+from models.tracking.association import Association, PersonTracker
 from models.tracking.detector import Detections, Frame
-from models.tracking.tracker import PersonTracker
 from schemas.base import sha256_of
 from schemas.errors import UsageError
 from schemas.profile import Profile
@@ -28,8 +26,7 @@ from schemas.tracking import AssociationSettings, FilterSettings
 from schemas.video import Finding, Observation, Track
 from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
 from sources.video.finding import FoundVideo, inspect_video
-from sources.video.problem import VideoProblem
-from sources.video.reader import VideoReader, open_video
+from sources.video.reader import VideoProblem, VideoReader, open_video
 
 # Tracking over detections from a file, without a video or detector.
 

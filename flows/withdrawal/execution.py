@@ -36,11 +36,10 @@ from flows.engine.context import RunContext
 from flows.engine.gates import open_desks
 from flows.engine.release_facts import release_facts
 from flows.engine.releasing import release_checks, release_signer
-from flows.withdrawal.plan import ANNOTATOR, sweep
+from flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
 from flows.withdrawal.releases import Patch
-from flows.withdrawal.residual import erase_pages
 from release.build import build_release
-from release.folder import remove_abandoned
+from release.files import remove_abandoned
 from release.notices import mark_release, record_notices
 from release.rebuild import rebuild_inputs
 from schemas.errors import LoupeError, UsageError

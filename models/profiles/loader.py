@@ -14,9 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.errors import ConfigurationError
-from schemas.faults import fault_of
 from schemas.profile import Profile
-from schemas.toml_file import read_toml
+from schemas.validation import fault_of, read_toml
 
 _FOLDER = Path(__file__).parent
 _OVERRIDE = "LOUPE_PROFILE__"

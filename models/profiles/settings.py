@@ -16,8 +16,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from schemas.errors import ConfigurationError
-from schemas.faults import nearest_hint
-from schemas.toml_file import at_home
+from schemas.validation import at_home, nearest_hint
 
 PREFIX = "LOUPE_"
 _READ_ELSEWHERE = ("LOUPE_PROFILE__", "LOUPE_TESTS_")  # by the loader and the tests

@@ -1,4 +1,4 @@
-"""Associates detections with tracks, frame by frame (FairMOT, section 3.5)."""
+"""Associate detections with tracks, frame by frame (FairMOT, section 3.5)."""
 
 import base64
 import io
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from models.tracking import kalman
-from models.tracking.detector import Detections
+from models.tracking.detector import Detections, Frame, PersonDetector
 from models.tracking.kalman import ROWS, gate_distances
+from schemas.chat import ModelRef
 from schemas.errors import IntegrityError, ModelError, UsageError
 from schemas.tracking import AssociationSettings
 
@@ -578,3 +579,47 @@ class Association:
 
 def _columns(tracks: Tracks) -> tuple[str, ...]:
     return tracks.dtype.names or ()
+
+
+class PersonTracker:
+    """Follows the people of one video; every video needs a tracker of its own.
+
+    The detector may have seen other videos, which it forgets.
+
+    Its state can be saved after any frame and restored into a new tracker with the same settings,
+    which then continues exactly as this one would have.
+    """
+
+    def __init__(
+        self, detector: PersonDetector, settings: AssociationSettings, frame_rate: float
+    ) -> None:
+        detector.reset()
+        self._detector = detector
+        self._association = Association(settings, frame_rate)
+
+    @property
+    def ref(self) -> ModelRef:
+        """The detector that people are found with, for provenance."""
+        return self._detector.ref
+
+    def follow(self, frame: Frame) -> TrackedFrame:
+        """Return the people in the next frame."""
+        detections = self._detector.detect(frame)
+        people = self._association.update(detections)
+        boxes = detections.boxes_xyxy.astype(np.float64)
+        return TrackedFrame(people, self._association.alive, boxes)
+
+    def state(self) -> bytes:
+        """Return the complete state."""
+        parts = {"detector": self._detector.state(), "association": self._association.state()}
+        return as_bytes({name: np.frombuffer(part, np.uint8) for name, part in parts.items()})
+
+    def restore(self, state: bytes) -> None:
+        """Restore the state of another tracker.
+
+        Raises:
+            IntegrityError: `state` is not that of a tracker.
+        """
+        parts = from_bytes(state, "detector", "association")
+        self._detector.restore(parts["detector"].tobytes())
+        self._association.restore(parts["association"].tobytes())

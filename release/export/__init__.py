@@ -14,7 +14,7 @@ from release.export.formats import (
     opened_release,
     write_export,
 )
-from release.folder import refuse_within, workspace_for
+from release.files import refuse_within, workspace_for
 from release.terms import ATTRIBUTION
 
 

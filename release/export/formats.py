@@ -14,13 +14,19 @@ from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
 import orjson
 
 from release.card import CARD
-from release.files import OF_FILE_MANAGERS, DigestingFile, digest_of_file, place_file
+from release.files import (
+    OF_FILE_MANAGERS,
+    DigestingFile,
+    Workspace,
+    digest_of_file,
+    found_at,
+    is_disk_full,
+    place_file,
+)
 from release.findings import Findings, TooManyProblemsError
-from release.folder import Workspace, found_at, is_disk_full
-from release.json_rows import CCD_LINES
 from release.manifest import MANIFEST, file_entry, read_files, read_values
 from release.notices_files import erasure_of, read_mark
-from release.parquet_rows import RowBatch, read_parquet_batches, shards_among
+from release.row_files import CCD_LINES, RowBatch, read_parquet_batches, shards_among
 from release.rows import RowFaults
 from release.scratch import Scratch
 from release.threads import DEFAULT_THREADS, ordered_map, read_ahead

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile
-from release.parquet_rows import opened_parquet
 from release.publishable import published_name, published_text, published_values
+from release.row_files import opened_parquet
 from release.threads import batches
 from schemas.base import canonical_json
 from schemas.provenance import WITHHELD_WHOLE
@@ -277,7 +277,7 @@ def same_rows(first: Path, second: Path) -> bool:
 
 
 def _settings(table: LineageTable) -> dict[str, Any]:
-    """Fixed settings as in `release.parquet_rows`: the same rows give the same bytes."""
+    """Fixed settings as in `release.row_files`: the same rows give the same bytes."""
     return {
         "version": "2.6",
         "data_page_version": "1.0",

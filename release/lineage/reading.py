@@ -32,7 +32,7 @@ from db.lineage import (
     agents_of,
     ancestors,
 )
-from release.folder import is_disk_full
+from release.files import is_disk_full
 from release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -45,7 +45,7 @@ from release.lineage import (
 )
 from release.manifest import MANIFEST
 from release.notices_files import erasure_of
-from release.parquet_rows import bounded_batches, count_rows, find_row, opened_parquet
+from release.row_files import bounded_batches, count_rows, find_row, opened_parquet
 from schemas.errors import IntegrityError, UsageError
 
 _ADVICE: Final = "run `loupe release verify` for all problems"

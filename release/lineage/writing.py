@@ -22,7 +22,7 @@ from db.lineage import (
     agents_by_id,
     calls_by_key,
 )
-from db.tables.provenance import Agent, Decision, Derivation, Entity
+from db.tables import Agent, Decision, Derivation, Entity
 from release.lineage import (
     ACTIVITIES,
     AGENTS,

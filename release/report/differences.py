@@ -7,12 +7,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
-from release.changes import FieldChange
+from release.changes import Difference, FieldChange, RowDifference, RowKind, TextChange
 from release.diff import compare_releases
-from release.diff.records import Difference, RowDifference, RowKind, TextChange
 from release.notices_files import read_mark
-from release.report.charts import Bars, bars
-from release.report.thumbnails import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
+from release.report.charts import THUMBNAIL_PX, THUMBNAILS, Bars, bars, picture_path, smaller
 from release.rows import number_in
 
 _PREVIOUS = "previous"

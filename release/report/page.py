@@ -10,10 +10,11 @@ from typing import Literal
 from urllib.parse import urlencode
 
 from release.citation import bibtex, citation
-from release.folder import found_at
+from release.files import found_at
 from release.model_use import embedder_table
 from release.report.charts import (
     HEIGHT,
+    THUMBNAILS,
     WIDTH,
     Bar,
     Bars,
@@ -21,11 +22,11 @@ from release.report.charts import (
     Part,
     bars,
     histogram,
+    picture_path,
     share_text,
     stacked,
 )
 from release.report.differences import ShownDifference
-from release.report.thumbnails import THUMBNAILS, picture_path
 from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
 from release.terms import (

@@ -7,25 +7,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from release.export.formats import ExportedRow, ReleaseSource, opened_release
-from release.folder import Workspace, refuse_within, workspace_for
+from release.files import Workspace, refuse_within, workspace_for
 from release.lineage import ENTITIES
 from release.lineage.reading import open_lineage
 from release.manifest import MANIFEST, read_manifest
 from release.notices import affected_rows, known_of, withdrawn_sentence
+from release.report.charts import FOLDER_IMAGES, PictureFolder
 from release.report.differences import shown_difference
 from release.report.page import ReportRecord, is_there, write_page, write_record
-from release.report.row_data import Columns, row_detail, row_tile, texts_of
 from release.report.scripts import (
+    Columns,
     LineageScripts,
     ScriptWriter,
     SearchIndex,
     index_words,
+    row_detail,
+    row_tile,
+    texts_of,
     write_script,
 )
-from release.report.thumbnails import FOLDER_IMAGES, PictureFolder
 from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
-from schemas.faults import fault_of
+from schemas.validation import fault_of
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
 _CAPTIONS = (

@@ -11,8 +11,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST
-from release.parquet_rows import shards_among
-from release.reading import read_all_rows, read_listed
+from release.row_files import read_all_rows, read_listed, shards_among
 from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import public_key_called, verify_signature
@@ -22,10 +21,11 @@ from release.verify.documents import (
     refuse_short,
     verify_documents,
     verify_manifest,
+    verify_mark,
+    verify_withdrawals,
 )
 from release.verify.files import verify_files
 from release.verify.lineage import verify_lineage
-from release.verify.notices import verify_mark, verify_withdrawals
 from release.verify.rows import RowChecks
 from schemas.base import digest_of
 from schemas.errors import IntegrityError, UsageError

@@ -1,38 +1,38 @@
-"""Checks the manifest of a release, and the documents generated from it.
+"""Check the documents and notices of a release against the build's own rendering.
 
 All documents are rendered again, as in the build, and compared.
+
+Checks withdrawals: of the release itself, and those from earlier releases that it states.
+
+A folder whose files were erased on purpose is reported as such and not as damaged.
 """
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from release.card.front import form_of
+from release.card import form_of
 from release.croissant import CROISSANT, croissant_text
 from release.documents import documents_of
 from release.files import is_plain
 from release.findings import NOT_READABLE, Findings
-from release.json_rows import CCD_LINES
 from release.leaks import LEAKS
 from release.lineage import TABLES
-from release.manifest import (
-    MANIFEST,
-    Listing,
-    NoEntryError,
-    id_of,
-    manifest_head,
-    read_values,
-)
-from release.notices_files import WITHDRAWALS
+from release.manifest import MANIFEST, Listing, NoEntryError, id_of, manifest_head, read_values
+from release.notices import entity_rows, prior_withdrawals, texts_of, withdrawn_sentence
+from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
+from release.row_files import CCD_LINES
+from release.rows import number_in
 from release.scratch import Scratch
 from release.terms import ATTRIBUTION
-from schemas.errors import UsageError
+from schemas.errors import IntegrityError, UsageError
 from schemas.release import DOCUMENTS_VERSION, Manifest, ReleasedFile
+from schemas.withdrawal import NoticeList, WithdrawalNotice
 
 _PIECE_BYTES = 1 << 20
 _FEWEST_DIGITS = 12
@@ -229,3 +229,147 @@ def _quoted(line: bytes | None, verb: str) -> str:
         return "is missing" if verb == "says" else "not exist"
     text = line.decode("utf-8", "replace")
     return f"{verb} {text[:_SHOWN]!r}{'…' if len(text) > _SHOWN else ''}"
+
+
+_SHOWN_PATHS = 5
+
+
+def verify_mark(
+    folder: Path,
+    manifest: Manifest,
+    given: Iterable[WithdrawalNotice],
+    scratch: Scratch,
+    findings: Findings,
+) -> frozenset[str]:
+    """Report what is withdrawn from the release in `folder`, by its mark and by `given` notices.
+
+    Returns:
+        The listed files that were erased on purpose, which do not count as missing. Their
+        contents cannot be checked.
+    """
+    mark = _mark(folder, manifest, scratch, findings)
+    notices = merged(mark.notices, (one for one in given if one.release == manifest.id))
+    if notices:
+        message = withdrawn_sentence(notices, manifest.statistics.images)
+        findings.add("withdrawn", message, WITHDRAWN if mark.notices else MANIFEST)
+    existing = {path: _exists(folder / path) for path in mark.erased}
+    erased = [path for path, is_there in existing.items() if is_there is False]
+    for path, is_there in existing.items():
+        if is_there:
+            message = f"{path} should be erased, but still exists; run the withdrawal again"
+            findings.add("erasure_unfinished", message, path)
+    if erased:
+        message = (
+            f"{_first_paths(erased)}: erased on purpose, because they held withdrawn items (see "
+            f"{WITHDRAWN}); the rows were not checked, because they are incomplete"
+        )
+        findings.add("erased", message, erased[0])
+    return frozenset(erased)
+
+
+def verify_withdrawals(
+    folder: Path, manifest: Manifest, shards: Sequence[str], scratch: Scratch, findings: Findings
+) -> None:
+    """Check that rows withdrawn from earlier releases are not in this one."""
+    if not scratch.is_listed(WITHDRAWALS):
+        if manifest.withdrawn:
+            _find_other_counts(findings, f"and {WITHDRAWALS} is not listed")
+        return
+    if findings.hides(WITHDRAWALS) or not (folder / WITHDRAWALS).is_file():
+        return
+    try:
+        notices = read_notices(folder / WITHDRAWALS).notices
+    except IntegrityError as error:
+        findings.add("withdrawals_unreadable", str(error), WITHDRAWALS)
+        return
+    if foreign := sorted({one.dataset for one in notices} - {manifest.dataset}):
+        message = f"{WITHDRAWALS} names {', '.join(foreign)}; expected only {manifest.dataset}"
+        findings.add("withdrawals_foreign", message, WITHDRAWALS)
+    details = prior_withdrawals(notices)
+    if manifest.withdrawn != details:
+        _find_other_counts(findings, f"{WITHDRAWALS} names {sum(one.rows for one in details):,}")
+    _find_withdrawn(folder, notices, shards, scratch, findings)
+
+
+def _find_other_counts(findings: Findings, instead: str) -> None:
+    message = f"{MANIFEST} states other rows to be withdrawn from earlier versions; {instead}"
+    findings.add("withdrawals_differ", message, WITHDRAWALS)
+
+
+def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings) -> NoticeList:
+    """The mark's notices of this release."""
+    try:
+        mark = read_mark(folder) or NoticeList(notices=())
+    except IntegrityError as error:
+        findings.add("withdrawal_unreadable", str(error), WITHDRAWN)
+        return NoticeList(notices=())
+    own = tuple(one for one in mark.notices if one.release == manifest.id)
+    if len(own) != len(mark.notices):
+        other = next(one for one in mark.notices if one.release != manifest.id)
+        message = (
+            f"{WITHDRAWN} is of another release, {other.dataset} {other.version} "
+            f"({other.release[:12]})"
+        )
+        findings.add("withdrawal_foreign", message, WITHDRAWN)
+    unknown = [
+        row.file_path
+        for notice in own
+        for row in notice.rows
+        if (listed := scratch.listed_file(row.file_path)) is None
+        or listed.entity_id != row.entity_id
+    ]
+    unknown += [path for path in mark.erased if not scratch.is_listed(path)]
+    if unknown:
+        message = f"{WITHDRAWN} names {_first_paths(unknown)}, which this release does not contain"
+        findings.add("withdrawal_foreign", message, WITHDRAWN)
+    erased = tuple(path for path in mark.erased if path not in unknown) if own else ()
+    return NoticeList(notices=own, erased=erased)
+
+
+def _find_withdrawn(
+    folder: Path,
+    notices: Sequence[WithdrawalNotice],
+    shards: Sequence[str],
+    scratch: Scratch,
+    findings: Findings,
+) -> None:
+    """Report rows of this release whose image or text was withdrawn from an earlier one."""
+    gone = {row.entity_id: one for one in notices for row in one.rows if row.is_whole}
+    texts = {text: one for one in notices for row in one.rows for text in row.texts}
+    for file in scratch.listed():
+        if file.entity_id in gone:
+            _report(file.path, file.path, gone[file.entity_id], findings)
+    if not texts:
+        return
+    for shard in shards:
+        try:
+            for row in entity_rows(folder / shard):
+                for text in texts_of(row):
+                    if text in texts:
+                        what = f"{row['file_path']} has the text {text}, which"
+                        _report(row["file_path"], what, texts[text], findings)
+        except IntegrityError:
+            return  # reported already
+
+
+def _report(path: str, what: str, notice: WithdrawalNotice, findings: Findings) -> None:
+    message = (
+        f"{what} was withdrawn from {notice.dataset} {notice.version}, as {WITHDRAWALS} says, and "
+        f"is in this release"
+    )
+    findings.add("withdrawn_present", message, path, number_in(path))
+
+
+def _exists(path: Path) -> bool | None:
+    """Whether the file exists; None if its folder cannot be read."""
+    try:
+        return path.exists()
+    except OSError:  # reported with the files
+        return None
+
+
+def _first_paths(paths: Sequence[str]) -> str:
+    """The first of some files and the number of others, as the beginning of a sentence."""
+    shown = ", ".join(paths[:_SHOWN_PATHS])
+    more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN_PATHS else ""
+    return f"{shown}{more}"

@@ -39,13 +39,17 @@ from release.lineage.ids import (
     PIECE_ROWS,
     READING_FAULTS,
     Ids,
+    PayloadFingerprints,
     SortedIds,
     array_of,
     framed_column,
+    hash_of_crop,
     hex_of,
     ids_in,
     ids_of,
+    images_of,
     numbers_in,
+    numbers_of,
     pieces,
     release_memory,
     text_array,
@@ -54,13 +58,7 @@ from release.lineage.ids import (
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
-from release.parquet_rows import bounded_batches, opened_parquet, read_parquet_rows
-from release.payload_fingerprints import (
-    PayloadFingerprints,
-    hash_of_crop,
-    images_of,
-    numbers_of,
-)
+from release.row_files import bounded_batches, opened_parquet, read_parquet_rows
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import ANSWERED, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow, Role
 from schemas.records import PromptText, TermsCorrection
@@ -144,7 +142,7 @@ _ENTITY = np.dtype(
     [("kind", "i2"), ("state", "i2"), ("content", "i8"), ("facts", "i8"), ("is_partial", "?")]
 )
 """What is stored of an entity: the numbers of its kind and state, its hashes by
-`release.payload_fingerprints`, and whether something of it is withheld.
+`release.lineage.ids`, and whether something of it is withheld.
 """
 _NO_ENTITY = np.array([(_UNKNOWN, _UNKNOWN, 0, 0, False)], _ENTITY)
 

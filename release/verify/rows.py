@@ -12,25 +12,29 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from release.card.front import form_of
+from release.card import form_of
 from release.changes import value_changes
 from release.files import is_plain
 from release.findings import Findings
-from release.json_rows import RowsText, texts_of
 from release.manifest import MANIFEST, MAX_CHARACTERS
 from release.model_use import is_demonstration
-from release.parquet_rows import RowBatch, read_parquet_batches, read_parquet_rows
+from release.row_files import RowBatch, RowsText, read_parquet_batches, read_parquet_rows, texts_of
 from release.rows import SPLITS, ReleasedTerms, ReleaseRow, RowFaults, RowForm, RowKey, number_in
 from release.rows import shown as _shown
 from release.scratch import Scratch
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import terms_of, unpermitted
 from release.threads import ordered_map, read_ahead
-from release.tiers import CANDIDATES, tiers_within
-from release.verify.images import DecodingOptions, ImageCheck, check_images
-from release.verify.leaks import ContaminationChecks, found_leaks
+from release.verify.images import (
+    ContaminationChecks,
+    DecodingOptions,
+    ImageCheck,
+    check_images,
+    found_leaks,
+)
 from schemas.licences import permits_release
 from schemas.release import Manifest, ReleasedFile, ReleaseStatistics
+from schemas.retrieval_task import CANDIDATES, tiers_within
 
 _Row = dict[str, Any]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.similarity.close_rows import close_rows, cosine_distances, single_precision
+from retrieval.similarity.distances import close_rows, cosine_distances, single_precision
 from retrieval.similarity.hamming import close_pairs, close_pairs_between
 from retrieval.similarity.spectrum import (
     Spectrum,
@@ -19,7 +19,8 @@ from retrieval.similarity.spectrum import (
     spectrum_distances,
 )
 from schemas.base import sha256_of
-from schemas.near_duplicates import (
+from schemas.records import Rejection
+from schemas.similarity import (
     AlikePair,
     DuplicateCluster,
     Evidence,
@@ -28,7 +29,6 @@ from schemas.near_duplicates import (
     NearDuplicateSettings,
     Sameness,
 )
-from schemas.records import Rejection
 
 # The fingerprint of an encoded image.
 

@@ -16,9 +16,22 @@ from sources.rendered.calculations import (
     draw_calculation,
     draw_figure,
 )
-from sources.rendered.pen import BY_NAME, FontShelf, Pen
-from sources.rendered.surfaces import SURFACES, Box, Colour, Ink, Surface, lay_ink, paint_surface
-from sources.rendered.task_image import Draft, RenderedImage, rendered, with_article
+from sources.rendered.pen import (
+    BY_NAME,
+    SURFACES,
+    Box,
+    Colour,
+    Draft,
+    FontShelf,
+    Ink,
+    Pen,
+    RenderedImage,
+    Surface,
+    lay_ink,
+    paint_surface,
+    rendered,
+    with_article,
+)
 
 # Draws a plane figure to scale, with its measures next to its lines.
 

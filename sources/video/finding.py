@@ -12,9 +12,14 @@ from pydantic import Field
 from schemas.base import Record
 from schemas.records import Sha256
 from schemas.video import VideoFacts
-from sources.video.opening import opened_file
-from sources.video.problem import VideoProblem, VideoRefusedError, is_local, reaching
-from sources.video.reader import open_video
+from sources.video.reader import (
+    VideoProblem,
+    VideoRefusedError,
+    is_local,
+    open_video,
+    opened_file,
+    reaching,
+)
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -7,24 +7,239 @@ only. Files of other machines are decoded in this process, where their file syst
 
 import contextlib
 import itertools
+import stat
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
 
 import numpy as np
 from pydantic import Field
 
 from models.tracking.detector import Frame, Pixels
 from schemas.base import Record
+from schemas.errors import FormatError
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
 from schemas.video import VideoFacts
-from sources.video.opening import decoded, local_path, opened_container, video_stream
-from sources.video.problem import VideoProblem, VideoRefusedError
+from sources.records import storable
 
 if TYPE_CHECKING:
     from av.container import InputContainer
     from av.video.frame import VideoFrame
     from av.video.stream import VideoStream
+    from fsspec import AbstractFileSystem
+
+
+class VideoProblem(Record):
+    """Why a file cannot be used as a video, or why its frames end early."""
+
+    file_path: str
+    reason: str
+    detail: str
+
+
+class VideoRefusedError(FormatError):
+    """A file cannot be used as a video; `reason` is a stable word for counting."""
+
+    def __init__(self, file_path: str, reason: str, what: str) -> None:
+        self.file_path = storable(file_path)
+        self.reason = reason
+        super().__init__(f"video {self.file_path!r} {storable(what)}")
+
+    def as_problem(self) -> VideoProblem:
+        """Return the error as a record."""
+        return VideoProblem(file_path=self.file_path, reason=self.reason, detail=str(self))
+
+
+# Files on other machines.
+
+
+def is_local(filesystem: "AbstractFileSystem") -> bool:
+    """Whether the files are on this machine."""
+    from fsspec.implementations.local import LocalFileSystem
+
+    return isinstance(filesystem, LocalFileSystem)
+
+
+@contextlib.contextmanager
+def reaching(filesystem: "AbstractFileSystem", name: str) -> Iterator[None]:
+    """Turn exceptions of a file system's backend into a `VideoRefusedError` for `name`.
+
+    Each backend raises the exceptions of its own libraries, which have no common base class.
+    Exceptions about local files are not changed.
+
+    Raises:
+        VideoRefusedError: the file is missing or unreachable.
+    """
+    try:
+        yield
+    except VideoRefusedError:
+        raise
+    except Exception as fault:
+        if is_local(filesystem):
+            raise
+        if isinstance(fault, FileNotFoundError | NotADirectoryError):
+            raise VideoRefusedError(name, "missing_video", "does not exist") from fault
+        why = next(iter(str(fault).splitlines()), "").strip()
+        what = f"cannot be reached: {': '.join(filter(None, [type(fault).__name__, why]))}"
+        raise VideoRefusedError(name, "unreachable_video", what) from fault
+
+
+class RemoteFile:
+    """A file on another machine, open for reading; faults are reported as by `reaching`."""
+
+    def __init__(self, file: BinaryIO, filesystem: "AbstractFileSystem", name: str) -> None:
+        self._file = file
+        self._filesystem = filesystem
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._file, attribute)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def read(self, size: int = -1) -> bytes:
+        """Read up to `size` bytes.
+
+        Raises:
+            VideoRefusedError: the file became unreachable.
+        """
+        with reaching(self._filesystem, self._name):
+            return self._file.read(size)
+
+
+# FFmpeg also reads playlists, subtitles, scripts and images as formats. A playlist named `a.mp4`
+# would make it open other files and addresses.
+_FORMATS = (
+    "asf,av1,avi,dv,flv,h264,hevc,ivf,m4v,matroska,mov,mp4,mpeg,mpegts,mpegvideo,mxf,nut,obu,ogg,"
+    "rm,webm,yuv4mpegpipe"
+)
+_OPTIONS = {"format_whitelist": _FORMATS, "protocol_whitelist": "file"}
+_THREADS = 2
+"""Number of decoder threads.
+
+Each holds a frame of its own, 50 MB of an 8K video. The number is fixed, so that a damaged video
+ends at the same frame on every machine.
+"""
+
+
+@contextlib.contextmanager
+def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
+    """Open the bytes of the video at `url`, a local path or an fsspec URL; `name` is for messages.
+
+    Raises:
+        VideoRefusedError: it is missing, empty, not a file, or unreachable.
+    """
+    import fsspec
+
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+        local = local_path(url)
+        if local is not None and not stat.S_ISREG(local.stat().st_mode):
+            raise VideoRefusedError(name, "not_a_file", "is a folder, a device or a pipe")
+        file = local.open("rb") if local is not None else _remote_file(filesystem, path, name)
+    except (FileNotFoundError, NotADirectoryError) as fault:
+        raise VideoRefusedError(name, "missing_video", "does not exist") from fault
+    except (PermissionError, IsADirectoryError, ValueError, ImportError) as fault:
+        raise VideoRefusedError(name, "unreadable_video", f"cannot be read: {fault}") from fault
+    with file:
+        if not file.read(1):
+            raise VideoRefusedError(name, "empty_file", "is empty: has 0 bytes")
+        file.seek(0)
+        yield file
+
+
+def _remote_file(filesystem: "AbstractFileSystem", path: str, name: str) -> BinaryIO:
+    with reaching(filesystem, name):
+        opened = cast("BinaryIO", filesystem.open(path, "rb"))
+    return cast("BinaryIO", RemoteFile(opened, filesystem, name))
+
+
+def local_path(url: str) -> Path | None:
+    """Return the path of a file on this machine; None if `url` refers to another machine."""
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
+    filesystem, path = fsspec.core.url_to_fs(url)
+    return Path(path) if isinstance(filesystem, LocalFileSystem) else None
+
+
+@contextlib.contextmanager
+def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
+    """Open the container at `url`: its streams are known and nothing is decoded.
+
+    Raises:
+        VideoRefusedError: it is missing, empty, or of an unsupported format.
+    """
+    import av
+
+    with opened_file(url, name) as file:
+        local = local_path(url)
+        # FFmpeg reads local files faster itself; `file:` keeps it from interpreting names as
+        # protocols.
+        source = file if local is None else f"file:{local}"
+        try:
+            container = av.open(
+                source, mode="r", container_options=_OPTIONS, metadata_errors="replace"
+            )
+        except av.FFmpegError as fault:
+            what = f"is no video that can be read: {fault.strerror}"
+            raise VideoRefusedError(name, "not_a_video", what) from fault
+        with container:
+            yield container
+
+
+def video_stream(container: "InputContainer", name: str, max_pixels: int) -> "VideoStream":
+    """Return the video stream, ready to be decoded in parallel.
+
+    Raises:
+        VideoRefusedError: there is none, it cannot be decoded, or it has too many pixels by its
+            header, which is checked before anything is decoded.
+    """
+    from av.stream import Disposition
+
+    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not streams:
+        raise VideoRefusedError(name, "no_pictures", "has no moving pictures: audio only")
+    stream = streams[0]
+    if stream.codec_context is None:
+        raise VideoRefusedError(name, "unknown_codec", "is encoded in a way that is not known")
+    width, height = stream.codec_context.width, stream.codec_context.height
+    if width * height > max_pixels:
+        what = f"has frames of {width:,}×{height:,} pixels, wanted at most {max_pixels:,} in all"
+        raise VideoRefusedError(name, "too_many_pixels", what)
+    # Without `explode` the decoder conceals damage. Whether it then marks the frame as damaged
+    # differs from run to run if frames are decoded in parallel. Frames that become larger inside
+    # the stream are rejected by the decoder itself.
+    stream.codec_context.options = {"err_detect": "explode", "max_pixels": str(max_pixels)}
+    stream.codec_context.thread_type = "AUTO"
+    stream.codec_context.thread_count = _THREADS
+    return stream
+
+
+def decoded(container: "InputContainer", stream: "VideoStream") -> Generator["VideoFrame"]:
+    """Yield the frames of `stream`, from the first complete one if it begins between key frames.
+
+    Raises:
+        av.FFmpegError: the video is damaged here.
+    """
+    import av
+
+    can_fail = None
+    for packet in container.demux(stream):
+        can_fail = not packet.is_keyframe if can_fail is None else can_fail
+        try:
+            pictures = packet.decode()
+        except av.InvalidDataError:
+            if not can_fail:
+                raise
+            continue
+        can_fail = can_fail and not pictures
+        yield from pictures
+
 
 _MOST_MISSING_SECONDS = 1.0
 _MOST_MISSING_SHARE = 0.01

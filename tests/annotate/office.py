@@ -12,7 +12,7 @@ from annotate.queues import Queue
 from db.entities import fetch
 from db.reviews import tasks_by_key
 from db.store import Store
-from db.tables.review import Annotator, Pseudonym
+from db.tables import Annotator, Pseudonym
 from schemas.records import Rewrite
 from tests.annotate.answering import Regions
 from tests.annotate.memory_desk import MemoryOffice

@@ -17,9 +17,16 @@ from annotate.answers import ReviewAnswer, Verdict
 from annotate.queues import Queue, load_queues
 from db.entities import AgentRef, NewEntity, new_entity, register_agents
 from db.store import Store
-from db.tables import Base
-from db.tables.provenance import Entity
-from db.tables.review import Annotation, Annotator, GoldCheck, GoldItem, ReviewTask, TaskReturn
+from db.tables import (
+    Annotation,
+    Annotator,
+    Base,
+    Entity,
+    GoldCheck,
+    GoldItem,
+    ReviewTask,
+    TaskReturn,
+)
 from db.work import ActivityRecord, register_plan, store_activity
 from schemas.base import digest_of
 from schemas.records import Caption

@@ -9,12 +9,11 @@ from sqlalchemy import update
 from annotate.audits import draw_audit_sample
 from annotate.pull import pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
-from db.annotators import set_annotator_state
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, find
 from db.gold import KnownAnswer, add_gold_items, remove_gold_items
-from db.reviews import WAITING, review_tasks
-from db.tables.provenance import Entity
+from db.reviews import WAITING, review_tasks, set_annotator_state
+from db.tables import Entity
 from tests.annotate.answering import Regions, accepting, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire, push, work

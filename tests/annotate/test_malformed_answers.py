@@ -21,7 +21,7 @@ from annotate.queues import HOUSE, Queue, shipped
 from annotate.statistics import queue_statistics
 from db.entities import NewEntity, find
 from db.reviews import StoredTask, announce_tasks, place_tasks, review_tasks
-from db.tables.review import Annotation
+from db.tables import Annotation
 from schemas.base import entity_id
 from schemas.errors import ServiceError, UsageError
 from tests.annotate.answering import Regions, accepting, rejecting

@@ -5,15 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.candidates import Candidate, apply_policy, candidates, decide_by_policy, needs_review
 from annotate.interfaces.registry import INTERFACES
 from annotate.queues import (
     Auto,
+    Candidate,
     Policy,
     Queue,
     Required,
     Sample,
+    apply_policy,
+    candidates,
+    decide_by_policy,
     load_queues,
+    needs_review,
     parse_policy,
     shipped,
 )

@@ -16,9 +16,8 @@ from annotate.projects import Desks, Seat, find_project
 from annotate.pull import PullReport, pull, reconcile
 from annotate.queues import HOUSE, Queue, shipped
 from db.annotations import annotations_of
-from db.annotators import add_annotator
 from db.entities import fetch
-from db.reviews import StoredTask, review_tasks
+from db.reviews import StoredTask, add_annotator, review_tasks
 from models.profiles.settings import load_settings
 from schemas.errors import ServiceError
 from services.label_studio import (

@@ -33,7 +33,7 @@ from db.entities import AgentRef, StoredEntity, fetch, find
 from db.gold import KnownAnswer, add_gold_items, all_checks, revocations
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
-from db.tables.review import Annotator, Pseudonym
+from db.tables import Annotator, Pseudonym
 from flows.engine.gates import Webhooks, webhook_server
 from models.profiles.settings import load_settings
 from schemas.base import digest_of

@@ -11,7 +11,7 @@ from db.entities import AgentRef, NewEntity, new_entity
 from db.gold import NewCheck, record_checks
 from db.reviews import StoredTask, announce_tasks, set_task_states
 from db.store import Store
-from db.tables.review import ReviewTask
+from db.tables import ReviewTask
 from schemas.base import digest_of
 from schemas.records import Rewrite
 from tests.db.samples import store_entities

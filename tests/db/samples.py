@@ -7,8 +7,7 @@ from sqlalchemy import func, insert, select, update
 
 from db.entities import AgentRef, NewEntity, new_entity
 from db.store import Store
-from db.tables import Base
-from db.tables.work import Claim, Process
+from db.tables import Base, Claim, Process
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from schemas.provenance import Role
 from schemas.records import Caption

@@ -1,15 +1,15 @@
 import pytest
 
-from db.annotators import (
+from db.reviews import (
     StoredAnnotator,
     active_annotators,
     add_annotator,
     annotator_named,
     annotators,
     names_of_annotators,
+    pseudonyms,
     set_annotator_state,
 )
-from db.reviews import pseudonyms
 from db.store import Store
 from schemas.errors import UsageError
 

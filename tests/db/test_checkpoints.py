@@ -6,14 +6,14 @@ import pytest
 from sqlalchemy import select
 
 from db.entities import NewEntity, fetch
-from db.pending import Pending, count_pending
 from db.store import Store
-from db.tables.provenance import Activity, Entity
-from db.tables.work import Checkpoint
+from db.tables import Activity, Checkpoint, Entity
 from db.work import (
+    Pending,
     StoredCheckpoint,
     WorkResult,
     commit_chunk,
+    count_pending,
     drop_finished_checkpoints,
     load_checkpoint,
     register_plan,

@@ -4,9 +4,8 @@ import subprocess
 import sys
 import time
 
-from db.claims import Claims, process_id
-from db.store import Store
-from db.tables.work import Claim, Process
+from db.store import Claims, Store, process_id
+from db.tables import Claim, Process
 from db.work import drop_claims
 from tests.db.samples import hand_over_claims, row_count
 from tests.separation import ended_place
@@ -92,7 +91,7 @@ def beats(store: Store) -> int:
 def test_a_forked_child_is_a_process_of_its_own() -> None:
     """It would otherwise keep the claims of its parent alive, and take them for its own."""
     program = (
-        "import os; from db.claims import process_id; ours = process_id(); child = os.fork();"
+        "import os; from db.store import process_id; ours = process_id(); child = os.fork();"
         "os._exit(process_id() == ours) if child == 0 else"
         " exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
     )

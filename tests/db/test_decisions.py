@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 from db.decisions import NewDecision, Verdict, append_decisions, fold, set_active
 from db.entities import AgentRef, fetch
 from db.store import Store
-from db.tables.provenance import Activation, Decision
+from db.tables import Activation, Decision
 from schemas.provenance import State
 from tests.db.samples import SOFTWARE, caption, row_count, store_entities
 

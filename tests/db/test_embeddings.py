@@ -10,7 +10,7 @@ from sqlalchemy import select, update
 
 from db.embeddings import Space, find_space, find_vectors, register_space, store_vectors
 from db.store import Store
-from db.tables.embeddings import Embedding, EmbeddingSpace
+from db.tables import Embedding, EmbeddingSpace
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
 from tests.db.samples import row_count

@@ -18,8 +18,7 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.tables.provenance import Derivation, Entity
-from db.tables.work import Work
+from db.tables import Derivation, Entity, Work
 from db.work import WorkResult, commit_chunk, register_plan
 from schemas.base import digest_of
 from schemas.errors import IntegrityError

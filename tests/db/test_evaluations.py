@@ -5,7 +5,7 @@ from sqlalchemy import func, select
 from db.decisions import NewDecision, append_decisions
 from db.evaluations import evaluations_of, forget_examples, store_evaluation
 from db.store import Store
-from db.tables.releases import Evaluation
+from db.tables import Evaluation
 from schemas.base import digest_of, sha256_of
 from schemas.evaluation import EvaluationResult, HardQuery, Retrieved, ShownItem
 from tests.db.samples import SOFTWARE, caption, store_entities

@@ -16,7 +16,7 @@ from sqlalchemy.exc import ProgrammingError
 
 from db.entities import AgentRef, register_agents
 from db.store import Store, retried
-from db.tables.provenance import Activity, Agent, Plan
+from db.tables import Activity, Agent, Plan
 from db.work import commit_chunk, register_plan
 from schemas.errors import ConfigurationError, ServiceError
 from tests.db.samples import activity_of, row_count

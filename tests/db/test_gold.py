@@ -22,7 +22,7 @@ from db.gold import (
     suspended_annotators,
 )
 from db.store import Store
-from db.tables.review import GoldCheck
+from db.tables import GoldCheck
 from tests.db.review_samples import QUEUE, START, Desk, rewrite, store_rewrites
 from tests.db.samples import SOFTWARE, row_count, store_entities
 

@@ -7,14 +7,17 @@ import pytest
 
 from db.decisions import NewDecision, Verdict, append_decisions, set_active
 from db.entities import StoredEntity, find
-from db.pending import ParentFilter, Pending, count_pending, low_water
 from db.store import Store
-from db.tables.work import LowWaterMark
+from db.tables import LowWaterMark
 from db.work import (
+    ParentFilter,
+    Pending,
     WorkResult,
     claim_chunk,
     commit_chunk,
+    count_pending,
     drop_rejections,
+    low_water,
     register_plan,
     store_activity,
 )

@@ -2,11 +2,13 @@
 
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import find
-from db.pending import ParentFilter, Pending, count_pending
 from db.store import Store
 from db.work import (
+    ParentFilter,
+    Pending,
     WorkResult,
     commit_chunk,
+    count_pending,
     count_plans,
     drop_rejections,
     register_plan,

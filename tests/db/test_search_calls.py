@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import select
 
-from db.search_calls import (
+from db.calls import (
     LOST,
     Busy,
     DailyBudget,
@@ -19,7 +19,7 @@ from db.search_calls import (
     settle_search,
 )
 from db.store import Store
-from db.tables.work import ModelCall
+from db.tables import ModelCall
 from schemas.chat import ModelRef
 from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
 from tests.db.samples import hand_over_claims

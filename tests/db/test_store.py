@@ -6,7 +6,7 @@ from sqlalchemy.exc import InternalError
 
 from db.entities import AgentRef, register_agents
 from db.store import Store
-from db.tables.provenance import Agent
+from db.tables import Agent
 from schemas.errors import ServiceError
 
 SOFTWARE = AgentRef("software", "loupe", "0.1.0")

@@ -18,8 +18,7 @@ from db.entities import AgentRef, new_entity, register_agents
 from db.release_rows import snapshot
 from db.releases import StateMark, StoreVersion, current_mark, mark_after
 from db.store import Store
-from db.tables.provenance import Activity, Decision, Derivation, Entity, Plan
-from db.tables.withdrawals import Withdrawal, WithdrawnEntity
+from db.tables import Activity, Decision, Derivation, Entity, Plan, Withdrawal, WithdrawnEntity
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from schemas.provenance import Role
 from schemas.records import Caption

@@ -9,16 +9,16 @@ from sqlalchemy.exc import DBAPIError
 
 from db.decisions import NewDecision
 from db.entities import fetch
-from db.pending import Pending, count_pending
 from db.store import Store
-from db.tables.provenance import Activity, Association, Decision, Derivation, Entity
-from db.tables.work import Claim, Work
+from db.tables import Activity, Association, Claim, Decision, Derivation, Entity, Work
 from db.work import (
     ClaimedChunk,
+    Pending,
     WorkResult,
     claim_chunk,
     claim_whole,
     commit_chunk,
+    count_pending,
     drop_claims,
     live_claims,
     register_plan,

@@ -9,9 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from db.entities import StoredEntity
-from db.pending import Pending
 from db.store import Store
-from db.work import WorkResult
+from db.work import Pending, WorkResult
 from flows.engine.ledger import Budget, RecordedChatModel
 from flows.engine.model_step import Unparsable, ask, result_without_value
 from flows.engine.report import StageResult

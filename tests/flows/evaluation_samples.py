@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from flows.evaluation.run import shown_image, shown_texts
-from release.reading import ReadRelease
+from release.row_files import ReadRelease
 from retrieval.evaluation import (
     Side,
     chance_scores,

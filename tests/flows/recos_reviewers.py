@@ -4,12 +4,11 @@ from collections.abc import Callable
 
 from sqlalchemy import func, select
 
-from annotate.interfaces.confusing_caption import own_side
+from annotate.interfaces.text_pages import own_side
 from annotate.queues import HOUSE
 from db.entities import LIVE, StoredEntity, fetch, find
 from db.reviews import tasks_by_key
-from db.tables.provenance import Decision, Entity
-from db.tables.work import ModelCall
+from db.tables import Decision, Entity, ModelCall
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport

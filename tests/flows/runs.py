@@ -9,7 +9,7 @@ from db.blobs import BlobStore
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.ledger import Budget
-from flows.engine.progress import Progress
+from flows.engine.report import Progress
 from models.profiles.settings import load_settings
 from schemas.build import Build, SourceSpec
 

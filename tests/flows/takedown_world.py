@@ -22,7 +22,7 @@ from flows.ufine3c.pipeline import ufine3c_pipeline
 from flows.ufine6926.pipeline import ufine6926_pipeline
 from models.profiles.loader import load_profile
 from release.manifest import read_manifest
-from release.parquet_rows import read_parquet_rows
+from release.row_files import read_parquet_rows
 from schemas.base import sha256_of
 from schemas.build import (
     CcdBuild,
@@ -39,7 +39,7 @@ from schemas.retrieval_task import RetrievalTask
 from schemas.tracking import FilterSettings, TrackingSettings
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, write_street_world
-from sources.demonstration.street.truth import TrueSighting, TrueVideo
+from sources.demonstration.street_script import TrueSighting, TrueVideo
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, right
 from tests.flows.recos_world import seeing_profile, write_names

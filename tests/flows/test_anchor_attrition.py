@@ -10,9 +10,9 @@ from flows.ccd.groups import anchor_attrition
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.engine.progress import Progress
+from flows.engine.report import Progress
 from models.profiles.loader import load_profile
-from release.reading import read_release
+from release.row_files import read_release
 from release.verify import verify_release
 from schemas.errors import ModelError
 from sources.demonstration.stills import StillsWorld

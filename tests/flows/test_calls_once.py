@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from db.claims import LEASE_SECONDS
-from db.store import Store
+from db.store import LEASE_SECONDS, Store
 from tests.db.samples import caption, store_entities
 from tests.separation import OWN_NAMESPACE, require
 from tests.servers.counting_server import CountingServer, counting_server

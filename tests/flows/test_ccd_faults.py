@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from db.calls import requests_since
 from db.quarantine import put_back, quarantined
-from db.search_calls import requests_since
 from flows.ccd.downloading import is_transient
 from flows.ccd.image_requests import request_images, waiting_strategies
 from flows.ccd.searching import RecordedSearch, RequestSearches

@@ -18,11 +18,11 @@ from db.decisions import last_agents
 from db.entities import LIVE, StoredEntity, fetch, parents_of
 from db.lineage import trace
 from db.store import Store
-from db.tables.work import ModelCall
+from db.tables import ModelCall
 from flows.cli.lineage import lineage_tree
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
-from release.reading import read_release
+from release.row_files import read_release
 from release.verify import verify_release
 from schemas.build import CcdBuild
 from schemas.contrast import ContrastGroup, ImageRequest

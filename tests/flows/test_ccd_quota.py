@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from db.search_calls import requests_since
+from db.calls import requests_since
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from schemas.contrast import ImageRequest

@@ -14,9 +14,9 @@ from annotate.projects import Desks
 from annotate.queues import HOUSE
 from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined
-from db.tables.work import ModelCall
-from flows.ccd.anchors import is_anchor
+from db.tables import ModelCall
 from flows.ccd.edit_measures import concerns_all
+from flows.ccd.groups import is_anchor
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline

@@ -26,8 +26,7 @@ from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import sha256_of
 from schemas.contrast import FoundHit, FoundPicture, ImageRequest
-from schemas.download import DownloadSettings
-from schemas.image_search import OpenverseSearch
+from schemas.image_search import DownloadSettings, OpenverseSearch
 from schemas.profile import Profile
 from schemas.proposals import Candidate
 from schemas.provenance import Role

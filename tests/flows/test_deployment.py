@@ -29,7 +29,7 @@ from db.lineage import TracedEntity, trace
 from db.store import Store
 from flows.engine.build_files import load_build
 from release.model_use import DEMONSTRATION_CITATION
-from release.reading import read_release
+from release.row_files import read_release
 from schemas.base import sha256_of
 from schemas.build import UFine3CBuild
 from schemas.cfam import TrainingRecord

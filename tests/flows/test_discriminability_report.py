@@ -11,15 +11,17 @@ import pytest
 from PIL import Image
 
 from flows.engine.pages import shrunk_uri
-from flows.recos.discriminability_report import (
+from flows.recos.validation_loop import (
     BINS,
     EXAMPLES,
+    CaptionHistory,
     DiscriminabilityReportData,
+    Draft,
     render_report,
     report_on,
+    run_validation,
     write_report,
 )
-from flows.recos.validation_loop import CaptionHistory, Draft, run_validation
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask

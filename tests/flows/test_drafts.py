@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from annotate.backend import OPENED_WITH, NewTask
-from annotate.interfaces.description_writing import DRAFT, LEAST_WORDS, count_words
+from annotate.interfaces.text_pages import DRAFT, LEAST_WORDS, count_words
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline

@@ -8,9 +8,8 @@ import pytest
 from PIL import Image
 
 from db.store import Store
-from db.tables.embeddings import Embedding
-from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import ImageFile, read_ahead
+from db.tables import Embedding
+from flows.engine.embedding import CachedEmbedder, ImageFile, read_ahead
 from models.builtin.embedder import ColourLexiconEmbedder
 from models.embedding import ImageTextEmbedder, Vectors
 from schemas.base import sha256_of

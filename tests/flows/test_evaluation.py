@@ -14,8 +14,7 @@ from PIL import Image
 from db.evaluations import evaluations_of
 from db.store import Store
 from flows.engine.context import RunContext
-from flows.engine.progress import Progress
-from flows.engine.report import StageReport
+from flows.engine.report import Progress, StageReport
 from flows.evaluation.run import (
     EvaluationRequest,
     evaluate_release,
@@ -24,10 +23,10 @@ from flows.evaluation.run import (
     requested_embedders,
     sides,
 )
-from models.embedders import build_embedder
 from models.embedding import Vectors
+from models.registry import build_embedder
 from release.build import build_release
-from release.reading import ReadRelease, read_release
+from release.row_files import ReadRelease, read_release
 from retrieval.evaluation import chance_scores
 from schemas.embedding import (
     BuiltinEmbedder,

@@ -20,7 +20,7 @@ from flows.evaluation.run import (
     samples_of,
 )
 from release.build import build_release
-from release.reading import ReadRelease, read_release
+from release.row_files import ReadRelease, read_release
 from retrieval.contrastive import ContrastiveSetting, score_contrastive
 from schemas.embedding import BuiltinStillsEmbedder, PrecomputedEmbedder
 from schemas.evaluation import DIRECTIONS, Direction, EvaluationResult, GroupResult

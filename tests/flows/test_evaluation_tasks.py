@@ -11,12 +11,11 @@ from flows.evaluation.leaderboard import FoundRelease, Leaderboard, arranged, le
 from flows.evaluation.leaderboard_page import render_markdown, render_page
 from flows.evaluation.run import evaluate_release
 from release.build import build_release
-from release.reading import ReadRelease, read_release
-from release.tiers import TIERS
+from release.row_files import ReadRelease, read_release
 from retrieval.recos import RecosSamples, score_recos
 from schemas.embedding import PrecomputedEmbedder
 from schemas.evaluation import EvaluationResult
-from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.retrieval_task import TIERS, RetrievalTask, Tier
 from tests.flows.command_line import Loupe
 from tests.flows.test_leaderboard import OVERLAPS
 from tests.release.recos_world import RECOS, benchmark

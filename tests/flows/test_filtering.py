@@ -27,10 +27,10 @@ from models.tracking.detector import Pixels
 from schemas import tracking
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef
-from schemas.leaks import SplitSettings
 from schemas.proposals import Tracklet
 from schemas.provenance import Role
 from schemas.records import Image
+from schemas.similarity import SplitSettings
 from schemas.tracking import FilterSettings, TrackingSettings
 from schemas.video import Body, FilterReport, Track, Video
 from sources.demonstration.street import StreetWorld

@@ -4,7 +4,7 @@ import pytest
 
 from db.calls import NewCall, record_call
 from db.store import Store
-from flows.ufine3c.forecast import forecast
+from flows.ufine3c.rewriting import forecast
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.profile import OpenAIChat, Prices, Profile, RewriteSettings

@@ -22,7 +22,7 @@ _RUN = """
 import hashlib, json, os, subprocess, sys
 from pathlib import Path
 # What a command imports, once for all: each runs in a fork of this process.
-import flows.engine.contamination, flows.engine.releasing, flows.withdrawal.withdrawn
+import flows.engine.contamination, flows.engine.releasing, flows.withdrawal.releases
 import release.export.formats, release.report.writing
 from flows.cli.main import main
 

@@ -18,8 +18,8 @@ from flows.ccd.image_choice import (
 from models.embedding import Vectors
 from retrieval.similarity.near_duplicates import fingerprint
 from schemas.contrast import ChoiceSettings
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
 from schemas.records import Rejection
+from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
 SETTINGS = ChoiceSettings(first=5, floor=0.3, ceiling=0.95)

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from db.store import Store
-from db.tables.embeddings import Embedding
-from db.tables.work import ModelCall
+from db.tables import Embedding, ModelCall
 from flows.ccd.downloading import FOLDER, refused_hit
 from flows.ccd.searching import RecordedSearch, list_folder, open_recorded_search
 from models.builtin.stills.drawing import draw_still

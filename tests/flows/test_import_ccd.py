@@ -13,8 +13,7 @@ from flows.engine.context import RunContext
 from flows.engine.importing import import_source
 from flows.evaluation.run import evaluate_release
 from release.build import build_release
-from release.json_rows import CCD_LINES
-from release.reading import read_release
+from release.row_files import CCD_LINES, read_release
 from release.verify import verify_release
 from schemas.build import SourceSpec
 from schemas.embedding import PrecomputedEmbedder

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from models.builtin.rule_rewriter import RuleRewriter
+from models.builtin.person.composer import RuleRewriter
 from schemas.profile import BuiltinRewriter
 from schemas.records import Granularity
 from tests.flows.command_line import Loupe

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from db.annotators import add_annotator
 from db.entities import fetch
-from db.reviews import priorities
+from db.reviews import add_annotator, priorities
 from db.store import Store
 from tests.db.review_samples import QUEUE, Desk, store_rewrites
 from tests.flows.command_line import Loupe

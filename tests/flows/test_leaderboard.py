@@ -24,7 +24,7 @@ from flows.evaluation.leaderboard import (
 )
 from flows.evaluation.leaderboard_page import render_markdown, render_page
 from release.build import build_release
-from release.reading import ReadRelease, read_release
+from release.row_files import ReadRelease, read_release
 from schemas.errors import IntegrityError
 from schemas.evaluation import EvaluationResult, Score
 from tests.chromium import all_pictures_show

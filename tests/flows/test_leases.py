@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
-from db.tables.work import Claim
+from db.tables import Claim
 from db.work import claim_whole, register_plan
 from flows.engine.context import RunContext
 from flows.engine.runner import sole_run

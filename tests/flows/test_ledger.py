@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from db.calls import cost_rows, replay_calls
 from db.store import Store
-from db.tables.work import ModelCall
+from db.tables import ModelCall
 from flows.engine.ledger import Budget, RecordedChatModel
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef

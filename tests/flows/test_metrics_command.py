@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrieval.bootstrap import bootstrap_means
-from retrieval.ranking import score_retrieval
+from retrieval.ranking import bootstrap_means, score_retrieval
 from tests.flows.command_line import Finished, Loupe
 
 QUERIES = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 1.0]])

@@ -12,7 +12,7 @@ from sqlalchemy import select
 from db.calls import cost_rows
 from db.quarantine import put_back
 from db.store import Store
-from db.tables.work import ModelCall
+from db.tables import ModelCall
 from flows.engine.ledger import Budget, RecordedChatModel
 from flows.engine.model_step import ask
 from models.openai_chat import OpenAIChatModel

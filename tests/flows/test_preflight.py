@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select
 
 from db.store import Store
-from db.tables.work import ModelCall
+from db.tables import ModelCall
 from release.card import CARD
 from release.manifest import read_manifest
 from schemas.chat import ServedModel

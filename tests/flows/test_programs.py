@@ -18,13 +18,12 @@ import psutil
 import pytest
 
 from db.entities import StoredEntity, find, new_entity
-from db.pending import Pending
 from db.quarantine import quarantined
 from db.store import Store
-from db.tables.work import Claim
-from db.work import WorkResult
+from db.tables import Claim
+from db.work import Pending, WorkResult
+from flows.engine.contamination import fingerprint_images
 from flows.engine.context import RunContext
-from flows.engine.fingerprints import fingerprint_images
 from flows.engine.ledger import Budget
 from flows.engine.programs import Program, open_engine
 from flows.engine.report import StageReport

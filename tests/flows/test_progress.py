@@ -7,8 +7,7 @@ import pytest
 from rich.console import Console
 
 from db.work import WorkResult
-from flows.engine.progress import ConsoleProgress
-from flows.engine.report import BuildReport, Deferred, StageReport
+from flows.engine.report import BuildReport, ConsoleProgress, Deferred, StageReport
 from flows.engine.runner import open_executor
 from schemas.records import Rejection
 

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from annotate.candidates import apply_policy
-from annotate.queues import Auto, Policy, Queue, Sample, shipped
+from annotate.queues import Auto, Policy, Queue, Sample, apply_policy, shipped
 from flows.cli.queue import _watched
 from models.profiles.settings import load_settings
 from tests.annotate.memory_desk import MemoryOffice

@@ -12,14 +12,14 @@ from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
-from release.reading import read_release
+from release.row_files import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
-from schemas.near_duplicates import NearDuplicateSettings
 from schemas.profile import Profile
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DuplicateQuestion, ExpansionReport
+from schemas.similarity import NearDuplicateSettings
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked

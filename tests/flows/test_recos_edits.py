@@ -11,7 +11,7 @@ from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
-from release.reading import read_release
+from release.row_files import read_release
 from schemas.build import RecosBuild
 from schemas.provenance import Role
 from schemas.quality import Confusion

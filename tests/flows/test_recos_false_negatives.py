@@ -20,8 +20,8 @@ from flows.recos.confusion_checks import (
 )
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import images_of_tier
+from models.builtin.embedder import StillsLexiconEmbedder
 from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.embedding import BuiltinStillsEmbedder
 from schemas.provenance import Role

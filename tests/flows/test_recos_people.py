@@ -12,7 +12,7 @@ from db.reviews import tasks_by_key
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from flows.recos.similar_images import MOST_MATCHES, captions_of
-from release.reading import read_release
+from release.row_files import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
 from schemas.provenance import Role

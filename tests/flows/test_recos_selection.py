@@ -10,7 +10,7 @@ from db.decisions import last_agents
 from db.entities import StoredEntity, children_of, find, parents_of
 from flows.engine.context import RunContext
 from flows.recos.task_images import images_of_tier
-from release.reading import read_release
+from release.row_files import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild, TaskSpec
 from schemas.provenance import Role

@@ -12,8 +12,7 @@ import pytest
 from annotate.projects import Desks
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
-from flows.engine.progress import Progress
-from flows.engine.report import BuildReport, StageReport
+from flows.engine.report import BuildReport, Progress, StageReport
 from flows.recos.pipeline import recos_pipeline
 from schemas.build import RecosBuild
 from schemas.profile import OpenAIChat, Profile

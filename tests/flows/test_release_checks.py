@@ -11,11 +11,10 @@ from db.entities import StoredEntity, fetch, parents_of
 from db.store import Store
 from flows.ccd.choice_test import draw_and_store, released_samples, similarities
 from flows.engine.context import code_revision, software
-from flows.engine.embedding import CachedEmbedder
-from flows.engine.image_reading import ReadableImage
+from flows.engine.embedding import CachedEmbedder, ReadableImage
 from flows.engine.releasing import choice_statistics, measured_nearest
 from models.embedding import Vectors
-from release.checks import WrittenSample
+from release.contamination import WrittenSample
 from release.verify import verify_release
 from schemas.chat import ModelRef
 from schemas.provenance import Role

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from db.entities import fetch, new_entity
 from db.withdrawals import list_withdrawals
-from flows.withdrawal.residual import residual_copies
+from flows.withdrawal.plan import residual_copies
 from release.export import export_release
 from release.export.formats import format_called
 from release.report.writing import write_report

@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from db.entities import StoredEntity, find, new_entity
-from db.pending import Pending, count_pending
 from db.store import Store
-from db.tables.provenance import Entity
-from db.tables.work import Claim, Work
-from db.work import WorkResult, claim_chunk, drop_rejections, register_plan
+from db.tables import Claim, Entity, Work
+from db.work import Pending, WorkResult, claim_chunk, count_pending, drop_rejections, register_plan
 from flows.engine import runner
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from db.calls import cost_rows
-from db.search_calls import requests_since
+from db.calls import cost_rows, requests_since
 from db.store import Store
-from db.tables.work import ModelCall
+from db.tables import ModelCall
 from flows.ccd.searching import RecordedSearch
 from flows.engine.ledger import Budget
 from models.image_search import ImageSearch, always

@@ -22,8 +22,8 @@ from schemas.profile import OpenAIChat, Profile
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DiscriminabilitySettings, RenderedTruth, Selection
+from schemas.requests import SignPairsBrief, WrittenSignPair
 from schemas.retrieval_task import RetrievalTask
-from schemas.sign_pairs import SignPairsBrief, WrittenSignPair
 from sources.rendered import RenderOptions, shipped_pairs
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

@@ -131,7 +131,7 @@ def taken(home: Path) -> Iterator[Takedown]:
     folder.mkdir()
     world = TakedownWorld(context_of(store, home), folder)
     with pytest.MonkeyPatch.context() as patch:  # the page on captions shows everybody
-        patch.setattr("flows.recos.discriminability_report.EXAMPLES", 40)
+        patch.setattr("flows.recos.validation_loop.EXAMPLES", 40)
         world.build_all()
     copies = Path(shutil.copytree(home / "releases", home.parent / "copies"))
     shown = pictures_of(world, copies)

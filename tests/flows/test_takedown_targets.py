@@ -15,11 +15,11 @@ from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
 from db.store import Store
-from db.tables.releases import Release
+from db.tables import Release
 from flows.cli.main import app
 from release.build import build_release
+from release.changes import Difference
 from release.diff import compare_releases
-from release.diff.records import Difference
 from release.notices_files import read_mark
 from release.verify import verify_release
 from schemas.base import sha256_of

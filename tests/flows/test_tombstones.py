@@ -5,7 +5,7 @@ from pathlib import Path
 from sqlalchemy import select
 
 from db.entities import find
-from db.tables.withdrawals import WithdrawnDigest
+from db.tables import WithdrawnDigest
 from flows.engine.importing import Tombstones
 from flows.ufine6926.video_import import import_videos
 from schemas.build import VideoSourceSpec

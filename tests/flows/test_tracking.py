@@ -11,7 +11,7 @@ import pytest
 from db.blob_check import BlobCheck
 from db.entities import StoredEntity, find, parents_of
 from db.quarantine import quarantined
-from db.tables.work import Checkpoint
+from db.tables import Checkpoint
 from flows.blob_repair import repair_blobs
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport

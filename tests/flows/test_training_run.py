@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.progress import Progress
+from flows.engine.report import Progress
 from flows.evaluation.training import TrainingRequest, run_training
 from retrieval.cfam.network.checkpoints import load_model
 from schemas.base import sha256_of

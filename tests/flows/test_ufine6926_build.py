@@ -10,12 +10,11 @@ from typing import Any
 import pytest
 
 from annotate.projects import Desks
-from db.annotators import add_annotator
 from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
+from db.reviews import add_annotator
 from db.store import Store
-from flows.engine.activation import sync_active
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
 from flows.ufine6926.identities import form_identities
@@ -25,11 +24,11 @@ from release.build import build_release
 from release.verify import verify_release
 from schemas.build import UFine6926Build, VideoSourceSpec
 from schemas.errors import ConfigurationError, IntegrityError
-from schemas.leaks import LeakLimits, SplitSettings
 from schemas.profile import Profile
 from schemas.proposals import Tracklet
 from schemas.provenance import Role
 from schemas.records import Caption, Image
+from schemas.similarity import LeakLimits, SplitSettings
 from schemas.tracking import FilterSettings, TrackingSettings
 from schemas.video import FilterReport, Track, Video
 from sources.demonstration.street import StreetWorld

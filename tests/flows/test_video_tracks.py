@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from flows.engine.progress import Progress
-from flows.engine.report import StageReport
+from flows.engine.report import Progress, StageReport
 from flows.ufine6926.video_tracks import VideoTracks, track_video
 from models.profiles.loader import load_profile
 from schemas.errors import UsageError

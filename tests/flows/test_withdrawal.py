@@ -15,15 +15,15 @@ from db.entities import children_of, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
-from db.tables.review import Pseudonym
+from db.tables import Pseudonym
 from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, refused_files, steps_of
 from flows.evaluation.leaderboard import Leaderboard, collect
 from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import WithdrawalPlan
 from release.notices_files import read_mark, read_notices
-from release.reading import read_release
 from release.rebuild import rebuild_release
+from release.row_files import read_release
 from release.verify import verify_release
 from schemas.base import digest_of, sha256_of
 from schemas.chat import ModelRef

@@ -9,10 +9,10 @@ import pytest
 from sqlalchemy import select
 
 from db.entities import find
-from db.tables.embeddings import Embedding
-from flows.engine.progress import Progress
+from db.tables import Embedding
+from flows.engine.report import Progress
 from flows.evaluation.run import EvaluationReport, EvaluationRequest, run_evaluation
-from release.reading import read_release
+from release.row_files import read_release
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError
 from schemas.records import Image

@@ -9,7 +9,7 @@ import pytest
 
 from db.peek import may_have_notices
 from db.withdrawals import list_withdrawals
-from flows.withdrawal.withdrawn import known_notices, withdrawal_in
+from flows.withdrawal.releases import known_notices, withdrawal_in
 from models.profiles.settings import load_settings
 from release.notices import record_notices
 from schemas.errors import ConfigurationError

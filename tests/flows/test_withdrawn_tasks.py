@@ -19,8 +19,13 @@ from db.withdrawals import StoredWithdrawal, list_withdrawals
 from flows.cli.withdrawal_display import print_residual
 from flows.engine.context import RunContext
 from flows.withdrawal.execution import carry_out
-from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from flows.withdrawal.residual import ResidualCopies, residual_copies
+from flows.withdrawal.plan import (
+    ResidualCopies,
+    confirm,
+    plan_withdrawal,
+    request_of,
+    residual_copies,
+)
 from schemas.errors import ServiceError
 from schemas.records import Rewrite
 from schemas.withdrawal import Ground

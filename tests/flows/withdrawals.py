@@ -14,11 +14,17 @@ from sqlalchemy import select, update
 from db.blobs import BlobStore
 from db.entities import AgentRef
 from db.store import Store
-from db.tables.embeddings import Embedding
-from db.tables.provenance import Decision, Entity
-from db.tables.releases import Release
-from db.tables.review import ReviewTask
-from db.tables.withdrawals import WithdrawalNotice, WithdrawalStep, WithdrawnDigest, WithdrawnEntity
+from db.tables import (
+    Decision,
+    Embedding,
+    Entity,
+    Release,
+    ReviewTask,
+    WithdrawalNotice,
+    WithdrawalStep,
+    WithdrawnDigest,
+    WithdrawnEntity,
+)
 from db.withdrawal_graph import Sort, WithdrawalTarget
 from db.withdrawals import StoredWithdrawal
 from flows.engine.context import RunContext

@@ -6,7 +6,7 @@ import pytest
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
 
-from models.decoding import SchemaConstraint, SchemaGrammar, SeededDraw  # noqa: E402 - needs torch
+from models.transformers_chat import SchemaConstraint, SchemaGrammar, SeededDraw  # noqa: E402 - needs torch
 
 pytestmark = pytest.mark.slow
 

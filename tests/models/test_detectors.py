@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from models.detectors import build_detector
+from models.registry import build_detector
 from schemas.errors import ModelError
 from schemas.tracking import BuiltinDetector, FairMOTDetector
 
@@ -14,7 +14,7 @@ WITHOUT = """
 import sys
 sys.modules["{missing}"] = None  # as if it were not installed
 from pathlib import Path
-from models.detectors import build_detector
+from models.registry import build_detector
 from models.pose import build_pose_model
 from schemas import tracking
 from schemas.errors import MissingExtraError
@@ -47,7 +47,7 @@ def test_a_missing_extra_is_named(missing: str) -> None:
 
 def test_importing_the_adapters_loads_no_heavy_library() -> None:
     loaded = run_python(
-        "import sys, models.detectors, models.fairmot.detector, models.fairmot.detector\n"
+        "import sys, models.registry, models.fairmot.detector, models.fairmot.detector\n"
         "import models.pose, models.pose\n"
         "print({'torch', 'torchvision', 'transformers', 'cv2', 'scipy'} & set(sys.modules))"
     )

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from models.embedders import build_embedder
 from models.embedding import ImageTextEmbedder
+from models.registry import build_embedder
 from schemas.embedding import PlainModelSpec
 from tests.models.tiny_embedders import BUILDERS
 

@@ -11,8 +11,8 @@ import pytest
 from PIL import Image
 from pydantic import ValidationError
 
-from models.embedders import build_embedder, pinned
 from models.embedding import Vectors
+from models.registry import build_embedder, pinned
 from models.transformers_embedder import Blip2Embedder, BlipFamily
 from retrieval.score_matrix import greatest_cosines
 from schemas.embedding import (
@@ -36,7 +36,7 @@ PICTURES = [image.convert("RGB") for image in IMAGES[:2]]
 WITHOUT = """
 import sys
 sys.modules["{missing}"] = None  # as if it were not installed
-from models.embedders import build_embedder
+from models.registry import build_embedder
 from schemas.embedding import OpenClipEmbedder, MllmEmbedder, TransformersEmbedder
 from schemas.errors import MissingExtraError
 for kind, provider in (
@@ -91,8 +91,8 @@ def test_a_missing_extra_is_named() -> None:
 
 def test_importing_the_adapters_loads_no_heavy_library() -> None:
     loaded = run_python(
-        "import sys, models.embedders, models.open_clip_embedder, models.transformers_embedder\n"
-        "import models.transformers_embedder, models.mllm_embedder, models.builtin.embedder\n"
+        "import sys, models.registry, models.open_clip_embedder, models.transformers_embedder\n"
+        "import models.transformers_embedder, models.builtin.embedder\n"
         "import retrieval.embedders, retrieval.embeddings\n"
         "heavy = {'torch', 'torchvision', 'transformers', 'open_clip', 'cv2', 'scipy', 'pandas'}\n"
         "print(heavy & set(sys.modules))"

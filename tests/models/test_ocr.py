@@ -10,7 +10,7 @@ from PIL import Image
 from models.ocr import TextLine, TextReader, build_text_reader, by_columns
 from schemas.retrieval_task import RetrievalTask
 from sources.rendered import RenderedImage, render_tasks
-from sources.rendered.legibility import MOST_UNREAD, drawn_texts, unread_share
+from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
 _AS_MEASURED = {
     RetrievalTask.TRANSLATION: 0.05,

@@ -24,7 +24,7 @@ def test_the_builtin_and_the_client_need_nothing_else() -> None:
 
 def test_importing_every_adapter_loads_no_heavy_library() -> None:
     program = (
-        "import sys, models.registry, models.openai_chat, models.vllm_chat, models.decoding\n"
+        "import sys, models.registry, models.openai_chat, models.vllm_chat\n"
         "import models.transformers_chat\n"
         "print({'torch', 'transformers', 'vllm', 'llguidance'} & set(sys.modules))"
     )

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from models.builtin.pedestrians.background import Boxes
-from models.detectors import build_detector
 from models.pose import build_pose_model
+from models.registry import build_detector
 from models.tracking.detector import Frame
 from schemas.tracking import MediaPipePoseModel, SSDLiteDetector, TrackingSettings
 from sources.video.reader import open_video

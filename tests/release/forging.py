@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from release.card.front import form_of
+from release.card import form_of
 from release.croissant import CROISSANT, croissant_text
 from release.documents import OF_MANIFEST
 from release.files import digest_of_file

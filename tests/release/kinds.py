@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from release.build import build_release
-from release.checks import Checks
+from release.contamination import Checks
 from schemas.release import AgreementStatistics, Creator, Manifest, ReleaseAbout
 from schemas.retrieval_task import Tier
 from tests.release import ccd_world, recos_world, street_world, worlds

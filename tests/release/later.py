@@ -11,9 +11,7 @@ from sqlalchemy import insert, select
 
 from db.decisions import NewDecision, Verdict
 from db.entities import AgentRef, NewEntity, new_entity, register_agents
-from db.tables.provenance import Entity
-from db.tables.withdrawals import Withdrawal, WithdrawalNotice, WithdrawnEntity
-from db.tables.work import ModelCall
+from db.tables import Entity, ModelCall, Withdrawal, WithdrawalNotice, WithdrawnEntity
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from release.manifest import read_manifest
 from schemas.provenance import Role

@@ -2,8 +2,7 @@
 
 from typing import Any, TypeVar
 
-from release.changes import FieldChange
-from release.diff.records import RowDifference, TextChange
+from release.changes import FieldChange, RowDifference, TextChange
 
 _KINDS: dict[str, Any] = {"added": "removed", "removed": "added", "withdrawn": "added"}
 D = TypeVar("D", FieldChange, TextChange, RowDifference)

@@ -6,7 +6,7 @@ from typing import Any
 
 from release.manifest import read_manifest
 from release.notices import entity_rows, row_number, texts_of
-from release.parquet_rows import read_parquet_rows
+from release.row_files import read_parquet_rows
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
 SHARD = "data/test-00000-of-00001.parquet"

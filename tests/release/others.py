@@ -7,9 +7,9 @@ import numpy as np
 from PIL import Image
 
 from release.contamination import SeenImage, SeenVideo
-from schemas.contamination import OtherKind
+from schemas.similarity import OtherKind
 from sources.demonstration.people import Chance
-from sources.demonstration.scenes import draw_scene, finish
+from sources.demonstration.writing import draw_scene, finish
 
 SIZE = (160, 120)
 Variant = Callable[[Image.Image], bytes]

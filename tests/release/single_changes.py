@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from release.lineage import TABLES, LineageTable, write_table
 from release.manifest import MANIFEST, Listing, read_files
-from release.parquet_rows import shards_among
+from release.row_files import shards_among
 from schemas.base import canonical_json
 from tests.release.forging import lying_in, reseal
 

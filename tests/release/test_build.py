@@ -434,7 +434,7 @@ def test_a_killed_build_leaves_nothing_behind(world: World, tmp_path: Path) -> N
 
 
 def test_a_build_that_runs_keeps_its_workspace(world: World, tmp_path: Path) -> None:
-    from release.folder import workspace_for
+    from release.files import workspace_for
 
     with workspace_for(tmp_path / "out") as running:
         (running.content / "half").write_text("half done")

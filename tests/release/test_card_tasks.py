@@ -8,9 +8,8 @@ from release.build import build_release
 from release.card import render_card, task_table, version_table
 from release.documents import word_figure
 from release.published import RECOS, RECOS_TASKS
-from release.tiers import TIERS
 from schemas.release import Manifest
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import TIERS, RetrievalTask
 from tests.release.recos_world import PHOTOS, benchmark
 from tests.release.recos_world import RECOS as DATASET
 from tests.release.worlds import Composer, store_world

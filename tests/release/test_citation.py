@@ -6,10 +6,9 @@ from typing import Any
 
 import yaml
 
-from release.card import render_card
-from release.card.front import form_of, hub_licences
-from release.checks import UNCHECKED
+from release.card import form_of, hub_licences, render_card
 from release.citation import CITATION, bibtex, citation, citation_text
+from release.contamination import UNCHECKED
 from release.croissant import croissant
 from release.facts import collection_sentence
 from release.markup import as_yaml, yaml_lines

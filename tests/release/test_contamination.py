@@ -20,8 +20,8 @@ from release.contamination import (
     plain_words,
 )
 from release.other_datasets import FolderOfImages
-from schemas.contamination import Contamination, ContaminationLimits, SharedMeasure
 from schemas.errors import UsageError
+from schemas.similarity import Contamination, ContaminationLimits, SharedMeasure
 from tests.release.others import VARIANTS, Collection, jpeg, scene
 from tests.requirements import unavailable
 

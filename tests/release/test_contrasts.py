@@ -11,8 +11,7 @@ import pytest
 from db.decisions import NewDecision
 from db.entities import new_entity
 from release.build import BuiltRelease, build_release
-from release.json_rows import CCD_LINES, spelled
-from release.reading import read_release
+from release.row_files import CCD_LINES, read_release, spelled
 from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import digest_of, sha256_of

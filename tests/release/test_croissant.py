@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from release.card.front import form_of
-from release.checks import UNCHECKED
+from release.card import form_of
+from release.contamination import UNCHECKED
 from release.croissant import CONTEXT, CROISSANT
 from release.files import digest_of_file
 from release.manifest import MANIFEST, read_files
-from release.parquet_rows import schema_of
+from release.row_files import schema_of
 from tests.release.kinds import ABOUT, Built, built
 
 # warnings of the library's own parser of JSON-LD and its use of pandas

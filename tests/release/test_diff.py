@@ -7,10 +7,16 @@ from typing import Any
 import pytest
 
 from release.build import build_release
-from release.changes import FieldChange, value_changes
+from release.changes import (
+    Bump,
+    Difference,
+    FieldChange,
+    RowCounts,
+    RowDifference,
+    required_bump,
+    value_changes,
+)
 from release.diff import compare_releases
-from release.diff.records import Difference, RowCounts, RowDifference
-from release.versions import Bump, required_bump
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Contrast, Granularity
 from schemas.retrieval_task import Tier

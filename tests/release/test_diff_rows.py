@@ -6,9 +6,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from release.diff.reading import ANCHOR, comparable_row
-from release.diff.records import RowDifference
-from release.diff.rows import RowPairs, row_differences
+from release.changes import RowDifference
+from release.diff import ANCHOR, RowPairs, comparable_row, row_differences
 from schemas.base import canonical_json
 from tests.release.mirrored import mirrored
 

@@ -9,11 +9,9 @@ import pytest
 
 from db.releases import find_release
 from release.build import BuiltRelease, build_release
-from release.diff import compare_releases
-from release.diff.reading import WITHHELD
-from release.diff.records import Difference
+from release.changes import Bump, Difference, check_version, required_bump
+from release.diff import WITHHELD, compare_releases
 from release.rebuild import rebuild_release
-from release.versions import Bump, check_version, required_bump
 from schemas.withdrawal import WithdrawalNotice
 from tests.release.later import Later, bytes_of
 from tests.release.notice_samples import withdrawn_rows

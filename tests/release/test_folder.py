@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from release.folder import locked_folder, remove_abandoned, workspace_for
+from release.files import locked_folder, remove_abandoned, workspace_for
 from schemas.errors import UsageError
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from db.entities import find
 from db.releases import find_release
-from db.tables.provenance import Entity
+from db.tables import Entity
 from flows.cli.release import app
 from release.card import CARD
 from release.contamination import SHOWN
@@ -20,10 +20,9 @@ from release.manifest import read_manifest
 from release.rebuild import rebuild_release
 from release.verify import verify_release
 from schemas.base import sha256_of
-from schemas.contamination import Contamination, SharedMeasure
-from schemas.near_duplicates import ImageFingerprint
 from schemas.records import Split
 from schemas.release import Manifest
+from schemas.similarity import Contamination, ImageFingerprint, SharedMeasure
 from tests.release.others import VARIANTS, jpeg, scene
 from tests.release.test_street import reseal_listed
 from tests.release.worlds import SOURCES, Composer, World, store_world

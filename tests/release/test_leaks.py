@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from release.leaks import certificate_text, find_leaks
 from retrieval.similarity.distances import ComparedImage
-from schemas.leaks import Comparison, LeakCertificate, LeakLimits
 from schemas.records import Split
+from schemas.similarity import Comparison, LeakCertificate, LeakLimits
 
 BUSY_MACHINE = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from release.build import build_release
-from release.checks import Checks
+from release.contamination import Checks
 from release.terms import LicensedItem, terms_of
 from release.verify import verify_release
 from schemas.errors import IntegrityError

@@ -17,8 +17,7 @@ from db.decisions import NewDecision
 from db.entities import AgentRef, new_entity, register_agents
 from db.lineage import trace
 from db.store import Store
-from db.tables.review import Annotation, ReviewTask
-from db.tables.work import ModelCall
+from db.tables import Annotation, ModelCall, ReviewTask
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from release.lineage import (
     TABLES,

@@ -4,7 +4,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.parquet_rows import _views
+from release.row_files import _views
 
 
 @given(st.lists(st.none() | st.binary(max_size=40)), st.integers(0, 5), st.integers(0, 50))

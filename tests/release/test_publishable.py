@@ -15,7 +15,7 @@ from db.decisions import NewDecision
 from db.entities import AgentRef, new_entity, register_agents
 from db.store import Store
 from release.build import build_release
-from release.checks import Checks
+from release.contamination import Checks
 from release.leaks import find_leaks
 from release.model_use import model_uses
 from release.publishable import (

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from release.build import build_release
-from release.reading import ReadRelease, chosen_split, read_release
+from release.row_files import ReadRelease, chosen_split, read_release
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
 from tests.release.worlds import SOURCES, Composer, World, small_world, store_world

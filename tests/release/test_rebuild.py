@@ -15,18 +15,16 @@ from annotate.audits import draw_audit_sample, wanted
 from annotate.queues import shipped
 from db.decisions import NewDecision
 from db.releases import StoredRelease, find_release
-from db.tables.provenance import Decision
-from db.tables.releases import Release, ReleaseItem
-from db.tables.withdrawals import Withdrawal
+from db.tables import Decision, Release, ReleaseItem, Withdrawal
 from release.build import BuiltRelease, build_release
-from release.checks import Checks
+from release.contamination import Checks
 from release.manifest import manifest_text, named, read_files
 from release.rebuild import rebuild_inputs, rebuild_release
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
-from schemas.leaks import LeakLimits
 from schemas.release import ChoiceStatistics, NearestStatistics
 from schemas.retrieval_task import Tier
+from schemas.similarity import LeakLimits
 from tests.db.review_samples import Desk
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.later import REVIEWER, Later, bytes_of

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from release.build import build_release
 from release.lineage import TABLES
 from release.manifest import manifest_text, read_manifest
-from release.parquet_rows import shards_among
+from release.row_files import shards_among
 from release.signing import SIGNATURE, Signer, write_signature
 from release.verify import verify_release
 from schemas.release import FileEntry, Manifest, Problem, ReleasedFile

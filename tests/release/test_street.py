@@ -19,9 +19,9 @@ from release.leaks import certificate_text
 from release.verify import verify_release
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError
-from schemas.leaks import LeakCertificate, LeakLimits
 from schemas.records import Split
 from schemas.release import Manifest
+from schemas.similarity import LeakCertificate, LeakLimits
 from tests.release.cases import check_each, check_on_copies
 from tests.release.forging import reseal
 from tests.release.street_world import (

@@ -16,12 +16,11 @@ from db.decisions import NewDecision
 from db.work import register_plan
 from flows.ccd.choice_test import released_samples
 from release.build import BuiltRelease, build_release
-from release.reading import read_release
+from release.row_files import read_release
 from release.statistics import task_statistics
-from release.tiers import TIERS, version_in
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
-from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.retrieval_task import TIERS, RetrievalTask, Tier, version_in
 from tests.release.recos_world import (
     CAPTIONS,
     PHOTOS,

@@ -12,10 +12,9 @@ from db.decisions import NewDecision
 from db.work import register_plan
 from release.build import build_release
 from release.manifest import read_manifest
-from release.tiers import TIERS
 from release.verify import verify_release
 from schemas.errors import UsageError
-from schemas.retrieval_task import Tier
+from schemas.retrieval_task import TIERS, Tier
 from tests.release.cases import check_on_copies
 from tests.release.recos_world import RECOS, benchmark, first_captions
 from tests.release.test_commands import loupe_release

@@ -1,8 +1,16 @@
 """Which version is wanted, by what differs."""
 
-from release.changes import FieldChange
-from release.diff.records import ComparedRelease, Difference, RowCounts
-from release.versions import Bump, check_version, is_earlier, least_version, required_bump
+from release.changes import (
+    Bump,
+    ComparedRelease,
+    Difference,
+    FieldChange,
+    RowCounts,
+    check_version,
+    is_earlier,
+    least_version,
+    required_bump,
+)
 from schemas.retrieval_task import Tier
 
 CARD = FieldChange(field="files.README.md", before="1", after="2")

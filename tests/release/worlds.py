@@ -14,7 +14,7 @@ from db.blobs import BlobStore
 from db.decisions import NewDecision
 from db.entities import AgentRef, NewEntity, new_entity
 from db.store import Store
-from db.tables.work import ModelCall
+from db.tables import ModelCall
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from schemas.base import sha256_of
 from schemas.chat import ModelRef

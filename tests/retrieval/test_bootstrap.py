@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from retrieval.bootstrap import Interval, bootstrap_means
+from retrieval.ranking import Interval, bootstrap_means
 
 
 def test_the_interval_is_that_of_the_mean_of_groups() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.distractors import distractor_statistics
+from retrieval.competitors import distractor_statistics
 from retrieval.embeddings import FloatRows, Ids, unit_rows
 from tests.retrieval.literal import similarity, tied_rows
 

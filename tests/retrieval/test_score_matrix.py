@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from retrieval.embeddings import FloatRows, Ids, unit_rows
-from retrieval.metrics import Floats
+from retrieval.ranking import Floats
 from retrieval.score_matrix import Rerank, score_similarities
 from tests.retrieval.literal_retrieval import literal_query
 

@@ -6,7 +6,7 @@ import pytest
 from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Record
-from schemas.faults import fault_of
+from schemas.validation import fault_of
 
 
 class Inner(Record):

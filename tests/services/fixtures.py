@@ -12,7 +12,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from db.annotators import Role, add_annotator
+from db.reviews import Role, add_annotator
 from db.store import Store
 from models.profiles.settings import Settings, load_settings
 from services.credentials import load_credentials, save_workspace

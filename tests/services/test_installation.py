@@ -9,9 +9,9 @@ import psutil
 import pytest
 
 from models.profiles.settings import Settings, load_settings
-from services import blob_server, label_studio, queue_watcher
+from services import blob_server, label_studio
 from services.components import Component
-from services.installation import bring_up, survey, take_down
+from services.installation import WATCHER, bring_up, survey, take_down
 from services.process import ServiceSpec, ServiceState, free_port, running, start
 
 
@@ -81,8 +81,8 @@ def test_the_watcher_waits_for_a_store(settings: Settings) -> None:
     bring_up(settings, [Component.WATCHER], settings.home, steps.append)
     assert steps == ["queue-watcher: starting"]
     (report,) = [one for one in survey(settings.home) if one.state is ServiceState.RUNNING]
-    assert (report.name, report.answers) == (queue_watcher.NAME, True)
-    assert take_down(settings.home) == [queue_watcher.NAME]
+    assert (report.name, report.answers) == (WATCHER, True)
+    assert take_down(settings.home) == [WATCHER]
 
 
 def test_a_server_that_lives_but_does_not_answer_is_not_well(settings: Settings) -> None:

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from annotate.queues import HOUSE
-from db.annotators import active_annotators, add_annotator
-from db.reviews import pseudonyms
+from db.reviews import active_annotators, add_annotator, pseudonyms
 from db.store import Store
 from flows.cli.main import app
 from flows.engine.gates import open_desks

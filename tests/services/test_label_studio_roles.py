@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import httpx
 import pytest
 
-from db.annotators import annotator_named
+from db.reviews import annotator_named
 from db.store import Store
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageCms
 
 from sources.bare_image import bare_image
-from sources.decoding import ImageRefusedError, decoded
+from sources.images import ImageRefusedError, decoded
 from tests.sources.carriers import (
     CARRIERS,
     PLACE,

@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.json_rows import spelled
+from release.row_files import spelled
 from schemas.errors import FormatError
 from schemas.records import Attribution
 from schemas.taxonomy import DifferenceType
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 FIVE = [f"A caption, the {place}th of five." for place in range(5)]

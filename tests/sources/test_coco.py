@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from schemas.errors import FormatError
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
 
 IMAGES = [{"id": 9, "file_name": "000009.jpg"}, {"id": 4, "file_name": "000004.jpg"}]

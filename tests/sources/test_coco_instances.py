@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError
 from schemas.records import Attribution
 from sources.coco import there_are
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import BadRow, Row, SourceRow
 
 IMAGES = [

@@ -11,11 +11,17 @@ from PIL import Image
 
 from retrieval.similarity.spectrum import UnusablePictureError, small_picture
 from schemas.decoders import MOST_SCANS, too_many_scans
-from schemas.download import DownloadSettings
-from sources.decoding import ImageRefusedError, decoded, limited
-from sources.images import ImageLimits, ImageProblem, inspect_image
+from schemas.image_search import DownloadSettings
+from sources.images import (
+    ImageLimits,
+    ImageProblem,
+    ImageRefusedError,
+    decoded,
+    inspect_image,
+    limited,
+)
 from sources.web.addresses import DownloadRefusedError
-from sources.web.contents import read_content
+from sources.web.downloading import read_content
 from tests.sources.carriers import segment
 from tests.sources.pictures import chunk, encode, encoded, jpeg_of_scans, quarters
 

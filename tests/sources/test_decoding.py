@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from sources.bare_image import bare_image
-from sources.decoding import UPRIGHT, ImageRefusedError, decoded, encoded_upright, orientation_of
+from sources.images import UPRIGHT, ImageRefusedError, decoded, encoded_upright, orientation_of
 from tests.sources.pictures import encode, encoded, quarters
 
 FORMATS = ["JPEG", "PNG", "WEBP", "BMP"]

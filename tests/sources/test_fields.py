@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import BadRow, Row, SourceRow
 
 json_values = st.recursive(

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from sources.images import ImageProblem, InspectedImage, inspect_image
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import BadRow, SourceRow
 from tests.sources.pictures import encoded, png_header
 

@@ -5,8 +5,7 @@ import pytest
 from PIL import Image
 
 from schemas.base import sha256_of
-from sources.decoding import decoded
-from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_image
+from sources.images import ImageLimits, ImageProblem, InspectedImage, decoded, inspect_image
 from sources.records import SourceRow
 from tests.sources.carriers import CARRIERS, tells
 from tests.sources.pictures import encoded, png_header

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import FormatError
 from schemas.records import Attribution
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
 ADA = {

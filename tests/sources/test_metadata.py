@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from sources.decoding import UPRIGHT, read_orientation
+from sources.images import UPRIGHT, read_orientation
 
 
 @given(st.binary(), st.sampled_from([b"", b"Exif\x00\x00"]), st.sampled_from([b"II*\0", b"MM\0*"]))

@@ -5,8 +5,7 @@ import pytest
 
 from schemas.errors import FormatError
 from schemas.records import Split
-from sources.importer import importer_for
-from sources.reading import identities_in_two_splits, read_source
+from sources.importer import identities_in_two_splits, importer_for, read_source
 from sources.records import SourceRow
 
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from scipy.io import savemat
 
 from schemas.errors import FormatError
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 from sources.total_text import Word, words_of
 

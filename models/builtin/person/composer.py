@@ -1,14 +1,20 @@
-"""Compose a new description from parsed facts: another order, other sentences, the same facts."""
+"""The built-in rewriter: the parsed facts of a description in another order and other sentences."""
 
+import json
 import re
 import tomllib
 from importlib.resources import files
 from random import Random
 from typing import Literal
 
+from models.builtin.chat import BuiltinChatModel
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import load_lexicon
+from models.builtin.person.parser import parse_description
+from schemas.base import digest_of
+from schemas.chat import ChatRequest
 from schemas.faithfulness import Attribute, Fact, Span
+from schemas.profile import BuiltinRewriter
 
 Style = Literal["plain", "flowing", "brief"]
 
@@ -291,3 +297,61 @@ def listed(phrases: list[str]) -> str:
 
 def _within(inner: Span, outer: Span) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+_LAST_PLACE = re.compile(
+    r"^(?P<what>.+?) "
+    r"(?P<where>(?:on|in|at|near|next to|under|behind) (?:an?|the)(?: (?!of\b)\w+){1,3})$"
+)
+_ENOUGH_FACTS = 3
+_TOO_MUCH_UNKNOWN = 0.34
+_SOME_PLACE = re.compile(r"\b(?:on|in|at|near|next|under|behind|by|that|of|and)$")
+_COMMON_STARTS = frozenset((
+    "a", "an", "the", "this", "these", "some", "there", "several", "many", "one", "two", "three",
+    "four", "people", "men", "women", "kids", "children", "man", "woman", "view", "group",
+))  # fmt: skip
+
+
+class RuleRewriter(BuiltinChatModel[BuiltinRewriter]):
+    """Rewrites the subject of each request and answers `{"rewrite": …}`.
+
+    It parses the facts of the description and composes them again, in another order and other
+    sentences. It leaves out what it did not parse, and adds nothing.
+    """
+
+    def text_for(self, request: ChatRequest) -> str:
+        """Return the rewrite as JSON."""
+        return json.dumps({"rewrite": self.rewrite(request.subject)}, ensure_ascii=False)
+
+    def rewrite(self, description: str) -> str:
+        """Rewrite `description` in other words."""
+        specification = self._specification
+        draw = Random(digest_of(str(specification.seed), specification.style, description))  # noqa: S311 - a choice of words
+        parsed = parse_description(description)
+        if _is_of_a_person(parsed):
+            return Composer(parsed, specification.style, draw).compose()
+        return _turned_around(description, draw)
+
+
+def _is_of_a_person(parsed: Description) -> bool:
+    """Whether the parsed facts cover enough of the text."""
+    facts = parsed.facts()
+    if len(facts) < _ENOUGH_FACTS or parsed.unknown_share >= _TOO_MUCH_UNKNOWN:
+        return False
+    return any(fact.attribute in (Attribute.GARMENT, Attribute.FOOTWEAR) for fact in facts)
+
+
+def _turned_around(text: str, draw: Random) -> str:
+    """Rewrite any other caption: its place first, or introduced as an image."""
+    sentence = " ".join(text.split()).rstrip(".")
+    place = _LAST_PLACE.match(sentence)
+    if place is not None and not _SOME_PLACE.search(place["what"]) and draw.random() < 0.5:
+        return f"{_capital(place['where'])}, {_lower(place['what'])}."
+    opening = draw.choice(("In the image,", "In the picture,", "As the picture shows,"))
+    return f"{opening} {_lower(sentence)}."
+
+
+def _lower(text: str) -> str:
+    """Lower-case the first word if it is a common one; names keep their capital."""
+    common = text.split(" ", 1)[0].lower() in _COMMON_STARTS
+    return text[:1].lower() + text[1:] if common else text

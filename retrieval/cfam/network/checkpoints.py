@@ -1,22 +1,29 @@
-"""Checkpoints of CFAM and of its training, written atomically."""
+"""Checkpoints of CFAM and of its training, written atomically, and CFAM as an embedder."""
 
 import os
 import shutil
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import torch
+from PIL import Image
 from pydantic import ValidationError
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from models.embedding import plain_picture
+from models.fairmot.detector import checkpoint_digest
+from models.torch_batches import TorchEmbedder
+from models.weights import require_digest
 from retrieval.cfam.network.backbone import Architecture, checked_architecture
 from retrieval.cfam.network.model import Cfam
+from retrieval.cfam.network.pairs import ClipTokenizer, clip_pixels
 from schemas.base import Record, sha256_of
 from schemas.cfam import CfamTraining, TrainingProgress
+from schemas.embedding import CfamEmbedder
 from schemas.errors import IntegrityError, ModelError
 
 # Checkpoints of CFAM: `model.safetensors` beside `settings.json`.
@@ -270,3 +277,28 @@ def _flush(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class CfamImageTextEmbedder(TorchEmbedder[CfamEmbedder]):
+    """The two towers of a checkpoint; the decoder and heads are used in training only.
+
+    Raises:
+        ModelError: the checkpoint is missing, damaged, or has another digest than was asked for.
+    """
+
+    def __init__(self, spec: CfamEmbedder) -> None:
+        super().__init__(spec)
+        if spec.checkpoint_sha256 is not None:
+            weights = spec.checkpoint / WEIGHTS
+            require_digest(weights, spec.checkpoint_sha256, checkpoint_digest(weights))
+        self._model = load_model(spec.checkpoint).to(self._device, self._dtype)
+        self._size = self._model.settings.backbone
+        self._tokenizer = ClipTokenizer(self._size.text_tokens)
+        self.dimension = self._model.dimension
+
+    def _encode_images(self, images: Sequence[Image.Image]) -> Tensor:
+        pixels = [clip_pixels(plain_picture(image), self._size) for image in images]
+        return self._model.encode_images(torch.stack(pixels).to(self._device, self._dtype))
+
+    def _encode_texts(self, texts: Sequence[str]) -> Tensor:
+        return self._model.encode_texts(self._tokenizer(texts).to(self._device))

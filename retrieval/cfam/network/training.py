@@ -22,13 +22,15 @@ from models.torch_batches import torch_device
 from retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_model
 from retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
 from retrieval.cfam.network.pairs import (
+    BatchSequence,
+    IdentityBatches,
     PairBatch,
+    Shard,
     image_batches,
     pair_loader,
     readable,
     tokenizer_for,
 )
-from retrieval.cfam.network.sampler import BatchSequence, IdentityBatches, Shard
 from retrieval.cfam.training_data import (
     TrainingImage,
     TrainingPair,

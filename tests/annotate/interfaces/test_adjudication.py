@@ -10,19 +10,20 @@ from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer
 from annotate.backend import parse_config
-from annotate.interfaces.adjudication import (
+from annotate.interfaces.image_pages import TrackletSelection
+from annotate.interfaces.page import (
     ANSWERS,
     TAKES,
+    TaskContent,
     adjudication_config,
     adjudication_data,
     adjudication_instructions,
+    choice_labels,
     marked_differences,
     taken_answer,
 )
-from annotate.interfaces.group_refinement import GroupRefinement
-from annotate.interfaces.page import TaskContent, choice_labels
 from annotate.interfaces.registry import INTERFACES
-from annotate.interfaces.tracklet_selection import TrackletSelection
+from annotate.interfaces.strategy_pages import GroupRefinement
 from annotate.queues import shipped
 from db.store import Store
 from schemas.proposals import Tracklet

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.confusing_caption import OUTCOMES, ConfusingCaption, own_side
 from annotate.interfaces.page import TaskContent
+from annotate.interfaces.text_pages import OUTCOMES, ConfusingCaption, own_side
 from db.entities import new_entity
 from db.store import Store
 from schemas.provenance import Role

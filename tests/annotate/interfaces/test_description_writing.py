@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.description_writing import (
+from annotate.interfaces.page import TaskContent
+from annotate.interfaces.text_pages import (
     AIM_WORDS,
     ATTRIBUTES,
     DescriptionWriting,
     count_words,
     missing_attributes,
 )
-from annotate.interfaces.page import TaskContent
 from db.entities import StoredEntity, new_entity
 from db.store import Store
 from schemas.records import Caption, Image

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.group_refinement import GroupRefinement
+from annotate.interfaces.strategy_pages import GroupRefinement
 from db.entities import StoredEntity
 from db.store import Store
 from schemas.proposals import CaptionGroup

@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 import pytest
 
-from annotate.interfaces.description_writing import missing_attributes
-from annotate.interfaces.text_pages import HINTS_NOT_SHOWN, hint_type, shown_hints
+from annotate.interfaces.text_pages import (
+    HINTS_NOT_SHOWN,
+    hint_type,
+    missing_attributes,
+    shown_hints,
+)
 from flows.ufine3c.description_differences import find_differences
+from models.builtin.person.composer import RuleRewriter
 from models.builtin.person.parser import parse_description
-from models.builtin.rule_rewriter import RuleRewriter
 from schemas.faithfulness import Finding
 from schemas.profile import BuiltinRewriter
 from schemas.records import Granularity

@@ -11,12 +11,13 @@ import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer
-from annotate.interfaces.adjudication import (
+from annotate.interfaces.page import (
+    Interface,
+    TaskContent,
     adjudication_config,
     adjudication_data,
     adjudication_instructions,
 )
-from annotate.interfaces.page import Interface, TaskContent
 from annotate.interfaces.registry import INTERFACES
 from annotate.queues import Step, shipped
 from db.entities import StoredEntity, fetch

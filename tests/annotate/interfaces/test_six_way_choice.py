@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import TaskContent
-from annotate.interfaces.six_way_choice import SixWayChoice, option_order
+from annotate.interfaces.text_pages import SixWayChoice, option_order
 from db.store import Store
 from schemas.base import digest_of
 from schemas.quality import OPTIONS, ChoiceTest

@@ -8,7 +8,7 @@ import pytest
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.backend import parse_config
 from annotate.decisions import Answer, Outcome, resolve
-from annotate.interfaces.strategy_check import TEXTS, StrategyCheck
+from annotate.interfaces.strategy_pages import TEXTS, StrategyCheck
 from annotate.queues import load_queues
 from db.store import Store
 from schemas.proposals import Strategy

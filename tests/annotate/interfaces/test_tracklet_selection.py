@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.tracklet_selection import FRAME_KEYS, TrackletSelection
+from annotate.interfaces.image_pages import FRAME_KEYS, TrackletSelection
 from db.store import Store
 from schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage

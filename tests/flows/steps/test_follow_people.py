@@ -6,9 +6,8 @@ import pytest
 from flows.ufine6926.crops import TrackOrigin
 from flows.ufine6926.tracking import PeopleFollower
 from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
-from models.tracking.association import as_bytes
+from models.tracking.association import PersonTracker, as_bytes
 from models.tracking.detector import Frame
-from models.tracking.tracker import PersonTracker
 from schemas.base import sha256_of
 from schemas.errors import IntegrityError
 from schemas.tracking import AssociationSettings, BuiltinDetector

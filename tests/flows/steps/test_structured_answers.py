@@ -18,7 +18,7 @@ from flows.ccd.refining import RefinedCaptions, read_refinement, request_refinem
 from flows.ccd.refining import request_repair as repair_captions
 from flows.ccd.strategies import FIELDS, StrategiesRead, read_strategies, request_strategies
 from flows.ccd.strategies import request_repair as repair_strategies
-from models.messages import chat_messages
+from models.chat import chat_messages
 from models.openai_chat import OpenAIChatModel
 from prompts.loader import load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatOutcome, ChatRequest

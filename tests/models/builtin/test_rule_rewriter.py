@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from flows.ufine3c.faithfulness import check_faithfulness
-from models.builtin.rule_rewriter import RuleRewriter
+from models.builtin.person.composer import RuleRewriter
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.faithfulness import FaithfulnessReport, RewritePair

@@ -7,9 +7,9 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from models.detectors import build_detector
 from models.fairmot.detector import FairMOTPersonDetector, Size, letterbox, network_input
 from models.fairmot.network import load_network
+from models.registry import build_detector
 from models.tracking.detector import Detections, Frame, PersonDetector
 from schemas.errors import ModelError
 from schemas.tracking import FairMOTDetector

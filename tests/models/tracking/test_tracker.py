@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from models.tracking.association import TrackedFrame
+from models.tracking.association import PersonTracker, TrackedFrame
 from models.tracking.detector import Detections, Frame
-from models.tracking.tracker import PersonTracker
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
 from schemas.tracking import AssociationSettings

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from schemas.licences import spdx_page
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import SourceRow
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth

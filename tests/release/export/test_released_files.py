@@ -16,8 +16,7 @@ from PIL import Image
 
 from release.export.formats import is_for_datasets, is_shard
 from release.manifest import read_manifest
-from sources.importer import importer_for
-from sources.reading import read_source
+from sources.importer import importer_for, read_source
 from sources.records import SourceRow
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth, without_image

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from release.build import build_release
-from release.diff.records import (
+from release.changes import (
     ComparedRelease,
     Difference,
     PlacedText,

@@ -8,8 +8,7 @@ import pytest
 
 from release.export.formats import opened_release
 from release.lineage.reading import open_lineage
-from release.report.row_data import in_order
-from release.report.scripts import search_words
+from release.report.scripts import in_order, search_words
 from release.report.writing import DETAIL_ROWS, write_report
 from release.rows import number_in
 from schemas.errors import IntegrityError, UsageError

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.near_duplicates import AlikePair, ImageFingerprint, NearDuplicateSettings, Sameness
+from schemas.similarity import AlikePair, ImageFingerprint, NearDuplicateSettings, Sameness
 
 Vectors = NDArray[np.float64] | None
 

@@ -8,7 +8,7 @@ import numpy as np
 from PIL import Image
 
 from sources.demonstration.people import Chance
-from sources.demonstration.scenes import draw_scene, finish
+from sources.demonstration.writing import draw_scene, finish
 
 SIZE = (320, 240)
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from retrieval.similarity import close_rows as module
-from retrieval.similarity.close_rows import LEAST_RECALL, close_rows, single_precision
+from retrieval.similarity import distances as module
+from retrieval.similarity.distances import LEAST_RECALL, close_rows, single_precision
 
 DISTANCE = 0.02
 
@@ -21,7 +21,7 @@ def planted(random: np.random.Generator, count: int, pairs: int) -> np.ndarray:
 def test_all_pairs_are_found_whatever_the_size_of_blocks(
     block_cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_BLOCK_CELLS", block_cells)
+    monkeypatch.setattr(module, "_PRODUCT_CELLS", block_cells)
     rows = planted(np.random.default_rng(0), 300, 40)
     found = {tuple(pair) for pair in close_rows(rows, DISTANCE).pairs.tolist()}
     distances = 1 - rows.astype(float) @ rows.T.astype(float)

@@ -19,7 +19,7 @@ from retrieval.similarity.distances import (
     nearest_pairs,
     perceptual_hash,
 )
-from schemas.leaks import LeakLimits
+from schemas.similarity import LeakLimits
 from tests.requirements import unavailable
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"

@@ -7,8 +7,8 @@ from PIL import Image
 from retrieval.similarity import spectrum as small_picture
 from retrieval.similarity.near_duplicates import fingerprint
 from schemas.base import sha256_of
-from schemas.near_duplicates import ImageFingerprint
 from schemas.records import Rejection
+from schemas.similarity import ImageFingerprint
 from tests.retrieval.similarity.pictures import SIZE, encoded, street
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.similarity.near_duplicates import GrowingCollection
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings, Sameness
+from schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
 from tests.retrieval.similarity.literal import drawn_world, literal_pairs
 
 

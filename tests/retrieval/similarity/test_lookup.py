@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.similarity.near_duplicates import AlikeImages
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.literal import drawn_world, literal_near_duplicates
 
 

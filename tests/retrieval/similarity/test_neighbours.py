@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.embeddings import unit_rows
-from retrieval.similarity.neighbours import nearest_rows
-from retrieval.similarity.products import pair_similarities
+from retrieval.similarity.products import nearest_rows, pair_similarities
 from schemas.errors import FormatError
 
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.similarity.near_duplicates import fingerprint, near_duplicate_pairs
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings, Sameness
 from schemas.records import Rejection
+from schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
 from tests.requirements import unavailable
 from tests.retrieval.similarity.literal import drawn_world, literal_pairs
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street

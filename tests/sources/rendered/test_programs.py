@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from sources.demonstration.people import Chance
-from sources.rendered.programs import draw_program, families, fill_family
+from sources.rendered.code import draw_program, families, fill_family
 from sources.rendered.sandbox import (
     LANGUAGES,
     Outcome,

@@ -9,8 +9,8 @@ from PIL import Image, ImageStat
 
 from schemas.base import sha256_of
 from schemas.errors import ConfigurationError, ServiceError, UsageError
+from schemas.requests import SignCategory, SignPair
 from schemas.retrieval_task import RetrievalTask
-from schemas.sign_pairs import SignCategory, SignPair
 from sources.demonstration.people import Chance
 from sources.rendered import (
     RENDERED_TASKS,
@@ -23,9 +23,8 @@ from sources.rendered import (
 )
 from sources.rendered.calculation_tasks import draw_ink, draw_look
 from sources.rendered.calculations import draw_calculation, draw_figure
-from sources.rendered.pen import TYPEFACES, installed_folder
+from sources.rendered.pen import TYPEFACES, installed_folder, paint_surface
 from sources.rendered.signs import BETWEEN, draw_translation_task
-from sources.rendered.surfaces import paint_surface
 
 _PYTHON_ONLY = RenderOptions(languages=("python",))
 

@@ -5,7 +5,7 @@ from fontTools.ttLib import TTFont
 from pydantic import ValidationError
 
 from schemas.errors import FormatError, UsageError
-from schemas.sign_pairs import SignCategory, SignPair
+from schemas.requests import SignCategory, SignPair
 from sources.rendered.pen import TYPEFACES, installed_folder
 from sources.rendered.signs import checked_pairs, shipped_pairs
 

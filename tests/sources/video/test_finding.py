@@ -6,7 +6,7 @@ import fsspec
 import pytest
 
 from sources.video.finding import FoundVideo, InspectedVideo, find_videos, inspect_video
-from sources.video.problem import VideoProblem
+from sources.video.reader import VideoProblem
 from tests.sources.video.clips import write_clip
 
 

@@ -10,7 +10,7 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from sources.video.finding import FoundVideo, find_videos, inspect_video
-from sources.video.problem import VideoProblem, VideoRefusedError, reaching
+from sources.video.reader import VideoProblem, VideoRefusedError, reaching
 from tests.sources.video.clips import write_clip
 
 

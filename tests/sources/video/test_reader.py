@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.tracking.detector import Frame
-from sources.video.problem import VideoProblem, VideoRefusedError
-from sources.video.reader import VideoLimits, open_video
+from sources.video.reader import VideoLimits, VideoProblem, VideoRefusedError, open_video
 from tests.sources.video.clips import (
     is_upright,
     number_in,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Self
 
-from schemas.download import DownloadedImage, DownloadSettings
+from schemas.image_search import DownloadedImage, DownloadSettings
 from schemas.records import Rejection
 from sources.web.addresses import IPAddress
 from sources.web.downloading import ImageDownloader

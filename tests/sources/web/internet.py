@@ -15,7 +15,7 @@ from collections import Counter
 from contextlib import ExitStack
 from pathlib import Path
 
-from schemas.download import DownloadSettings
+from schemas.image_search import DownloadSettings
 from sources.web.downloading import ImageDownloader
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import answer, redirect, serving

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from schemas.download import DownloadSettings
+from schemas.image_search import DownloadSettings
 from sources.bare_image import bare_image
-from sources.decoding import ImageRefusedError, decoded
+from sources.images import ImageRefusedError, decoded
 from sources.web.addresses import DownloadRefusedError
-from sources.web.contents import Content, moves, read_content
+from sources.web.downloading import Content, moves, read_content
 from tests.sources.carriers import CARRIERS, archive, exif, in_front, segment, tells
 from tests.sources.pictures import chunk, encode, encoded, png_header, quarters
 from tests.sources.test_decoding import exif_block

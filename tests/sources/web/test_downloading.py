@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from schemas.base import sha256_of
-from schemas.download import DownloadedImage
+from schemas.image_search import DownloadedImage
 from schemas.records import Rejection
 from sources.web.downloading import ImageDownloader
 from tests.sources.pictures import encoded

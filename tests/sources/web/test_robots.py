@@ -4,7 +4,7 @@ from itertools import pairwise
 import pytest
 
 from sources.web.addresses import DownloadRefusedError
-from sources.web.politeness import check_tags
+from sources.web.requests import check_tags
 from tests.sources.pictures import encoded
 from tests.sources.web.adversary import (
     Adversary,

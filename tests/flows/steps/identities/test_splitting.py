@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from flows.ufine6926.identities import AssignedSplits, assign_splits
 from retrieval.similarity.distances import ComparedImage
-from schemas.leaks import LeakLimits, SplitSettings
 from schemas.records import Split
+from schemas.similarity import LeakLimits, SplitSettings
 
 BUSY_MACHINE = settings(
     deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]

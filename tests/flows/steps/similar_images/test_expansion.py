@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from flows.recos.expanding import Expansion, expand_images
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
-from retrieval.similarity.neighbours import nearest_rows
-from schemas.near_duplicates import ImageFingerprint, NearDuplicateSettings
+from retrieval.similarity.products import nearest_rows
+from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.test_clusters import on_a_circle
 
 V1, POOL = 6, 40

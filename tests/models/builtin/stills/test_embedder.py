@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from PIL import Image
 
+from models.builtin.embedder import StillsLexiconEmbedder
 from models.builtin.stills.drawing import draw_still
-from models.builtin.stills.embedder import StillsLexiconEmbedder
 from schemas.embedding import BuiltinStillsEmbedder
 from sources.demonstration.stills import StillTruth, plan_stills
 

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from retrieval.cfam.network.sampler import Shard
+from retrieval.cfam.network.pairs import Shard
 from retrieval.cfam.network.training import course_of
 from retrieval.cfam.training_data import TrainingPair
 from schemas.cfam import CfamSchedule, CfamTraining

@@ -8,8 +8,7 @@ from PIL import Image
 
 from models.embedding import ImageTextEmbedder
 from models.fairmot.detector import checkpoint_digest
-from retrieval.cfam.network.checkpoints import WEIGHTS, save_model
-from retrieval.cfam.network.embedder import CfamImageTextEmbedder
+from retrieval.cfam.network.checkpoints import WEIGHTS, CfamImageTextEmbedder, save_model
 from retrieval.cfam.network.model import Cfam
 from retrieval.cfam.network.pairs import clip_pixels
 from schemas.embedding import CfamEmbedder

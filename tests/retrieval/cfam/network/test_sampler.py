@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.sampler import BatchSequence, IdentityBatches, Shard
+from retrieval.cfam.network.pairs import BatchSequence, IdentityBatches, Shard
 from retrieval.cfam.training_data import TrainingPair
 from schemas.errors import UsageError
 

@@ -6,20 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sources.demonstration.people import Chance
-from sources.demonstration.street.script import (
+from sources.demonstration.street_script import (
     Camera,
+    FaultKind,
+    PixelBox,
     Script,
     Theme,
     Trouble,
-    dressed_alike,
-    write_script,
-)
-from sources.demonstration.street.truth import (
-    FaultKind,
-    PixelBox,
     TrueSighting,
+    dressed_alike,
     list_faults,
     overlap,
+    write_script,
 )
 
 _CAMERA = Camera(width_px=256, height_px=144, stature_px=84)

@@ -3,7 +3,7 @@
 import pytest
 
 from sources.demonstration.figure import Action, View
-from sources.demonstration.street.script import STRIDE_METRES, Place, Visit, Waypoint
+from sources.demonstration.street_script import STRIDE_METRES, Place, Visit, Waypoint
 
 
 def _visit(*points: tuple[float, float, float]) -> Visit:

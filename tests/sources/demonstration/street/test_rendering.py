@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from sources.demonstration.people import Chance, draw_person_attributes
-from sources.demonstration.street.rendering import RenderedFrame, render_street
-from sources.demonstration.street.script import (
+from sources.demonstration.street import RenderedFrame, render_street
+from sources.demonstration.street_script import (
     Camera,
     Place,
     Script,

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from retrieval.cfam.network.losses import identity
+from retrieval.cfam.network.model import identity
 
 WHOSE = torch.tensor([0, 2, 1, 1])
 MATCHED = torch.tensor([True, True, False, False])

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from retrieval.cfam.network.losses import info_nce
+from retrieval.cfam.network.model import info_nce
 
 
 def literal(similarities: list[list[float]], temperature: float) -> float:

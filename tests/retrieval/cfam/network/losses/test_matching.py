@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from retrieval.cfam.network.losses import matching
+from retrieval.cfam.network.model import matching
 
 
 def literal(logits: list[float], matched: list[bool]) -> float:

@@ -1,29 +1,139 @@
-"""Parquet files of rows: safe reading, writing, and lookup of one row.
+"""Read and write the rows of a release: JSON and Parquet.
+
+Parquet files of rows: safe reading, writing, and lookup of one row.
 
 Files may come from anyone. The sizes that a file states are checked against limits before anything
 is read, and the bytes read are counted, because the stated sizes may be wrong. A file may expand to
 at most `_MOST_EXPANSION` times its size plus `_FREE_BYTES`, far more than ids and images can be
 compressed.
+
+Reads a release from its folder alone, for users of its content.
+
+Everything read is checked against the manifest first, and reading stops at the first fault.
+`release.verify` checks all of a release and lists every problem.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
-from release.files import DigestingFile
-from release.manifest import MANIFEST, read_manifest
-from release.rows import COLUMNS, PLAIN, SPLITS, Column, RowForm, columns_of
+from release.files import DigestingFile, content_fault
+from release.manifest import MANIFEST, MAX_CHARACTERS, named, read_files, read_manifest
+from release.notices_files import erasure_of
+from release.rows import (
+    BESIDE_IMAGES,
+    COLUMNS,
+    PLAIN,
+    SPLITS,
+    Column,
+    ReleaseRow,
+    RowForm,
+    columns_of,
+    published_row,
+    translated,
+)
+from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
+from schemas.json_stream import JsonBreak, JsonCursor, stream_list
+from schemas.licences import permits_release
 from schemas.records import Split
-from schemas.release import ReleasedFile
+from schemas.release import Manifest, ReleasedFile
+from schemas.taxonomy import DifferenceType
+from schemas.validation import fault_of
+
+
+class RowsText(NamedTuple):
+    """How rows are written to a text file: each line, and the text around the lines."""
+
+    line: Callable[[Mapping[str, Any]], bytes]
+    opening: bytes
+    between: bytes
+    ending: bytes
+
+    def row(self, columns: Mapping[str, Any], *, is_first: bool) -> bytes:
+        """The text of a row with these columns, with the preceding separator."""
+        return (self.opening if is_first else self.between) + self.line(columns)
+
+
+def _published_line(columns: Mapping[str, Any]) -> bytes:
+    return json.dumps(published_row(columns), ensure_ascii=False).encode()
+
+
+PUBLISHED_TEXT = RowsText(_published_line, b"[\n", b",\n", b"\n]\n")
+"""`<dataset>.json`."""
+
+
+def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
+    """The rows of a published JSON file, one at a time.
+
+    Raises:
+        ValueError: if it is not a JSON list (on the first faulty row).
+    """
+    with path.open("rb") as file:
+        try:
+            for element in stream_list(JsonCursor(file, MAX_CHARACTERS, strict=True)):
+                if not isinstance(element.value, dict):
+                    raise ValueError(f"its entries must be objects; got {element.value!r:.200}")  # noqa: TRY004 - a fault of the file
+                yield element.value
+        except JsonBreak as fault:
+            raise ValueError(f"it is not valid JSON ({fault}, byte {fault.offset:,})") from fault
+
+
+CCD_LINES = "ccd.jsonl"
+
+_SPELLED = {
+    DifferenceType.ENTITY_RELATION: "Entity Relationship",
+    DifferenceType.EVENT_TYPE: "Event Category",
+    DifferenceType.EVENT_ATTRIBUTE: "Event Element",
+    DifferenceType.STYLE: "Style and Presentation",
+}
+"""Types that are spelled differently in the authors' files and in their paper."""
+
+
+def _ccd_line(row: Mapping[str, Any]) -> bytes:
+    details: dict[str, Any] = {
+        "image": PurePosixPath(row["file_path"]).name,
+        "captions": row["captions"],
+    }
+    if contrast := row["contrast"]:
+        details["ori_image"] = PurePosixPath(contrast["anchor"]).name
+        details["contrastive_aspect"] = spelled(DifferenceType(contrast["difference"]))
+        details["contrastive_detail"] = contrast["detail"]
+        details["contrastive_strategy"] = contrast["plan"]
+        details["way"] = contrast["way"]
+    if row["coarse_captions"]:
+        details["coarse_captions"] = row["coarse_captions"]
+    details |= {f"captions_{language}": texts for language, texts in translated(row).items()}
+    if row["creator"] or row["source_url"] or permits_release(row["licence"]):
+        details |= {name: row[name] for name in ("licence", "creator", "source_url") if row[name]}
+    return json.dumps(details, ensure_ascii=False).encode()
+
+
+CCD_TEXT = RowsText(_ccd_line, b"", b"\n", b"\n")
+"""`ccd.jsonl`, for rows with contrasts, which also have terms."""
+
+
+def texts_of(dataset: str, form: RowForm) -> dict[str, RowsText]:
+    """The text files of a release's rows by name, with their formats."""
+    texts = {f"{dataset}.json": PUBLISHED_TEXT}
+    if form.contrasts:
+        texts[CCD_LINES] = CCD_TEXT
+    return texts
+
+
+def spelled(difference: DifferenceType) -> str:
+    """The type as the authors' files spell it."""
+    return _SPELLED.get(difference, difference.value)
+
 
 _MOST_EXPANSION = 200
 _FREE_BYTES = 64 << 20
@@ -386,3 +496,121 @@ def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] |
                     return row
                 number -= count
     return None
+
+
+class ReadRelease(NamedTuple):
+    """One split of a release, with its rows in order."""
+
+    folder: Path
+    manifest: Manifest
+    split: Split
+    rows: tuple[ReleaseRow, ...]
+
+
+def read_release(
+    folder: Path,
+    split: str | None = None,
+    *,
+    check_images: bool = True,
+) -> ReadRelease:
+    """Read the rows of one split of the release in `folder`.
+
+    Args:
+        folder: the release.
+        split: the name of the split; None for test, or for the only one.
+        check_images: check the digest of every image; otherwise only its size.
+
+    Raises:
+        UsageError: if `folder` is not a release, or has no such split.
+        IntegrityError: if the manifest or a needed file was changed.
+    """
+    manifest, listed = read_listed(folder)
+    split = chosen_split(manifest, split)
+    shards = [path for path in shards_among(listed) if path.startswith(f"data/{split}-")]
+    _check_files(folder, [listed[path] for path in shards])
+    rows = tuple(row for shard in shards for row in _rows(folder, shard))
+    unlisted = next((row.file_path for row in rows if row.file_path not in listed), None)
+    if unlisted is not None:
+        raise IntegrityError(f"{folder}: {unlisted} is in no file list of {MANIFEST}; {_ADVICE}")
+    _check_files(folder, [listed[row.file_path] for row in rows], digests=check_images)
+    return ReadRelease(folder, manifest, split, rows)
+
+
+def read_all_rows(folder: Path) -> Iterator[ReleaseRow]:
+    """Read the rows of all splits of the release in `folder`, in order, without images.
+
+    Raises:
+        UsageError: if `folder` is not a release.
+        IntegrityError: if the manifest or a needed file was changed.
+    """
+    _, listed = read_listed(folder)
+    shards = shards_among(listed)
+    _check_files(folder, [listed[path] for path in shards])
+    for shard in shards:
+        yield from _rows(folder, shard)
+
+
+def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
+    """The selected split: `wanted`, or test, or the only one.
+
+    Raises:
+        UsageError: if the release has no such split, or the choice is ambiguous.
+    """
+    splits = {one.split: one.split for one in manifest.statistics.splits}
+    name = f"{manifest.dataset} {manifest.version}"
+    if wanted is not None and wanted not in splits:
+        raise UsageError(f"{name} has no split {wanted!r}; it has {', '.join(splits)}")
+    if wanted is None and "test" not in splits and len(splits) != 1:
+        raise UsageError(f"{name} has no split 'test'; say which of {', '.join(splits)} is meant")
+    return splits[wanted or ("test" if "test" in splits else next(iter(splits)))]  # type: ignore[index]
+
+
+def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
+    """The manifest of the release in `folder`, and its files by path.
+
+    Raises:
+        UsageError: if `folder` is not a release.
+        IntegrityError: if its manifest cannot be read, or does not match its id.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+    try:
+        manifest = read_manifest(folder)
+        files = list(read_files(folder / MANIFEST))
+    except (ValidationError, ValueError, OSError) as error:
+        raise IntegrityError(
+            f"{folder / MANIFEST} cannot be read ({fault_of(error)}); {_ADVICE}"
+        ) from error
+    if (right := named(manifest, files).id) != manifest.id:
+        raise IntegrityError(
+            f"{folder / MANIFEST} was changed after it was written: its id is {manifest.id[:12]}, "
+            f"its content makes {right[:12]}"
+        )
+    return manifest, {file.path: file for file in files}
+
+
+def _rows(folder: Path, shard: str) -> Iterator[ReleaseRow]:
+    try:
+        yield from map(ReleaseRow.of, read_parquet_rows(folder / shard, columns=BESIDE_IMAGES))
+    except (ValueError, TypeError) as error:
+        raise IntegrityError(f"{folder / shard}: {error}") from error
+
+
+def _check_files(folder: Path, files: Iterable[ReleasedFile], *, digests: bool = True) -> None:
+    for _ in ordered_map(lambda file: check_file(folder, file, digest=digests), files):
+        pass
+
+
+def check_file(folder: Path, file: ReleasedFile, *, digest: bool = True) -> None:
+    """Check a file of the release in `folder` against its size and digest in the manifest.
+
+    Raises:
+        IntegrityError: if it was changed.
+    """
+    try:
+        fault = content_fault(folder, file, digest=digest)
+        what = fault and f"{file.path} {fault}"
+    except OSError as error:
+        what = erasure_of(folder, file.path) or f"{file.path} cannot be read ({error.strerror})"
+    if what is not None:
+        raise IntegrityError(f"{folder}: {what}; {_ADVICE}")

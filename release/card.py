@@ -1,14 +1,13 @@
 """The dataset card in Markdown: what a user of a release must know."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import dropwhile
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from release.card.front import front_matter, languages
 from release.citation import bibtex, citation
 from release.contamination import distance_in_words, leak_rule
 from release.facts import (
@@ -18,12 +17,18 @@ from release.facts import (
     review_shares,
     uncited_names,
 )
-from release.markup import as_link, as_text
+from release.markup import as_link, as_text, yaml_lines
 from release.model_use import embedder_table
 from release.published import CCD_TABLE, COMPARED, RECOS, RECOS_TASKS, published_beside
-from release.terms import apart_sentences, terms_table, texts_sentence, whole_sentence
-from release.tiers import TIERS, tiers_within
-from schemas.contamination import Contamination
+from release.rows import Column, RowForm, columns_of
+from release.terms import (
+    apart_sentences,
+    stated_licences,
+    terms_table,
+    texts_sentence,
+    whole_sentence,
+)
+from schemas.licences import licence_of
 from schemas.quality import wilson_interval
 from schemas.records import Split
 from schemas.release import (
@@ -34,8 +39,140 @@ from schemas.release import (
     SplitStatistics,
     TaskStatistics,
 )
-from schemas.retrieval_task import Tier
+from schemas.retrieval_task import TIERS, Tier, tiers_within
+from schemas.similarity import Contamination
 from schemas.taxonomy import PrimaryType
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+_HUB: Final = {
+    **{
+        name: name.lower()
+        for name in (
+            *("CC0-1.0", "CC-BY-2.0", "CC-BY-2.5", "CC-BY-3.0", "CC-BY-4.0"),
+            *("CC-BY-SA-3.0", "CC-BY-SA-4.0", "CC-BY-NC-2.0", "CC-BY-NC-3.0", "CC-BY-NC-4.0"),
+            *("CC-BY-NC-SA-2.0", "CC-BY-NC-SA-3.0", "CC-BY-NC-SA-4.0"),
+            *("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unlicense"),
+            *("CDLA-Sharing-1.0", "CDLA-Permissive-1.0", "CDLA-Permissive-2.0", "etalab-2.0"),
+        )
+    },
+    "ODbL-1.0": "odbl",
+    "ODC-By-1.0": "odc-by",
+    "PDDL-1.0": "pddl",
+}
+"""The hub's identifiers of licences (huggingface.co/docs/hub/repositories-licenses)."""
+
+
+def front_matter(manifest: Manifest) -> str:
+    """The front matter of a card, without the `---` lines around it."""
+    return "\n".join(yaml_lines(_front_values(manifest)))
+
+
+def _front_values(manifest: Manifest) -> dict[str, Any]:
+    """The values of the front matter, by the hub's names."""
+    statistics, about = manifest.statistics, manifest.about
+    published = published_beside(manifest)
+    name = f"{published.title}-style {manifest.dataset}" if published else manifest.dataset
+    spoken = languages(manifest)
+    return {
+        "pretty_name": about.title if about and about.title else name,
+        **_licence_values(manifest),
+        "language": spoken,
+        "multilinguality": ["translation" if len(spoken) > 1 else "monolingual"],
+        "annotations_creators": _creators_of_captions(manifest),
+        "language_creators": _creators_of_captions(manifest),
+        "source_datasets": ["original" if manifest.videos else "extended"],
+        "task_categories": ["image-to-text"],
+        "tags": _tags(manifest),
+        "size_categories": [size_category(statistics.images)],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [
+                    {"split": one.split, "path": f"data/{one.split}-*.parquet"}
+                    for one in statistics.splits
+                ],
+            }
+        ],
+        "dataset_info": {
+            "config_name": "default",
+            "features": _features(columns_of(form_of(manifest))),
+        },
+    }
+
+
+def languages(manifest: Manifest) -> list[str]:
+    """The languages of the captions and of their translations (ISO 639-1)."""
+    contrasts = manifest.statistics.contrasts
+    translated = [language for language, _ in contrasts.translations] if contrasts else []
+    return ["en", *sorted(set(translated) - {"en"})]
+
+
+def form_of(manifest: Manifest) -> RowForm:
+    """The form of a release, which determines the columns of its rows."""
+    counted = manifest.statistics
+    contrasts = counted.contrasts is not None
+    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
+
+
+def _creators_of_captions(manifest: Manifest) -> list[str]:
+    """The creators of the captions, by the hub's terms."""
+    statistics = manifest.statistics
+    made = statistics.descriptions
+    here = made.written + made.edited + made.drafted if made else 0
+    people = (made.written + made.edited if made else 0) + statistics.rewrites.edited
+    kinds = {
+        "found": sum(source.originals for source in statistics.sources) > here,
+        "expert-generated": people > 0,
+        "machine-generated": bool((made and made.drafted) or statistics.rewrites.released),
+    }
+    return [kind for kind, is_there in kinds.items() if is_there] or ["no-annotation"]
+
+
+def size_category(rows: int) -> str:
+    """The Hugging Face term for a number of rows."""
+    return next((name for limit, name in _SIZES if rows < limit), "n>1M")
+
+
+def hub_licences(manifest: Manifest) -> list[str]:
+    """The hub's identifiers for the licences of images and texts; empty if one of them has none."""
+    words: list[str | None] = []
+    for stated in stated_licences(manifest):
+        known = licence_of(stated)
+        parts = [name for choice in known.choices for name in sorted(choice)] if known else []
+        is_one = known is not None and len(parts) == 1
+        words.append(_HUB.get(parts[0]) if is_one else None)
+    return sorted({word for word in words if word}) if all(words) else []
+
+
+def _licence_values(manifest: Manifest) -> dict[str, Any]:
+    words = hub_licences(manifest)
+    if words:
+        return {"license": words[0] if len(words) == 1 else words}
+    return {
+        "license": "other",
+        "license_name": "per-image" if manifest.statistics.licences else "per-source",
+        "license_link": "README.md#licences-and-citations",
+    }
+
+
+def _tags(manifest: Manifest) -> list[str]:
+    tags = ["image-text-retrieval"]
+    tags += ["person-retrieval"] if is_of_persons(manifest) else []
+    tags += ["demonstration"] if manifest.demonstration else []
+    return tags + (["unreviewed"] if manifest.unreviewed else [])
+
+
+def _features(columns: Iterable[Column]) -> list[dict[str, Any]]:
+    """Columns as `datasets` writes them into front matter."""
+    return [{"name": one.name, **_kind(one)} for one in columns]
+
+
+def _kind(column: Column) -> dict[str, Any]:
+    if column.parts and column.type != "image":
+        parts = _features(column.parts)
+        return {"list": parts} if column.is_list else {"struct": parts}
+    return {"list" if column.is_list else "dtype": column.type}
+
 
 CARD = "README.md"
 

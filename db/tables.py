@@ -1,0 +1,689 @@
+"""The tables of the provenance store, in the terms of W3C PROV.
+
+Properties that are searched get a column; the rest of an entity is its payload, the record as JSON.
+No row is updated, except for the caches `entity.state` and `review_task.state`, which are computed
+from appended rows, for leases and for low-water marks.
+
+Outside the store, entities are identified by their content-derived `id`. Tables with one or more
+rows per entity (`derivation`, `work`) use the increasing number `seq` instead: an index over random
+digests costs a page write per row, one over increasing numbers almost nothing.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, aliased, mapped_column
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+Digest = String(32)
+"""A content-derived id: 32 hex digits."""
+Number = BigInteger().with_variant(Integer, "sqlite")
+"""An increasing number; SQLite increments `INTEGER` columns only."""
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC time, also on SQLite, which does not store time zones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """Raise for naive times and convert others to UTC."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"a time must name its zone; got {value!r}")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
+        """Return the time in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """The base class of all tables."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map = {datetime: UtcDateTime(), dict[str, Any]: JSON()}  # noqa: RUF012
+
+
+class Agent(Base):
+    """A person, a model at a revision, or a piece of software at a version."""
+
+    __tablename__ = "agent"
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    name: Mapped[str] = mapped_column(Text)
+    revision: Mapped[str] = mapped_column(Text, default="")
+
+
+class Plan(Base):
+    """A stage at a version with a configuration, which activities run (`prov:Plan`).
+
+    `resets` counts how often rejections of its inputs were dropped, so that they are pending again.
+    """
+
+    __tablename__ = "plan"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    key: Mapped[str] = mapped_column(Digest, unique=True)
+    stage: Mapped[str] = mapped_column(Text, index=True)
+    version: Mapped[str] = mapped_column(String(32))
+    configuration: Mapped[dict[str, Any]]
+    resets: Mapped[int] = mapped_column(default=0, server_default="0")
+
+
+class Activity(Base):
+    """One run of one plan over one chunk."""
+
+    __tablename__ = "activity"
+
+    id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"))
+    dataset: Mapped[str] = mapped_column(Text)
+    code_revision: Mapped[str] = mapped_column(Text)
+    flow_run: Mapped[str] = mapped_column(Text)
+    started_at: Mapped[datetime]
+    ended_at: Mapped[datetime]
+
+
+class Association(Base):
+    """An agent that took part in an activity."""
+
+    __tablename__ = "association"
+
+    activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"), primary_key=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"), primary_key=True)
+
+
+class Entity(Base):
+    """An item with a content-derived id. Only its `state` changes (`db.decisions.fold`)."""
+
+    __tablename__ = "entity"
+    __table_args__ = (
+        Index("ix_entity_pending", "dataset", "kind", "seq"),
+        Index(
+            "ix_entity_group",
+            "group_key",
+            sqlite_where=text("group_key IS NOT NULL"),
+            postgresql_where=text("group_key IS NOT NULL"),
+        ),
+    )
+
+    seq: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(Digest, unique=True)
+    dataset: Mapped[str] = mapped_column(Text)
+    kind: Mapped[str] = mapped_column(String(32))
+    split: Mapped[str | None] = mapped_column(String(8))
+    group_key: Mapped[str | None] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    payload: Mapped[str] = mapped_column(Text)
+    activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
+    model_call_key: Mapped[str | None] = mapped_column(ForeignKey("model_call.key"))
+
+
+class Derivation(Base):
+    """`child` was derived from `parent`, which played `role` in it."""
+
+    __tablename__ = "derivation"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    child_seq: Mapped[int] = mapped_column(ForeignKey("entity.seq"), primary_key=True)
+    role: Mapped[str] = mapped_column(String(32), primary_key=True)
+    parent_seq: Mapped[int] = mapped_column(ForeignKey("entity.seq"), primary_key=True, index=True)
+
+
+class Decision(Base):
+    """A verdict on an entity, its agent, time and reason. Appended, never changed."""
+
+    __tablename__ = "decision"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    verdict: Mapped[str] = mapped_column(String(16))
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    reason: Mapped[str] = mapped_column(Text, default="")
+    decided_at: Mapped[datetime]
+    successor_id: Mapped[str | None] = mapped_column(ForeignKey("entity.id"))
+    annotation_key: Mapped[str | None] = mapped_column(ForeignKey("annotation.key"))
+
+
+class Activation(Base):
+    """Whether the settings and decisions of a run include an entity; the last row counts.
+
+    Rows are appended and never changed. An entity without any is active.
+    """
+
+    __tablename__ = "activation"
+
+    id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    active: Mapped[bool]
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    changed_at: Mapped[datetime]
+
+
+ChildEntity, ParentEntity = aliased(Entity), aliased(Entity)
+"""Both ends of a derivation, created once, as each alias creates columns in milliseconds."""
+
+
+class Work(Base):
+    """The result of one input of one plan: done, or rejected with a reason.
+
+    `input` is the `seq` of an entity or, for an import, the index of a record in its file (whose
+    digest is part of the plan).
+    """
+
+    __tablename__ = "work"
+    __table_args__ = (
+        Index(
+            "ix_work_rejected",
+            "plan_id",
+            sqlite_where=text("reason IS NOT NULL"),
+            postgresql_where=text("reason IS NOT NULL"),
+        ),
+        {"sqlite_with_rowid": False},
+    )
+
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    input: Mapped[int] = mapped_column(Number, primary_key=True)
+    status: Mapped[str] = mapped_column(String(16))
+    activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"))
+    reason: Mapped[str | None] = mapped_column(String(64))  # set for rejections only
+    rejection: Mapped[str | None] = mapped_column(Text)  # a `Rejection` as JSON
+
+
+class LowWaterMark(Base):
+    """The entity number up to which a plan has no pending inputs (`db.work`).
+
+    `selection` is the digest of the selection of inputs. The mark was computed after `decision` and
+    `activation`, the last ones at that time. It is valid while rejections of the plan were dropped
+    `resets` times.
+    """
+
+    __tablename__ = "low_water_mark"
+
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    selection: Mapped[str] = mapped_column(Digest, primary_key=True)
+    seq: Mapped[int] = mapped_column(Number)
+    decision: Mapped[int] = mapped_column(Number)
+    activation: Mapped[int] = mapped_column(Number)
+    resets: Mapped[int]
+
+
+class Checkpoint(Base):
+    """The progress of the work on one input; deleted once the input has its work row.
+
+    `position` is the next step (the number of a frame), `state` is the information needed to
+    continue from there.
+    """
+
+    __tablename__ = "checkpoint"
+
+    plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
+    input: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=False)
+    position: Mapped[int] = mapped_column(Number)
+    state: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class Process(Base):
+    """A process that makes claims: where it runs (`schemas.processes`), and its heartbeat.
+
+    `beats` counts up while it runs, `beat_at` is the last time by the database's clock.
+    """
+
+    __tablename__ = "process"
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    place: Mapped[str] = mapped_column(Text)
+    beats: Mapped[int] = mapped_column(Number)
+    beat_at: Mapped[datetime]
+
+
+class Claim(Base):
+    """A process's claim on a subject, or on the numbers from `lower` to `upper` within it."""
+
+    __tablename__ = "claim"
+    __table_args__ = (UniqueConstraint("subject", "lower"),)
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    subject: Mapped[str] = mapped_column(Text)
+    lower: Mapped[int] = mapped_column(Number)
+    upper: Mapped[int] = mapped_column(Number)
+    process_id: Mapped[str] = mapped_column(ForeignKey("process.id", ondelete="CASCADE"))
+
+
+class ModelCall(Base):
+    """A request to a model and its answer, stored as soon as it returned, so that it is paid once.
+
+    `response` is the text of the answer, or what is wrong with it; `raw` is the whole body that the
+    server sent, readable or not. Unknown tokens and cost are NULL. `served` is what the server
+    reported about the model in that run (`schemas.chat.ServedModel`), if anything.
+
+    A search of images on the web is also a call (`db.calls`): its `tokens_in` are the
+    requests that the service counts.
+    """
+
+    __tablename__ = "model_call"
+    __table_args__ = (
+        Index("ix_model_call_agent_id_called_at", "agent_id", "called_at"),
+        Index(  # all that costs are counted from, as rows with long requests are slow to read
+            "ix_model_call_costs",
+            *("dataset", "agent_id", "stage", "currency", "status"),
+            *("tokens_in", "tokens_out", "seconds", "cost"),
+        ),
+    )
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    stage: Mapped[str] = mapped_column(Text)
+    dataset: Mapped[str] = mapped_column(Text)
+    prompt_digest: Mapped[str] = mapped_column(Text)
+    parameters: Mapped[dict[str, Any]]
+    request: Mapped[dict[str, Any]]
+    response: Mapped[str] = mapped_column(Text)
+    raw: Mapped[str | None] = mapped_column(Text)
+    status: Mapped[str] = mapped_column(String(32))
+    tokens_in: Mapped[int | None]
+    tokens_out: Mapped[int | None]
+    seconds: Mapped[float]
+    cost: Mapped[float | None]
+    currency: Mapped[str | None] = mapped_column(String(8))
+    served: Mapped[str | None] = mapped_column(Text)
+    called_at: Mapped[datetime]
+
+
+class ReviewTask(Base):
+    """A question about an entity; `key` is made from queue, entity, assignee, purpose.
+
+    `assignee` is a pseudonym, or empty for the account of the installation itself. `state` is open,
+    answered, skipped, returned (the answer no longer counts) or closed (no answer is needed any
+    more). `erased_by` is the withdrawal for which the task, with its answers, is still to be
+    deleted on the server.
+    """
+
+    __tablename__ = "review_task"
+    __table_args__ = (Index("ix_review_task_queue_state", "queue", "state"),)
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    queue: Mapped[str] = mapped_column(Text)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
+    assignee: Mapped[str] = mapped_column(String(32), default="")
+    purpose: Mapped[str] = mapped_column(String(16), default="review")
+    gold: Mapped[bool] = mapped_column(default=False)
+    server: Mapped[str] = mapped_column(Text)
+    project_id: Mapped[int]
+    task_id: Mapped[int | None]
+    state: Mapped[str] = mapped_column(String(16))
+    pushed_at: Mapped[datetime]
+    erased_by: Mapped[int | None] = mapped_column(ForeignKey("withdrawal.id"))
+
+
+class ReviewImage(Base):
+    """An image that a review task shows; the image server serves only those of open tasks."""
+
+    __tablename__ = "review_image"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), primary_key=True)
+    media_type: Mapped[str] = mapped_column(String(32))
+    image_id: Mapped[str | None] = mapped_column(ForeignKey("entity.id"))
+
+
+class Annotation(Base):
+    """What Label Studio returned for a review task; `key` is made from its content.
+
+    `result` is the content of the page, `answer` the parsed answer. `state` is clear, unclear (not
+    an answer), sent_back (it was unclear, and its author has the task again), quarantined (another
+    person's answer, or one that belonged to another task before; it never counts) or discarded
+    (unclear or quarantined, and discarded by the lead).
+    """
+
+    __tablename__ = "annotation"
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    review_task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), index=True)
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    remote_id: Mapped[int] = mapped_column(index=True)
+    state: Mapped[str] = mapped_column(String(16), index=True)
+    result: Mapped[dict[str, Any]]
+    answer: Mapped[dict[str, Any]]
+    lead_time_seconds: Mapped[float | None]
+    annotated_at: Mapped[datetime]
+    received_at: Mapped[datetime]
+
+
+class Pseudonym(Base):
+    """The pseudonym of a user of a review server.
+
+    It is random, so that a release does not identify users even to those who know them. If the row
+    is erased, the person is permanently anonymous.
+    """
+
+    __tablename__ = "pseudonym"
+
+    server: Mapped[str] = mapped_column(Text, primary_key=True)
+    user_id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(String(32), unique=True)
+
+
+class Annotator(Base):
+    """A person who reviews.
+
+    `name` is known to colleagues only; releases contain the pseudonym. `project_id`s belong to the
+    person's own workspace on `server`, in which no one else works. `roles` are annotator and
+    adjudicator, separated by a space; `state` is active, paused (no tasks, but a login) or left.
+    """
+
+    __tablename__ = "annotator"
+
+    pseudonym: Mapped[str] = mapped_column(String(32), primary_key=True)
+    name: Mapped[str] = mapped_column(Text, unique=True)
+    server: Mapped[str] = mapped_column(Text)
+    user_id: Mapped[int]
+    roles: Mapped[str] = mapped_column(Text)
+    state: Mapped[str] = mapped_column(String(16))
+    added_at: Mapped[datetime]
+
+
+class ReviewPriority(Base):
+    """The priority of an item of a queue; items with a higher one are assigned first."""
+
+    __tablename__ = "review_priority"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    queue: Mapped[str] = mapped_column(Text, primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
+    priority: Mapped[int]
+
+
+class DeskCursor(Base):
+    """Position up to which a project on a review server was read (`db.reviews.Cursor`)."""
+
+    __tablename__ = "desk_cursor"
+
+    server: Mapped[str] = mapped_column(Text, primary_key=True)
+    project_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    newest: Mapped[datetime]
+    found_at: Mapped[datetime]
+    read_from: Mapped[datetime]
+    tasks: Mapped[int]
+    annotations: Mapped[int]
+
+
+# Reliability of answers: gold items, returned work and audits.
+
+
+class GoldItem(Base):
+    """An item of a queue with a known answer, with which annotators are tested.
+
+    `origin` tells how the answer is known (adjudicated, or given in a file). `explanation` tells
+    annotators with another answer why it is right.
+    """
+
+    __tablename__ = "gold_item"
+
+    queue: Mapped[str] = mapped_column(Text, primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
+    answer: Mapped[dict[str, Any]]
+    origin: Mapped[str] = mapped_column(Text)
+    explanation: Mapped[str] = mapped_column(Text, default="", server_default="")
+    added_at: Mapped[datetime]
+
+
+class GoldCheck(Base):
+    """The comparison of an annotation with the known answer of its gold item."""
+
+    __tablename__ = "gold_check"
+    __table_args__ = (Index("ix_gold_check_queue", "queue", "assignee"),)
+
+    annotation_key: Mapped[str] = mapped_column(ForeignKey("annotation.key"), primary_key=True)
+    queue: Mapped[str] = mapped_column(Text)
+    assignee: Mapped[str] = mapped_column(String(32))
+    correct: Mapped[bool]
+    answered_at: Mapped[datetime]
+
+
+class TaskReturn(Base):
+    """A revocation, which returns an annotator's unreviewed work to the queue.
+
+    `rule` holds floor, window and least as they were. `accuracy` was computed over `answers` gold
+    answers. `tasks` is how many answers no longer count. `state` is in force or lifted; gold
+    answers from before `lifted_at` do not count again.
+    """
+
+    __tablename__ = "task_return"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    queue: Mapped[str] = mapped_column(Text, index=True)
+    assignee: Mapped[str] = mapped_column(String(32))
+    rule: Mapped[dict[str, Any]]
+    accuracy: Mapped[float]
+    answers: Mapped[int]
+    tasks: Mapped[int]
+    state: Mapped[str] = mapped_column(String(16))
+    returned_at: Mapped[datetime]
+    lifted_at: Mapped[datetime | None]
+
+
+class AuditDraw(Base):
+    """A sample of a queue's accepted items, drawn to be reviewed again.
+
+    If it has an `annotator`, it was drawn from that person's work only. `strata` holds the number
+    of accepted items for each value of the properties in `by`.
+    """
+
+    __tablename__ = "audit_draw"
+    __table_args__ = (UniqueConstraint("queue", "seed", "size", "by", "annotator"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    queue: Mapped[str] = mapped_column(Text)
+    seed: Mapped[int] = mapped_column(Number)
+    size: Mapped[int]
+    by: Mapped[str] = mapped_column(Text)
+    annotator: Mapped[str] = mapped_column(String(32), default="", server_default="")
+    strata: Mapped[dict[str, Any]]
+    drawn_at: Mapped[datetime]
+
+
+class AuditItem(Base):
+    """An item of an audit sample; its result is the answer of its `audit` task."""
+
+    __tablename__ = "audit_item"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    draw_id: Mapped[int] = mapped_column(ForeignKey("audit_draw.id"), primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+    stratum: Mapped[str] = mapped_column(Text)
+
+
+class Release(Base):
+    """An immutable snapshot; `id` is the digest of its manifest.
+
+    The marks are the numbers of the last rows that the build read (`db.releases.StateMark`).
+    `inputs` is the digest of all inputs of its last build, if known, and `listing` that of the
+    names, sizes and times of its files when they were last read.
+    """
+
+    __tablename__ = "release"
+
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    dataset: Mapped[str] = mapped_column(Text)
+    version: Mapped[str] = mapped_column(Text)
+    folder: Mapped[str] = mapped_column(Text)
+    manifest: Mapped[dict[str, Any]]
+    built_at: Mapped[datetime]
+    entity_mark: Mapped[int] = mapped_column(Number)
+    decision_mark: Mapped[int] = mapped_column(Number)
+    activation_mark: Mapped[int] = mapped_column(Number)
+    withdrawal_mark: Mapped[int] = mapped_column(Number)
+    correction_mark: Mapped[int] = mapped_column(Number)
+    inputs: Mapped[str | None] = mapped_column(Digest)
+    listing: Mapped[str | None] = mapped_column(Digest)
+
+
+class ReleaseTarget(Base):
+    """The version of a dataset that its builds release next, as set by the last of them."""
+
+    __tablename__ = "release_target"
+
+    dataset: Mapped[str] = mapped_column(Text, primary_key=True)
+    version: Mapped[str] = mapped_column(Text)
+
+
+class ReleaseItem(Base):
+    """An entity that is a row, or part of a row, of a release."""
+
+    __tablename__ = "release_item"
+
+    release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+
+
+class Evaluation(Base):
+    """The scores of a model on a split of a release; `id` is a digest of all that it depends on.
+
+    The release may have been built elsewhere. `result` is a `schemas.evaluation.EvaluationResult`.
+    """
+
+    __tablename__ = "evaluation"
+    __table_args__ = (Index("ix_evaluation_release_id", "release_id", "split"),)
+
+    id: Mapped[str] = mapped_column(Digest, primary_key=True)
+    release_id: Mapped[str] = mapped_column(String(64))
+    split: Mapped[str] = mapped_column(String(16))
+    result: Mapped[dict[str, Any]]
+    evaluated_at: Mapped[datetime]
+
+
+class Withdrawal(Base):
+    """A withdrawal of a target and everything derived from it.
+
+    `key` is computed from the request, so that the same request finds the same row; `target` is the
+    target as JSON. `ground` is a value of `schemas.withdrawal.Ground`; `reason` is what the person
+    who requested it wrote, and is stored nowhere else. `erases` tells whether files are erased.
+    `state` is confirmed, then finished.
+    """
+
+    __tablename__ = "withdrawal"
+
+    id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
+    key: Mapped[str] = mapped_column(Digest, unique=True)
+    target: Mapped[dict[str, Any]]
+    ground: Mapped[str] = mapped_column(String(16))
+    reason: Mapped[str] = mapped_column(Text)
+    erases: Mapped[bool]
+    agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"))
+    state: Mapped[str] = mapped_column(String(16))
+    confirmed_at: Mapped[datetime]
+    finished_at: Mapped[datetime | None]
+
+
+class WithdrawnEntity(Base):
+    """An entity of a withdrawal."""
+
+    __tablename__ = "withdrawn_entity"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
+
+
+class WithdrawnDigest(Base):
+    """The digest of a file of a withdrawal, or of a text that it erases.
+
+    `media_type` is None if the blob store has no such file (videos, original images, texts). If
+    `is_refused`, it is not imported again; if `is_erased`, its blob is erased. If the withdrawal
+    erases, no vectors of its files and texts are stored.
+    """
+
+    __tablename__ = "withdrawn_digest"
+    __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
+
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    media_type: Mapped[str | None] = mapped_column(String(32))
+    is_refused: Mapped[bool]
+    is_erased: Mapped[bool]
+
+
+class WithdrawalNotice(Base):
+    """The notice of a withdrawal for the holders of a release.
+
+    `notice` is a `schemas.withdrawal.WithdrawalNotice`.
+    """
+
+    __tablename__ = "withdrawal_notice"
+
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
+    notice: Mapped[dict[str, Any]]
+
+
+class WithdrawalStep(Base):
+    """A completed step of a withdrawal, with its details."""
+
+    __tablename__ = "withdrawal_step"
+
+    withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
+    step: Mapped[str] = mapped_column(String(128), primary_key=True)
+    details: Mapped[dict[str, Any]]
+    done_at: Mapped[datetime]
+
+
+class EmbeddingSpace(Base):
+    """A model with its parameters, which determine the embedding of an image or a text.
+
+    `key` is the digest of model, revision and parameters.
+    """
+
+    __tablename__ = "embedding_space"
+
+    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
+    key: Mapped[str] = mapped_column(Digest, unique=True)
+    model: Mapped[str] = mapped_column(Text)
+    revision: Mapped[str] = mapped_column(Text)
+    parameters: Mapped[dict[str, Any]]
+    dimension: Mapped[int]
+
+
+class Embedding(Base):
+    """An embedding in a space: float32, little-endian. This is a cache and may be emptied.
+
+    `key` is the digest of the space's key, kind and `sha256`, which is the digest of the image's
+    file or of the text in UTF-8. Databases look up many rows faster by one column than by three.
+    """
+
+    __tablename__ = "embedding"
+
+    key: Mapped[str] = mapped_column(Digest, primary_key=True)
+    space_id: Mapped[int] = mapped_column(ForeignKey("embedding_space.id"))
+    kind: Mapped[str] = mapped_column(String(16))
+    sha256: Mapped[str] = mapped_column(String(64))
+    vector: Mapped[bytes] = mapped_column(LargeBinary)

@@ -1,0 +1,702 @@
+"""Compares two releases row by row, from their folders alone."""
+
+import json
+import re
+import sqlite3
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any, NamedTuple, Self, TypeVar, get_args
+
+import pyarrow as pa
+from rapidfuzz.distance import Indel
+
+from release.card import CARD
+from release.changes import (
+    ComparedRelease,
+    Difference,
+    FieldChange,
+    PlacedText,
+    RowCounts,
+    RowDifference,
+    RowKind,
+    RowPlace,
+    TextChange,
+    TextKind,
+    value_changes,
+)
+from release.documents import FIGURE
+from release.leaks import LEAKS
+from release.lineage import TABLES, same_rows
+from release.notices_files import WITHDRAWALS, read_mark, read_notices
+from release.row_files import (
+    check_file,
+    opened_parquet,
+    read_listed,
+    read_parquet_rows,
+    shards_among,
+)
+from release.rows import BESIDE_IMAGES, COLUMNS, natural_key
+from release.terms import ATTRIBUTION
+from schemas.base import canonical_json
+from schemas.errors import IntegrityError
+from schemas.release import Manifest, ReleasedFile
+from schemas.withdrawal import WithdrawalNotice
+
+Texts = list[dict[str, Any]]
+
+_PLACES = {"image", "id", "source", "file_path", "source_file_path", "contrast.anchor"}
+"""Columns that identify the image of a row or its position, and are not compared."""
+_FIELDS = [
+    (column.name, part)
+    for column in COLUMNS
+    if not column.is_list and column.name not in _PLACES
+    for part in [one.name for one in column.parts] or [""]
+    if f"{column.name}.{part}" not in _PLACES
+]
+"""The compared columns; nested columns by part."""
+_CAPTIONS = {
+    "text": "captions",
+    "entity_id": "caption_entity_ids",
+    "author": "caption_authors",
+    "origin": "caption_origins",
+    "reviewed": "caption_reviewed",
+}
+_COARSE = {"text": "coarse_captions", "entity_id": "coarse_caption_entity_ids"}
+
+ANCHOR = "contrast.anchor"
+"""The anchor, named by its path in its source, because the names of files may change."""
+TOLD_FIELDS = frozenset(
+    (
+        *("image_entity_id", "creator", "source_url", "contrast.anchor_entity_id"),
+        *("crop.score", "crop.video_entity_id", "crop.tracklet_entity_id"),
+    )
+)
+"""Fields that state the origin of a row instead of its content."""
+SAID_VALUES = ("language", "of", "text")
+"""The content of a text; its other values state its origin."""
+
+
+class ComparableRow(NamedTuple):
+    """A row of a release, identified by the path of its image in its source.
+
+    `anchor_entity_id` is that of its anchor, for contrastive benchmarks. `texts` are the lists of
+    captions, coarse captions and translations; empty lists are left out.
+    """
+
+    source: str
+    source_file_path: str
+    place: RowPlace
+    fields: dict[str, Any]
+    texts: dict[str, Texts]
+    anchor_entity_id: str | None
+
+
+def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> ComparableRow:
+    """A row, given by its columns, in comparable form.
+
+    `licences` are those of sources: a release in which no image has its own terms has no column for
+    them.
+
+    Raises:
+        ValueError: if the row is not complete.
+    """
+    fields: dict[str, Any] = {}
+    for name, part in _FIELDS:
+        value = row.get(name)
+        if part:
+            fields[f"{name}.{part}"] = value and value[part]
+        else:
+            fields[name] = value
+    if "licence" not in row:
+        fields["licence"] = licences.get(row["source"])
+    contrast = row.get("contrast")
+    texts = {
+        "captions": _text_columns(row, _CAPTIONS),
+        "coarse_captions": _text_columns(row, _COARSE) if "coarse_captions" in row else [],
+        "translations": [_translation(row, one) for one in row.get("translations") or ()],
+    }
+    return ComparableRow(
+        source=row["source"],
+        source_file_path=row["source_file_path"],
+        place=RowPlace(
+            id=row["id"],
+            file_path=row["file_path"],
+            split=row["split"],
+            entity_id=row["image_entity_id"],
+        ),
+        fields={name: value for name, value in fields.items() if value is not None},
+        texts={name: listed for name, listed in texts.items() if listed},
+        anchor_entity_id=contrast and contrast["anchor_entity_id"],
+    )
+
+
+def _text_columns(row: Mapping[str, Any], names: Mapping[str, str]) -> Texts:
+    columns = (row[column] for column in names.values())
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]:
+    """A translation, with the translated caption instead of its index."""
+    values = {name: value for name, value in one.items() if name != "caption"}
+    if not 0 <= one["caption"] < len(row["captions"]):
+        raise ValueError(f"{row['file_path']} has a translation of a caption that does not exist")
+    return {**values, "of": row["captions"][one["caption"]]}
+
+
+_ADVICE = "run `loupe release verify` for all problems"
+_IMAGES = "images/"
+
+
+class OpenedRelease(NamedTuple):
+    """A release whose manifest matches its id; `files` are all but images, by path."""
+
+    folder: Path
+    manifest: Manifest
+    files: dict[str, ReleasedFile]
+    columns: tuple[str, ...]
+
+    def digest(self, path: str) -> str | None:
+        """The SHA-256 of a file; None if the release has no such file."""
+        file = self.files.get(path)
+        return None if file is None else file.sha256
+
+    def rows(self) -> Iterator[ComparableRow]:
+        """The rows in comparable form, with few in memory at a time.
+
+        Raises:
+            IntegrityError: if they cannot be read.
+        """
+        licences = {source.name: source.licence for source in self.manifest.sources}
+        for shard in shards_among(self.files):
+            try:
+                for row in read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES):
+                    yield comparable_row(row, licences)
+            except (ValueError, TypeError, KeyError) as error:
+                raise IntegrityError(f"{self.folder / shard}: {error}; {_ADVICE}") from error
+
+
+def open_release(folder: Path) -> OpenedRelease:
+    """Open the release in `folder`.
+
+    Its manifest is checked against its id, and its files except images against the listed sizes;
+    digests are checked by `release.verify`.
+
+    Raises:
+        UsageError: if `folder` is not a release.
+        IntegrityError: if the manifest or a needed file was changed.
+    """
+    manifest, listed = read_listed(folder)
+    files = {path: file for path, file in listed.items() if not path.startswith(_IMAGES)}
+    for file in files.values():
+        check_file(folder, file, digest=False)
+    return OpenedRelease(folder, manifest, files, _columns(folder, files))
+
+
+def _columns(folder: Path, files: dict[str, ReleasedFile]) -> tuple[str, ...]:
+    shards = shards_among(files)
+    if not shards:
+        return ()
+    try:
+        with opened_parquet(folder / shards[0]) as file:
+            return tuple(file.schema_arrow.names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise IntegrityError(f"{folder / shards[0]}: it cannot be read as Parquet") from error
+
+
+WITHHELD = "(withdrawn)"
+"""Replaces the words of a withdrawn text."""
+
+
+class Withdrawn(NamedTuple):
+    """Entity ids of withdrawn images, and of withdrawn texts of other images."""
+
+    images: frozenset[str] = frozenset()
+    texts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, notices: Iterable[WithdrawalNotice]) -> "Withdrawn":
+        """All items named in notices."""
+        rows = [row for notice in notices for row in notice.rows]
+        return cls(
+            frozenset(row.entity_id for row in rows if row.is_whole),
+            frozenset(text for row in rows for text in row.texts),
+        )
+
+    def takes_row(self, place: RowPlace, texts: Mapping[str, Iterable[Mapping[str, Any]]]) -> bool:
+        """Whether a row is withdrawn with its image, or because all of its captions are."""
+        captions = [one["entity_id"] for one in texts.get("captions", ())]
+        return place.entity_id in self.images or bool(captions and self.texts.issuperset(captions))
+
+    def named(self, change: TextChange) -> TextChange:
+        """The change of a text, marked as withdrawn if it was removed for that reason."""
+        gone = change.before if change.kind == "removed" else None
+        if gone is None or gone.values["entity_id"] not in self.texts:
+            return change
+        return change.model_copy(update={"kind": "withdrawn"})
+
+    def withheld(self, difference: RowDifference) -> RowDifference:
+        """The difference without the content of withdrawn rows and texts."""
+        places = [one for one in (difference.before, difference.after) if one is not None]
+        gone = any(one.entity_id in self.images for one in places)
+
+        def words(values: Mapping[str, Any]) -> dict[str, Any]:
+            is_hidden = gone or values["entity_id"] in self.texts
+            return {**values, "text": WITHHELD} if is_hidden else dict(values)
+
+        def placed(text: PlacedText | None) -> PlacedText | None:
+            return text and text.model_copy(update={"values": words(text.values)})
+
+        texts = [
+            one.model_copy(update={"before": placed(one.before), "after": placed(one.after)})
+            for one in difference.texts
+        ]
+        update: dict[str, Any] = {"texts": tuple(texts)}
+        if gone:
+            update["fields"] = ()
+        if (row := difference.row) is not None:
+            shown = {field: list(map(words, many)) for field, many in row["texts"].items()}
+            update["row"] = {**row, "fields": {} if gone else row["fields"], "texts": shown}
+        return difference.model_copy(update=update)
+
+
+def stated_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
+    """The withdrawals from any earlier release that a release states.
+
+    Raises:
+        IntegrityError: if its list of withdrawals cannot be read.
+    """
+    if WITHDRAWALS not in release.files:
+        return []
+    return list(read_notices(release.folder / WITHDRAWALS).notices)
+
+
+def known_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
+    """The withdrawals that a release states, including the mark in its folder.
+
+    Raises:
+        IntegrityError: if a list of withdrawals, or a mark, cannot be read.
+    """
+    mark = read_mark(release.folder)
+    return [*stated_withdrawals(release), *(mark.notices if mark else ())]
+
+
+_SAME_SENTENCE = 0.5
+"""A text is an edit of another one if at least this share of their words, in order, is equal."""
+
+T = TypeVar("T")
+_TextPair = tuple[PlacedText, PlacedText]
+
+
+def _paired(
+    before: list[T], after: list[T], *keys: Callable[[T], Hashable]
+) -> tuple[list[tuple[T, T]], list[T], list[T]]:
+    """Pair values with equal keys, for each key function in turn; also returns the rest."""
+    pairs: list[tuple[T, T]] = []
+    for key in keys:
+        waiting: defaultdict[Hashable, list[T]] = defaultdict(list)
+        for one in reversed(after):
+            waiting[key(one)].append(one)
+        left = []
+        for one in before:
+            if others := waiting[key(one)]:
+                pairs.append((one, others.pop()))
+            else:
+                left.append(one)
+        unpaired = {id(one) for others in waiting.values() for one in others}
+        before, after = left, [one for one in after if id(one) in unpaired]
+    return pairs, before, after
+
+
+def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange]:
+    """The differences between two lists of texts, by index; empty if they are equal.
+
+    Swapping the arguments swaps the sides of the changes.
+    """
+    if before == after:
+        return
+    old, new = (
+        [PlacedText(place=place, values=values) for place, values in enumerate(texts)]
+        for texts in (before, after)
+    )
+    equal, old, new = _paired(old, new, lambda one: canonical_json(one.values))
+    pairs, old, new = _paired(old, new, lambda one: one.values["entity_id"], _said)
+    pairs += _take_edited(old, new)
+    found: list[tuple[TextKind, PlacedText | None, PlacedText | None]] = []
+    for one, other in pairs:
+        found.append(("restated" if _said(one) == _said(other) else "edited", one, other))
+    found += [("removed", one, None) for one in old]
+    found += [("added", None, one) for one in new]
+    places = [other.place for _, other in sorted(equal, key=lambda pair: pair[0].place)]
+    if places != sorted(places):
+        found += [("reordered", *pair) for pair in equal if pair[0].place != pair[1].place]
+    changes = [
+        TextChange(kind=kind, field=field, before=one, after=other) for kind, one, other in found
+    ]
+    yield from sorted(changes, key=lambda one: _unordered(one.before, one.after))
+
+
+def _said(text: PlacedText) -> tuple[Any, ...]:
+    return tuple(text.values.get(name) for name in SAID_VALUES)
+
+
+def _take_edited(before: list[PlacedText], after: list[PlacedText]) -> Iterator[_TextPair]:
+    """Remove the most similar texts from both sides as pairs, most similar first."""
+    candidates = [
+        (old, new, similarity)
+        for old in before
+        for new in after
+        if (similarity := _similarity(old, new)) >= _SAME_SENTENCE
+    ]
+    candidates.sort(key=lambda one: (-one[2], *_unordered(one[0], one[1])[::-1]))
+    for old, new, _ in candidates:
+        if old in before and new in after:
+            before.remove(old)
+            after.remove(new)
+            yield old, new
+
+
+def _similarity(old: PlacedText, new: PlacedText) -> float:
+    """The share of equal words in equal order, 0 to 1; 0 for texts in different languages."""
+    if old.values.get("language") != new.values.get("language"):
+        return 0.0
+    words = old.values["text"].split(), new.values["text"].split()
+    return Indel.normalized_similarity(*words, score_cutoff=_SAME_SENTENCE)
+
+
+def _unordered(old: PlacedText | None, new: PlacedText | None) -> tuple[list[int], list[str]]:
+    """Positions and contents of a pair, independent of the order of the releases."""
+    present = [one for one in (old, new) if one is not None]
+    return sorted(one.place for one in present), sorted(
+        canonical_json(one.values) for one in present
+    )
+
+
+_TABLES = """
+    PRAGMA journal_mode=OFF;
+    PRAGMA synchronous=OFF;
+    CREATE TABLE compared (
+        later, source_key, path_key, source, path, entity, anchor, place, content
+    );
+"""
+_INDEX = "CREATE INDEX compared_by_entity ON compared (later, entity)"
+_ROWS = """
+    SELECT later, source, path, place, content, CASE WHEN anchor IS NOT NULL THEN (
+        SELECT min(named.source || ': ' || named.path) FROM compared AS named
+        WHERE named.later = compared.later AND named.entity = compared.anchor
+    ) END
+    FROM compared ORDER BY source_key, path_key, later, content, rowid
+"""
+
+
+class _FoundRow(NamedTuple):
+    """A row of one of the releases; `later` for the second."""
+
+    later: bool
+    source: str
+    source_file_path: str
+    place: RowPlace
+    content: str
+    anchor: str | None
+
+    def values(self) -> dict[str, dict[str, Any]]:
+        """All compared values: `fields` by name, and the lists of `texts`."""
+        values: dict[str, dict[str, Any]] = json.loads(self.content)
+        if self.anchor is not None:
+            values["fields"][ANCHOR] = self.anchor
+        return values
+
+    def identity(self) -> str:
+        """The identity that it shows."""
+        return str(self.values()["fields"]["identity"])
+
+
+Pair = tuple[_FoundRow | None, _FoundRow | None]
+"""A row of the first release and the row of the same image in the second."""
+
+
+class RowPairs:
+    """Pairs rows by source and path. Use it in a `with` statement.
+
+    Rows are stored in a temporary file that the system removes. If a release shows an image in
+    several rows, they are paired by entity, then by identity and split, then by identity; remaining
+    rows are paired in order.
+    """
+
+    def __init__(self) -> None:
+        self._database = sqlite3.connect("")
+        self._database.executescript(_TABLES)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+
+    def add(self, rows: Iterable[ComparableRow], *, later: bool) -> int:
+        """Add the rows of one of the releases; returns their number."""
+        insert = "INSERT INTO compared VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        cursor = self._database.executemany(insert, (_stored(row, later) for row in rows))
+        return max(0, cursor.rowcount)
+
+    def pairs(self) -> Iterator[Pair]:
+        """All rows, once each, by source and path; None if one release has no such row."""
+        self._database.execute(_INDEX)
+        rows = map(_found, self._database.execute(_ROWS))
+        for _, same in groupby(rows, key=lambda row: (row.source, row.source_file_path)):
+            yield from _row_pairs(list(same))
+
+
+def _stored(row: ComparableRow, later: bool) -> tuple[object, ...]:
+    return (
+        later,
+        natural_key(row.source),
+        natural_key(row.source_file_path),
+        row.source,
+        row.source_file_path,
+        row.place.entity_id,
+        row.anchor_entity_id,
+        row.place.model_dump_json(),
+        canonical_json({"fields": row.fields, "texts": row.texts}),
+    )
+
+
+def _found(stored: tuple[int, str, str, str, str, str | None]) -> _FoundRow:
+    later, source, path, place, content, anchor = stored
+    return _FoundRow(
+        bool(later), source, path, RowPlace.model_validate_json(place), content, anchor
+    )
+
+
+def _row_pairs(rows: list[_FoundRow]) -> Iterator[Pair]:
+    """Pair rows of one image; None if a release has no such row."""
+    before, after = [one for one in rows if not one.later], [one for one in rows if one.later]
+    if len(before) <= 1 and len(after) <= 1:
+        yield (before[0] if before else None, after[0] if after else None)
+        return
+    paired, before, after = _paired(
+        before,
+        after,
+        lambda one: one.place.entity_id,
+        lambda one: (one.identity(), one.place.split),
+        _FoundRow.identity,
+        lambda _: None,
+    )
+    pairs: list[Pair] = [*paired, *((one, None) for one in before), *((None, one) for one in after)]
+
+    def order(pair: Pair) -> list[tuple[str, str]]:
+        """A sort key independent of the order of the releases."""
+        return sorted((one.content, one.anchor or "") for one in pair if one is not None)
+
+    yield from sorted(pairs, key=order)
+
+
+_NOTHING = Withdrawn()
+
+
+def row_differences(pairs: RowPairs, withdrawn: Withdrawn = _NOTHING) -> Iterator[RowDifference]:
+    """The differences of all rows that are not equal, by source and path.
+
+    `withdrawn` are the withdrawals that the later release states.
+
+    The result for swapped releases has the same order.
+    """
+    for pair in pairs.pairs():
+        if (difference := _difference(pair, withdrawn)) is not None:
+            yield difference
+
+
+def _difference(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
+    before, after = pair
+    if before is None or after is None:
+        return _one_sided(pair, withdrawn)
+    if (before.content, before.anchor) == (after.content, after.anchor):
+        return None
+    old, new = before.values(), after.values()
+    fields = tuple(
+        FieldChange(field=name, before=old["fields"].get(name), after=new["fields"].get(name))
+        for name in sorted(old["fields"].keys() | new["fields"].keys())
+        if old["fields"].get(name) != new["fields"].get(name)
+    )
+    texts = tuple(
+        withdrawn.named(change)
+        for name in sorted(old["texts"].keys() | new["texts"].keys())
+        for change in text_changes(name, old["texts"].get(name, []), new["texts"].get(name, []))
+    )
+    return RowDifference(
+        kind=_kind({one.field for one in fields}, {one.kind for one in texts}),
+        source=before.source,
+        source_file_path=before.source_file_path,
+        before=before.place,
+        after=after.place,
+        fields=fields,
+        texts=texts,
+    )
+
+
+def _kind(fields: set[str], texts: set[TextKind]) -> RowKind:
+    if "split" in fields:
+        return "moved"
+    if not fields <= TOLD_FIELDS or not texts <= {"withdrawn", "restated"}:
+        return "changed"
+    return "withdrawn" if "withdrawn" in texts else "restated"
+
+
+def _one_sided(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
+    before, after = pair
+    row: _FoundRow | None = after or before
+    if row is None:
+        return None
+    values = row.values()
+    gone: RowKind = "withdrawn" if withdrawn.takes_row(row.place, values["texts"]) else "removed"
+    return RowDifference(
+        kind=gone if after is None else "added",
+        source=row.source,
+        source_file_path=row.source_file_path,
+        before=before and before.place,
+        after=after and after.place,
+        row=values,
+    )
+
+
+_EXAMPLES = 5
+"""The default number of rows of each kind that are shown."""
+
+_KINDS: tuple[RowKind, ...] = get_args(RowKind)
+_ALWAYS_DIFFERENT = {"id", "version", "entities_sha256", "files_root", "files_count"}
+_TEXTS = (CARD, ATTRIBUTION)
+_DOCUMENTS = (*_TEXTS, FIGURE, LEAKS)
+
+
+def compare_releases(
+    before: Path,
+    after: Path,
+    *,
+    examples: int = _EXAMPLES,
+    on_row: Callable[[RowDifference], None] = lambda _: None,
+    notices: Iterable[WithdrawalNotice] = (),
+) -> Difference:
+    """Find all differences between the releases in `before` and `after`.
+
+    A row is identified by its source and the path of its image in it. Consequences of other rows
+    are not differences: row numbers and the names of files. The digests of images in the rows are
+    compared; `release.verify` checks that the files have them. Withdrawn rows and texts are listed
+    without their words.
+
+    Args:
+        before: the folder of a release.
+        after: the folder of another release.
+        examples: the number of rows of each kind to keep.
+        on_row: called with each row that differs, ordered by source and path.
+        notices: known withdrawals besides those stated in the two folders.
+
+    Raises:
+        UsageError: if one of the folders is not a release.
+        IntegrityError: if a manifest or a needed file was changed.
+    """
+    old, new = open_release(before), open_release(after)
+    known = Withdrawn.of([*notices, *known_withdrawals(old), *known_withdrawals(new)])
+    counter = _Counter(examples)
+    with RowPairs() as pairs:
+        total = pairs.add(old.rows(), later=False)
+        pairs.add(new.rows(), later=True)
+        for found in row_differences(pairs, Withdrawn.of(stated_withdrawals(new))):
+            shown = known.withheld(found)
+            counter.add(found, shown)
+            on_row(shown)
+    return counter.result(old, new, total)
+
+
+class _Counter:
+    """Counts the differences of rows, and keeps the first of each kind."""
+
+    def __init__(self, examples: int) -> None:
+        self._examples = examples
+        self._rows = Counter[RowKind]()
+        self._fields = Counter[str]()
+        self._texts = Counter[tuple[str, TextKind]]()
+        self._splits = Counter[tuple[str, str]]()
+        self._kept: dict[RowKind, list[RowDifference]] = {kind: [] for kind in _KINDS}
+
+    def add(self, difference: RowDifference, shown: RowDifference) -> None:
+        kind, before, after = difference.kind, difference.before, difference.after
+        self._rows[kind] += 1
+        self._fields.update(one.field for one in difference.fields)
+        self._texts.update((one.field, one.kind) for one in difference.texts)
+        if kind == "moved" and before is not None and after is not None:
+            self._splits[before.split, after.split] += 1
+        if len(self._kept[kind]) < self._examples:
+            self._kept[kind].append(shown)
+
+    def result(self, before: OpenedRelease, after: OpenedRelease, total: int) -> Difference:
+        """The difference of the releases, the first of which has `total` rows."""
+        counts = {kind: self._rows[kind] for kind in _KINDS}
+        same = total - sum(count for kind, count in counts.items() if kind != "added")
+        return Difference(
+            before=_compared(before),
+            after=_compared(after),
+            rows=RowCounts(same=same, **counts),
+            fields=dict(sorted(self._fields.items())),
+            texts=tuple((*key, count) for key, count in sorted(self._texts.items())),
+            splits=tuple((*key, count) for key, count in sorted(self._splits.items())),
+            metadata=tuple(_metadata_changes(before, after)),
+            examples=tuple(one for kind in _KINDS for one in self._kept[kind]),
+        )
+
+
+def _compared(release: OpenedRelease) -> ComparedRelease:
+    manifest = release.manifest
+    return ComparedRelease(
+        dataset=manifest.dataset,
+        version=manifest.version,
+        tier=manifest.tier,
+        id=manifest.id,
+        folder=str(release.folder),
+    )
+
+
+def _metadata_changes(before: OpenedRelease, after: OpenedRelease) -> Iterator[FieldChange]:
+    """The differences of manifests, columns and documents, value by value.
+
+    Documents are compared by their digests, after replacing the version of the release. Tables of
+    lineage are compared row by row.
+    """
+    yield from value_changes("", _manifest_values(before), _manifest_values(after))
+    yield from value_changes("columns", list(before.columns), list(after.columns))
+    old, new = _documents(before), _documents(after)
+    for path in _DOCUMENTS:
+        if old.get(path) != new.get(path):
+            yield _file_change(path, before, after)
+    for table in TABLES:
+        if not _same_table(table.path, before, after):
+            yield _file_change(table.path, before, after)
+
+
+def _file_change(path: str, before: OpenedRelease, after: OpenedRelease) -> FieldChange:
+    return FieldChange(field=f"files.{path}", before=before.digest(path), after=after.digest(path))
+
+
+def _same_table(path: str, before: OpenedRelease, after: OpenedRelease) -> bool:
+    """Whether two tables of lineage are equal, regardless of the version of pyarrow."""
+    old, new = before.digest(path), after.digest(path)
+    if old == new or old is None or new is None:
+        return old == new
+    try:
+        return same_rows(before.folder / path, after.folder / path)
+    except (ValueError, OSError):
+        return False
+
+
+def _manifest_values(release: OpenedRelease) -> dict[str, Any]:
+    return release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT)
+
+
+def _documents(release: OpenedRelease) -> dict[str, str]:
+    """Documents, with the version of the release replaced in texts."""
+    said = {path: digest for path in _DOCUMENTS if (digest := release.digest(path))}
+    version = re.compile(rf"(?<![0-9.]){re.escape(release.manifest.version)}(?!\.?[0-9])")
+    for path in said.keys() & set(_TEXTS):
+        text = (release.folder / path).read_text(encoding="utf-8", errors="replace")
+        said[path] = version.sub("VERSION", text)
+    return said
