@@ -168,7 +168,7 @@ def draw_choices(
 def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
     """Show the accuracy of each tester in forced-choice tests.
 
-    Exit code 1 if a tester is below the accuracy that the authors of CCD expect.
+    Exit code 1 if a tester is below 95 % in a direction.
     """
     from annotate.audits import EXPECTED, PUBLISHED, choice_results
     from db.store import Store
@@ -182,7 +182,7 @@ def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
     if not results:
         raise UsageError(
             f"no forced-choice test of {dataset!r} has been answered yet; create some with: "
-            f"loupe quality choices draw_choices {dataset}"
+            f"loupe quality choices draw {dataset}"
         )
     below = [one for one in results if one.share < EXPECTED]
     if as_json:

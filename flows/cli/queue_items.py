@@ -29,7 +29,7 @@ def reopen(
     queue: QueueArgument,
     entities: IdsArgument = None,
     found_wrong: Annotated[
-        bool, typer.Option(help="All accepted items that an audit found wrong.")
+        bool, typer.Option(help="Reopen all accepted items that an audit found wrong.")
     ] = False,
     reason: Annotated[str, typer.Option(help="Why, for the record.")] = "the lead asks again",
     as_json: JsonOption = False,
@@ -61,7 +61,7 @@ def reopen(
 
 def search(
     queue: QueueArgument,
-    words: Annotated[str, typer.Argument(help="What the record of an item contains.")] = "",
+    words: Annotated[str, typer.Argument(help="Words that the record of an item contains.")] = "",
     state: Annotated[
         list[str] | None, typer.Option(help="Only items in this state, such as proposed.")
     ] = None,

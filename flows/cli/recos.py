@@ -61,8 +61,8 @@ def discriminability(
 ) -> None:
     """Score how well captions identify their images.
 
-    A caption is compared with its image and the k images most similar to it. dis is the entropy of
-    softmax(cosines / temperature), from 0 to log k. A caption below (1 - eta)/2 log k is
+    dis is the entropy of softmax(cosines / temperature) over the k images that are most similar to
+    the caption, without its own image: from 0 to log k. A caption below (1 - eta)/2 log k is
     over-detailed, above (1 + eta)/2 log k under-detailed.
     """
     from retrieval.discriminability import load_kernels, score_captions

@@ -270,7 +270,9 @@ def contamination(
     hash_bits: Annotated[
         int,
         typer.Option(
-            min=0, max=10, help="Most bits in which perceptual hashes of a leak may differ."
+            min=0,
+            max=10,
+            help="Maximum number of bits in which perceptual hashes of a leak differ.",
         ),
     ] = 6,
     as_json: JsonOption = False,

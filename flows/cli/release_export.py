@@ -95,8 +95,8 @@ def report(
         bool | None,
         typer.Option(
             "--previews/--no-previews",
-            help="Put pictures of up to 800 pixels into the report; without either, where the "
-            "release does not lie beside it.",
+            help="Copy pictures of up to 800 pixels into the report. Default: only if the "
+            "report is not beside the release.",
         ),
     ] = None,
     verify: VerifyOption = True,
@@ -160,15 +160,15 @@ def upload(
         bool,
         typer.Option(
             "--replace",
-            help="Remove what the repository holds, whatever it is. Without, only an earlier "
-            "version of the same dataset gives way.",
+            help="Replace whatever the repository holds. Default: replace only an earlier version "
+            "of the same dataset.",
         ),
     ] = False,
     images: Annotated[
         bool | None,
         typer.Option(
             "--images/--no-images",
-            help="Send the image files, which the Parquet files hold too. By default where there "
+            help="Also send the image files, which the Parquet files contain. Default: if there "
             "are at most 10,000.",
         ),
     ] = None,

@@ -147,8 +147,7 @@ def sign(
 
     The key is read from LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
 
-    The release is verified first. It is not signed if it is not sound or if anything of it was
-    withdrawn.
+    The release is verified first. A damaged or withdrawn release is not signed.
     """
     from flows.engine.releasing import release_signer, sign_release
     from flows.withdrawal.releases import withdrawal_in

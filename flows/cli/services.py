@@ -25,11 +25,15 @@ def up(
         list[Component] | None,
         typer.Option(help="Do not start this component; can be given several times."),
     ] = None,
-    prefect_port: Annotated[int | None, typer.Option(help="Port of Prefect [4200].")] = None,
-    label_studio_port: Annotated[
-        int | None, typer.Option(help="Port of Label Studio [8080].")
+    prefect_port: Annotated[
+        int | None, typer.Option(help="Port of Prefect (default: 4200).")
     ] = None,
-    blobs_port: Annotated[int | None, typer.Option(help="Port of the image server [8090].")] = None,
+    label_studio_port: Annotated[
+        int | None, typer.Option(help="Port of Label Studio (default: 8080).")
+    ] = None,
+    blobs_port: Annotated[
+        int | None, typer.Option(help="Port of the image server (default: 8090).")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start Prefect, Label Studio, the image server and the queue watcher.

@@ -87,7 +87,7 @@ def quarantine(
         bool,
         typer.Option(
             "--retry",
-            help="Release the records of DATASET with this --reason; the next run retries them.",
+            help="Let the next run retry the records of DATASET with this --reason.",
         ),
     ] = False,
     as_json: JsonOption = False,

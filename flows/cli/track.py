@@ -38,8 +38,8 @@ def track(
     """Track people in a video or in given detections.
 
     Writes result.txt in MOTChallenge format; for a video also crops and tracklets.json, after the
-    noise filter. Detections are associated only by motion. Exit code 1 if part of the input could
-    not be used and was skipped.
+    noise filter. Given detections are associated by motion only. Exit code 1 if part of the input
+    could not be used and was skipped.
     """
     from schemas.errors import UsageError
 

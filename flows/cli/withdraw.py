@@ -46,13 +46,13 @@ def withdraw(
         str | None, typer.Option(help="The work of an annotator, by pseudonym.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="With --identity, --source and --video: only there.")
+        str | None, typer.Option(help="With --identity, --source or --video: only this dataset.")
     ] = None,
     release: Annotated[
         str | None,
         typer.Option(
-            help="The release in which the row or person is named: its folder, DATASET (its "
-            "newest), DATASET@VERSION, or the beginning of an id."
+            help="The release that names the row or person: its folder, DATASET (its newest), "
+            "DATASET@VERSION, or an id's beginning."
         ),
     ] = None,
     ground: Annotated[
@@ -290,7 +290,7 @@ def _carry_out(
 
 def withdrawals(
     name: Annotated[
-        str | None, typer.Argument(help="One of them: its number, or the first digits of its key.")
+        str | None, typer.Argument(help="A withdrawal: its number, or the first digits of its key.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
