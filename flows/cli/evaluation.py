@@ -74,7 +74,7 @@ def evaluate(
         bool,
         typer.Option(
             "--check-images/--no-check-images",
-            help="First compare each image with its digest, or only its size.",
+            help="First compare each image with its digest, or only with its size.",
         ),
     ] = True,
     as_json: JsonOption = False,

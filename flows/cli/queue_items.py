@@ -101,7 +101,7 @@ def accept(
 ) -> None:
     """Accept undecided items in bulk, as the lead.
 
-    The card of a release counts them apart, under "lead". The next push removes their tasks.
+    The card of a release counts them separately, as "lead". The next push removes their tasks.
     """
     from annotate.queues import accept_items
 
