@@ -77,8 +77,9 @@ def test_what_is_stored_is_found_as_it_was_however_often_it_is_stored(store: Sto
 
 def test_links_are_followed_both_ways(store: Store) -> None:
     parent = caption(0)
-    children = [caption(number, [(Role.EDITED_FROM, parent.id)]) for number in (1, 2)]
-    stranger = caption(3, [(Role.CHECKS, parent.id)])
+    several_pages = range(1, 2050)
+    children = [caption(number, [(Role.EDITED_FROM, parent.id)]) for number in several_pages]
+    stranger = caption(9999, [(Role.CHECKS, parent.id)])
     store_entities(store, [parent, *children, stranger])
     ids = sorted(child.id for child in children)
     assert children_of(store, [parent.id], Role.EDITED_FROM) == {parent.id: ids}
