@@ -4,6 +4,7 @@ python -m tests.flows.asking_run DATABASE-URL FOLDER SERVER-URL PLAN [MAX-COST]
 """
 
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -27,14 +28,13 @@ PRICES = Prices(input_per_million=1_000_000, output_per_million=1_000_000)
 CHUNK = 10
 
 
-def main(
-    database_url: str, folder: str, server_url: str, plan: str, max_cost: str | None = None
-) -> None:
-    """Asks about every caption, once a line comes in; prints what this run paid for.
+def main() -> None:
+    """Asks about every caption, once there is a file `begin`; prints what this run paid for.
 
     That is: calls, their cost, and how many captions were left without an answer.
     """
-    budget = Budget(max_cost=None if max_cost is None else float(max_cost))
+    database_url, folder, server_url, plan, *rest = sys.argv[1:]
+    budget = Budget(max_cost=float(rest[0]) if rest else None)
     context = context_of(Store.open(database_url), Path(folder), budget)
     spec = OpenAIChat(
         provider="openai", name="counting", revision="1", base_url=server_url, max_in_flight=4
@@ -53,7 +53,8 @@ def main(
         ]
 
     print("ready", flush=True)  # noqa: T201
-    sys.stdin.readline()
+    while not (Path(folder) / "begin").exists():
+        time.sleep(0.01)
     stage = Stage("ask", "1", DATASET, {"plan": plan}, chunk_size=CHUNK)
     deferred = 0
     with suppress(BudgetReachedError):
@@ -68,4 +69,4 @@ def _question(text: str) -> ChatRequest:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

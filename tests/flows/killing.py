@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.flows.worlds import KEEP_COMPILED, RunningProgram, loupe
+from tests.flows.worlds import RunningProgram, loupe
 from tests.servers.counting_server import CountingServer
 
 SUMMARY = " done"  # in the last line of every stage
@@ -22,7 +22,7 @@ class KillableBuild(NamedTuple):
     def start(self, home: Path) -> RunningProgram:
         """Starts a run in a process of its own."""
         options = ("--in-process", "--config", self.config, "--profile", self.profile)
-        return loupe(home, "run", self.flow, *options, variables=KEEP_COMPILED)
+        return loupe(home, "run", self.flow, *options)
 
     def finish(self, home: Path) -> int:
         """Lets a run come to its end; gives how many stages it had."""

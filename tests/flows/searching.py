@@ -1,6 +1,6 @@
 """A program that searches, to be killed: one query a line, until the day's budget is used up.
 
-python -m tests.flows.searching DATABASE BASE_URL DAILY_BUDGET QUERY…
+Its arguments: DATABASE BASE_URL DAILY_BUDGET QUERY…
 """
 
 import sys
@@ -17,7 +17,8 @@ SPENT = 3
 """The exit status of a program that was not allowed to ask more."""
 
 
-def main(database: str, base_url: str, budget: str, *queries: str) -> int:
+def main() -> int:
+    database, base_url, budget, *queries = sys.argv[1:]
     store = Store.open(database)
     search = OpenverseImageSearch(OpenverseSearch(provider="openverse", base_url=base_url))
     recorded = RecordedSearch(search, store, "cats", int(budget), clock=lambda: TODAY)
@@ -30,7 +31,3 @@ def main(database: str, base_url: str, budget: str, *queries: str) -> int:
     finally:
         store.close()
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

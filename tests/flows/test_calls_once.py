@@ -1,8 +1,6 @@
 """Runs side by side buy every answer once, whatever separates them; a killed one loses little."""
 
 import os
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -13,11 +11,12 @@ import pytest
 
 from db.store import LEASE_SECONDS, Store
 from tests.db.samples import caption, store_entities
+from tests.flows import asking_run
+from tests.flows.worlds import RunningProgram
 from tests.separation import OWN_NAMESPACE, require
 from tests.servers.counting_server import CountingServer, counting_server
-from tests.servers.processes import REPOSITORY
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("kill")]
 
 CALLS = 40
 DELAY_SECONDS = 0.1
@@ -50,21 +49,14 @@ class World(NamedTuple):
         max_cost: float | None = None,
         wrapped_in: Sequence[str] = (),
         variables: dict[str, str] | None = None,
-    ) -> subprocess.Popen[str]:
-        program = [sys.executable, "-m", "tests.flows.asking_run"]
+    ) -> RunningProgram:
         arguments = [self.database_url, str(self.folder), self.server.base_url, plan]
         if max_cost is not None:
             arguments.append(str(max_cost))
-        return subprocess.Popen(
-            [*wrapped_in, *program, *arguments],
-            cwd=REPOSITORY,
-            env={**os.environ, **(variables or {})},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        if not wrapped_in:
+            return RunningProgram(asking_run.main, arguments)
+        program = [sys.executable, "-m", asking_run.__name__]
+        return RunningProgram(execute, [*wrapped_in, *program, *arguments], variables or {})
 
     @property
     def bought(self) -> int:
@@ -88,25 +80,25 @@ def world(store: Store, database_url: str, tmp_path: Path) -> Iterator[World]:
         yield World(database_url, tmp_path, server)
 
 
-def begin(*runs: subprocess.Popen[str]) -> None:
+def execute() -> None:
+    """Becomes the command that its arguments are."""
+    os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606
+
+
+def begin(world: World, *runs: RunningProgram) -> None:
     """Lets runs begin their work at the same time, once all of them are ready."""
     for run in runs:
-        assert run.stdout is not None
-        assert run.stdout.readline() == "ready\n", run.communicate()
-    for run in runs:
-        assert run.stdin is not None
-        run.stdin.write("begin\n")
-        run.stdin.flush()
+        assert run.wait_for(1, "ready"), run.output
+    (world.folder / "begin").touch()
 
 
-def bill_of(run: subprocess.Popen[str]) -> Bill:
-    output, errors = run.communicate(timeout=120)
-    assert run.returncode == 0, errors
-    calls, cost, deferred = output.split()
+def bill_of(run: RunningProgram) -> Bill:
+    assert run.wait(120) == 0, run.output
+    calls, cost, deferred = run.output.splitlines()[-1].split()
     return Bill(int(calls), float(cost), int(deferred))
 
 
-def expect_each_call_once(world: World, *runs: subprocess.Popen[str]) -> None:
+def expect_each_call_once(world: World, *runs: RunningProgram) -> None:
     bills = [bill_of(run) for run in runs]
     print(f"{world.bought - world.distinct} of {world.distinct} calls were bought twice")  # noqa: T201
     assert (world.distinct, world.bought) == (CALLS, CALLS)
@@ -120,7 +112,7 @@ def test_runs_in_separate_pid_namespaces_buy_each_call_once(world: World) -> Non
     runs = [world.start(wrapped_in=OWN_NAMESPACE)]
     time.sleep(1.5)  # both have process id 1; what differs is when they started
     runs.append(world.start(wrapped_in=OWN_NAMESPACE))
-    begin(*runs)
+    begin(world, *runs)
     expect_each_call_once(world, *runs)
 
 
@@ -133,7 +125,7 @@ def test_a_run_whose_clock_is_ahead_and_steps_buys_each_call_once(world: World) 
     # `faketime` sets FAKETIME itself, which would win over the file.
     stepped = world.start(wrapped_in=(*settable, "env", "-u", "FAKETIME"), variables=variables)
     other = world.start()
-    begin(stepped, other)
+    begin(world, stepped, other)
     for number, step in enumerate(("+0s", "-90s", "+3600s"), 1):
         world.wait_until_bought(number * CALLS // 5)
         offset.write_text(f"{step}\n")
@@ -144,20 +136,19 @@ def test_a_run_whose_clock_is_ahead_and_steps_buys_each_call_once(world: World) 
 def test_runs_of_different_plans_share_the_calls_that_both_need(world: World) -> None:
     """On SQLite those do that have budgets, below."""
     runs = [world.start("one"), world.start("another")]
-    begin(*runs)
+    begin(world, *runs)
     expect_each_call_once(world, *runs)
 
 
 @on_sqlite
 def test_a_neighbour_takes_over_at_once_from_a_killed_run(world: World) -> None:
     killed = world.start()
-    begin(killed)
+    begin(world, killed)
     world.wait_until_bought(CALLS // 4)
-    os.killpg(killed.pid, signal.SIGKILL)
-    killed.communicate()
+    killed.kill()
     time.sleep(2 * DELAY_SECONDS)  # what was in flight is counted
     other = world.start()
-    begin(other)
+    begin(world, other)
     begun = time.monotonic()
     bill = bill_of(other)
     assert time.monotonic() - begun < LEASE_SECONDS / 2, "a dead neighbour is not waited for"
@@ -170,7 +161,7 @@ def test_a_neighbour_takes_over_at_once_from_a_killed_run(world: World) -> None:
 def test_runs_side_by_side_spend_no_more_than_their_own_budgets(world: World) -> None:
     limit = 200.0  # tokens at a price of one; a call has about twenty
     runs = [world.start(plan, max_cost=limit) for plan in ("one", "another")]
-    begin(*runs)
+    begin(world, *runs)
     bills = [bill_of(run) for run in runs]
     assert world.bought == world.distinct == sum(bill.calls for bill in bills) < CALLS
     for bill in bills:

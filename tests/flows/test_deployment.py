@@ -46,7 +46,7 @@ from tests.flows.recos_world import DATASET as TASKS
 from tests.flows.recos_world import small_build, write_build
 from tests.flows.stopping import IN_FLIGHT, SECONDS, WAITING, asking, slow_build
 from tests.flows.tiny_training import write_tiny_training
-from tests.flows.worlds import KEEP_COMPILED, loupe, write_toml
+from tests.flows.worlds import loupe, write_toml
 from tests.requirements import unavailable
 from tests.servers.counting_server import (
     CountingServer,
@@ -283,7 +283,7 @@ def test_a_run_on_the_server_is_cancelled_and_stores_what_is_paid_for(
     installation: Prefect, tmp_path: Path
 ) -> None:
     home, port = installation.settings.home, str(installation.settings.prefect_port)
-    variables = {**KEEP_COMPILED, "LOUPE_PREFECT_PORT": port}
+    variables = {"LOUPE_PREFECT_PORT": port}
     with counting_server(delay_seconds=SECONDS) as model:
         program = loupe(home, *slow_build(tmp_path, model), variables=variables)
         with asking(program, model) as run:

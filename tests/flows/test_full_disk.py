@@ -7,9 +7,11 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import pytest
 
@@ -26,9 +28,10 @@ import flows.engine.contamination, flows.engine.releasing, flows.withdrawal.rele
 import release.export.formats, release.report.writing
 from flows.cli.main import main
 
-def run(argv, log):
+def run(argv, variables):
     child = os.fork()
     if not child:
+        os.environ.update(variables)
         os.dup2(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
         os.dup2(2, 1)
         sys.argv, code = ["loupe", *argv], 0
@@ -50,18 +53,19 @@ def files(folder):
     return {str(one.relative_to(folder)): hashlib.sha256(one.read_bytes()).hexdigest()
             for one in found}
 
-disk, log, steps = Path(sys.argv[1]), sys.argv[2], json.loads(sys.argv[3])
-for options, copied, argv in steps:
+disk, log = Path(sys.argv[1]), sys.argv[2]
+for line in sys.stdin:
+    options, copied, argv, variables = json.loads(line)
     subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", disk], check=True)
     for one in copied:
         subprocess.run(["cp", "-r", one, disk], check=True)
-    code, message = run(argv, log)
+    code, message = run(argv, variables)
     left = [str(path.relative_to(disk)) for path in disk.rglob("*")]
     again = code
     if code:
         room = "remount,size=64m,nr_inodes=100000"
         subprocess.run(["mount", "-o", room, "none", disk], check=True)
-        again, _ = run(argv, log)
+        again, _ = run(argv, variables)
     print(json.dumps([code, message, left, again, files(disk / "out")]), flush=True)
     subprocess.run(["umount", disk], check=True)
 """
@@ -77,16 +81,6 @@ DISKS = {
     "coco": (NO_INODES,),
     "published": (NO_INODES,),
 }
-
-
-@pytest.fixture(scope="module")
-def namespace() -> list[str]:
-    """Starts a program that may mount."""
-    start = ["unshare", "-rm"]
-    mount = [*start, "mount", "-t", "tmpfs", "-o", "size=4k", "none", "/mnt"]
-    if not shutil.which("unshare") or subprocess.run(mount, check=False).returncode:
-        unavailable("a mount namespace")
-    return start
 
 
 @pytest.fixture(scope="module")
@@ -115,26 +109,50 @@ Step = tuple[str, list[Any]]
 TryOn = Callable[..., list[Tried]]
 
 
-@pytest.fixture
-def try_on(namespace: list[str], made: Path) -> TryOn:
+@pytest.fixture(scope="module")
+def try_on(made: Path) -> Iterator[TryOn]:
     """Runs commands, each on a disk with the folders `copied`, and once more after making room."""
+    start = ["unshare", "-rm"]
+    mount = [*start, "mount", "-t", "tmpfs", "-o", "size=4k", "none", "/mnt"]
+    if not shutil.which("unshare") or subprocess.run(mount, check=False).returncode:
+        unavailable("a mount namespace")
+    with ExitStack() as running:
 
-    def run(steps: list[Step], *, copied: tuple[Path, ...] = (), **env: Path) -> list[Tried]:
-        given = [[disk, list(map(str, copied)), list(map(str, argv))] for disk, argv in steps]
-        variables = {"LOUPE_HOME": made / "home", "PYTHONPATH": Path.cwd(), **env}
-        start = [*namespace, sys.executable, "-c", _RUN]
-        done = subprocess.run(
-            [*start, made / "disk", made / "log", json.dumps(given)],
-            env={"PATH": "/usr/bin:/bin"} | {name: str(one) for name, one in variables.items()},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=600,
-        )
-        assert done.returncode == 0, done.stderr
-        return [Tried(*json.loads(line)) for line in done.stdout.splitlines()]
+        @cache
+        def runner(temporary: Path | None) -> tuple[IO[str], IO[str]]:
+            """What a program that may mount takes and says: SQLite reads TMPDIR once a process."""
+            variables: dict[str, str | Path] = {"PATH": "/usr/bin:/bin", "PYTHONPATH": Path.cwd()}
+            variables["LOUPE_HOME"] = made / "home"
+            if temporary:
+                variables["TMPDIR"] = temporary
+            program = subprocess.Popen(
+                [*start, sys.executable, "-c", _RUN, made / "disk", made / "log"],
+                env=variables,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            assert program.stdin is not None
+            assert program.stdout is not None
+            running.enter_context(program)
+            return program.stdin, program.stdout
 
-    return run
+        def run(
+            steps: list[Step],
+            *,
+            copied: tuple[Path, ...] = (),
+            temporary: Path | None = None,
+            **env: Path,
+        ) -> list[Tried]:
+            told, says = runner(temporary)
+            tried = []
+            for disk, argv in steps:
+                told.write(json.dumps([disk, copied, argv, env], default=str) + "\n")
+                told.flush()
+                tried.append(Tried(*json.loads(says.readline())))
+            return tried
+
+        yield run
 
 
 def commands(made: Path) -> dict[str, list[Any]]:
@@ -191,7 +209,7 @@ def test_temporary_files_that_find_no_room_are_one_sentence(
         ["release", "report", folder, *out],
         ["release", "export", folder, "--format", "webdataset", *out],
     )
-    for tried in try_on([("size=64k", argv) for argv in given], TMPDIR=made / "disk"):
+    for tried in try_on([("size=64k", argv) for argv in given], temporary=made / "disk"):
         assert (tried.code, tried.left) == (1, []), tried.message
         reason = f"error: temporary files cannot be written in {made / 'disk'}"
         assert tried.message.startswith(reason), tried.message

@@ -24,12 +24,11 @@ from schemas.records import Granularity
 from services.process import PLAIN_HTTP
 from tests.flows.homes import bytes_of, contents_of, files_of, problems_of
 from tests.flows.killing import SUMMARY, KillableBuild, calls_in
-from tests.flows.worlds import RunningProgram, compile_modules, write_people, write_toml
+from tests.flows.worlds import RunningProgram, write_people, write_toml
 from tests.servers.processes import REPOSITORY
 
 pytestmark = pytest.mark.xdist_group("kill")  # takes minutes: begin early
 
-MODULES = "flows.cli.main, flows.cli.run, flows.ufine3c.pipeline, openai, pyarrow.parquet"
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05
 ASKING = "rewrite counting"
@@ -233,7 +232,6 @@ def test_kills_change_neither_the_release_nor_the_bill(
 
 def run_undisturbed(build: KillableBuild, home: Path) -> Timeline:
     """Runs from start to end, and says what took how long."""
-    compile_modules(MODULES)
     run = build.start(home)
     assert run.wait() == 0, run.output
     ended = time.time() - run.started

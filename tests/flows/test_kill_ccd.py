@@ -19,13 +19,11 @@ from tests.flows.ccd_world import (
 from tests.flows.homes import bytes_of, contents_of, problems_of
 from tests.flows.killing import KillableBuild, calls_in, kill_at
 from tests.flows.recos_world import write_build
-from tests.flows.worlds import compile_modules
 from tests.servers.contrasting import remembered, sometimes_cut, spoiled
 from tests.servers.counting_server import CountingServer, counting_server
 
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
-MODULES = "flows.cli.main, flows.cli.run, flows.ccd.pipeline, openai, cv2, pyarrow.parquet"
 KILLS = 5
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.1
@@ -52,7 +50,6 @@ def build(tmp_path: Path, model: CountingServer) -> KillableBuild:
         tmp_path / "profile.toml",
         {"strategist": counted, "refiner": counted, "choice": {"doubtful_misfit": 0.3}},
     )
-    compile_modules(MODULES)
     return KillableBuild("build-ccd", write_build(wanted, tmp_path / "build.toml"), profile)
 
 

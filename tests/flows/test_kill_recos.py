@@ -12,13 +12,11 @@ from sources.demonstration.stills import write_stills_world
 from tests.flows.homes import bytes_of, contents_of, problems_of
 from tests.flows.killing import KillableBuild, calls_in, kill_at
 from tests.flows.recos_world import DATASET, small_build, write_build, write_profile
-from tests.flows.worlds import compile_modules
 from tests.servers.captioning import caption_completion
 from tests.servers.counting_server import CountingServer, counting_server
 
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
-MODULES = "flows.cli.main, flows.cli.run, flows.recos.pipeline, openai, cv2, pyarrow.parquet"
 KILLS = 5
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.02
@@ -45,7 +43,6 @@ def build(tmp_path: Path, captioner: CountingServer) -> KillableBuild:
         "max_in_flight": MAX_IN_FLIGHT,
     }
     profile = write_profile(tmp_path / "profile.toml", {"model": counted})
-    compile_modules(MODULES)
     return KillableBuild("build-recos", config, profile)
 
 

@@ -14,11 +14,10 @@ from release.model_use import DEMONSTRATION_CITATION
 from release.verify import verify_release
 from sources.demonstration.street import StreetWorld
 from tests.flows.homes import bytes_of, contents_of, problems_of
-from tests.flows.worlds import KEEP_COMPILED, RunningProgram, compile_modules, loupe, write_toml
+from tests.flows.worlds import RunningProgram, loupe, write_toml
 
 pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("kill")]
 
-MODULES = "flows.cli.main, flows.cli.run, flows.ufine6926.pipeline, av, cv2, pyarrow.parquet"
 KILLS = 6
 CHECKPOINT_FRAMES = 4
 RELEASE = Path("releases") / "walkers-0.1.0"
@@ -32,7 +31,7 @@ class Build(NamedTuple):
 
     def start(self, home: Path) -> RunningProgram:
         options = ("--in-process", "--config", self.config, "--profile", self.profile)
-        return loupe(home, "run", "build-ufine6926", *options, variables=KEEP_COMPILED)
+        return loupe(home, "run", "build-ufine6926", *options)
 
 
 @pytest.fixture
@@ -55,7 +54,6 @@ def build(street: StreetWorld, tmp_path: Path) -> Build:
         "tracking": {"checkpoint_frames": CHECKPOINT_FRAMES, "observations": 6},
         "filter": {**lenient, "least_contrast": 0, "least_relative_sharpness": 0},
     }
-    compile_modules(MODULES)
     return Build(config, write_toml(tmp_path / "profile.toml", values))
 
 

@@ -58,8 +58,9 @@ def here(function: Callable[..., Any], *args: Any) -> Any:
 LOCAL = (Way("threads", here), Way("processes", here))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def ray() -> Iterator[Way]:
+    """Ends with its module: Ray works while nobody asks it anything."""
     with ray_cluster() as cluster:
         yield Way("ray", cluster.run)
 

@@ -1,8 +1,6 @@
 """Searches are stored as they return, made once, and never beyond the day's budget."""
 
 import random
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -30,8 +28,9 @@ from schemas.image_search import (
     SearchPrices,
 )
 from tests.db.samples import row_count
+from tests.flows import searching
 from tests.flows.searching import SPENT
-from tests.servers.processes import REPOSITORY
+from tests.flows.worlds import RunningProgram
 from tests.servers.search_server import SearchServer, search_server
 
 PACIFIC = "America/Los_Angeles"
@@ -294,21 +293,14 @@ class Program:
     """`tests.flows.searching` as a process of its own, on a database of its own."""
 
     def __init__(self, database: Path, server: SearchServer, budget: int) -> None:
-        self.command = [sys.executable, "-m", "tests.flows.searching", f"sqlite:///{database}"]
-        self.command += [server.base_url, str(budget)]
+        self.arguments = [f"sqlite:///{database}", server.base_url, str(budget)]
 
-    def start(self, queries: list[str]) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [*self.command, *queries], cwd=REPOSITORY, text=True, stdout=subprocess.PIPE
-        )
-
-
-def end(process: subprocess.Popen[str]) -> tuple[list[str], int]:
-    output, _ = process.communicate(timeout=600)
-    return output.splitlines(), process.returncode
+    def start(self, queries: list[str]) -> RunningProgram:
+        return RunningProgram(searching.main, [*self.arguments, *queries])
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("kill")
 def test_a_killed_run_repeats_nothing_that_came_back(
     server: SearchServer, sqlite_store: Store, tmp_path: Path
 ) -> None:
@@ -321,13 +313,12 @@ def test_a_killed_run_repeats_nothing_that_came_back(
         while len(server.queries) < kill_after:
             time.sleep(0.005)
         process.kill()
-        lines, status = end(process)
-        assert status == -9
         asked = Counter(server.queries)
+        lines = process.output.splitlines()
         output |= {query: asked[query] for query in lines if query not in output}
         kills += 1
-    lines, status = end(program.start(queries))
-    assert (lines, status) == (queries, 0)
+    last = program.start(queries)
+    assert (last.wait(), last.output.splitlines()) == (0, queries)
     asked = Counter(server.queries)
     assert set(asked) == set(queries)
     assert asked.total() <= len(queries) + kills, "only what was under way is asked again"
@@ -338,14 +329,15 @@ def test_a_killed_run_repeats_nothing_that_came_back(
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("kill")
 def test_processes_side_by_side_share_budget_and_answers(
     server: SearchServer, sqlite_store: Store, tmp_path: Path
 ) -> None:
     server.seconds = 0.01
     queries = [f"cat {number}" for number in range(30)]
     program = Program(tmp_path / "loupe.db", server, budget=20)
-    ended = [end(p) for p in [program.start(queries), program.start(queries[::-1])]]
-    assert [status for _, status in ended] == [SPENT, SPENT]
+    both = [program.start(queries), program.start(queries[::-1])]
+    assert [one.wait() for one in both] == [SPENT, SPENT]
     asked = Counter(server.queries)
     assert (asked.total(), max(asked.values())) == (20, 1)
 

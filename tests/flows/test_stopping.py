@@ -9,8 +9,10 @@ import pytest
 
 from tests.flows.killing import calls_in
 from tests.flows.stopping import IN_FLIGHT, SECONDS, WAITING, asking, slow_build
-from tests.flows.worlds import KEEP_COMPILED, RunningProgram, loupe
+from tests.flows.worlds import RunningProgram, loupe
 from tests.servers.counting_server import CountingServer, counting_server
+
+pytestmark = pytest.mark.xdist_group("kill")  # all programs are forks of one process
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def run(
     tmp_path: Path, slow_model: CountingServer, build: tuple[str | Path, ...]
 ) -> Iterator[RunningProgram]:
     """The build, in its own process."""
-    program = loupe(tmp_path / "home", *build, "--in-process", variables=KEEP_COMPILED)
+    program = loupe(tmp_path / "home", *build, "--in-process")
     with asking(program, slow_model):
         yield program
 

@@ -19,7 +19,7 @@ from schemas.build import SourceSpec
 from schemas.records import Granularity, Image
 from tests.flows.command_line import Loupe
 from tests.flows.withdrawals import Home, home_of, left_of
-from tests.flows.worlds import KEEP_COMPILED, RunningProgram, write_people
+from tests.flows.worlds import RunningProgram, write_people
 from tests.flows.worlds import loupe as loupe_program
 from tests.release.worlds import DATASET, SOURCES
 
@@ -157,6 +157,7 @@ def test_what_was_withdrawn_is_not_imported_again(home: Path, tmp_path: Path, lo
     context.store.close()
 
 
+@pytest.mark.xdist_group("kill")
 def test_killed_it_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
     """SIGKILL, which nothing can answer, soon after a step; all steps: `test_withdrawal`."""
     undisturbed = home_of(tmp_path / "undisturbed")
@@ -177,7 +178,7 @@ def test_killed_it_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
 
 def start(home: Path) -> RunningProgram:
     arguments = (*ASKED, "--reason", "somebody asked for it", "--yes")
-    return loupe_program(home, *arguments, variables=KEEP_COMPILED)
+    return loupe_program(home, *arguments)
 
 
 def test_the_plan_names_all_that_goes_and_no_more(installed: Home, loupe: Loupe) -> None:

@@ -4,23 +4,24 @@ import io
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
 from PIL import Image
 
+from flows.cli.main import main
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
 from sources.demonstration.figure import View, draw_pose
 from sources.demonstration.people import Chance, draw_person_attributes
-from tests.servers.processes import REPOSITORY
+from tests.servers.processes import FORKED, REPOSITORY
 
 _SIZE_PX = (24, 48)
 
@@ -79,24 +80,27 @@ def _toml_lines(values: Mapping[str, Any], prefix: str) -> list[str]:
 class RunningProgram:
     """A program of ours in a process group of its own, and what it says while it runs.
 
-    What it says goes to `lines` with the seconds since its start; standard error and output alike.
+    Its process is a fork of one that has imported what commands need, as the imports take longer
+    than most runs. What it says goes to `lines` with the seconds since its start; standard error
+    and output alike.
     """
 
     def __init__(
-        self, arguments: Sequence[str | Path], environment: Mapping[str, str], folder: Path
+        self,
+        program: Callable[[], int | None],
+        arguments: Sequence[str | Path],
+        environment: Mapping[str, str] = {},
     ) -> None:
         self.started = time.time()
-        self._process = subprocess.Popen(
-            [sys.executable, *map(str, arguments)],
-            cwd=folder,
-            env={**_foreign_variables(), **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            text=True,
-            bufsize=1,
+        variables = {**_foreign_variables(), **environment}
+        reading, writing = FORKED.Pipe(duplex=False)
+        self._process = FORKED.Process(
+            target=_run, args=(program, list(map(str, arguments)), variables, writing)
         )
+        self._process.start()
+        writing.close()
+        reading.recv()  # the group is there
+        self._said_here = reading
         self.lines: list[tuple[float, str]] = []
         self._said = threading.Condition()
         self._over = False
@@ -111,13 +115,12 @@ class RunningProgram:
 
     def wait(self, timeout_seconds: float = 600) -> int:
         """Waits for its end; gives its exit status."""
-        try:
-            return self._process.wait(timeout_seconds)
-        except subprocess.TimeoutExpired:
+        if not self.ended_within(timeout_seconds):
             self.kill()
-            raise
-        finally:
-            self._listener.join(timeout=10)
+            raise TimeoutError(self.output)
+        self._listener.join(timeout=10)
+        assert self._process.exitcode is not None
+        return self._process.exitcode
 
     def wait_for(self, count: int, marks: str) -> bool:
         """Waits until `count` lines with `marks` in them were said; False if it ended before."""
@@ -136,25 +139,23 @@ class RunningProgram:
 
     def ended_within(self, seconds: float) -> bool:
         """Whether it comes to its end in so many seconds from now."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
+        self._process.join(seconds)
+        return self._process.exitcode is not None
 
     def send(self, number: int) -> None:
         """A signal to the program alone."""
-        self._process.send_signal(number)
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
 
     def kill(self) -> None:
         """SIGKILL to the whole group: nothing of it can say goodbye."""
+        assert self._process.pid is not None
         os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        self._process.join()
         self._listener.join(timeout=10)
 
     def _listen(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as stream:
+        with os.fdopen(os.dup(self._said_here.fileno()), encoding="utf-8") as stream:
             for line in stream:
                 with self._said:
                     self.lines.append((time.time() - self.started, line))
@@ -168,8 +169,26 @@ def loupe(
     home: Path, *arguments: str | Path, variables: Mapping[str, str] | None = None
 ) -> RunningProgram:
     """`loupe` on an installation of its own."""
-    environment = {"LOUPE_HOME": str(home), **(variables or {})}
-    return RunningProgram(["-m", "flows.cli", *arguments], environment, REPOSITORY)
+    return RunningProgram(main, arguments, {"LOUPE_HOME": str(home), **(variables or {})})
+
+
+def _run(
+    program: Callable[[], int | None],
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    writing: "Connection[Any, Any]",
+) -> None:
+    """Becomes the program: what is left of the caller is what it has imported."""
+    os.setsid()
+    writing.send(None)
+    for said in (1, 2):
+        os.dup2(writing.fileno(), said)
+    writing.close()
+    os.chdir(REPOSITORY)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.argv = ["loupe", *arguments]
+    sys.exit(program())
 
 
 def _foreign_variables() -> dict[str, str]:
@@ -187,16 +206,3 @@ def own_environment() -> Iterator[None]:
         for name in filter(_is_ours, list(os.environ)):
             patch.delenv(name)
         yield
-
-
-KEEP_COMPILED = {"PYTHONDONTWRITEBYTECODE": ""}
-"""Variables with which Python keeps what it has compiled.
-
-With `PYTHONDONTWRITEBYTECODE`, a program that is started twenty times compiles longer than it runs.
-"""
-
-
-def compile_modules(modules: str) -> None:
-    """Compiles modules and all that they import, so that no run of a program has to."""
-    command = [sys.executable, "-c", f"import {modules}"]
-    subprocess.run(command, cwd=REPOSITORY, env={**os.environ, **KEEP_COMPILED}, check=True)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,11 +11,8 @@ import pytest
 from models.chat import ChatModel
 from models.registry import build_chat_model
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.profile import BuiltinRewriter, OpenAIChat, Sampling, TransformersChat, VllmChat
-from services.environments import environment_python
-from tests.servers.child_model import child_model
+from schemas.profile import BuiltinRewriter, OpenAIChat, Sampling, TransformersChat
 from tests.servers.counting_server import CountingServer, counting_server
-from tests.servers.vllm_server import MAX_MODEL_TOKENS, vllm_variables
 
 REVISION = "test-revision"
 IN_FLIGHT = 4
@@ -120,30 +116,6 @@ def subjects(
 def counting_for_all() -> Iterator[CountingServer]:
     with counting_server() as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def offline_vllm(
-    vllm_environment: Path, tiny_qwen3: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[ChatModel]:
-    """vLLM's engine without a server, in the environment that has vLLM."""
-    spec = VllmChat(
-        provider="vllm",
-        name=str(tiny_qwen3),
-        revision=REVISION,
-        sampling=SAMPLING,
-        engine_arguments={
-            "max_num_seqs": IN_FLIGHT,
-            "max_model_len": MAX_MODEL_TOKENS,
-            "dtype": "float32",
-            "enforce_eager": True,
-        },
-    )
-    work_folder = tmp_path_factory.mktemp("offline-vllm")
-    python = environment_python(vllm_environment)
-    variables = vllm_variables(work_folder)
-    with child_model(python, spec, work_folder / "vllm.log", variables) as model:
-        yield model
 
 
 @pytest.fixture(

@@ -5,6 +5,7 @@ pair of pipes, so that laziness, order and early closing are those of the model 
 
     child                          parent
     ("ready", name, revision)
+                                   (function, arguments), for its result
                                    "answer"
     ("want",)                      a request as a dictionary, None (there are no more), or "fail"
     ("outcome", position, …)       True to go on, False to close
@@ -14,12 +15,12 @@ pair of pipes, so that laziness, order and early closing are those of the model 
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter
 
@@ -29,6 +30,7 @@ from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, Mode
 from schemas.profile import ChatModelSpec
 from tests.servers.processes import REPOSITORY, end_group
 
+T = TypeVar("T")
 _SPEC: TypeAdapter[ChatModelSpec] = TypeAdapter(ChatModelSpec)
 _START_SECONDS = 600
 
@@ -43,6 +45,11 @@ class ChildModel:
         self.ref = ModelRef(name=name, revision=revision)
         self.parameters = parameters
         self._link = link
+
+    def call(self, function: Callable[..., T], *arguments: object) -> T:
+        """What a function of a module gives in the child."""
+        self._link.send((function, arguments))
+        return cast("T", self._link.recv())
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         pending = iter(requests)
@@ -112,9 +119,13 @@ def main() -> None:
     link.send(("ready", model.ref.name, model.ref.revision))
     while True:
         try:
-            link.recv()  # "answer"
+            asked = link.recv()
         except (EOFError, ConnectionError):
             return
+        if asked != "answer":
+            function, arguments = asked
+            link.send(function(*arguments))
+            continue
         with suppress(_ParentFailedError):
             _answer(model, link)
         link.send(("end",))

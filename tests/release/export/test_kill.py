@@ -1,10 +1,6 @@
 """An export that is killed at any moment leaves nothing under its name, and hinders nobody."""
 
-import os
 import random
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,23 +10,18 @@ from release.export import export_release
 from release.export.formats import FORMATS
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import content_of
+from tests.servers.processes import FORKED
 
 KILLS = 6
-EXPORT = """
-import sys, time
-from pathlib import Path
-from release.export import export_release
-from release.export.formats import FORMATS
 
-def slowly(done, total):  # so that there is a while in which to be killed
-    time.sleep(0.005)
 
-print("ready", flush=True)
-export_release(Path(sys.argv[1]), FORMATS[sys.argv[2]], Path(sys.argv[3]), on_progress=slowly)
-"""
+def export_slowly(release: Path, name: str, out: Path) -> None:
+    """Leaves a while in which it can be killed."""
+    export_release(release, FORMATS[name], out, on_progress=lambda done, total: time.sleep(0.005))
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("kill")  # all programs are forks of one process
 @pytest.mark.parametrize("name", ["webdataset", "coco", "hf"])
 def test_a_killed_export_leaves_nothing(
     releases: Releases, exports: Releases, name: str, tmp_path: Path
@@ -39,19 +30,16 @@ def test_a_killed_export_leaves_nothing(
     print(f"seed of the kills: {seed}")  # noqa: T201 - shown with a failure, to repeat it
     chance = random.Random(seed)
     wanted, out = content_of(exports[f"tasks/{name}"]), tmp_path / "out"
-    command = [sys.executable, "-c", EXPORT, str(releases["tasks"]), name, str(out)]
     for number in range(KILLS):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE)
-        assert process.stdout is not None
-        with process.stdout as stream:
-            assert stream.readline() == b"ready\n"
-            if number:
-                time.sleep(chance.uniform(0, 0.3))
-            else:  # certainly in the midst
-                while process.poll() is None and not list(tmp_path.glob(".out.building-*/*")):
-                    time.sleep(0.001)
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+        process = FORKED.Process(target=export_slowly, args=(releases["tasks"], name, out))
+        process.start()
+        if number:
+            time.sleep(chance.uniform(0, 0.3))
+        else:  # certainly in the midst
+            while process.is_alive() and not list(tmp_path.glob(".out.building-*/*")):
+                time.sleep(0.001)
+        process.kill()
+        process.join()
         if out.exists():
             assert content_of(out) == wanted
             break

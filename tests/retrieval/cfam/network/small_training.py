@@ -1,7 +1,12 @@
 """A training so small that a test can run it: drawn images, a tiny CLIP, a few steps."""
 
 import json
+import multiprocessing
+import os
 import random
+import time
+from collections.abc import Callable, Mapping
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -95,3 +100,35 @@ class Notes:
 
     def validated(self, line: ValidationLine) -> None:
         self.validations.append(line)
+
+
+def forked(function: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    """A process forked from one that has imported torch, as those are that load images."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "retrieval.cfam.network.training", "open_clip"])
+    process = context.Process(target=function, args=arguments)
+    process.start()
+    return process
+
+
+class _Slow(Notes):
+    def stepped(self, line: StepLine) -> None:
+        super().stepped(line)
+        time.sleep(0.05)
+
+
+def train_slowly(folder: Path) -> None:
+    """Trains in `folder / "killed"` with a checkpoint after each step."""
+    from retrieval.cfam.network.training import train
+
+    settings = tiny_settings(folder, checkpoint_every_steps=1)
+    train(settings, tiny_splits(folder / "people", settings), folder / "killed", _Slow())
+
+
+def train_as(launched: Mapping[str, str], folder: Path) -> None:
+    """Trains an epoch in `folder / "shared"` as one of several processes, as torchrun says it."""
+    os.environ.update(launched)
+    from retrieval.cfam.network.training import train
+
+    settings = tiny_settings(folder / "settings", schedule={"epochs": 1})
+    train(settings, tiny_splits(folder / "people", settings), folder / "shared", Notes())

@@ -1,8 +1,5 @@
 """Several processes learn what one does with the same batch."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,20 +10,16 @@ from torch import distributed
 from retrieval.cfam.network.model import _GatheredRows, gathered
 from retrieval.cfam.network.training import train
 from schemas.cfam import StepLine
-from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
+from services.process import free_port
+from tests.retrieval.cfam.network.small_training import (
+    Notes,
+    forked,
+    tiny_settings,
+    tiny_splits,
+    train_as,
+)
 
-ROOT = Path(__file__).parents[4]
-TRAIN = """
-import sys
-from pathlib import Path
-import torch
-from retrieval.cfam.network.training import train
-from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
-folder = Path(sys.argv[1])
-settings = tiny_settings(folder / "settings", schedule={"epochs": 1})
-train(settings, tiny_splits(folder / "people", settings), folder / "shared", Notes())
-assert torch.distributed.get_world_size() == 2
-"""
+pytestmark = pytest.mark.xdist_group("cfam_training")  # whose processes have imported torch
 
 
 def test_rows_of_one_process_are_themselves() -> None:
@@ -47,18 +40,25 @@ def test_the_gradient_that_flows_back_is_not_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_does(tmp_path: Path) -> None:
-    """Losses and gradients, step by step, not weights: Adam blows the rounding of zeros up."""
+def test_two_processes_learn_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Losses and gradients, step by step, not weights: Adam blows the rounding of zeros up.
+
+    This process is the first of two, with the variables that torchrun gives them.
+    """
     settings = tiny_settings(tmp_path / "settings", schedule={"epochs": 1})
     splits = tiny_splits(tmp_path / "people", settings)
     train(settings, splits, tmp_path / "alone", Notes())
-    script = tmp_path / "train.py"
-    script.write_text(TRAIN, encoding="utf-8")
-    launch = (sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
-    environment = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"], "OMP_NUM_THREADS": "1"}
-    subprocess.run(
-        [*launch, str(script), str(tmp_path)], cwd=ROOT, check=True, env=environment, timeout=500
-    )
+    launched = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    launched |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    other = forked(train_as, {**launched, "RANK": "1", "LOCAL_RANK": "1"}, tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {**launched, "RANK": "0", "LOCAL_RANK": "0"}.items():
+            patch.setenv(name, value)
+        train(settings, splits, tmp_path / "shared", Notes())
+        assert distributed.get_world_size() == 2
+        distributed.destroy_process_group()
+    other.join(500)
+    assert other.exitcode == 0
     one, two = steps(tmp_path / "alone"), steps(tmp_path / "shared")
     assert len(one) == len(two) == 6
     for alone, shared in zip(one, two, strict=True):

@@ -1,9 +1,6 @@
 """Whole trainings of a tiny network, in this process and in one that is killed."""
 
 import json
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -17,11 +14,16 @@ from retrieval.cfam.network.model import Cfam
 from retrieval.cfam.network.training import train
 from schemas.cfam import CfamTraining
 from schemas.errors import TrainingError, UsageError
-from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
+from tests.retrieval.cfam.network.small_training import (
+    Notes,
+    forked,
+    tiny_settings,
+    tiny_splits,
+    train_slowly,
+)
 
 pytestmark = pytest.mark.xdist_group("cfam_training")  # what all look at is made once
 
-ROOT = Path(__file__).parents[4]
 Weights = dict[str, Tensor]
 
 
@@ -167,33 +169,19 @@ def test_an_image_that_cannot_be_read_is_named(trainings: Trainings) -> None:
         train(settings, splits, trainings.home("damaged"), Notes())
 
 
-TRAIN = """
-import sys, time
-from pathlib import Path
-from retrieval.cfam.network.training import train
-from tests.retrieval.cfam.network.small_training import Notes, tiny_settings, tiny_splits
-folder = Path(sys.argv[1])
-class Slow(Notes):
-    def stepped(self, line):
-        print(line.step, flush=True)
-        time.sleep(0.05)
-settings = tiny_settings(folder, checkpoint_every_steps=1)
-train(settings, tiny_splits(folder / "people", settings), folder / "killed", Slow())
-"""
-
-
 @pytest.mark.slow
 def test_killed_at_any_moment_and_taken_up_gives_the_same_weights(
     trainings: Trainings, undisturbed: Notes
 ) -> None:
     home = trainings.home("killed")
-    command = [sys.executable, "-c", TRAIN, str(home.parent)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        while process.stdout.readline() != "8\n":
-            pass
-        time.sleep(0.03)
-        process.send_signal(signal.SIGKILL)
+    process = forked(train_slowly, home.parent)
+    written = home / "metrics.jsonl"
+    while not written.exists() or written.read_text("utf-8").count("\n") < 9:  # 8 and a validation
+        assert process.is_alive()
+        time.sleep(0.01)
+    time.sleep(0.03)
+    process.kill()
+    process.join()
     notes = trainings.run("killed", trainings.settings(checkpoint_every_steps=1))
     assert notes.began is not None
     assert 7 <= notes.began[1] < 18
