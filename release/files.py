@@ -18,7 +18,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from db.engine import sqlite_temporary_folder
 from schemas.errors import DiskFullError, UsageError
 from schemas.release import ReleasedFile
 
@@ -253,6 +252,8 @@ def _full_disk_as_error(out: Path) -> Iterator[None]:
 def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
     """The full folder, as far as `error` states it."""
     if isinstance(error, sqlite3.Error):  # the error names no file
+        from db.engine import sqlite_temporary_folder  # slow to import, and mostly not needed
+
         return f"{out.parent} or {sqlite_temporary_folder()} (temporary files)"
     written = error.filename2 or error.filename  # a failed copy names both files
     if isinstance(written, str):
