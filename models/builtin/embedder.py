@@ -8,7 +8,6 @@ from functools import cache
 from importlib.resources import files
 from itertools import product
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
@@ -399,6 +398,8 @@ def layout_of(image: Image.Image) -> Vector:
     All parts are around 0 for an average image, so that the cosine of two unrelated images is
     around 0.
     """
+    import cv2
+
     small = np.asarray(image.resize((_SIDE_PX, _SIDE_PX), Image.Resampling.BOX), np.uint8)
     lab = lab_of(small)
     colours = (_cells(lab) - (_MEAN_LIGHT, 0, 0)) / (_LIGHT_SCALE, _TINT_SCALE, _TINT_SCALE)
