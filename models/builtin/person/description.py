@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from itertools import chain
 
-from models.builtin.person.lexicon import Tag
+from models.builtin.person.lexicon import Mention, Tag
 from schemas.faithfulness import Attribute, Fact, Span
 
 
@@ -72,7 +72,7 @@ class Thing:
 
 @dataclass(eq=False)
 class Description:
-    """A parsed description: the person, the hair, and the items in order of appearance.
+    """A parsed description: its words, the person, the hair, and the items in order of appearance.
 
     `colours` and `places` hold every colour and every side of the body in the text, with its span,
     regardless of their subject, and `named` every other word with a meaning. `likened` has the
@@ -82,6 +82,7 @@ class Description:
     """
 
     text: str
+    mentions: list[Mention]
     person: Thing
     hair: Thing
     items: list[Thing] = field(default_factory=list)

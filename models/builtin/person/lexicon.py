@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from functools import cached_property, lru_cache
 from importlib.resources import files
-from itertools import permutations, takewhile
+from itertools import chain, permutations, takewhile
 from typing import Any, NamedTuple
 
 from schemas.faithfulness import Attribute, Span
@@ -44,6 +44,7 @@ class Tag(StrEnum):
     ITEM = auto()
     PART = auto()
     PERSON = auto()
+    YOUTH = auto()
     PRONOUN = auto()
     POSSESSIVE = auto()
     BODY = auto()
@@ -71,6 +72,9 @@ class Tag(StrEnum):
     STOP = auto()
     OTHER = auto()
 
+
+INSIDE = frozenset((Tag.SHADE, Tag.PATTERN, Tag.MATERIAL, Tag.DETAIL, Tag.SIZE, Tag.REACH))
+"""Words that may be between an attribute and its noun."""
 
 Phrase = tuple[str, ...]
 """A phrase as lower-case words; hyphens count as spaces."""
@@ -103,7 +107,8 @@ class Lexicon:
     `lengths` maps a word to the lengths, in words, of the phrases that start with it, longest
     first. `near_colours` has each pair in both orders, as have the near materials and places, and
     the details that exclude each other. `implied` are facts that the name of a kind states,
-    `part_slots` the slots whose items alone have a part.
+    `part_slots` the slots whose items alone have a part, `classes` what some things are in general,
+    `slot_places` the places of the body where items of a slot are.
     """
 
     meanings: Mapping[Phrase, Meaning]
@@ -116,6 +121,8 @@ class Lexicon:
     near_places: frozenset[tuple[str, str]]
     implied: Mapping[str, frozenset[str]]
     part_slots: Mapping[str, frozenset[str]]
+    classes: Mapping[str, str]
+    slot_places: Mapping[str, frozenset[str]]
 
     @cached_property
     def lengths(self) -> Mapping[str, tuple[int, ...]]:
@@ -166,6 +173,10 @@ class Lexicon:
         """Whether two careful annotators may mean the same by these places of the body."""
         return one == other or (one, other) in self.near_places
 
+    def same_places(self, places: Iterable[str], other: str) -> bool:
+        """Whether one of `places` may be another word for `other`; equal values always are."""
+        return any(self.same_place(place, other) for place in places)
+
     def are_opposed(self, one: str, other: str) -> bool:
         """Whether two details exclude each other: large and small, tight and loose."""
         return (one, other) in self.opposites
@@ -193,14 +204,15 @@ def load_lexicon() -> Lexicon:
     """The lexicon that ships with this package."""
     data = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8"))
     meanings: dict[Phrase, dict[Tag, str]] = defaultdict(dict)
-    for words, tag, value, inflects in _entries(data):
+    for words, tag, value, inflects in chain(_entries(data), _ages(**data["years"])):
         for word in words:
-            phrase = tuple(word.split())
-            meanings[phrase].setdefault(tag, value)
-            last = phrase[-1]
-            if inflects and not last.endswith("s"):
-                plural = last + ("es" if last.endswith(("x", "ch", "sh")) else "s")
-                meanings[*phrase[:-1], plural].setdefault(tag, value)
+            for phrase in (word, plural(word)) if inflects else (word,):
+                meanings[tuple(phrase.split())].setdefault(tag, value)
+    classes = {thing: name for name, things in data["classes"].items() for thing in things}
+    for thing in classes:
+        for phrase in (thing, plural(thing)):
+            if tuple(phrase.split()) not in meanings:
+                meanings[tuple(phrase.split())][Tag.THING] = thing
     for by_tag in meanings.values():
         if Tag.THING in by_tag or Tag.MEASURE in by_tag:  # would be unknown words
             by_tag.setdefault(Tag.OTHER, "")
@@ -225,7 +237,18 @@ def load_lexicon() -> Lexicon:
         near_places=near["places"],
         implied={kind: frozenset(said) for kind, said in data["implied"].items()},
         part_slots={part: frozenset(slots) for part, slots in data["part_slots"].items()},
+        classes=classes,
+        slot_places={slot: frozenset(places) for slot, places in data["slot_places"].items()},
     )
+
+
+def plural(noun: str) -> str:
+    """Return the plural; words that end in «s» are plurals."""
+    if noun.endswith("s"):
+        return noun
+    if noun.endswith("y") and noun[-2] not in "aeou":
+        return noun[:-1] + "ies"
+    return noun + ("es" if noun.endswith(("x", "ch", "sh")) else "s")
 
 
 def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]:
@@ -242,6 +265,18 @@ def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]
         yield words, Tag(name), "", False
     for name, words in data["heads"].items():
         yield words, Tag(name), name, True
+
+
+def _ages(
+    steps: dict[str, int], ones: list[str], tens: list[str]
+) -> Iterator[tuple[list[str], Tag, str, bool]]:
+    """Yield the ages in years, in digits and in words: «6 year old», «twenty five years old»."""
+    words = ones + [f"{ten} {one}".strip() for ten in tens for one in ones[:10]]
+    for years in range(1, max(steps.values()) + 1):
+        step = next(name for name, last in steps.items() if years <= last)
+        forms = ("years old", "year old", "years of age", "years", "odd years old", "odd years")
+        said = [f"{number} {form}" for number in (years, words[years]) for form in forms]
+        yield said, Tag.AGE, step, False
 
 
 def _both_ways(groups: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:

@@ -13,6 +13,7 @@ from models.builtin.person.lexicon import (
     find_mentions,
     load_lexicon,
 )
+from models.builtin.person.nonsense import find_nonsense
 from schemas.faithfulness import Attribute, Fact, Span
 
 __all__ = ["extract_facts", "parse_description"]
@@ -160,8 +161,19 @@ _SKIN_OF_COLOUR = {
 }
 _SKIN_OF_WORD = {"tan": "medium"}  # as a colour of cloth it is beige
 _SKIN_OF_SHADE = {"light": "fair", "dark": "dark"}
+_SHADES = {"navy": "dark"}
 _TRAITS = frozenset((Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
-_TRAIT_NOUNS = ("build", "figure", "physique", "body", "height", "stature", "skin", "skin tone")
+_TRAIT_NOUNS = (
+    "build",
+    "figure",
+    "physique",
+    "body",
+    "height",
+    "stature",
+    "skin",
+    "skin tone",
+    "complexion",
+)
 
 
 _STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
@@ -174,6 +186,7 @@ _STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
     },
     Role.HAIR: {
         Tag.SIZE: (Attribute.LENGTH, "{}"),
+        Tag.REACH: (Attribute.LENGTH, "long"),
         Tag.HAIR_STYLE: (Attribute.HAIR, "{}"),
         Tag.DETAIL: (Attribute.DETAIL, "{}"),
     },
@@ -181,7 +194,9 @@ _STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
         Tag.PATTERN: (Attribute.PATTERN, "{}"),
         Tag.MATERIAL: (Attribute.MATERIAL, "{}"),
         Tag.DETAIL: (Attribute.DETAIL, "{}"),
+        Tag.BUILD: (Attribute.DETAIL, "{}"),
         Tag.REACH: (Attribute.LENGTH, "{}-length"),
+        Tag.LEVEL: (Attribute.LENGTH, "{}-length"),
     },
 }
 """The attribute that a tag states of the person, the hair, and an item or its part."""
@@ -230,8 +245,8 @@ def state_sex(reading: Reading, sex: str, span: Span) -> None:
 
 def _state_colour(thing: Thing, mention: Mention, previous: Mention) -> None:
     """State a colour, together with the shade before it: «dark blue»."""
-    shade = previous.value(Tag.SHADE)
-    span = (previous.span[0] if shade else mention.span[0], mention.span[1])
+    shade = previous.value(Tag.SHADE) or _SHADES.get(mention.value(Tag.COLOUR), "")
+    span = (previous.span[0] if Tag.SHADE in previous.tags else mention.span[0], mention.span[1])
     thing.state(Attribute.COLOUR, mention.value(Tag.COLOUR), span)
     if shade:
         thing.shades[span] = shade
@@ -301,7 +316,7 @@ def _targets(reading: Reading) -> list[Thing]:
     if phrase.before.phrase == "in":
         return [_dressed_in(reading)]
     if last is not None and (
-        Tag.OF in phrase.before.tags or phrase.earlier_still.phrase.endswith("ed")
+        phrase.before.has(Tag.OF, Tag.REACHES) or phrase.earlier_still.phrase.endswith("ed")
     ):
         return [last]
     return _trim(reading) or _person(reading)
@@ -344,7 +359,6 @@ def _dressed_in(reading: Reading) -> Thing:
 # Between noun phrases: verbs, prepositions, «with», «is», «it», and the ends of sentences.
 
 _HAVE = ("has", "have", "had", "having")
-_DONE_BY_PEOPLE = ("holding", "wearing", "carrying", "gripping", "clutching")
 _HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 
 
@@ -359,21 +373,11 @@ def take_boundary(reading: Reading, mention: Mention) -> None:
     end_predicate(reading)
     if Tag.WITH in mention.tags:
         _take_with(reading, mention)
-    if mention.phrase in _DONE_BY_PEOPLE and _is_done_by_thing(reading):
-        reading.description.nonsense.append((reading.at(-2).span[0], mention.span[1]))
     if Tag.CARRY in mention.tags:
         reading.carrying = mention.phrase.startswith(_HOLDING)
     if mention.phrase != "in" and mention.has(Tag.WEAR, Tag.CARRY):
         reading.after_with = reading.copula = False
     reading.and_after_head = False
-
-
-def _is_done_by_thing(reading: Reading) -> bool:
-    """Whether a sentence begins like «The black shoes are»."""
-    if Tag.BE not in reading.at(-1).tags or not reading.at(-2).has(Tag.ITEM, Tag.HAIR):
-        return False
-    first = reading.at(-reading.back_over(_MEASURED_THROUGH, start=3))
-    return first is NOTHING or Tag.STOP in first.tags
 
 
 def take_negation(reading: Reading, _mention: Mention) -> None:
@@ -425,7 +429,9 @@ def take_part(reading: Reading, mention: Mention) -> None:
     if Tag.BODY in mention.tags and _is_place(reading):
         take_body(reading, mention)
         return
-    if owner is None and name in ("print", "whole"):
+    if name == "whole" and any(m.among(_OF_PERSONS) for m in reading.phrase.modifiers):
+        _end_head(reading, reading.description.person)  # «a slender body»
+    elif owner is None and name in ("print", "whole"):
         reading.phrase.modifiers = []
     elif name == "whole":
         _take_whole(reading, owner)
@@ -611,6 +617,7 @@ def _new_item(reading: Reading, kind: str, mention: Mention) -> Thing:
 # Sides and places: items at a hand, shoulder, foot.
 
 _ENDS = frozenset((Tag.STOP, Tag.COMMA, Tag.AND))
+_AFTER_SIDE = _ENDS | {Tag.PREPOSITION, Tag.INDEFINITE, Tag.CARRY, Tag.BE}
 _LEADS_IN = frozenset((Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF, Tag.WITH))
 
 
@@ -621,7 +628,10 @@ def take_side(reading: Reading, mention: Mention) -> None:
         return
     owned = reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE)
     end_predicate(reading)
-    if not body and not (owned and reading.at(1).among(_ENDS)):
+    if Tag.PART in reading.at(1).tags and not body:  # «the left pocket»
+        place = Place(mention.value(Tag.SIDE), reading.at(1).phrase)
+        reading.description.places.append((place, mention.span))
+    if not body and not (owned and reading.at(1).among(_AFTER_SIDE)):
         return
     before, earlier = (
         (reading.at(-2), reading.at(-3)) if owned else (reading.at(-1), reading.at(-2))
@@ -632,9 +642,9 @@ def take_side(reading: Reading, mention: Mention) -> None:
     place = Place(mention.value(Tag.SIDE), where, "" if fronted else before.phrase)
     reading.description.places.append((place, mention.span))
     item = _item_at_hand(reading)
-    if fronted or opens or item is None:
+    if fronted or opens:
         reading.side = (place, mention.span)
-    else:
+    elif item is not None:
         _put(item, place, mention.span)
 
 
@@ -698,8 +708,14 @@ _LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
 
 def take_item(reading: Reading, mention: Mention) -> None:
     """Handle a head noun that names a garment, footwear or accessory."""
-    follows = reading.at(1)
-    if Tag.ITEM in follows.tags or (follows.phrase in _STYLED and Tag.ITEM in reading.at(2).tags):
+    follows, before = reading.at(1), reading.at(-1)
+    acts = Tag.ACTION in mention.tags and before.has(Tag.AND, Tag.PRONOUN, Tag.PERSON)
+    if acts:  # «waits and drinks»
+        take_action(reading, mention)
+    if acts or _is_verb(reading, 0):
+        return
+    goes_on = Tag.ITEM in follows.tags and not _is_verb(reading, 1)
+    if goes_on or (follows.phrase in _STYLED and Tag.ITEM in reading.at(2).tags):
         return
     if likened := _is_likened(reading):
         reading.description.likened.append((mention.value(Tag.ITEM), mention.span))
@@ -718,6 +734,19 @@ def take_item(reading: Reading, mention: Mention) -> None:
     else:
         reading.subject, reading.open_parts = [thing], []
     _end_item(reading, thing)
+
+
+def _is_verb(reading: Reading, offset: int) -> bool:
+    """Whether it is a verb: «ribbons tie the pigtails», «a top that ties at the waist»."""
+    before, follows = reading.at(offset - 1), reading.at(offset + 1)
+    if before.phrase in ("that", "which"):
+        return reading.at(offset).phrase.endswith("s") and Tag.BE not in follows.tags
+    opens = follows.has(Tag.DEFINITE, Tag.POSSESSIVE) and follows.phrase != "that"
+    if opens and before.has(Tag.ITEM, Tag.PRONOUN):
+        return True
+    shades = Tag.INDEFINITE in follows.tags and reading.at(offset).phrase.endswith("s")
+    bare = Tag.HAIR in before.tags and follows.phrase in ("out", "down", "over")
+    return bare or (shades and before.has(Tag.COMMA, Tag.COLOUR, Tag.PART))
 
 
 def _has_parts_before(reading: Reading) -> bool:
@@ -754,7 +783,7 @@ def take_other(reading: Reading, mention: Mention) -> None:
         reading.phrase.modifiers = []
         return
     if Tag.MEASURE in mention.tags:
-        _take_measure(reading, mention)
+        _take_measure(reading)
         return
     follows = reading.at(1)
     if follows.has(Tag.BODY, Tag.LEVEL) and Tag.ITEM in reading.at(2).tags:
@@ -768,11 +797,9 @@ def take_other(reading: Reading, mention: Mention) -> None:
 _MEASURED_THROUGH = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.FILLER}
 
 
-def _take_measure(reading: Reading, mention: Mention) -> None:
+def _take_measure(reading: Reading) -> None:
     """Handle «it has a large capacity», which describes the bag instead of naming an item."""
     verb = reading.at(-reading.back_over(_MEASURED_THROUGH))
-    if verb.has(Tag.WEAR, Tag.CARRY) and verb.phrase != "in":
-        reading.description.nonsense.append((verb.span[0], mention.span[1]))
     subject = reading.subject[0] if reading.subject else reading.owner
     if subject is not None and subject.role is Role.ITEM and not verb.has(Tag.WEAR, Tag.OF):
         state_modifiers(reading, subject)
@@ -941,7 +968,8 @@ def _is_list(reading: Reading) -> bool:
 
 # The person and the hair: nouns, pronouns, hair styles, and actions of the person.
 
-_STYLE_NOUNS = frozenset(("ponytail", "bun", "braid", "bangs", "bald"))
+_STYLE_NOUNS = frozenset(("ponytail", "bun", "braid", "bangs", "bald", "receding", "bob"))
+_CURLS = frozenset(("curls", "curl", "ringlets"))
 _BEFORE_HAIR = MODIFIERS | {Tag.AND, Tag.COMMA, Tag.HAIR_STYLE}
 
 
@@ -981,9 +1009,6 @@ def take_pronoun(reading: Reading, mention: Mention) -> None:
 def take_hair(reading: Reading, mention: Mention) -> None:
     """Handle «long brown hair»."""
     hair = reading.description.hair
-    owned = reading.at(2).has(Tag.DEFINITE, Tag.POSSESSIVE) and Tag.ITEM in reading.at(3).tags
-    if Tag.OF in reading.at(1).tags and owned:
-        reading.description.nonsense.append((mention.span[0], reading.at(3).span[1]))
     _end_head(reading, hair)
     if hair.span == (0, 0):
         hair.span = mention.span
@@ -992,7 +1017,7 @@ def take_hair(reading: Reading, mention: Mention) -> None:
 def take_hair_style(reading: Reading, mention: Mention) -> None:
     """Handle «in a ponytail», «straight hair», «her hair is loose»."""
     style, hair = mention.value(Tag.HAIR_STYLE), reading.description.hair
-    if style in _STYLE_NOUNS:
+    if style in _STYLE_NOUNS or mention.phrase in _CURLS:
         state_modifiers(reading, hair)
         hair.state(Attribute.HAIR, style, mention.span)
         reading.subject = [hair]
@@ -1043,7 +1068,7 @@ def _is_somebody_else(reading: Reading) -> bool:
     first = reading.position - len(reading.phrase.modifiers) - 1
     while first >= 0 and reading.mentions[first].has(Tag.INDEFINITE, Tag.OTHER, Tag.FILLER):
         first -= 1
-    relations = (Tag.PREPOSITION, Tag.CARRY, Tag.IGNORED)
+    relations = (Tag.PREPOSITION, Tag.CARRY, Tag.IGNORED, Tag.OF)
     return first >= 0 and reading.mentions[first].has(*relations)
 
 
@@ -1089,6 +1114,9 @@ def _item_acts(reading: Reading) -> bool:
     """Whether the verb has a thing as subject: «on her nose sit glasses», «the glasses sit»."""
     if Tag.BODY in reading.at(-1).tags:
         return True
+    if Tag.THING in reading.at(-1).tags:  # «tattoos run down», but not «on the bench sleeps»
+        first = reading.at(-reading.back_over(_MEASURED_THROUGH | {Tag.OTHER}))
+        return not first.has(Tag.PREPOSITION, Tag.WEAR)
     if reading.person_acts:
         return False
     actor = reading.at(-reading.back_over(frozenset((Tag.OTHER, Tag.FILLER))))
@@ -1113,7 +1141,8 @@ def take_sleeve(reading: Reading, mention: Mention) -> None:
 
 def take_level(reading: Reading, mention: Mention) -> None:
     """Handle «the jacket reaches his hips»: the length of a garment."""
-    if Tag.ITEM in reading.at(1).tags:
+    if Tag.ITEM in reading.at(1).tags:  # «ankle socks»
+        reading.take_modifier(mention)
         return
     end_predicate(reading)
     last = reading.last
@@ -1184,9 +1213,10 @@ _HANDLERS: dict[Tag, _Handler] = {
 }
 
 
+_SHORT = frozenset(("short", "thigh-length", "knee-length"))
 _NAMED = (
-    *(Tag.DETAIL, Tag.LEVEL, Tag.REACH, Tag.THING),
-    *(Tag.PATTERN, Tag.PATTERN_NOUN, Tag.MATERIAL),
+    *(Tag.DETAIL, Tag.BUILD, Tag.LEVEL, Tag.REACH, Tag.THING),
+    *(Tag.PATTERN, Tag.PATTERN_NOUN, Tag.MATERIAL, Tag.NUMBER),
 )
 
 
@@ -1198,7 +1228,9 @@ def parse_description(text: str) -> Description:
     """
     lexicon = load_lexicon()
     mentions = find_mentions(text, lexicon)
-    description = Description(text, Thing(Role.PERSON, "person"), Thing(Role.HAIR, "hair"))
+    description = Description(
+        text, mentions, Thing(Role.PERSON, "person"), Thing(Role.HAIR, "hair")
+    )
     colours = (mention for mention in mentions if Tag.COLOUR in mention.tags)
     description.colours = [(mention.values[Tag.COLOUR], mention.span) for mention in colours]
     description.named = {
@@ -1207,10 +1239,16 @@ def parse_description(text: str) -> Description:
     }
     unknown = [mention for mention in mentions if Tag.OTHER in mention.tags]
     description.unknown_share = len(unknown) / max(1, len(mentions))
+    description.nonsense = find_nonsense(mentions, lexicon)
     reading = Reading(lexicon, mentions, description)
     for reading.position, mention in enumerate(mentions):
         _handler_of(mention.tags)(reading, mention)
     end_predicate(reading)
+    for item in description.items:
+        if item.kind == "trousers" and _SHORT.intersection(item.values(Attribute.LENGTH)):
+            item.kind = "shorts"
+            item.stated.pop(Attribute.GARMENT)
+            item.state(Attribute.GARMENT, "shorts", item.span)
     return description
 
 

@@ -148,6 +148,7 @@ RIGHT_ON_REAL = frozenset(
     for figure, values in {
         9: ("short", "tall height", "average height", "neat"),
         5: (
+            *("beard", "middle-parted", "slim build"),
             *("sleeveless", "moustache", "backpack", "shoulder bag", "medium", "long", "parted"),
             *(
                 "canvas",

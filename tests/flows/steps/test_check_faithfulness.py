@@ -205,4 +205,4 @@ def test_own_paraphrases_are_rarely_suspected_and_changed_facts_are_caught() -> 
 @needs_real_texts
 def test_what_a_small_language_model_invents_is_flagged_and_what_is_faithful_is_not() -> None:
     passed = Counter(fault for pair, fault in smollm2_rewrites() if not is_suspect(*pair))
-    assert passed == {None: 3, "nonsense": 4}, "the check has little sense for nonsense"
+    assert passed == {None: 3, "nonsense": 1}

@@ -1,0 +1,292 @@
+"""Find words of a rewrite that its source has nowhere: a safety net for errors of the parser."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+from flows.ufine3c.findings import (
+    LEXICON,
+    added,
+    contradicted,
+    has_colour,
+    has_word,
+    said,
+    word_fact,
+)
+from models.builtin.person.description import Description, Place
+from models.builtin.person.lexicon import INSIDE, Mention, Tag
+from schemas.faithfulness import Attribute, Finding, Span
+
+_KEPT_PHRASES = 8192
+
+
+def find_stray_words(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find words that the source has nowhere, except at spans that are `reported` already."""
+    for find in _SEARCHES:
+        yield from find(source, rewrite, reported)
+
+
+def _strange_colours(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find colours that the source has nowhere, except at spans that are `reported` already.
+
+    Colours of skin are left to the comparison of persons, because they have words of their own.
+    """
+    known = {colour for colour, _ in source.colours}
+    if len(known) > 1:
+        known.add("multicoloured")
+    elsewhere = {fact.span for fact in rewrite.person.all(Attribute.SKIN)} | set(reported)
+    for colour, span in rewrite.colours:
+        if has_colour(known, colour):
+            continue
+        if not any(start <= span[0] < end for start, end in elsewhere):
+            yield added(word_fact(Attribute.COLOUR, colour, span))
+
+
+def _strange_numbers(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find numbers that the source does not have: of things it has one of, or in digits."""
+    known = {value for value, _ in source.named[Tag.NUMBER]}
+    known |= {"2"} if any(mention.phrase in _PAIRS for mention in source.mentions) else set()
+    words = [mention.phrase for mention in source.mentions]
+    counted = {
+        _counted(source.mentions, place)
+        for place, mention in enumerate(source.mentions)
+        if Tag.NUMBER in mention.tags
+    }
+    for place, mention in enumerate(rewrite.mentions):
+        number = mention.value(Tag.NUMBER) or (mention.phrase if mention.phrase.isdigit() else "")
+        if not number or number in known or mention.span in reported:
+            continue
+        noun = _counted(rewrite.mentions, place)
+        other = noun.removesuffix("s") if number != "1" else f"{noun}s"
+        if number.isdigit() and " ".join(words).split().count(other) >= int(number) > 1:
+            continue
+        bare = mention.phrase.isdigit() or mention.phrase.endswith("times")
+        if bare or noun in counted or (other in words and noun not in words):
+            yield added(word_fact(Attribute.COUNT, mention.phrase, mention.span))
+
+
+def _counted(mentions: Sequence[Mention], place: int) -> str:
+    """Return the noun of the number at `place`."""
+    through = INSIDE | {Tag.COLOUR, Tag.FILLER}
+    return next((one.phrase for one in mentions[place + 1 :] if not one.among(through)), "")
+
+
+_PAIRS = frozenset(("pair", "pair of", "both", "each", "either", "couple"))
+
+
+def _strange_places(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find places of the body that the source has nowhere and that its items do not imply."""
+    known = {_place(mention.phrase) for mention in source.mentions}
+    known |= {_place(word) for mention in source.mentions for word in mention.phrase.split()}
+    slots = {LEXICON.slot(item.kind) for item in source.items}
+    implied = LEXICON.slot_places["person"] | LEXICON.slot_places["hair"]
+    implied |= {place for slot in slots for place in LEXICON.slot_places.get(slot, ())}
+    implied |= {said for item in source.items for said in LEXICON.all_said(item.kind)}
+    for place, mention in enumerate(rewrite.mentions):
+        body = _place(mention.phrase)
+        before = rewrite.mentions[max(0, place - 3) : place]
+        if not body or mention.span in reported or body in known or body in implied:
+            continue
+        near = any(LEXICON.same_place(body, other) for other in known)
+        if not near and any(one.has(Tag.PREPOSITION, Tag.WEAR) for one in before):
+            yield added(word_fact(Attribute.PLACE, mention.phrase, mention.span))
+
+
+@lru_cache(maxsize=_KEPT_PHRASES)
+def _place(phrase: str) -> str:
+    """Return the place of the body that a phrase names, "" for other phrases."""
+    meaning = LEXICON.meanings.get(tuple(phrase.split()))
+    values = meaning.values if meaning is not None else {}
+    body = values.get(Tag.BODY) or values.get(Tag.LEVEL, "")
+    return phrase.removesuffix("s") if body == "other" else body
+
+
+def _strange_sides(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find sides that the source names nowhere, or only for another arm, hand or shoulder."""
+    spans = {(place.side, _body(place)): span for place, span in source.places}
+    sides = {side for side, _ in spans}
+    ours, theirs = (
+        Counter((place.side, _body(place)) for place, _ in text.places)
+        for text in (source, rewrite)
+    )
+    for place, span in rewrite.places:
+        body = _body(place)
+        other = {"left": "right", "right": "left"}.get(place.side, "")
+        moved = theirs[place.side, body] > ours[place.side, body] and not theirs[other, body]
+        if moved and (place.side, body) in spans and (other, body) in spans:
+            fact = word_fact(Attribute.SIDE, place.side, span)
+            yield contradicted(word_fact(Attribute.SIDE, other, spans[other, body]), fact)
+            return
+        if span in reported or (place.side, body) in spans:
+            continue
+        if place.side == "both" and has_word(source.text, f"{body}s"):
+            continue
+        fact = word_fact(Attribute.SIDE, place.side, span)
+        others = [
+            spans[side, other] for side, other in spans if side != place.side and other == body
+        ]
+        loose = body == "side" or (place.side, "side") in spans
+        if loose and place.side in sides and not others:
+            continue
+        same = [other for side, other in spans if side == place.side]
+        if others:
+            yield contradicted(word_fact(Attribute.SIDE, "other", others[0]), fact)
+        elif not any(LEXICON.same_place(body, other) for other in same):
+            yield added(fact)
+
+
+def _body(place: Place) -> str:
+    """Return the canonical name of a part of the body."""
+    meaning = LEXICON.meanings.get((place.body,))
+    name = meaning.values.get(Tag.BODY) if meaning is not None else None
+    return place.body.rstrip("s") if name in (None, "other") else name
+
+
+def _opposite_details(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find details whose opposite is the only value in the source, for any item."""
+    theirs = rewrite.named[Tag.DETAIL]
+    ours = [*source.named[Tag.DETAIL], *source.named[Tag.BUILD]]
+    known = {value for value, _ in ours}
+    ours += [(said, item.span) for item in source.items for said in LEXICON.all_said(item.kind)]
+    said = {value for value, _ in theirs}
+    said |= {detail for item in rewrite.items for detail in LEXICON.all_said(item.kind)}
+    styles = {mention.value(Tag.HAIR_STYLE) for mention in source.mentions} - {""}
+    of_hair = {m.span for m in rewrite.mentions if m.value(Tag.HAIR_STYLE) in styles}
+    for value, span in theirs:
+        opposed = [
+            (other, at)
+            for other, at in ours
+            if LEXICON.are_opposed(value, other) and other not in said
+        ]
+        if value not in known and opposed and span not in reported and span not in of_hair:
+            other = word_fact(Attribute.DETAIL, *opposed[0])
+            yield contradicted(other, word_fact(Attribute.DETAIL, value, span))
+
+
+def _strange_negations(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find words with «un» or «less» that deny a word of the source: unbelted, sleeveless."""
+    ours, theirs = (
+        {m.phrase.removesuffix("s").removesuffix("ed"): m.span for m in text.mentions}
+        for text in (source, rewrite)
+    )
+    for texts, denied, denying in ((theirs, ours, True), (ours, theirs, False)):
+        for word in texts:
+            stem = word.removeprefix("un") if word.startswith("un") else word.removesuffix("les")
+            denies = stem != word and len(stem) > 3 and stem in denied
+            if denies and word not in denied and stem not in texts:
+                facts = (
+                    word_fact(Attribute.DETAIL, stem, denied[stem]),
+                    word_fact(Attribute.DETAIL, word, texts[word]),
+                )
+                yield contradicted(*(facts if denying else reversed(facts)))
+
+
+_SURE_LEVELS = ("thigh", "knee", "calf", "ankle")  # other words for levels mean more than these
+
+
+def _strange_levels(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find levels of the legs two or more steps from all levels of the source, if it has any."""
+    ours, theirs = ([*text.named[Tag.LEVEL], *text.named[Tag.REACH]] for text in (source, rewrite))
+    known = [(LEXICON.place("reach", level), level, span) for level, span in ours]
+    for level, span in theirs:
+        if not known or level not in _SURE_LEVELS or span in reported:
+            continue
+        place = LEXICON.place("reach", level)
+        steps, other, at = min((abs(place - there), name, at) for there, name, at in known)
+        if steps > 1:
+            fact = word_fact(Attribute.LENGTH, level, span)
+            yield contradicted(word_fact(Attribute.LENGTH, other, at), fact)
+
+
+_STRANGE = (
+    (Attribute.PATTERN, (Tag.PATTERN, Tag.PATTERN_NOUN), frozenset(("graphic",))),
+    (Attribute.MATERIAL, (Tag.MATERIAL,), frozenset(("lace", "metal", "cloth"))),
+)
+
+
+def _strange_words(
+    source: Description, rewrite: Description, reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find patterns and materials that the source has nowhere, except ambiguous words."""
+    for attribute, tags, loose in _STRANGE:
+        ours, theirs = ([pair for tag in tags for pair in t.named[tag]] for t in (source, rewrite))
+        known = {value for value, _ in ours}
+        known |= {value for thing in source.things() for value in thing.values(attribute)}
+        known |= {said for item in source.items for said in LEXICON.all_said(item.kind)}
+        for value, span in theirs:
+            near = any(LEXICON.same_material(value, other) for other in known)
+            if not near and value not in loose and span not in reported:
+                yield added(word_fact(attribute, value, span))
+
+
+def _strange_things(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find things that the source does not have: a lion on a sweater, a bench."""
+    known = {thing for thing, _ in (*source.named[Tag.THING], *source.likened)}
+    likened = rewrite.likened if source.likened else ()
+    verbs = {
+        mention.span
+        for before, mention in pairwise(rewrite.mentions)
+        if before.has(Tag.PRONOUN, Tag.PERSON, Tag.ITEM)
+    }
+    for thing, span in (*rewrite.named[Tag.THING], *likened):
+        word = rewrite.text[slice(*span)]
+        general = thing in {LEXICON.classes.get(other) for other in known}
+        if (
+            thing not in known
+            and not general
+            and span not in verbs
+            and not has_word(source.text, word[: max(4, len(word) - 2)])
+        ):
+            yield added(word_fact(Attribute.DETAIL, word, span))
+
+
+def _nonsense(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find statements that make no sense: a jacket with a toe, shoes that hold something."""
+    known = {source.text[slice(*span)].lower() for span in source.nonsense}
+    spans = [s for s in rewrite.nonsense if rewrite.text[slice(*s)].lower() not in known]
+    parts = {(item.kind, part.kind) for item in source.items for part in item.parts}
+    for item in rewrite.items:
+        for part in item.parts:
+            slots = LEXICON.part_slots.get(part.kind)
+            odd = slots is not None and LEXICON.slot(item.kind) not in slots
+            if odd and item.known and (item.kind, part.kind) not in parts:
+                spans.append(part.phrase)
+    for span in spans:
+        fact = word_fact(Attribute.DETAIL, rewrite.text[slice(*span)], span)
+        message = f"The rewrite says {said(fact)}, which makes no sense."
+        yield Finding(change="added", message=message, rewrite=fact)
+
+
+_SEARCHES = (
+    _strange_colours,
+    _strange_sides,
+    _strange_places,
+    _strange_numbers,
+    _opposite_details,
+    _strange_negations,
+    _strange_levels,
+    _strange_words,
+    _strange_things,
+    _nonsense,
+)
