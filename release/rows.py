@@ -9,8 +9,7 @@ from itertools import starmap
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
-from schemas.proposals import Box
-from schemas.records import Split
+from schemas.records import Box, Split
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 

@@ -17,8 +17,8 @@ from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
 from schemas.image_search import RobotsAnswer, SearchHit
-from schemas.proposals import Box, Picture, Strategy
-from schemas.records import Attribution, Rejection, Sha256
+from schemas.proposals import Picture, Strategy
+from schemas.records import Attribution, Box, Rejection, Sha256
 from schemas.taxonomy import DifferenceType
 
 

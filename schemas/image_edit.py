@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record, canonical_json, digest_of, sha256_of
 from schemas.chat import ChatImage, ModelRef, NamedModel
-from schemas.proposals import Box
+from schemas.records import Box
 
 
 class EditRequest(Record):

@@ -10,21 +10,22 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
-from schemas.records import Sha256
+from schemas.records import Box, Sha256
 from schemas.taxonomy import DifferenceType
-
-Box = tuple[float, float, float, float]
-"""A box as (left, top, right, bottom), in pixels of its frame or image."""
 
 
 class Picture(Record):
-    """An image in the blob store; `image_id` is its entity, if it is one."""
+    """An image in the blob store; `image_id` is its entity, if it is one.
+
+    `others_xyxy` are the boxes of people in a crop of a person who are not meant.
+    """
 
     sha256: Sha256
     media_type: str
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
     image_id: str | None = None
+    others_xyxy: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
 
 
 class TrackletFrame(Record):

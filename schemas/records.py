@@ -10,6 +10,8 @@ from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
 Sha256 = str
+Box = tuple[float, float, float, float]
+"""A box as (left, top, right, bottom), in pixels of its frame or image."""
 Split = Literal["train", "val", "test"]
 
 
@@ -111,7 +113,8 @@ class Image(EntityRecord):
     colours, which may reveal a place, was removed. `task` and `tier` are for benchmarks of tasks:
     the task of the image, and the version it first belongs to. `attribution` is for images with
     terms of their own in addition to those of their source, `contrast` for those that were made or
-    found to differ from another. Otherwise these are not part of the payload.
+    found to differ from another, `others_xyxy` (boxes of people who are not meant) for crops of a
+    video. Otherwise these are not part of the payload.
     """
 
     kind: ClassVar[str] = "image"
@@ -128,6 +131,7 @@ class Image(EntityRecord):
     tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
     attribution: Attribution | None = Field(default=None, exclude_if=lambda own: own is None)
     contrast: Contrast | None = Field(default=None, exclude_if=lambda other: other is None)
+    others_xyxy: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
 
 
 class ImageFacts(EntityRecord):

@@ -6,8 +6,8 @@ from typing import Any, ClassVar, Final, Literal
 from pydantic import Field, model_validator
 
 from schemas.base import EntityRecord, Record
-from schemas.proposals import Box, Picture
-from schemas.records import Sha256
+from schemas.proposals import Picture
+from schemas.records import Box, Sha256
 
 LINKED_LATER: Final[Mapping[str, frozenset[str]]] = {
     "filter_report": frozenset({"filtered_with"}),

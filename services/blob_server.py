@@ -1,11 +1,13 @@
 """Serve images to Label Studio's pages in the browser.
 
 `GET /blobs/<sha256>` answers only for images of open review tasks: for the digest of another blob
-it does not reveal whether it exists. Run it as `python -m services.blob_server --port N`; the
-`LOUPE_` variables select the installation.
+it does not reveal whether it exists. `?others=<left>,<top>,<right>,<bottom>;…` frames other people
+in the crop of a person (in pixels of the image), so that annotators see who is meant. Run it as
+`python -m services.blob_server --port N`; the `LOUPE_` variables select the installation.
 """
 
 import argparse
+import io
 import logging
 import os
 import re
@@ -39,6 +41,11 @@ _HEADERS = {
     "Cache-Control": "private, no-cache",
     "Referrer-Policy": "no-referrer",
 }
+_BOX = re.compile(r"\d{1,5}(?:\.\d)?(?:,\d{1,5}(?:\.\d)?){3}")
+_MOST_BOXES = 20
+_RED = "#e00030"
+_LEAST_HEIGHT_PX = 480
+"""Smaller crops are enlarged before boxes are drawn, so that the lines hide little."""
 _log = logging.getLogger(__name__)
 
 
@@ -61,8 +68,15 @@ def create_app(
         media_type = media_type_of(sha256) if _SHA256.fullmatch(sha256) else None
         if media_type not in _SERVED_TYPES:
             return PlainTextResponse("not an image of an open task", 404, _HEADERS)
+        others = request.query_params.get("others")
         try:
-            return Response(read(sha256, media_type), 200, _HEADERS, media_type)
+            boxes = [] if others is None else _parsed_boxes(others)
+        except ValueError:
+            return PlainTextResponse("others must be boxes: left,top,right,bottom;…", 400, _HEADERS)
+        try:
+            data = read(sha256, media_type)
+            data = with_others_framed(data, boxes) if boxes else data
+            return Response(data, 200, _HEADERS, media_type)
         except IntegrityError as error:
             _log.error("blob %s is not served: %s", sha256, error)
             return PlainTextResponse("the stored image is damaged or missing", 500, _HEADERS)
@@ -79,6 +93,43 @@ def create_app(
             Middleware(CORSMiddleware, allow_origins=list(origins), allow_methods=["GET"]),
         ],
     )
+
+
+def _parsed_boxes(text: str) -> list[list[float]]:
+    boxes = text.split(";")
+    if len(boxes) > _MOST_BOXES or not all(map(_BOX.fullmatch, boxes)):
+        raise ValueError(f"expected at most {_MOST_BOXES} boxes left,top,right,bottom; got {text}")
+    return [[float(side) for side in box.split(",")] for box in boxes]
+
+
+def with_others_framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
+    """Return an image of the same type with a red frame and a cross on each box."""
+    from PIL import Image, ImageDraw
+
+    with Image.open(io.BytesIO(data)) as opened:
+        media_format = opened.format
+        scale = max(1, -(-_LEAST_HEIGHT_PX // opened.height))
+        width, height = opened.width * scale, opened.height * scale
+        drawn = opened.convert("RGB").resize((width, height), Image.Resampling.BICUBIC)
+    draw = ImageDraw.Draw(drawn)
+    for box in boxes:
+        left, top, right, bottom = (round(side * scale) for side in box)
+        right, bottom = max(right, left + 8), max(bottom, top + 8)
+        draw.rectangle((left, top, right - 1, bottom - 1), outline="white", width=5)
+        draw.rectangle((left + 1, top + 1, right - 2, bottom - 2), outline=_RED, width=3)
+        # The cross is in the upper corner that is farther from the person who is meant.
+        side = min(36, right - left, bottom - top)
+        corner = left if left + right < width else right - side
+        draw.rectangle((corner, top, corner + side - 1, top + side - 1), fill=_RED)
+        near, far, high, low = (
+            edge + sign * side // 4
+            for edge, sign in ((corner, 1), (corner + side, -1), (top, 1), (top + side, -1))
+        )
+        draw.line((near, high, far, low), fill="white", width=5)
+        draw.line((near, low, far, high), fill="white", width=5)
+    buffer = io.BytesIO()
+    drawn.save(buffer, media_format, quality=92)
+    return buffer.getvalue()
 
 
 def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> RunningService:

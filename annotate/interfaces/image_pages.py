@@ -106,7 +106,7 @@ class ImageSelection(ImageVerdict):
             f'<p class="loupe-origin">From {escape(selection.source)}, '
             f"{escape(selection.proposed_by)}</p>"
         )
-        data = {"image": image_address(images_url, selection.picture.sha256), "task_html": task}
+        data = {"image": image_address(images_url, selection.picture), "task_html": task}
         return TaskContent(data, [], (shown_image(selection.picture),))
 
 
@@ -130,8 +130,8 @@ class DuplicateCheck(Interface):
         if asked.mirrored:
             parts.append("one may be mirrored")
         data = {
-            "first": image_address(images_url, asked.first.sha256),
-            "second": image_address(images_url, asked.second.sha256),
+            "first": image_address(images_url, asked.first),
+            "second": image_address(images_url, asked.second),
             "measured_html": f"<p>{' · '.join(parts)}</p>",
         }
         return TaskContent(data, [], (shown_image(asked.first), shown_image(asked.second)))
@@ -176,8 +176,8 @@ class ImageFilter(ImageVerdict):
         if candidate.overlay is not None:
             pictures.append(candidate.overlay)
         data = {
-            "anchor": image_address(images_url, candidate.anchor.sha256),
-            "candidate": image_address(images_url, candidate.image.sha256),
+            "anchor": image_address(images_url, candidate.anchor),
+            "candidate": image_address(images_url, candidate.image),
             "wanted_html": _wanted(candidate),
             "origin_html": f'<p class="loupe-origin">{_origin(candidate)}</p>',
             "measured_html": _measured(candidate, images_url),
@@ -416,6 +416,8 @@ def _facts(tracklet: Tracklet) -> str:
         escape(tracklet.video),
         f"track {tracklet.track}",
     ]
+    if any(frame.crop.others_xyxy for frame in tracklet.frames):
+        facts.append("people in a frame with a cross are others")
     return f'<p class="loupe-facts">{" · ".join(facts)}</p>'
 
 

@@ -24,6 +24,7 @@ from db.store import Store
 from schemas.base import EntityRecord, digest_of
 from schemas.errors import ServiceError
 from schemas.proposals import Picture
+from schemas.records import Image
 
 
 class TaskContent(NamedTuple):
@@ -217,9 +218,14 @@ def text_fields_script() -> str:
     )
 
 
-def image_address(images_url: str, sha256: str) -> str:
-    """Return the address of an image for the annotator's browser."""
-    return f"{images_url.rstrip('/')}/{sha256}"
+def image_address(images_url: str, shown: Picture | Image) -> str:
+    """Return the address of an image for the annotator's browser.
+
+    The image server frames the other people in a crop of a person.
+    """
+    address = f"{images_url.rstrip('/')}/{shown.sha256}"
+    boxes = ";".join(",".join(f"{side:g}" for side in box) for box in shown.others_xyxy)
+    return f"{address}?others={boxes}" if boxes else address
 
 
 class Control(NamedTuple):
@@ -403,7 +409,7 @@ def shown_image(picture: Picture) -> ShownImage:
 
 def picture_tag(picture: Picture, images_url: str) -> str:
     """Return the image as HTML."""
-    return f'<img src="{escape(image_address(images_url, picture.sha256))}" alt="">'
+    return f'<img src="{escape(image_address(images_url, picture))}" alt="">'
 
 
 # Controls of most pages: a verdict; for a rejection a reason or the problems, and a note.

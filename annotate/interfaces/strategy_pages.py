@@ -100,7 +100,7 @@ class StrategyCheck(Interface):
             )
             rows.append(("Note", note))
         data = {
-            "image": image_address(images_url, strategy.anchor.sha256),
+            "image": image_address(images_url, strategy.anchor),
             "caption_html": _definitions([("Caption", strategy.caption)]),
             "strategy_html": _definitions(rows),
             **{field: getattr(strategy, field) for field in TEXTS},

@@ -188,7 +188,7 @@ class CaptionVerification(TextVerdict):
 def _with_image(data: dict[str, str], image: StoredEntity, images_url: str) -> TaskContent:
     record = image.record(Image)
     shown = ShownImage(record.sha256, record.media_type, image.id)
-    return TaskContent({"image": image_address(images_url, record.sha256), **data}, [], (shown,))
+    return TaskContent({"image": image_address(images_url, record), **data}, [], (shown,))
 
 
 def _only_parents(store: Store, ids: Sequence[str], role: Role) -> dict[str, StoredEntity]:
@@ -380,8 +380,8 @@ class ConfusingCaption(Interface):
             shown = (asked.own, asked.other)
             left, right = shown if own_side(entity.id) == "left" else reversed(shown)
             data = {
-                "left": image_address(images_url, left.sha256),
-                "right": image_address(images_url, right.sha256),
+                "left": image_address(images_url, left),
+                "right": image_address(images_url, right),
                 "caption_html": marked_text(asked.text)
                 + (finding_list((), warnings) if warnings else ""),
             }
@@ -539,7 +539,13 @@ class DescriptionWriting(Interface):
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
         """Return the page of one image."""
         image = entity.record(Image)
-        data = {"image": image_address(images_url, image.sha256), DRAFT: "", DRAFT_NOTE: ""}
+        person = "the person without a frame" if image.others_xyxy else "this person"
+        data = {
+            "image": image_address(images_url, image),
+            "heading": f"Describe {person} as precisely as you can",
+            DRAFT: "",
+            DRAFT_NOTE: "",
+        }
         # Label Studio requires a choice before a page can be submitted, whatever the text is.
         described = choice_region(VERDICT, "image", "accept")
         shown = ShownImage(image.sha256, image.media_type, entity.id)

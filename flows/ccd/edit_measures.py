@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from schemas.contrast import EditCheckSettings
-from schemas.proposals import Box, EditMeasurement
-from schemas.records import Rejection
+from schemas.proposals import EditMeasurement
+from schemas.records import Box, Rejection
 from schemas.taxonomy import DifferenceType
 
 # Alignment of two images of the same size.

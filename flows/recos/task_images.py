@@ -72,6 +72,7 @@ def picture_of(image: StoredEntity) -> Picture:
         width_px=record.width_px,
         height_px=record.height_px,
         image_id=image.id,
+        others_xyxy=record.others_xyxy,
     )
 
 

@@ -22,6 +22,8 @@ MARGIN = 0.03
 Boxes of trackers often cut off feet and hands; at this size the crop still shows next to nothing of
 the surroundings.
 """
+LEAST_SHARE_OF_OTHERS = 0.05
+"""Share of a crop from which the box of another person in it is recorded."""
 MEDIA_TYPE = "image/jpeg"
 JPEG_QUALITY = 95
 """JPEG quality of crops.
@@ -47,14 +49,38 @@ def cut(pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float = 0.0) -> P
     The box is extended by `margin` of its size on each side, rounded to whole pixels, and clipped
     to the frame.
     """
+    left, top, right, bottom = _window(pixels, box_xyxy, margin)
+    return pixels[top:bottom, left:right]
+
+
+def _window(
+    pixels: Pixels, box_xyxy: NDArray[np.float64], margin: float
+) -> tuple[int, int, int, int]:
+    """Return the whole pixels of a frame that `cut` takes: left, top, right, bottom."""
     left, top, right, bottom = map(float, box_xyxy)
     room_x, room_y = margin * (right - left), margin * (bottom - top)
     height, width = pixels.shape[:2]
-    first_column, last_column = max(0, floor(left - room_x)), min(width, ceil(right + room_x))
-    first_row, last_row = max(0, floor(top - room_y)), min(height, ceil(bottom + room_y))
-    return pixels[
-        first_row : max(first_row, last_row), first_column : max(first_column, last_column)
-    ]
+    first_column, first_row = max(0, floor(left - room_x)), max(0, floor(top - room_y))
+    last_column, last_row = min(width, ceil(right + room_x)), min(height, ceil(bottom + room_y))
+    return first_column, first_row, max(first_column, last_column), max(first_row, last_row)
+
+
+def cut_person(pixels: Pixels, box_xyxy: NDArray[np.float64], others: "Boxes") -> Crop:
+    """Return the crop of a person, with the boxes of the others who cover enough of it.
+
+    Args:
+        pixels: the frame.
+        box_xyxy: (4,) the person's box.
+        others: (n, 4) the boxes of all other people in the frame.
+    """
+    left, top, right, bottom = _window(pixels, box_xyxy, MARGIN)
+    crop = encode(pixels[top:bottom, left:right])
+    size = (right - left, bottom - top)
+    inside = np.clip(others.reshape(-1, 4) - (left, top, left, top), 0, size * 2)
+    areas = (inside[:, 2] - inside[:, 0]) * (inside[:, 3] - inside[:, 1])
+    covering = inside[areas >= LEAST_SHARE_OF_OTHERS * size[0] * size[1]]
+    boxes = tuple(tuple(round(side, 1) for side in box) for box in covering.tolist())
+    return crop._replace(picture=crop.picture.model_copy(update={"others_xyxy": boxes}))
 
 
 def encode(pixels: Pixels) -> Crop:
@@ -292,7 +318,7 @@ class ObservationPool:
         span = self._span_of(frame.number)
         present = self._kept.get(span)
         if present is None or found > present.quality:
-            crop = encode(cut(frame.pixels, person.box_xyxy, MARGIN))
+            crop = cut_person(frame.pixels, person.box_xyxy, others)
             observation = _observation(frame, person, measures, crop)
             self._kept[span] = _Kept(found, observation, crop.data)
             self._merge_until_it_fits()

@@ -170,6 +170,7 @@ def crop_images(identity: Identity, split: Split) -> list[tuple[Image, AcceptedT
                 media_type=frame.crop.media_type,
                 width_px=frame.crop.width_px,
                 height_px=frame.crop.height_px,
+                others_xyxy=frame.crop.others_xyxy,
             ),
             tracklet,
         )

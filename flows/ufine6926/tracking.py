@@ -85,7 +85,7 @@ def body_measurer(
 # one before would have.
 
 STAGE = "track_people"
-VERSION = "2"
+VERSION = "3"
 
 
 class _Memory(Record):

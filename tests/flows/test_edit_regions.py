@@ -14,7 +14,8 @@ from models.builtin.stills.editor import Change, StillsEditor, say_change
 from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
 from schemas.contrast import EditCheckSettings, StoredEdit
 from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
-from schemas.proposals import Box, Candidate
+from schemas.proposals import Candidate
+from schemas.records import Box
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, contrast_profile, entities

@@ -1,6 +1,9 @@
 import logging
+from io import BytesIO
 
+import numpy as np
 import pytest
+from PIL import Image
 from starlette.testclient import TestClient
 
 from schemas.errors import BlobMismatchError, MissingBlobError
@@ -43,6 +46,21 @@ def test_the_page_of_label_studio_may_read_it_and_no_other(client: TestClient) -
     foreign = client.get(f"/blobs/{OPEN}", headers={"Origin": "https://example.org"})
     assert ours.headers["access-control-allow-origin"] == ORIGIN
     assert "access-control-allow-origin" not in foreign.headers
+
+
+def test_other_people_in_a_crop_are_framed() -> None:
+    buffer = BytesIO()
+    Image.new("RGB", (60, 160), "white").save(buffer, "JPEG")
+    app = create_app(lambda *_: buffer.getvalue(), {OPEN: "image/jpeg"}.get, [ORIGIN])
+    client = TestClient(app, base_url="http://127.0.0.1:8090")
+    framed = client.get(f"/blobs/{OPEN}?others=0.0,20,25.5,160;58,0,59,1")
+    assert framed.headers["content-type"] == "image/jpeg"
+    with Image.open(BytesIO(framed.content)) as shown:
+        assert shown.size == (180, 480)
+        green = np.asarray(shown.convert("RGB"))[300, [2, 120], 1]
+    assert green[0] < 100 < green[1]
+    for odd in ("", "1,2,3", "1,2,3,nan", "1,2,3,-4", ";".join(["1,2,3,4"] * 21)):
+        assert client.get(f"/blobs/{OPEN}?others={odd}").status_code == 400, odd
 
 
 def test_nothing_else_is_served(client: TestClient) -> None:

@@ -37,7 +37,7 @@ from models.builtin.stills.scene import (
 from models.builtin.stills.text import content_of, with_article
 from schemas.chat import ChatImage, ModelRef
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
-from schemas.proposals import Box
+from schemas.records import Box
 from schemas.taxonomy import DifferenceType
 
 # The built-in editor.

@@ -16,7 +16,7 @@ from annotate.interfaces.text_pages import (
 )
 from db.entities import StoredEntity, new_entity
 from db.store import Store
-from schemas.records import Caption, Image
+from schemas.records import Box, Caption, Image
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
 from tests.annotate.interfaces.regions import ticked, written
@@ -31,7 +31,7 @@ DRAFT = (
 )
 
 
-def an_image() -> Proposal:
+def an_image(others: tuple[Box, ...] = ()) -> Proposal:
     drawn = person("to be described")
     record = Image(
         source="street",
@@ -43,6 +43,7 @@ def an_image() -> Proposal:
         media_type="image/png",
         width_px=drawn.picture.width_px,
         height_px=drawn.picture.height_px,
+        others_xyxy=others,
     )
     return proposal(record, drawn)
 
@@ -186,11 +187,13 @@ def test_a_person_writes_while_the_page_counts(
 def test_a_person_changes_a_draft_that_is_marked_as_one(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
-    image = an_image()
+    image = an_image(others=((0.0, 20.0, 45.0, 250.0),))
     blank = content_of(image, sqlite_store, bench.images_url)
     page = bench.open(PAGE, PAGE.with_draft(blank, a_draft()), image.pictures)
     assert "which program wrote it" in page.read_instructions()
     page.wait_for_images()
+    assert page.browser_page.get_by_text("Describe the person without a frame").is_visible()
+    assert red_columns(page) == [1, 43, 44], "the left and the right line of the frame"
     mark = page.browser_page.locator(".loupe-draft")
     assert mark.inner_text().startswith(f"Draft by the program {DRAFTER}")
     counter = page.browser_page.frame_locator(".loupe-counter")
@@ -206,6 +209,24 @@ def test_a_person_changes_a_draft_that_is_marked_as_one(
     assert answer.texts == {"text": f"{DRAFT} He walks."}
     assert page.browser_page.evaluate("window.hacked") is None
     assert page.console_errors == []
+
+
+def red_columns(page: LabellingPage) -> list[int]:
+    """The columns of the image, in pixels of the stored one, with red lines."""
+    found: list[int] = page.browser_page.evaluate(
+        """() => {
+            const image = [...document.images].find(one => one.src.startsWith("blob:"));
+            const canvas = new OffscreenCanvas(120, 260).getContext("2d");
+            canvas.imageSmoothingEnabled = false;
+            canvas.drawImage(image, 0, 0, 120, 260);
+            const isRed = (x, y) => {
+                const [red, green, blue] = canvas.getImageData(x, y, 1, 1).data;
+                return red > 190 && green < 40 && blue < 90;
+            };
+            return [...Array(120).keys()].filter(x => [60, 120, 240].every(y => isRed(x, y)));
+        }"""
+    )
+    return found
 
 
 def assert_on_a_phone_the_text_is_below_the_image(page: LabellingPage) -> None:

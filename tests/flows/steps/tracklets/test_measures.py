@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from flows.ufine6926.crops import (
+    MARGIN,
     cut,
+    cut_person,
     encode,
     hash_distance,
     measure_quickly,
@@ -74,6 +76,22 @@ def test_a_margin_is_left_on_every_side() -> None:
     assert cut(pixels, box(50, 40, 90, 100), 0.1).shape == (72, 48, 3)
     assert cut(pixels, box(0, 0, 40, 60), 0.1).shape == (66, 44, 3)
     assert cut(pixels, box(10.2, 10.7, 20.1, 30.2)).shape == (21, 11, 3)
+
+
+def test_a_crop_knows_the_others_who_cover_enough_of_it() -> None:
+    others = np.array(
+        [
+            (80.0, 20, 130, 110),  # reaches in from the right
+            (46, 40, 50, 100),  # covers 4 %
+            (100, 0, 160, 30),  # is elsewhere
+        ]
+    )
+    crop = cut_person(noise(0), box(50, 40, 90, 100), others)
+    assert (crop.picture.width_px, crop.picture.height_px) == (44, 64)
+    assert crop.picture.others_xyxy == ((32.0, 0.0, 44.0, 64.0),)
+    alone = cut_person(noise(0), box(50, 40, 90, 100), NOBODY)
+    assert alone == encode(cut(noise(0), box(50, 40, 90, 100), MARGIN))
+    assert "others_xyxy" not in alone.picture.model_dump()
 
 
 def test_a_crop_reads_back_with_its_colours() -> None:

@@ -17,7 +17,8 @@ from models.image_editor import ImageEditor, build_image_editor
 from schemas.chat import ChatImage
 from schemas.contrast import EditCheckSettings
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
-from schemas.proposals import Box, EditMeasurement
+from schemas.proposals import EditMeasurement
+from schemas.records import Box
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import jpeg_of
 
