@@ -331,7 +331,8 @@ def _parsed(text: str) -> Licence | None:
 
     try:
         parsed = _licensing().parse(text, validate=True)
-    except (ExpressionError, IndexError):  # IndexError for empty parentheses
+    # IndexError for empty parentheses, AssertionError for an operator after an open one
+    except (ExpressionError, IndexError, AssertionError):
         return None
     if parsed is None:
         return None

@@ -1,7 +1,7 @@
 """Licences as they are stated: names, SPDX expressions, and words of their own."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from schemas.licences import Conditions, is_compatible, licence_of, permits_release, spdx_page
@@ -73,6 +73,7 @@ PIECES = [
 ]
 
 
+@example("(AND 0")
 @given(st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=9).map(" ".join))
 def test_any_text_is_understood_or_not(stated: str) -> None:
     known = licence_of(stated)
