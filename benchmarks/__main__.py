@@ -27,6 +27,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.release_export", []),
     ("benchmarks.release_report", []),
     ("benchmarks.cfam_training", []),
+    ("benchmarks.pair_training", []),
 )
 
 for module, arguments in BENCHMARKS:

@@ -9,6 +9,7 @@ from schemas.base import Record
 from schemas.embedding import TorchDevice
 from schemas.evaluation import Hardware
 from schemas.records import Sha256
+from schemas.taxonomy import DifferenceType
 
 # Settings of CFAM: its network, its losses, and how it is trained (UFineBench, sections 4 and 5.1).
 
@@ -74,18 +75,27 @@ class CfamMatcher(Record):
 
 
 class CfamLosses(Record):
-    """The weight of each loss; 0 disables it. `info_nce` is the baseline of the ablation."""
+    """The weight of each loss; 0 disables it. `info_nce` is the baseline of the ablation.
+
+    `contrast` compares the two images of a contrastive pair (CCD) and needs a release that has
+    some. Its comparisons are weighted by the pair's type of difference (`by_difference`; 1 if a
+    type is not named) and are won by `margin`.
+    """
 
     global_sdm: float = Field(default=1.0, ge=0)
     local_sdm: float = Field(default=1.0, ge=0)
     matching: float = Field(default=1.0, ge=0)
     identity: float = Field(default=1.0, ge=0)
     info_nce: float = Field(default=0.0, ge=0)
+    contrast: float = Field(default=0.0, ge=0)
+    margin: float = Field(default=0.0, ge=0, lt=2)
+    by_difference: dict[DifferenceType, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     temperature: float = Field(default=0.02, gt=0)
 
     @model_validator(mode="after")
     def _one_is_on(self) -> Self:
-        if not any((self.global_sdm, self.local_sdm, self.matching, self.identity, self.info_nce)):
+        on = (self.global_sdm, self.local_sdm, self.matching, self.identity, self.info_nce)
+        if not any((*on, self.contrast)):
             raise ValueError("every loss is switched off; at least one weight must be above 0")
         return self
 
@@ -152,7 +162,7 @@ class CfamTraining(Record):
     schedule: CfamSchedule = CfamSchedule()
     validation_share: float = Field(default=0.1, ge=0, lt=1)
     validate_every_epochs: Positive = 1
-    best_by: Literal["R@1", "mAP", "mSD"] = "mAP"
+    best_by: Literal["R@1", "mAP", "mSD", "FG-CDA"] = "mAP"
     checkpoint_every_steps: Positive = 500
     precision: Literal["no", "bf16", "fp16"] = "no"
     checkpoint_activations: bool = False
@@ -165,6 +175,17 @@ class CfamTraining(Record):
             raise ValueError(
                 f"decoder.width must be a multiple of matcher.heads; "
                 f"got {self.decoder.width}, {self.matcher.heads}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _pairs_fit_the_settings(self) -> Self:
+        if self.best_by == "FG-CDA" and not self.losses.contrast:
+            raise ValueError('best_by = "FG-CDA" needs contrastive pairs: losses.contrast above 0')
+        if self.losses.contrast and self.schedule.batch_pairs % 2:
+            raise ValueError(
+                f"schedule.batch_pairs must be even with losses.contrast, which takes an anchor "
+                f"and a contrastive image at a time; got {self.schedule.batch_pairs}"
             )
         return self
 
@@ -193,7 +214,8 @@ class StepLine(Record):
 class ValidationLine(Record):
     """Retrieval of the held-out identities by text, after a step.
 
-    All values are in percent except the median rank.
+    All values are in percent except the median rank. With contrastive pairs, FG-CDA is the mean of
+    both directions, of all pairs and by type of difference.
     """
 
     kind: Literal["validation"] = "validation"
@@ -215,14 +237,16 @@ class BestCheckpoint(Record):
 class TrainingProgress(Record):
     """The state of a training that is needed to continue, in addition to the tensors.
 
-    `settings` and `images` are digests of the inputs it was started with. `loss_scale` is the state
-    of fp16's scaler, `seconds` the time of all runs so far. States of random generators are not
+    `settings` and `images` are digests of the inputs it was started with, `before` the metrics of
+    the network that it started from. `loss_scale` is the state of fp16's scaler, `seconds` the time
+    of all runs so far. States of random generators are not
     needed, because every step seeds them by its number.
     """
 
     step: int
     settings: str
     images: str
+    before: dict[str, float] = Field(default_factory=dict)
     best: BestCheckpoint | None = None
     loss_scale: dict[str, float] = Field(default_factory=dict)
     seconds: float = 0.0
@@ -232,7 +256,8 @@ class TrainingRecord(Record):
     """`training.json`: the model, the data, the code revision and the results of a training.
 
     `release_id` is None if it was trained on a file of annotations instead of a release. Images of
-    the train split without a caption are left out and counted separately.
+    the train split without a caption are left out and counted separately. `before` has the metrics
+    before the first step. With contrastive pairs, a group counts as an identity.
     """
 
     settings: CfamTraining
@@ -253,6 +278,7 @@ class TrainingRecord(Record):
     processes: int
     steps: int
     seconds: float
+    before: dict[str, float] = Field(default_factory=dict)
     best: BestCheckpoint
     best_sha256: Sha256
     last_sha256: Sha256

@@ -8,6 +8,7 @@ import typer
 
 from flows.cli.options import ReleaseArgument, SplitOption
 from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from flows.evaluation.leaderboard import Board, Leaderboard
@@ -21,8 +22,14 @@ def train(
     ],
     config: Annotated[
         str | None,
-        typer.Option(help="Training file in TOML, 'paper' or 'demo' (default: our defaults)."),
+        typer.Option(
+            help="Training file in TOML, 'paper', 'demo' or 'pairs' (default: our defaults)."
+        ),
     ] = None,
+    pairs: Annotated[
+        bool,
+        typer.Option("--pairs", help="Train on contrastive pairs (default of --config: pairs)."),
+    ] = False,
     folder: Annotated[
         Path | None,
         typer.Option("--out", help="Output folder (default: trainings/NAME in LOUPE_HOME)."),
@@ -32,20 +39,25 @@ def train(
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train CFAM on a release.
+    """Train CFAM on a release, or a CLIP on the contrastive pairs of a build-ccd release.
 
     The best checkpoint is chosen on held-out identities of the train split, never on the test
     split. On several GPUs: accelerate launch -m flows.cli train …
     """
     from flows.engine.report import ConsoleProgress
-    from flows.evaluation.training import TrainingRequest, run_training
+    from flows.evaluation.training import TrainingRequest, load_training, run_training
 
-    request = TrainingRequest(str(release), config, str(folder) if folder else None, resume)
+    settings = load_training(config or ("pairs" if pairs else None))
+    if pairs and not settings.losses.contrast:
+        raise UsageError(f"--pairs: {config} has no losses.contrast; wanted it above 0")
+    request = TrainingRequest(str(release), settings, str(folder) if folder else None, resume)
     report = run_training(request, ConsoleProgress(err))
     if as_json and report.record is not None:
         print_json(report.as_json())
     elif report.record is not None:
         out.print(report.sentence, markup=False, soft_wrap=True)
+        if pairs:
+            print_table("Held-out groups", ("score", "before", "best"), report.rows)
 
 
 def evaluate(

@@ -49,7 +49,7 @@ def train_cfam(
 
     Args:
         release: the folder of a release with a train split, or a JSON file of its rows.
-        config: a training file (TOML), or `demo`. Default: the paper's settings.
+        config: a training file (TOML), `paper`, `demo` or `pairs`. Default: as in docs/training.md.
         out: the folder of the training. Default: `trainings/<name>` in `LOUPE_HOME`.
         resume: continue from the last checkpoint in that folder, if there is one.
     """

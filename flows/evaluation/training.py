@@ -1,7 +1,7 @@
 """`train-cfam`: trains CFAM on a release and records the result."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -23,6 +23,7 @@ from retrieval.cfam.training_data import (
     TrainingSplits,
     hold_out_identities,
     require_identities,
+    whole_groups,
 )
 from schemas.cfam import CfamBackbone, CfamTraining, StepLine, TrainingRecord, ValidationLine
 from schemas.errors import (
@@ -43,11 +44,11 @@ if TYPE_CHECKING:
 
 _KEYS = "docs/training.md"
 _FOLDER = Path(__file__).parents[2] / "retrieval" / "cfam"
-_SHIPPED = {name: _FOLDER / f"train_{name}.toml" for name in ("demo", "paper")}
+_SHIPPED = {name: _FOLDER / f"train_{name}.toml" for name in ("demo", "paper", "pairs")}
 
 
 def load_training(config: str | None) -> CfamTraining:
-    """The settings in a file, or the shipped ones named `paper` or `demo`; the defaults for None.
+    """The settings in a file, or those shipped as `paper`, `demo` or `pairs`; defaults for None.
 
     Relative paths in a file are relative to it.
 
@@ -97,7 +98,7 @@ def find_training_images(path: Path, settings: CfamTraining) -> TrainingImages:
     """The images of `path`: the folder of a release, or a JSON file of rows as releases have it.
 
     Validation uses the `val` split if there is one, else identities held out of `train`; never the
-    test split.
+    test split. With contrastive pairs, only whole groups are used.
 
     Raises:
         UsageError: there is neither, or it has too little to train on or to validate with.
@@ -123,17 +124,22 @@ def _of_release(folder: Path, settings: CfamTraining) -> TrainingImages:
             f"{name} has no train split, only {', '.join(splits)}: it is made to evaluate with; "
             f"wanted a release with one, such as build-ufine6926 makes"
         )
-    trained = _images(read_release(folder, "train"))
-    validated = _images(read_release(folder, "val")) if "val" in splits else ()
+    trained, validated = (
+        _images(read_release(folder, split), by_group=bool(settings.losses.contrast))
+        if split in splits
+        else ()
+        for split in ("train", "val")
+    )
     return _chosen(trained, validated, name, manifest.id, settings)
 
 
-def _images(release: ReadRelease) -> tuple[TrainingImage, ...]:
+def _images(release: ReadRelease, *, by_group: bool) -> tuple[TrainingImage, ...]:
     return tuple(
         TrainingImage(
             release.folder / row.file_path,
-            str(row.id),
+            (row.contrast.anchor if row.contrast else row.file_path) if by_group else str(row.id),
             _texts(caption.text for caption in row.captions),
+            row.contrast and row.contrast.difference,
         )
         for row in release.rows
     )
@@ -192,9 +198,14 @@ def _chosen(
         raise UsageError(
             f"{name}: identity {min(shared)} is in train and in val; wanted it in one of them"
         )
-    described = tuple(one for one in trained if one.captions)
+    if settings.losses.contrast:
+        described, validated = whole_groups(trained), whole_groups(validated)
+        wanted = "is in a contrastive pair with captions; wanted a release of build-ccd"
+    else:
+        described = tuple(one for one in trained if one.captions)
+        wanted = "has a caption; wanted some"
     if not described:
-        raise UsageError(f"{name}: no image of the train split has a caption; wanted some")
+        raise UsageError(f"{name}: no image of the train split {wanted}")
     left_out = len(trained) - len(described)
     if validated:
         splits = TrainingSplits(described, validated)
@@ -255,20 +266,32 @@ class TrainingReport(NamedTuple):
                 f"{trained}; no identities were held out to validate on, so that the checkpoint "
                 f"to use is the last: {self.folder / 'best'}"
             )
+        scores = " and ".join(
+            f"{name} {best.metrics[name]:.1f} % (before: {self.record.before[name]:.1f} %)"
+            for name in _told(best.metrics)[:2]
+        )
         return (
-            f"{trained}; the best checkpoint, "
-            f"of epoch {best.epoch + 1} with R@1 {best.metrics['R@1']:.1f} % and "
-            f"mAP {best.metrics['mAP']:.1f} % on {self.record.validation_identities} identities "
+            f"{trained}; the best checkpoint, of epoch {best.epoch + 1} with {scores} "
+            f"on {self.record.validation_identities} identities "
             f"{_validated_on(self.record)}, is {self.folder / 'best'}{_too_few(self.record)}"
         )
+
+    @property
+    def rows(self) -> list[tuple[str, float, float]]:
+        """The scores of the validation: name, before training, and of the best checkpoint."""
+        if self.record is None:
+            return []
+        before = self.record.before
+        return [(name, before[name], value) for name, value in self.record.best.metrics.items()]
 
     @property
     def markdown(self) -> str:
         """The report for Prefect's page."""
         if self.record is None:
             return self.sentence
-        rows = [f"| {name} | {value:.2f} |" for name, value in self.record.best.metrics.items()]
-        return "\n".join([f"**{self.sentence}**", "", "| validation | |", "|---|---|", *rows])
+        rows = [f"| {name} | {before:.2f} | {best:.2f} |" for name, before, best in self.rows]
+        head = ["| validation | before | best |", "|---|---|---|"]
+        return "\n".join([f"**{self.sentence}**", "", *head, *rows])
 
     def as_json(self) -> dict[str, Any]:
         """The record and where the checkpoints lie, for `--json`."""
@@ -296,7 +319,8 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     if missing := list(islice(missing_images(found.splits), _SHOWN_MISSING)):
         raise UsageError(f"{found.name}: images are missing, such as {missing[0]}")
     if found.without_captions:
-        progress.say(f"training images left out: {found.without_captions:,} (no caption)")
+        reason = "no contrastive pair" if settings.losses.contrast else "no caption"
+        progress.say(f"training images left out: {found.without_captions:,} ({reason})")
     trained = _train(settings, found, home, progress)
     if trained is None:
         return TrainingReport(home, None)
@@ -344,12 +368,18 @@ class _Shown:
 
     def validated(self, line: ValidationLine) -> None:
         """Reports the scores of a validation."""
-        metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in ("R@1", "mAP", "mSD"))
+        told = _told(line.metrics)
+        metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in told)
         self._progress.say(f"epoch {line.epoch + 1}, step {line.step:,}: {metrics}")
 
     def _end(self) -> None:
         self._report.seconds = time.monotonic() - self._started
         self._progress.end(self._report)
+
+
+def _told(metrics: Mapping[str, float]) -> list[str]:
+    """The names of the metrics that sentences state."""
+    return [name for name in ("FG-CDA", "R@1", "mAP", "mSD") if name in metrics]
 
 
 def _finished(home: Path, trained: "Trained") -> TrainingRecord | None:
@@ -393,6 +423,7 @@ def _record(
         processes=trained.processes,
         steps=trained.steps,
         seconds=trained.seconds,
+        before=trained.before,
         best=trained.best,
         best_sha256=digest_of_file(home / "best" / "model.safetensors"),
         last_sha256=digest_of_file(home / "last" / "model.safetensors"),

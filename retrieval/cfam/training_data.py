@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from schemas.base import digest_of
 from schemas.errors import UsageError
+from schemas.taxonomy import DifferenceType
 
 # The training data of CFAM: images with captions as pairs; some identities are held out to
 # validate.
@@ -18,23 +19,30 @@ _LEAST_IDENTITIES = 2
 
 
 class TrainingImage(NamedTuple):
-    """An image of one identity, and its descriptions."""
+    """An image of one identity, and its descriptions.
+
+    With contrastive pairs, the identity is the group, and `difference` is how the image differs
+    from the group's anchor; None for the anchor itself.
+    """
 
     path: Path
     identity: str
     captions: tuple[str, ...]
+    difference: DifferenceType | None = None
 
 
 class TrainingPair(NamedTuple):
     """An image with one of its captions.
 
-    `image` numbers the images and `identity` the identities of the training set, both from 0.
+    `image` numbers the images and `identity` the identities of the training set, both from 0;
+    `difference` is that of the image.
     """
 
     path: Path
     caption: str
     image: int
     identity: int
+    difference: DifferenceType | None = None
 
 
 class TrainingSplits(NamedTuple):
@@ -93,12 +101,20 @@ def _identities(number: int) -> str:
     return "1 identity" if number == 1 else f"{number} identities"
 
 
+def whole_groups(images: Iterable[TrainingImage]) -> tuple[TrainingImage, ...]:
+    """The images of groups that have an anchor and a contrastive image with captions."""
+    described = [image for image in images if image.captions]
+    anchored = {image.identity for image in described if image.difference is None}
+    contrasted = {image.identity for image in described if image.difference is not None}
+    return tuple(image for image in described if image.identity in anchored & contrasted)
+
+
 def training_pairs(images: Iterable[TrainingImage]) -> tuple[TrainingPair, ...]:
     """Each caption with its image, in order; identities are numbered by name."""
     given = list(images)
     numbers = {name: number for number, name in enumerate(sorted({one.identity for one in given}))}
     return tuple(
-        TrainingPair(image.path, caption, place, numbers[image.identity])
+        TrainingPair(image.path, caption, place, numbers[image.identity], image.difference)
         for place, image in enumerate(given)
         for caption in image.captions
     )
@@ -112,7 +128,8 @@ def digest_of_images(
 
 
 def _parts(image: TrainingImage, name: str) -> tuple[str, ...]:
-    return (name, image.identity, str(len(image.captions)), *image.captions)
+    difference = () if image.difference is None else (image.difference,)
+    return (name, image.identity, str(len(image.captions)), *image.captions, *difference)
 
 
 # One training at a time in a folder.

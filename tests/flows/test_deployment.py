@@ -267,7 +267,7 @@ def test_every_other_deployment_runs_its_own_flow(
 
     artifacts = here.artifacts()
     assert f" | {score:.2f}" in artifacts[f"{TASKS}-leaderboard"]
-    assert f"| R@1 | {record.best.metrics['R@1']:.2f} |" in artifacts["out-training"]
+    assert f"| {record.best.metrics['R@1']:.2f} |" in artifacts["out-training"]
 
 
 def test_a_fault_of_the_user_is_one_sentence(installation: Prefect, tmp_path: Path) -> None:

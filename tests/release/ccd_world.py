@@ -8,7 +8,7 @@ from db.entities import new_entity
 from schemas.base import sha256_of
 from schemas.proposals import Candidate, EditedImage, Picture, Strategy
 from schemas.provenance import Role
-from schemas.records import Attribution, Caption, Contrast, Granularity, Image, Source
+from schemas.records import Attribution, Caption, Contrast, Granularity, Image, Source, Split
 from schemas.taxonomy import DifferenceType
 from tests.release.worlds import GATE, LLAMA, QWEN, Composer, model_call, picture, source
 
@@ -36,12 +36,14 @@ class Benchmark(NamedTuple):
     groups: tuple[Group, ...]
 
 
-def benchmark(groups: int = 6, size: int = 2, *, coarse: bool = True) -> Benchmark:
+def benchmark(
+    groups: int = 6, size: int = 2, *, coarse: bool = True, split: Split = "test"
+) -> Benchmark:
     """Groups of an anchor and `size` contrastive images, found and edited in turn, of all types."""
     world = Composer(CCD)
     made = []
     for number in range(groups):
-        anchor = world.image(COCO, str(100 - number), f"val/COCO_{100 - number}.jpg")
+        anchor = world.image(COCO, str(100 - number), f"val/COCO_{100 - number}.jpg", split=split)
         if coarse:
             for position in range(CAPTIONS):
                 coarse_caption(world, anchor, f"A street {number}, said {position}.", position)
@@ -50,7 +52,7 @@ def benchmark(groups: int = 6, size: int = 2, *, coarse: bool = True) -> Benchma
         for place in range(size):
             kind = KINDS[(number * size + place) % len(KINDS)]
             way: Literal["search", "edit"] = "edit" if (number + place) % 2 else "search"
-            image = contrast(world, anchor, number, place, difference=kind, way=way)
+            image = contrast(world, anchor, number, place, difference=kind, way=way, split=split)
             refine(world, image, OPENVERSE if way == "search" else COCO, f"{kind} {number} {place}")
             contrasts.append(image)
         made.append(Group(anchor, tuple(contrasts)))

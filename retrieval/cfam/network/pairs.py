@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
 from io import BytesIO
+from itertools import cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,7 +71,7 @@ class IdentityBatches:
         for place, pair in enumerate(pairs):
             places[pair.identity].append(place)
         self._places = dict(sorted(places.items()))
-        portions = sum(-(-len(own) // images_per_identity) for own in self._places.values())
+        portions = sum(map(self._portion_count, self._places.values()))
         self.batches_per_epoch = max(1, portions * images_per_identity // size)
 
     def epoch(self, number: int) -> list[Batch]:
@@ -83,6 +84,10 @@ class IdentityBatches:
         return [
             tuple(batch[place] for place in chance.permutation(len(batch))) for batch in batches
         ]
+
+    def _portion_count(self, places: list[int]) -> int:
+        """How many portions the pairs of one identity make."""
+        return -(-len(places) // self._portion)
 
     def _portions(self, places: list[int], chance: np.random.Generator) -> list[Batch]:
         """The pairs of one identity in portions; neighbours show different images."""
@@ -115,6 +120,25 @@ class IdentityBatches:
         for identity in chance.permutation(holders)[:surplus]:
             portions[int(identity)].pop()
         return portions
+
+
+class ContrastBatches(IdentityBatches):
+    """Batches of contrastive pairs: a portion is a contrastive image with its group's anchor.
+
+    An epoch has each caption of each contrastive image once. The captions of an anchor take turns.
+    """
+
+    def __init__(self, pairs: Sequence[TrainingPair], size: int, seed: int = 0) -> None:
+        self._is_anchor = [pair.difference is None for pair in pairs]
+        super().__init__(pairs, size, 2, seed)
+
+    def _portion_count(self, places: list[int]) -> int:
+        return sum(not self._is_anchor[place] for place in places)
+
+    def _portions(self, places: list[int], chance: np.random.Generator) -> list[Batch]:
+        mixed = [int(place) for place in chance.permutation(places)]
+        anchors = cycle(place for place in mixed if self._is_anchor[place])
+        return [(next(anchors), place) for place in mixed if not self._is_anchor[place]]
 
 
 class BatchSequence:
@@ -384,12 +408,19 @@ class Unreadable(NamedTuple):
 
 
 class PairBatch(NamedTuple):
-    """Pixels (B, 3, H, W), tokens (B, L), identities (B,), and the images' paths."""
+    """Pixels (B, 3, H, W), tokens (B, L), identities (B,), weights (B,), and the images' paths.
+
+    The weight is that of the image's type of difference, or negative without one.
+    """
 
     pixels: Tensor
     tokens: Tensor
     identities: Tensor
+    weights: Tensor
     paths: tuple[Path, ...]
+
+
+_ANCHOR = -1.0
 
 
 class AugmentedPairs(Dataset[Any]):
@@ -398,14 +429,18 @@ class AugmentedPairs(Dataset[Any]):
     def __init__(self, pairs: Sequence[TrainingPair], settings: CfamTraining) -> None:
         self._pairs, self._settings = pairs, settings
 
-    def __getitem__(self, key: tuple[int, int]) -> tuple[Tensor, Tensor, int, Path] | Unreadable:
+    def __getitem__(
+        self, key: tuple[int, int]
+    ) -> tuple[Tensor, Tensor, int, float, Path] | Unreadable:
         epoch, place = key
         pair = self._pairs[place]
         image = read_image(pair.path)
         if isinstance(image, Unreadable):
             return image
         chance = generator_for(self._settings.seed, epoch, place)
-        return *self._augment(image, pair.caption, chance), pair.identity, pair.path
+        weights, kind = self._settings.losses.by_difference, pair.difference
+        weight = _ANCHOR if kind is None else weights.get(kind, 1.0)
+        return *self._augment(image, pair.caption, chance), pair.identity, weight, pair.path
 
     @cached_property
     def _augment(self) -> PairAugmentation:
@@ -494,5 +529,7 @@ def _pairs_together(samples: Sequence[Any]) -> PairBatch | Unreadable:
     for sample in samples:
         if isinstance(sample, Unreadable):
             return sample
-    pixels, tokens, identities, paths = zip(*samples, strict=True)
-    return PairBatch(torch.stack(pixels), torch.stack(tokens), torch.tensor(identities), paths)
+    pixels, tokens, *numbers, paths = zip(*samples, strict=True)
+    return PairBatch(
+        torch.stack(pixels), torch.stack(tokens), *map(torch.tensor, numbers), paths=paths
+    )

@@ -23,6 +23,7 @@ from retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_mod
 from retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
 from retrieval.cfam.network.pairs import (
     BatchSequence,
+    ContrastBatches,
     IdentityBatches,
     PairBatch,
     Shard,
@@ -39,6 +40,7 @@ from retrieval.cfam.training_data import (
     occupied,
     training_pairs,
 )
+from retrieval.contrastive import ContrastiveSamples, contrast_accuracy
 from retrieval.ranking import score_retrieval
 from schemas.base import digest_of
 from schemas.cfam import (
@@ -50,6 +52,7 @@ from schemas.cfam import (
     ValidationLine,
 )
 from schemas.errors import ConfigurationError, IntegrityError, TrainingError, UsageError
+from schemas.taxonomy import DifferenceType
 
 # The learning rate: linear warm-up, then half a cosine (UFineBench, section 5.1).
 
@@ -118,8 +121,12 @@ def course_of(pairs: Sequence[TrainingPair], settings: CfamTraining) -> Course:
         UsageError: there are too few pairs for one step.
     """
     schedule = settings.schedule
-    batches = IdentityBatches(
-        pairs, schedule.batch_pairs, schedule.images_per_identity, settings.seed
+    batches = (
+        ContrastBatches(pairs, schedule.batch_pairs, settings.seed)
+        if settings.losses.contrast
+        else IdentityBatches(
+            pairs, schedule.batch_pairs, schedule.images_per_identity, settings.seed
+        )
     )
     steps_per_epoch = batches.batches_per_epoch // schedule.accumulate
     if not steps_per_epoch:
@@ -429,6 +436,34 @@ def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
     return scores.means()
 
 
+def contrast_scores(found: IdentityVectors, images: Sequence[TrainingImage]) -> dict[str, float]:
+    """Scores of finding each image by text, and FG-CDA of all pairs and by type of difference.
+
+    FG-CDA is the mean of both directions; all in percent.
+    """
+    anchors = {one.identity: at for at, one in enumerate(images) if one.difference is None}
+    samples = ContrastiveSamples(
+        tuple(one.path.name for one in images),
+        np.array([anchors[one.identity] for one in images]),
+        tuple(one.difference for one in images),
+        np.array([len(one.captions) for one in images]),
+    )
+    alone = found._replace(
+        text_identities=samples.image_of_text, image_identities=np.arange(len(images))
+    )
+    accuracies = contrast_accuracy(found.images, found.texts, samples).values()
+    pooled = {"FG-CDA": [one.overall.accuracy for one in accuracies]}
+    pooled |= {
+        f"FG-CDA {kind}": [one.secondary[kind].accuracy for one in accuracies]
+        for kind in DifferenceType
+    }
+    return retrieval_scores(alone) | {
+        name: sum(values) / len(values)
+        for name, shares in pooled.items()
+        if (values := [share for share in shares if share is not None])
+    }
+
+
 # Train CFAM: steps, validations, checkpoints (UFineBench, section 5.1).
 #
 # All randomness depends on the seed and the number of the step, epoch or pair, so no state of a
@@ -464,6 +499,7 @@ class Trained(NamedTuple):
 
     steps: int
     seconds: float
+    before: dict[str, float]
     best: BestCheckpoint
     images_digest: str
     device: str
@@ -496,6 +532,7 @@ def train(
     return Trained(
         trainer.course.steps,
         trainer.seconds,
+        trainer.before,
         best,
         trainer.images_digest,
         describe(accelerator),
@@ -533,6 +570,11 @@ class _Trainer:
         """The time of all runs up to the last checkpoint."""
         return self._progress.seconds
 
+    @property
+    def before(self) -> dict[str, float]:
+        """The metrics before the first step; empty if nothing is held out."""
+        return self._progress.before
+
     def run(self) -> BestCheckpoint | None:
         """All remaining steps; returns the best checkpoint, in the first process."""
         if not self._accelerator.is_main_process:
@@ -549,6 +591,10 @@ class _Trainer:
         if done == self.course.steps:
             return
         accelerator = self._accelerator
+        if not done and journal is not None and self._validation:
+            before = self._validate(0, 0).metrics
+            self._progress = self._progress.model_copy(update={"before": before})
+        accelerator.wait_for_everyone()
         shard = Shard(accelerator.process_index, accelerator.num_processes)
         batches = self.course.batches_from(done, shard)
         pin = accelerator.device.type == "cuda"
@@ -613,7 +659,7 @@ class _Trainer:
 
     def _losses(self, batch: PairBatch) -> dict[str, Tensor]:
         device = self._accelerator.device
-        inputs = (one.to(device, non_blocking=True) for one in batch[:3])
+        inputs = (one.to(device, non_blocking=True) for one in batch[:4])
         losses: dict[str, Tensor] = self._network(*inputs)
         return losses
 
@@ -645,10 +691,13 @@ class _Trainer:
             found = embed_pairs(
                 self._model, self._validation, self._settings, self._accelerator.device
             )
+        has_pairs = bool(self._settings.losses.contrast)
         return ValidationLine(
             step=done,
             epoch=epoch,
-            metrics=retrieval_scores(found),
+            metrics=(
+                contrast_scores(found, self._validation) if has_pairs else retrieval_scores(found)
+            ),
             queries=len(found.texts),
             gallery=len(found.images),
         )
