@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from release.publishable import published_name
+from release.rows import ReleasedContrast
 from retrieval.similarity.hamming import BITS, nearest_hashes
 from retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from schemas.base import sha256_of
@@ -479,7 +480,7 @@ class WrittenSample(NamedTuple):
     file: Path
     captions: tuple[str, ...]
     coarse: tuple[str, ...]
-    is_anchor: bool
+    contrast: ReleasedContrast | None = None
 
 
 _Nearest = Callable[[Sequence[WrittenSample]], NearestStatistics | None]

@@ -102,9 +102,7 @@ def _sample(row: ReleaseRow, folder: Path) -> WrittenSample:
     captions, coarse = (
         tuple(one.text for one in many) for many in (row.captions, row.coarse_captions)
     )
-    return WrittenSample(
-        row.sha256, folder / row.file_path, captions, coarse, is_anchor=row.contrast is None
-    )
+    return WrittenSample(row.sha256, folder / row.file_path, captions, coarse, row.contrast)
 
 
 def _seen_row(row: ReleaseRow, image: bytes) -> SeenImage:

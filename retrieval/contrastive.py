@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,7 @@ from retrieval.competitors import (
     load_kernels,
 )
 from retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
+from retrieval.logistic import held_out_accuracy
 from retrieval.ranking import bootstrap_means
 from retrieval.similarity.products import Similarities, pair_similarities
 from schemas.errors import FormatError
@@ -34,6 +35,7 @@ from schemas.evaluation import (
     Score,
     Scores,
 )
+from schemas.release import MethodGuess
 from schemas.taxonomy import DifferenceType, PrimaryType
 from schemas.validation import fault_of
 
@@ -122,6 +124,8 @@ class ContrastiveSamples:
             texts stand image by image.
         methods: for each how it was obtained, "search" or "edit"; None for an anchor, and where it
             is not known. Empty where it is known of none.
+        areas: for each the share of its anchor's area that an edit changed; None if it was not
+            edited. Empty where it is known of none.
     """
 
     images: tuple[str, ...]
@@ -129,6 +133,7 @@ class ContrastiveSamples:
     differences: tuple[DifferenceType | None, ...]
     counts: Ids | None = None
     methods: tuple[str | None, ...] = ()
+    areas: tuple[float | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.images)
@@ -541,6 +546,8 @@ def score_contrastive(
 
 # The scores of contrastive pairs as the records of an evaluation.
 
+Rows = NDArray[np.floating[Any]]
+
 _ACCURACY, _ERROR = CONTRAST_METRICS
 
 
@@ -553,9 +560,10 @@ def overall_accuracy(accuracy: ContrastAccuracy, samples: ContrastiveSamples) ->
 def groups_by_difference(
     direction: Direction, accuracy: ContrastAccuracy, samples: ContrastiveSamples
 ) -> Iterator[GroupResult]:
-    """FG-CDA and FG-CDE of each type, aspect and method that has a pair.
+    """FG-CDA and FG-CDE of each type, aspect, method and third of the changed areas with a pair.
 
     A model that is right about edited images and wrong about found ones may recognise the editor.
+    One that is right about large areas only sees how much differs, and not what.
     """
     differences = samples.pair_differences
     methods = [samples.methods[at] for at in samples.contrastive] if samples.methods else []
@@ -567,6 +575,7 @@ def groups_by_difference(
             [one.primary.value for one in differences],
         ),
         ("method", ["search", "edit"], methods),
+        ("area", list(_THIRDS), _thirds(samples)),
     )
     for dimension, groups, labels in divisions:
         for group in groups:
@@ -580,6 +589,19 @@ def groups_by_difference(
                     unmatched=0,
                     scores=_scores(accuracy, samples, chosen),
                 )
+
+
+_THIRDS = ("smallest third", "middle third", "largest third")
+
+
+def _thirds(samples: ContrastiveSamples) -> list[str | None]:
+    """The third of each contrastive image by its changed area; of equal areas, the smaller."""
+    areas = [samples.areas[at] for at in samples.contrastive] if samples.areas else []
+    known = [area for area in areas if area is not None]
+    if len(known) < len(_THIRDS):
+        return []
+    bounds = np.quantile(known, [1 / 3, 2 / 3])
+    return [None if area is None else _THIRDS[int(np.searchsorted(bounds, area))] for area in areas]
 
 
 def _scores(
@@ -599,14 +621,35 @@ def _scores(
     }
 
 
+def guess_methods(images: Rows, samples: ContrastiveSamples) -> MethodGuess | None:
+    """How well edited and found images are told apart; None if too few are known of one kind."""
+    methods = samples.methods or (None,) * len(samples)
+    places = np.array([at for at in samples.contrastive if methods[at]], dtype=np.int64)
+    is_edited = np.array([methods[at] == "edit" for at in places], dtype=np.bool_)
+    anchors = samples.anchors[places]
+    own, of_anchors = (
+        held_out_accuracy(images[rows].astype(np.float64), is_edited, anchors)
+        for rows in (places, anchors)
+    )
+    if own is None or of_anchors is None:
+        return None
+    most_frequent = 100 * max(is_edited.mean(), 1 - is_edited.mean())
+    rounded = (round(float(one), 1) for one in (*own, of_anchors.value, most_frequent))
+    names = ("accuracy", "low", "high", "of_anchors", "most_frequent")
+    return MethodGuess(images=len(places), **dict(zip(names, rounded, strict=True)))
+
+
 def contrastive_result(
-    similarity: dict[DifferenceType, SimilaritySpread], distractors: BenchmarkDistractors
+    similarity: dict[DifferenceType, SimilaritySpread],
+    distractors: BenchmarkDistractors,
+    methods: MethodGuess | None,
 ) -> ContrastiveResult:
-    """The similarities of contrastive pairs, and with the nearest other samples."""
+    """The similarities of contrastive pairs and with the nearest others, and `guess_methods`."""
     return ContrastiveResult(
         similarities=tuple(_similarities(kind, one) for kind, one in similarity.items()),
         nearest_images=distractors.images.mean,
         nearest_texts=distractors.texts.mean,
+        methods=methods,
     )
 
 

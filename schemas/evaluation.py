@@ -12,7 +12,7 @@ from schemas.chat import ModelRef
 from schemas.errors import DegenerateCriterionError
 from schemas.records import Sha256, Split
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
-from schemas.release import Count, DatasetName, EntityId, HexSha256, Version
+from schemas.release import Count, DatasetName, EntityId, HexSha256, MethodGuess, Version
 from schemas.taxonomy import DifferenceType
 
 Direction = Literal["text-to-image", "image-to-text"]
@@ -155,8 +155,8 @@ class GroupResult(Record):
 
     `dimension` is the property by which queries are grouped ("task", "tier", "source",
     "granularity" or "wording"), `group` its value. Contrastive releases are also scored by
-    "difference", "aspect" and "method", where `queries` counts contrastive pairs, and by "setting",
-    which is the kind of queries and gallery.
+    "difference", "aspect", "method" and "area", where `queries` counts contrastive pairs, and by
+    "setting", which is the kind of queries and gallery.
     """
 
     dimension: str
@@ -185,12 +185,14 @@ class ContrastiveResult(Record):
     """Additional figures of a model on a contrastive release.
 
     `nearest_images` and `nearest_texts` are mean cosines of a sample with its five nearest other
-    samples (CCD, table 1); None if there are no others.
+    samples (CCD, table 1); None if there are no others. `methods` is None if there are too few
+    edited or found images.
     """
 
     similarities: tuple[PairSimilarities, ...]
     nearest_images: float | None
     nearest_texts: float | None
+    methods: MethodGuess | None = None
 
 
 class EvaluationResult(Record):

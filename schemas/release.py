@@ -503,12 +503,28 @@ class DifferenceStatistics(Record):
     edited: Count
 
 
+class MethodGuess(Record):
+    """How often a classifier tells edited from found images by their vectors, in percent.
+
+    Logistic regression, cross-validated by group; `low` and `high` are a 95 % interval over groups.
+    `of_anchors` is its accuracy with the vectors of the anchors instead: what contents alone tell.
+    `most_frequent` is that of always naming the more frequent method. Rounded to one decimal.
+    """
+
+    images: Count
+    accuracy: float
+    low: float
+    high: float
+    of_anchors: float
+    most_frequent: float
+
+
 class NearestStatistics(Record):
     """The mean cosine of a sample with its nearest other samples, for images and captions.
 
     `original_images` and `original_captions` are measured among the anchors alone, with their
-    coarse captions. `embedder` (`name@revision`) made the vectors. Rounded to three decimals; None
-    if there are no other samples.
+    coarse captions. `embedder` (`name@revision`) made the vectors, from which `methods` is measured
+    as well. Rounded to three decimals; None if there are no other samples.
     """
 
     embedder: str
@@ -516,6 +532,7 @@ class NearestStatistics(Record):
     captions: float | None
     original_images: float | None = _IF_KNOWN
     original_captions: float | None = _IF_KNOWN
+    methods: MethodGuess | None = _IF_KNOWN
 
 
 class LeftOutGroups(Record):

@@ -57,6 +57,7 @@ from release.threads import DEFAULT_THREADS
 from release.verify import verify_release
 from release.verify.files import verify_files
 from retrieval.competitors import distractor_statistics
+from retrieval.contrastive import ContrastiveSamples, guess_methods
 from retrieval.embedders import pinned
 from retrieval.embeddings import unit_rows
 from schemas.base import canonical_json, digest_of
@@ -174,13 +175,30 @@ def measured_nearest(
     contrastive images were added.
     """
     images = embedder.embed_images([ImageFile(one.sha256, one.file) for one in samples])
-    anchors = [at for at, one in enumerate(samples) if one.is_anchor]
+    anchors = [at for at, one in enumerate(samples) if one.contrast is None]
     return NearestStatistics(
         embedder=str(embedder.ref),
         images=_nearest_images(images),
         captions=_nearest_captions([one.captions for one in samples], embedder),
         original_images=_nearest_images(images[anchors]),
         original_captions=_nearest_captions([samples[at].coarse for at in anchors], embedder),
+        methods=guess_methods(images, _groups_of(samples)),
+    )
+
+
+def _groups_of(samples: Sequence[WrittenSample]) -> ContrastiveSamples:
+    number = {one.file.name: at for at, one in enumerate(samples)}
+    contrasts = [one.contrast for one in samples]
+    return ContrastiveSamples(
+        tuple(number),
+        np.array(
+            [
+                at if one is None else number[Path(one.anchor).name]
+                for at, one in enumerate(contrasts)
+            ]
+        ),
+        tuple(one and one.difference for one in contrasts),
+        methods=tuple(one and one.way for one in contrasts),
     )
 
 

@@ -41,13 +41,13 @@ from schemas.evaluation import (
     Scores,
 )
 from schemas.records import Split
-from schemas.release import Manifest
+from schemas.release import Manifest, MethodGuess
 from schemas.retrieval_task import RetrievalTask
 
 # Scores by group of queries: the tables of a leaderboard.
 
 _TASKS = tuple(task.value for task in RetrievalTask)
-_OF_PAIRS = ("difference", "aspect", "method")
+_OF_PAIRS = ("difference", "aspect", "method", "area")
 _RECALLS = 3  # of the metrics; those of contrastive pairs follow them
 _NOTES = {
     "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
@@ -55,6 +55,8 @@ _NOTES = {
     "aspect": "The same pairs, types of one aspect pooled.",
     "method": "The same pairs by how the contrastive image was obtained. A model that is right of "
     "edited images far more often than of found ones may see the traces of the editor.",
+    "area": "The pairs with an edited image by the share of the anchor's area that was changed. A "
+    "model that is right of large areas only sees how much differs, and not what.",
     "setting": "Original samples ask. original: coarse captions, original images; + fine captions: "
     "fine ones in their place; + contrastive images: coarse captions, and contrastive images among "
     "what is found; both: fine captions and contrastive images, as in the table above. Contrastive "
@@ -180,19 +182,35 @@ def published_types(table: GroupTable, like: str | None) -> PublishedTypes | Non
 
 
 class NearestLine(NamedTuple):
-    """Mean cosines with the five nearest other samples, formatted."""
+    """Mean cosines with the five nearest other samples, and `MethodGuess`, formatted."""
 
     name: str
     images: str
     texts: str
+    methods: str
 
 
 def nearest_lines(rows: Sequence[ContrastRow]) -> list[NearestLine]:
     """A line for each model."""
     return [
-        NearestLine(row.name, _shown(row.found.nearest_images), _shown(row.found.nearest_texts))
+        NearestLine(
+            row.name,
+            _shown(row.found.nearest_images),
+            _shown(row.found.nearest_texts),
+            _guessed(row.found.methods),
+        )
         for row in rows
     ]
+
+
+def _guessed(methods: MethodGuess | None) -> str:
+    if methods is None:
+        return "–"
+    interval = f"{methods.low:.1f} … {methods.high:.1f}"
+    return (
+        f"{methods.accuracy:.1f} % ({interval}); by its anchor {methods.of_anchors:.1f} %; "
+        f"always the more frequent {methods.most_frequent:.1f} %"
+    )
 
 
 def _shown(value: float | None) -> str:

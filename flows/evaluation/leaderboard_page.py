@@ -255,6 +255,12 @@ def write_leaderboard(board: Leaderboard, out: Path) -> Written:
     return written
 
 
+METHODS_NOTE = (
+    "Edited or found: how often logistic regression on a contrastive image's vector, "
+    "cross-validated by group, tells which it is."
+)
+
+
 def render_page(board: Leaderboard) -> str:
     """The leaderboard as one HTML page."""
     environment = flow_pages()
@@ -271,6 +277,7 @@ def render_page(board: Leaderboard) -> str:
         models=_models(board),
         contrast_plot=contrast_plot(board.contrasts),
         nearest=nearest_lines(board.contrasts),
+        methods_note=METHODS_NOTE,
         published_sizes=[one for one in CCD_TABLE if one.title == board.like],
     )
 
@@ -356,13 +363,15 @@ def _nearest_lines(board: Leaderboard) -> Iterator[str]:
     if not lines:
         return
     yield "\n## How near other samples are\n"
-    yield "Mean cosine of a sample with its five nearest other samples.\n"
-    yield "| model | images | captions |"
-    yield "|---|--:|--:|"
-    yield from (f"| {_cell(one.name)} | {one.images} | {one.texts} |" for one in lines)
+    yield "Mean cosine of a sample with its five nearest other samples. " + METHODS_NOTE + "\n"
+    yield "| model | images | captions | edited or found |"
+    yield "|---|--:|--:|---|"
+    yield from (
+        f"| {_cell(one.name)} | {one.images} | {one.texts} | {one.methods} |" for one in lines
+    )
     for published in CCD_TABLE:
         if published.title == board.like:
-            near = f"{published.image_similarity:.3f} | {published.text_similarity:.3f}"
+            near = f"{published.image_similarity:.3f} | {published.text_similarity:.3f} | –"
             yield f"| published {published.title} (table 1; its model is not named) † | {near} |"
 
 

@@ -13,10 +13,12 @@ from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import psutil
+from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
 from db.evaluations import Stored, store_evaluation
 from db.withdrawals import list_withdrawals
+from flows.ccd.edit_measures import change_between
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, ImageFile, read_ahead
 from flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
@@ -39,6 +41,7 @@ from retrieval.contrastive import (
     contrast_similarity,
     contrastive_result,
     groups_by_difference,
+    guess_methods,
     overall_accuracy,
 )
 from retrieval.embedders import CHECKPOINT_FILES, pinned
@@ -46,6 +49,7 @@ from retrieval.embeddings import Ids, read_vectors
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
 from retrieval.ranking import REPLICATES, Floats
 from retrieval.score_matrix import Rerank
+from schemas.contrast import EditCheckSettings
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -235,7 +239,20 @@ def samples_of(read: ReadRelease) -> ContrastiveSamples:
         tuple(row.contrast and row.contrast.difference for row in read.rows),
         np.array([len(row.captions) for row in read.rows]),
         tuple(row.contrast and row.contrast.way for row in read.rows),
+        tuple(_changed_share(read.folder, row) for row in read.rows),
     )
+
+
+_AREA_SETTINGS = EditCheckSettings(side_px=128)  # thirds do not need more
+
+
+def _changed_share(folder: Path, row: ReleaseRow) -> float | None:
+    """The share of its anchor's area that an edit changed; None for images that are not edited."""
+    if row.contrast is None or row.contrast.way != "edit":
+        return None
+    paths = folder / row.contrast.anchor, folder / row.file_path
+    with Image.open(paths[0]) as anchor, Image.open(paths[1]) as edited:
+        return float(change_between(anchor, edited, _AREA_SETTINGS).mask.mean())
 
 
 class ContrastiveSides:
@@ -282,6 +299,7 @@ class ContrastiveSides:
         return contrastive_result(
             contrast_similarity(images, samples),
             benchmark_distractors(images, texts, samples.image_of_text),
+            guess_methods(images, samples),
         )
 
     def _asked(self, direction: Direction) -> tuple[Side, Side]:

@@ -105,6 +105,24 @@ def test_an_oracle_scores_100(home_run: RunContext, folder: Path, tmp_path: Path
         assert {one.value for one in errors if one is not None} == {0.0}
 
 
+def test_an_editor_that_leaves_traces_is_noticed(
+    home_run: RunContext, folder: Path, many: Path, tmp_path: Path
+) -> None:
+    read = read_release(many)
+    images, texts = noisy(read, 1.0)
+    plain = evaluated(home_run, many, tmp_path, images, texts, "plain").contrasts
+    is_edited = [row.contrast is not None and row.contrast.way == "edit" for row in read.rows]
+    images[:, 0] += 9.0 * np.array(is_edited)
+    marked = evaluated(home_run, many, tmp_path, images, texts, "marked").contrasts
+    assert plain is not None
+    assert plain.methods is not None
+    assert marked is not None
+    assert marked.methods is not None
+    assert plain.methods.low < 60 < 75 < marked.methods.low
+    assert marked.methods.of_anchors == plain.methods.of_anchors
+    assert (marked.methods.images, marked.methods.most_frequent) == (50, 50.0)
+
+
 def test_a_constant_one_scores_0(home_run: RunContext, folder: Path, tmp_path: Path) -> None:
     read = read_release(folder)
     images, texts = np.ones((len(read.rows), 3)), np.ones((len(told_apart(read)), 3))
@@ -258,7 +276,9 @@ def test_the_leaderboard_shows_it_beside_the_paper(
     by_method = [one for one in board.tables if one.dimension == "method"]
     assert {group for one in by_method for group in one.groups} == methods
     assert sum(by_method[0].queries) == sum(board.tables[0].queries)
-    assert dimensions[:4] == ["difference", "aspect", "method", "setting"]
+    assert dimensions[:5] == ["difference", "aspect", "method", "area", "setting"]
+    by_area = [one for one in board.tables if one.dimension == "area"]
+    assert sum(by_area[0].queries) == by_method[0].queries[by_method[0].groups.index("edit")]
     page, text = render_page(board), render_markdown(board)
     assert "### FG-CDA by difference" in text
     assert "published MSCOCO-CCD (table 1" in text

@@ -15,15 +15,19 @@ from flows.engine.embedding import CachedEmbedder, ReadableImage
 from flows.engine.releasing import choice_statistics, measured_nearest
 from models.embedding import Vectors
 from release.contamination import WrittenSample
+from release.rows import ReleasedContrast
 from release.verify import verify_release
 from schemas.chat import ModelRef
 from schemas.provenance import Role
 from schemas.quality import OPTIONS, ChoiceTest
 from schemas.records import Image
+from schemas.taxonomy import DifferenceType
 from tests.db.review_samples import Desk
 from tests.flows.command_line import Loupe
 from tests.release.ccd_world import CCD, benchmark
 from tests.release.worlds import store_world
+
+OF_ANCHOR = ReleasedContrast("images/1.jpg", DifferenceType.STYLE, "", "", "edit", "")
 
 
 @pytest.fixture
@@ -72,9 +76,9 @@ def test_originals_are_held_against_each_other_alone() -> None:
     images = {"anchor": east, "other": north, "contrast": between}
     texts = {"fine": east, "coarse": east, "coarse too": between}
     samples = [
-        WrittenSample("anchor", Path("1.jpg"), ("fine",), ("coarse",), is_anchor=True),
-        WrittenSample("contrast", Path("1_2.jpg"), ("fine",), (), is_anchor=False),
-        WrittenSample("other", Path("3.jpg"), ("fine",), ("coarse too",), is_anchor=True),
+        WrittenSample("anchor", Path("1.jpg"), ("fine",), ("coarse",)),
+        WrittenSample("contrast", Path("1_2.jpg"), ("fine",), (), OF_ANCHOR),
+        WrittenSample("other", Path("3.jpg"), ("fine",), ("coarse too",)),
     ]
     found = measured_nearest(samples, ReviewBatch(images, texts))
     assert found.images == pytest.approx((0.6 + 0 + 0.6 + 0.8 + 0 + 0.8) / 6, abs=1e-3)
