@@ -12,7 +12,9 @@ from annotate.agreement import Facts, Share
 from annotate.gold import answers_to_qualify
 from annotate.planning import people_of, too_little_gold
 from annotate.queues import HOUSE, Queue
-from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics
+from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics, timesheet
+from db.calls import cost_rows
+from db.entities import count_entities
 from db.gold import IN_FORCE, gold_items
 from db.releases import release_targets
 from db.review_audits import TaskCount, task_counts
@@ -20,6 +22,7 @@ from db.reviews import WAITING, annotators, names_of_annotators, paused_annotato
 from db.store import Store
 from schemas.base import Record
 from schemas.errors import UsageError
+from schemas.quality import LONGEST_MINUTES
 
 LEAST_ANSWERS = 20
 """The minimum number of answers (or pairs, or times) on both sides of a comparison."""
@@ -106,6 +109,26 @@ class WorkLeft(Record):
     sentence: str
 
 
+class AcceptedCost(Record):
+    """What an accepted item of a queue cost so far.
+
+    `minutes` are those of people in the queue, gold items, adjudications and audits included, an
+    answer at most `LONGEST_MINUTES`; `calls` and `tokens` those of all stages of the dataset, of
+    models and searches. `price` is what these cost by currency, without calls whose cost is not
+    known, which are `unpriced`.
+    """
+
+    queue: str
+    accepted: int
+    minutes: float
+    untimed: int
+    calls: float
+    tokens: float
+    price: dict[str, float]
+    unpriced: int
+    sentence: str
+
+
 class Overview(Record):
     """The state of all queues at `at`: the sections of the overview, then its figures."""
 
@@ -115,6 +138,7 @@ class Overview(Record):
     findings: tuple[Finding, ...]
     compared: tuple[Compared, ...]
     left: tuple[WorkLeft, ...]
+    costs: tuple[AcceptedCost, ...]
     queues: tuple[QueueStatistics, ...]
 
 
@@ -167,6 +191,7 @@ def overview(
         ),
         compared=tuple(_compared(one) for one in found if one.work.answers),
         left=(*left, *([_total(left, hourly_rate)] if len(left) > 1 else [])),
+        costs=tuple(cost for queue in queues if (cost := _accepted_cost(store, queue))),
         queues=tuple(found),
     )
 
@@ -461,6 +486,43 @@ def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
         parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
     return WorkLeft(
         queue="", answers=answers, hours=hours, cost=cost, sentence=f"all: {'; '.join(parts)}"
+    )
+
+
+def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
+    """Return what an accepted item cost; None without one, or without any effort."""
+    accepted = count_entities(store, queue.dataset, queue.kind, states=("accepted",))
+    times = timesheet(store, [queue.name], longest_minutes=LONGEST_MINUTES)
+    calls = cost_rows(store, queue.dataset)
+    if not accepted or not (times or calls):
+        return None
+    minutes = 60 * sum(one.hours for one in times) / accepted
+    untimed = sum(one.untimed for one in times)
+    tokens = sum((one.tokens_in or 0) + (one.tokens_out or 0) for one in calls) / accepted
+    price: dict[str, float] = {}
+    for one in calls:
+        if one.cost is not None and one.currency:
+            price[one.currency] = price.get(one.currency, 0.0) + one.cost / accepted
+    unpriced = sum(
+        one.calls if one.cost is None or not one.currency else one.unknown_usage for one in calls
+    )
+    count = sum(one.calls for one in calls)
+    parts = [
+        f"{minutes:.1f} minutes of people" + (f" ({untimed:,} answers untimed)" if untimed else ""),
+        f"{count / accepted:,.1f} calls, {tokens:,.0f} tokens",
+        *(f"{value:,.4f} {currency}" for currency, value in price.items()),
+        *([f"{_count(unpriced, 'call')} without a price"] if unpriced else []),
+    ]
+    return AcceptedCost(
+        queue=queue.name,
+        accepted=accepted,
+        minutes=minutes,
+        untimed=untimed,
+        calls=count / accepted,
+        tokens=tokens,
+        price=price,
+        unpriced=unpriced,
+        sentence=f"{queue.name}: {accepted:,} accepted; each {'; '.join(parts)}",
     )
 
 

@@ -304,11 +304,11 @@ class Candidate(NamedTuple):
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
     """Iterate over the queue's proposed entities, oldest first; only checked ones if required."""
     for page in pages(proposed(store, queue), _PAGE):
-        yield from _judged(store, queue, page)
+        yield from judged(store, queue, page)
 
 
-def _judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
-    """Yield a candidate for each entity that can enter the queue now."""
+def judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
+    """Yield a candidate for each entity, if the queue requires it only for checked ones."""
     ids = [entity.id for entity in page]
     flagged = {} if queue.checked else latest_flags(store, ids)
     reports = newest_reports(store, ids) if queue.checked else {}
@@ -430,7 +430,7 @@ def reopen_for_people(store: Store, queue: Queue) -> int:
     )
     count = 0
     for page in pages(_without_left_out(store, queue, decided), _PAGE):
-        asked = [one for one in _judged(store, queue, page) if needs_review(queue, one)]
+        asked = [one for one in judged(store, queue, page) if needs_review(queue, one)]
         why = f"people are asked now (policy {queue.policy})"
         reopened = [NewDecision(one.entity.id, "reopen", queue.agent, why) for one in asked]
         with store.write() as connection:
@@ -469,7 +469,7 @@ def search_items(
     for page in pages(find(store, queue.dataset, queue.kind, states=states), _PAGE):
         flagged = {
             one.entity.id: one.suspect
-            for one in _judged(store, queue, page)
+            for one in judged(store, queue, page)
             if one.entity.state == "proposed"
         }
         for entity in _without_left_out(store, queue, page):

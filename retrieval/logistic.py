@@ -33,20 +33,29 @@ def fit(features: Floats, labels: Labels) -> Floats:
     return weights
 
 
+def predicted(features: Floats, labels: Labels, others: Floats) -> Floats:
+    """The probability that the label of each of `others` is true, of shape (m,).
+
+    Features are standardised by those that are fitted on.
+    """
+    mean, spread = features.mean(axis=0), features.std(axis=0)
+    scale = np.where(spread > 0, spread, 1.0)
+    *weights, intercept = fit((features - mean) / scale, labels)
+    found: Floats = expit((others - mean) / scale @ np.array(weights) + intercept)
+    return found
+
+
 def held_out_probabilities(features: Floats, labels: Labels, groups: ArrayLike) -> Floats:
     """The probability that each label is true, of shape (n,), fitted without the sample's group.
 
-    Cross-validation in `FOLDS` parts. Features are standardised by those that are fitted on.
+    Cross-validation in `FOLDS` parts.
     """
     _, group_of = np.unique(np.asarray(groups), return_inverse=True)
     fold_of = (np.random.default_rng(SEED).permutation(group_of.max() + 1) % FOLDS)[group_of]
     found = np.empty(len(labels))
     for fold in np.unique(fold_of):
         fitted = fold_of != fold
-        mean, spread = features[fitted].mean(axis=0), features[fitted].std(axis=0)
-        scaled = (features - mean) / np.where(spread > 0, spread, 1.0)
-        *weights, intercept = fit(scaled[fitted], labels[fitted])
-        found[~fitted] = expit(scaled[~fitted] @ np.array(weights) + intercept)
+        found[~fitted] = predicted(features[fitted], labels[fitted], features[~fitted])
     return found
 
 

@@ -14,6 +14,9 @@ from schemas.proposals import Picture
 CONFIDENCE = 0.95
 _Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
 
+LONGEST_MINUTES = 15.0
+"""An answer counts for at most this long: a task may have been left open."""
+
 
 class Interval(NamedTuple):
     """A confidence interval of a share; both ends are in [0, 1]."""

@@ -8,7 +8,7 @@ import typer
 
 from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
-from flows.cli.queue_items import accept, hours, prioritize, reopen, search
+from flows.cli.queue_items import accept, acceptance, hours, prioritize, reopen, search
 from flows.cli.queue_items import app as gold
 from flows.cli.queue_statistics import stats
 
@@ -30,7 +30,7 @@ app = typer.Typer(
     no_args_is_help=True,
 )
 app.command()(stats)
-for command in (accept, hours, prioritize, reopen, search):
+for command in (accept, acceptance, hours, prioritize, reopen, search):
     app.command()(command)
 app.add_typer(gold, name="gold")
 

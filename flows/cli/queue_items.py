@@ -12,11 +12,14 @@ import typer
 
 from flows.cli.options import QueueArgument, QueuesArgument, opened_queue
 from flows.cli.output import JsonOption, err, out, print_json, print_table
+from schemas.quality import LONGEST_MINUTES
 
 if TYPE_CHECKING:
     from annotate.gold import AddedGold
     from annotate.queues import Queue
     from db.store import Store
+
+_SHOWN = 20
 
 IdsArgument = Annotated[
     list[str] | None, typer.Argument(help="The ids of the items; - reads them from standard input.")
@@ -136,13 +139,45 @@ def prioritize(
         out.print(f"{chosen.name}: {len(set(ids)):,} items have priority {priority}")
 
 
+def acceptance(
+    queue: QueueArgument,
+    order: Annotated[
+        bool, typer.Option("--order", help="Hand out the items first of which it is least certain.")
+    ] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show which items people will probably accept unchanged, and how wrong that is.
+
+    The model is fitted on the decided items of the queue. It decides nothing; --order sets the
+    priorities of the undecided items.
+    """
+    from annotate.acceptance import acceptance as fitted
+    from annotate.acceptance import least_certain_first
+    from db.reviews import set_priorities
+
+    store, chosen = opened_queue(queue)
+    found = fitted(store, chosen)
+    if order:
+        levels = least_certain_first(found.open)
+        for level in sorted(set(levels.values())):
+            ids = [one for one, priority in levels.items() if priority == level]
+            set_priorities(store, chosen.name, ids, level)
+    if as_json:
+        print_json({**found.error.model_dump(mode="json"), "open": found.open})
+        return
+    out.print(found.error.sentence, markup=False, soft_wrap=True)
+    rows = sorted(found.open.items(), key=lambda one: one[1])[:_SHOWN]
+    if rows:
+        print_table("Least probably accepted", ("entity", "probability"), rows)
+
+
 def hours(
     queue: QueuesArgument = None,
     since: DayOption = None,
     until: UntilOption = None,
     longest: Annotated[
         float, typer.Option(min=0.1, help="Maximum minutes counted per answer.")
-    ] = 15,
+    ] = LONGEST_MINUTES,
     names: Annotated[bool, typer.Option(help="Show names instead of pseudonyms.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
     as_json: JsonOption = False,

@@ -89,6 +89,7 @@ def show_overview(found: "Overview") -> None:
         ("Answers that differ", found.findings),
         ("Compared", found.compared),
         ("Work left", found.left),
+        ("Cost of an accepted item", found.costs),
     ):
         if rows:
             out.print(f"[bold]{title}[/bold]")
