@@ -529,7 +529,6 @@ def _pairs_together(samples: Sequence[Any]) -> PairBatch | Unreadable:
     for sample in samples:
         if isinstance(sample, Unreadable):
             return sample
-    pixels, tokens, *numbers, paths = zip(*samples, strict=True)
-    return PairBatch(
-        torch.stack(pixels), torch.stack(tokens), *map(torch.tensor, numbers), paths=paths
-    )
+    pixels, tokens, identities, weights, paths = zip(*samples, strict=True)
+    numbers = torch.tensor(identities), torch.tensor(weights)
+    return PairBatch(torch.stack(pixels), torch.stack(tokens), *numbers, paths)

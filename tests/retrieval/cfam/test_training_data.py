@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from retrieval.cfam.training_data import (
     TrainingImage,
+    TrainingPair,
     digest_of_images,
     hold_out_identities,
     training_pairs,
@@ -76,7 +77,7 @@ def test_pairs_number_images_and_identities() -> None:
     assert [(pair.image, pair.identity) for pair in pairs] == [
         (0, 1), (0, 1), (1, 1), (1, 1), (2, 0), (2, 0), (3, 0), (3, 0)
     ]  # fmt: skip
-    assert pairs[1] == (Path("1-1.jpg"), "in blue", 0, 1)
+    assert pairs[1] == TrainingPair(Path("1-1.jpg"), "in blue", 0, 1)
 
 
 def test_the_digest_tells_what_is_trained_on_not_where_it_lies() -> None:
