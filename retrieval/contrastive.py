@@ -622,7 +622,7 @@ def _scores(
 
 
 def guess_methods(images: Rows, samples: ContrastiveSamples) -> MethodGuess | None:
-    """How well edited and found images are told apart; None if too few are known of one kind."""
+    """How well a classifier tells edited from found images; None if too few of one are known."""
     methods = samples.methods or (None,) * len(samples)
     places = np.array([at for at in samples.contrastive if methods[at]], dtype=np.int64)
     is_edited = np.array([methods[at] == "edit" for at in places], dtype=np.bool_)

@@ -8,7 +8,6 @@ import typer
 
 from flows.cli.options import ReleaseArgument, SplitOption
 from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
-from schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from flows.evaluation.leaderboard import Board, Leaderboard
@@ -46,6 +45,7 @@ def train(
     """
     from flows.engine.report import ConsoleProgress
     from flows.evaluation.training import TrainingRequest, load_training, run_training
+    from schemas.errors import UsageError
 
     settings = load_training(config or ("pairs" if pairs else None))
     if pairs and not settings.losses.contrast:

@@ -12,7 +12,6 @@ import typer
 
 from flows.cli.options import QueueArgument, QueuesArgument, opened_queue
 from flows.cli.output import JsonOption, err, out, print_json, print_table
-from schemas.quality import LONGEST_MINUTES
 
 if TYPE_CHECKING:
     from annotate.gold import AddedGold
@@ -177,7 +176,7 @@ def hours(
     until: UntilOption = None,
     longest: Annotated[
         float, typer.Option(min=0.1, help="Maximum minutes counted per answer.")
-    ] = LONGEST_MINUTES,
+    ] = 15,
     names: Annotated[bool, typer.Option(help="Show names instead of pseudonyms.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
     as_json: JsonOption = False,
