@@ -229,7 +229,7 @@ P = TypeVar("P", bound=Hashable)
 C = TypeVar("C", bound="ChoiceAgreement | OwnChoiceAgreement")
 _Pairs = tuple[tuple[Category, Category], ...]
 
-NO_OVERLAP = "no item was answered by two people"
+_NO_OVERLAP = "no item was answered by two people"
 
 
 class ItemAnswers(NamedTuple):
@@ -472,7 +472,7 @@ def _over_all(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -
 
 def _undefined(items: int, kinds: Mapping[Category, int]) -> Estimate | None:
     if not items:
-        return Estimate(reason=NO_OVERLAP)
+        return Estimate(reason=_NO_OVERLAP)
     if len(kinds) == 1:
         chosen = ", ".join(next(iter(kinds))) or "nothing"
         return Estimate(items=items, reason=f"all annotators always chose the same ({chosen})")
@@ -534,7 +534,7 @@ def _attribute_agreement(
 def _mean(values: Sequence[float]) -> Estimate:
     """Return the mean over items."""
     if not values:
-        return Estimate(reason=NO_OVERLAP)
+        return Estimate(reason=_NO_OVERLAP)
     figures, counts = np.unique(np.asarray(values), return_counts=True)
 
     def mean(weights: FloatArray) -> FloatArray:

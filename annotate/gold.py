@@ -152,7 +152,7 @@ def accuracy(checks: Sequence[StoredCheck], window: int) -> Accuracy:
 
 # Sources of gold items: answers of an adjudicator, or a file of known answers.
 
-ADJUDICATED = "adjudicated"
+_ADJUDICATED = "adjudicated"
 _LINES_AT_ONCE = 500
 
 
@@ -188,7 +188,7 @@ def draw_gold(store: Store, queue: Queue, count: int, seed: int) -> AddedGold:
     answers = settled_answers(store, queue.name)
     verdicts = {entity_id: str(answer["verdict"]) for entity_id, answer in answers.items()}
     drawn = draw(verdicts, count, f"gold {queue.name} {seed}")
-    items = [KnownAnswer(entity_id, answers[entity_id], ADJUDICATED) for entity_id in drawn]
+    items = [KnownAnswer(entity_id, answers[entity_id], _ADJUDICATED) for entity_id in drawn]
     added = add_gold_items(store, queue.name, items)
     return AddedGold(queue=queue.name, added=added, known=len(items) - added)
 

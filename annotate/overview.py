@@ -26,7 +26,7 @@ from schemas.quality import LONGEST_MINUTES
 
 LEAST_ANSWERS = 20
 """The minimum number of answers (or pairs, or times) on both sides of a comparison."""
-LEAST_GOLD = 10
+_LEAST_GOLD = 10
 """The minimum number of gold items on both sides of a comparison."""
 _LEAST_MEANWHILE = 10  # pairs of the others; with fewer, it is not clear who of two has changed
 _FAST = 0.5  # a median below this share of the others' is too fast
@@ -346,7 +346,7 @@ def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Fin
     comparisons: tuple[tuple[_Kind, bool, tuple[Share, ...]], ...] = (
         ("accepts_all", accepts_all, (accepted, others.accepted)),
         ("disagrees", _is_less(pairs.agreed, others.agreed), (pairs.agreed, others.agreed)),
-        ("gold", _is_less(gold.accuracy, others.gold, LEAST_GOLD), (gold.accuracy, others.gold)),
+        ("gold", _is_less(gold.accuracy, others.gold, _LEAST_GOLD), (gold.accuracy, others.gold)),
         (
             "drift",
             alone and _is_less(pairs.newest, pairs.earlier),
@@ -354,7 +354,7 @@ def _findings(queue: str, person: AnnotatorStatistics, who: str) -> Iterator[Fin
         ),
         (
             "gold_drift",
-            _is_less(gold.newest, gold.earlier, LEAST_GOLD),
+            _is_less(gold.newest, gold.earlier, _LEAST_GOLD),
             (gold.newest, gold.earlier),
         ),
     )

@@ -38,11 +38,11 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
     elif seat.purpose == "audit":
         what = " · audit sample"
     title = f"Loupe · {queue.name}{what}"
-    marker = project_marker(queue.name, seat)
+    marker = _project_marker(queue.name, seat)
     return ProjectSpec(marker, title, config, instructions, priority=queue.priority)
 
 
-def project_marker(queue: str, seat: Seat) -> str:
+def _project_marker(queue: str, seat: Seat) -> str:
     """Return a line of the project's description that identifies it before its tasks are stored."""
     return f"{MARKER} {queue} ({seat.purpose})"
 
@@ -51,7 +51,7 @@ def find_project(store: Store, desks: Desks, queue: Queue, seat: Seat) -> int | 
     """Return the number of a seat's project, or None if there is none yet."""
     desk = desks(seat.assignee)
     known = project_of_tasks(store, desk.server_name, queue.name, *seat)
-    return desk.find_project(project_marker(queue.name, seat), known)
+    return desk.find_project(_project_marker(queue.name, seat), known)
 
 
 class Standing(NamedTuple):
@@ -149,7 +149,7 @@ def _delete_by_keys(
             f"LOUPE_LABEL_STUDIO_TOKEN to the former to have them deleted"
         )
     known = project_of_tasks(store, server, queue, *seat)
-    project_id = desk.find_project(project_marker(queue, seat), known)
+    project_id = desk.find_project(_project_marker(queue, seat), known)
     if project_id is None:
         return 0
     numbers = [task.id for task in desk.list_tasks(project_id) if task.key in keys]

@@ -79,7 +79,7 @@ class PushReport(Record):
 _OUT = ("rejected", "inactive", "withdrawn")
 
 
-def offered_drafts(
+def _offered_drafts(
     store: Store, queue: Queue, tasks: Sequence[StoredTask]
 ) -> dict[str, StoredEntity]:
     """Return the draft of each task whose page opens with one, by key.
@@ -113,7 +113,7 @@ def offered_drafts(
 # recognised even if the response to its import was lost.
 
 PUSH_ATTEMPTS = 4
-PAUSE_SECONDS = 0.5
+_PAUSE_SECONDS = 0.5
 _PAGE = 500
 
 
@@ -122,7 +122,7 @@ def push(
     desks: Desks,
     queue: Queue,
     images_url: str,
-    pause_seconds: float = PAUSE_SECONDS,
+    pause_seconds: float = _PAUSE_SECONDS,
 ) -> PushReport:
     """Send the waiting tasks of a queue that are not in Label Studio yet.
 
@@ -223,7 +223,7 @@ def _progress_notes(store: Store, queue: Queue) -> dict[str, str]:
     in_all = answer_counts(store, queue.name)
     today = answer_counts(store, queue.name, today_began)
     notes = {
-        name: progress_note(
+        name: _progress_note(
             count - today.get(name, 0),
             [check.correct for check in checks.get(name, ()) if check.answered_at < today_began],
         )
@@ -231,10 +231,10 @@ def _progress_notes(store: Store, queue: Queue) -> dict[str, str]:
         if count > today.get(name, 0)
     }
     testing = answers_to_qualify(store, queue, [one.pseudonym for one in annotators(store)])
-    return notes | dict.fromkeys(testing, qualification_note(queue))
+    return notes | dict.fromkeys(testing, _qualification_note(queue))
 
 
-def progress_note(answers: int, correct: Sequence[bool]) -> str:
+def _progress_note(answers: int, correct: Sequence[bool]) -> str:
     """Return a note on an annotator's answers before today, and on correct gold answers."""
     said = f"Until yesterday you answered {answers:,} item{'' if answers == 1 else 's'}."
     if not correct:
@@ -245,7 +245,7 @@ def progress_note(answers: int, correct: Sequence[bool]) -> str:
     )
 
 
-def qualification_note(queue: Queue) -> str:
+def _qualification_note(queue: Queue) -> str:
     """Return the note for annotators who are not qualified yet."""
     return (
         f"Qualification: the first {queue.qualification} items have a known answer. You get the "
@@ -419,7 +419,7 @@ class _Pusher:
         store, interface = self._store, self._interface
         shown = fetch(store, [task.entity_id for task in tasks])
         entities = [shown[task.entity_id] for task in tasks]
-        drafts = offered_drafts(store, self._queue, tasks)
+        drafts = _offered_drafts(store, self._queue, tasks)
         earlier = annotations_of(store, [task.key for task in tasks if task.state == "unclear"])
         conflicts = [task.entity_id for task in tasks if task.purpose == "adjudication"]
         with store.read() as connection:

@@ -313,7 +313,7 @@ def judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator
     flagged = {} if queue.checked else latest_flags(store, ids)
     reports = newest_reports(store, ids) if queue.checked else {}
     for entity in page:
-        flags = (*entity_flags(entity), *flagged.get(entity.id, ()))
+        flags = (*_entity_flags(entity), *flagged.get(entity.id, ()))
         if not queue.checked:
             yield Candidate(entity, _may_show_several(entity) or bool(flags), flags)
         elif report := reports.get(entity.id):
@@ -351,7 +351,7 @@ def _may_show_several(entity: StoredEntity) -> bool:
     )
 
 
-def entity_flags(entity: StoredEntity) -> tuple[str, ...]:
+def _entity_flags(entity: StoredEntity) -> tuple[str, ...]:
     """Return the flags in a record; empty for kinds without flags."""
     kind = _FLAGGED_KINDS.get(entity.kind)
     return () if kind is None else entity.record(kind).doubts
@@ -487,13 +487,13 @@ def search_items(
                 )
 
 
-BY_LEAD = "lead"
+_BY_LEAD = "lead"
 """The policy under which a lead accepts items in bulk."""
 
 
 def accept_items(store: Store, queue: Queue, entity_ids: Sequence[str], reason: str) -> int:
     """Accept undecided items as the lead of a queue; return their number."""
-    agent = queue.agent._replace(revision=BY_LEAD)
+    agent = queue.agent._replace(revision=_BY_LEAD)
     waiting = [one for one in fetch(store, entity_ids).values() if one.state == "proposed"]
     decisions = [NewDecision(one.id, "accept", agent, reason) for one in waiting]
     with store.write() as connection:

@@ -46,7 +46,7 @@ from schemas.base import Record
 # answers. The middle 80 % of a thousand such simulations are the range of dates, so that weekends,
 # sick leave and a single busy day have the weight they had in the past.
 
-RECENT_DAYS = 28
+_RECENT_DAYS = 28
 LEAST_DAYS = 3
 _FUTURES = 1000
 _RANGE = (10, 90)
@@ -74,10 +74,10 @@ def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Foreca
     Args:
         answers_needed: the number of answers still needed.
         per_day: the number of answers on each full day since the first one, oldest first; only the
-            last `RECENT_DAYS` are used.
+            last `_RECENT_DAYS` are used.
         today: the first day of the forecast.
     """
-    recent = np.asarray(per_day[-RECENT_DAYS:], dtype=np.int64)
+    recent = np.asarray(per_day[-_RECENT_DAYS:], dtype=np.int64)
     days = len(recent)
     known: dict[str, Any] = {
         "answers_needed": answers_needed,
@@ -339,7 +339,7 @@ class Tally:
             self.seconds.append(given.lead_time_seconds)
 
 
-def work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
+def _work_of(tallies: Iterable[Tally], tasks: Iterable[TaskCount]) -> Work:
     """Return the work of the annotators of these tallies, who have these tasks."""
     days: dict[date, Counter[str]] = defaultdict(Counter)
     verdicts: Counter[str] = Counter()
@@ -437,7 +437,7 @@ def queue_statistics(
     returned = revocations(store, queue.name)
     items, needed = _items(store, queue)
     people = names_of_annotators(store) if names else {}
-    work = work_of([*answers.tallies.values()], tasks)
+    work = _work_of([*answers.tallies.values()], tasks)
     everybody = sorted({*answers.tallies, *checks, *(task.assignee for task in tasks)} - {""})
     return QueueStatistics(
         queue=queue.name,
@@ -478,7 +478,7 @@ def queue_statistics(
             AnnotatorStatistics(
                 annotator=annotator,
                 name=people.get(annotator),
-                work=work_of(
+                work=_work_of(
                     [answers.tallies.get(annotator, Tally())],
                     [task for task in tasks if task.assignee == annotator],
                 ),
@@ -530,7 +530,7 @@ class _Pair(NamedTuple):
 
 
 _Agree = Callable[[ReviewAnswer, ReviewAnswer], bool]
-NEWEST_PAIRS = 30
+_NEWEST_PAIRS = 30
 """The number of newest pairs that are compared with the earlier ones."""
 
 
@@ -565,8 +565,8 @@ def _pairs(annotator: str, pairs: Iterable[_Pair]) -> Pairs:
     agreed = [pair.agreed for pair in pairs if annotator in pair.people]
     return Pairs(
         agreed=_share_of(agreed),
-        earlier=_share_of(agreed[:-NEWEST_PAIRS]),
-        newest=_share_of(agreed[-NEWEST_PAIRS:]),
+        earlier=_share_of(agreed[:-_NEWEST_PAIRS]),
+        newest=_share_of(agreed[-_NEWEST_PAIRS:]),
     )
 
 
@@ -575,7 +575,7 @@ def _others(
 ) -> Others:
     """Return the figures of all but one annotator; pairs with that annotator are left out."""
     others = [tally for who, tally in answers.tallies.items() if who != annotator]
-    newest = [pair.at for pair in answers.pairs if annotator in pair.people][-NEWEST_PAIRS:]
+    newest = [pair.at for pair in answers.pairs if annotator in pair.people][-_NEWEST_PAIRS:]
     pairs = [pair for pair in answers.pairs if annotator not in pair.people]
     verdicts = sum((tally.verdicts for tally in others), Counter[str]())
     return Others(

@@ -19,7 +19,7 @@ from annotate.statistics import (
 )
 from schemas.pages import page_environment
 
-SHOWN_DAYS = 42
+_SHOWN_DAYS = 42
 _TEMPLATE = "statistics_page.html.j2"
 
 
@@ -135,10 +135,10 @@ def duration(seconds: float) -> str:
 
 
 def shown_days(days: Sequence[DayOfWork], until: datetime) -> list[date]:
-    """Return the days to show in charts: from the first day of work, at most `SHOWN_DAYS`."""
+    """Return the days to show in charts: from the first day of work, at most `_SHOWN_DAYS`."""
     last = max([until.date(), *(day.day for day in days)])
     first = min([last - timedelta(days=6), *(day.day for day in days)])
-    count = min(SHOWN_DAYS, (last - first).days + 1)
+    count = min(_SHOWN_DAYS, (last - first).days + 1)
     return [last - timedelta(days=back) for back in range(count - 1, -1, -1)]
 
 

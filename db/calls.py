@@ -34,7 +34,7 @@ from schemas.provenance import ANSWERED
 _SPOOLED = ".call.json"
 _log = logging.getLogger(__name__)
 
-SEARCH_STAGE = "search"
+_SEARCH_STAGE = "search"
 """Stage of image searches (`db.calls`), which are stored with the calls."""
 
 
@@ -82,7 +82,7 @@ def claim_call(store: Store, key: str) -> str | None:
     the answer.
     """
     with store.write() as connection:
-        claim_id = store.claims.take(connection, call_subject(key))
+        claim_id = store.claims.take(connection, _call_subject(key))
         # An answer is stored and its claim released in one transaction, so both are visible
         # together.
         stored = select(ModelCall.key).where(ModelCall.key == key)
@@ -92,7 +92,7 @@ def claim_call(store: Store, key: str) -> str | None:
         return claim_id
 
 
-def call_subject(key: str) -> str:
+def _call_subject(key: str) -> str:
     """Return the subject of a claim on the call with that key."""
     return f"call/{key}"
 
@@ -194,7 +194,7 @@ def has_answered(
 @retried
 def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
     """Return calls, tokens, requests, seconds and cost by model or service, stage and dataset."""
-    is_search = ModelCall.stage == SEARCH_STAGE
+    is_search = ModelCall.stage == _SEARCH_STAGE
     of = Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset
     query = (
         select(
@@ -312,7 +312,7 @@ def reserve_search(
         row = _row_of(connection, search.key)
         if row is not None and row.status != IN_FLIGHT:
             return _outcome(row)
-        claim_id = store.claims.take(connection, call_subject(search.key))
+        claim_id = store.claims.take(connection, _call_subject(search.key))
         if claim_id is None:
             return Busy()
         if row is not None:  # its claim has ended
@@ -326,7 +326,7 @@ def reserve_search(
         reserved = {
             "key": search.key,
             "agent_id": agent.id,
-            "stage": SEARCH_STAGE,
+            "stage": _SEARCH_STAGE,
             "dataset": search.dataset,
             "prompt_digest": "",
             "parameters": search.parameters,

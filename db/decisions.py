@@ -72,7 +72,7 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
             rows.append({**row, "decided_at": datetime.now(UTC)})
     if rows:
         connection.execute(insert(Decision), rows)
-        refresh_states(connection, entity_ids)
+        _refresh_states(connection, entity_ids)
 
 
 @retried
@@ -94,7 +94,7 @@ def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, acti
         now = datetime.now(UTC)
         values = {"active": active, "agent_id": agent.id, "changed_at": now}
         connection.execute(insert(Activation), [{"entity_id": one, **values} for one in changed])
-        refresh_states(connection, changed)
+        _refresh_states(connection, changed)
 
 
 @retried
@@ -149,7 +149,7 @@ def _last_decisions(
     return {row.entity_id: dict(row._mapping) for row in rows}
 
 
-def refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
+def _refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
     """Update the cached `state` of each entity from its decisions and activations."""
     query = select(Activation.entity_id, Activation.active).order_by(Activation.id)
     for page in pages(entity_ids):

@@ -39,7 +39,7 @@ from schemas.errors import ConfigurationError, ServiceError
 
 NEWEST_VERSION: Final = "0001"
 """The last of `db/migrations/versions`."""
-BUSY_TIMEOUT_SECONDS = 30
+_BUSY_TIMEOUT_SECONDS = 30
 DATABASE_FAULTS: Final = (SQLAlchemyError, sqlite3.Error, psycopg.Error)
 """Exceptions of the database libraries, also those from temporary files."""
 _BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -130,7 +130,7 @@ def _open_sqlite(url: URL) -> Engine:
     engine = create_engine(
         url,
         pool_use_lifo=True,  # few connections, so that each has a warm cache
-        connect_args={"timeout": BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
+        connect_args={"timeout": _BUSY_TIMEOUT_SECONDS, "check_same_thread": False},
     )
     event.listen(engine, "connect", _set_pragmas)
     event.listen(engine, "begin", _begin)

@@ -186,7 +186,7 @@ def _count(connection: Connection, queue: str) -> int:
 # While a revocation is in force, its annotator gets no tasks from the queue.
 
 IN_FORCE = "in force"
-LIFTED = "lifted"
+_LIFTED = "lifted"
 
 
 class Revocation(NamedTuple):
@@ -304,7 +304,7 @@ def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
 
     Returned work stays returned. The annotator's earlier gold answers no longer count.
     """
-    changes = {"state": LIFTED, "lifted_at": datetime.now(UTC)}
+    changes = {"state": _LIFTED, "lifted_at": datetime.now(UTC)}
     chosen = (
         TaskReturn.queue == queue,
         TaskReturn.assignee == assignee,

@@ -195,7 +195,7 @@ def _statements(past: StoreVersion, schema: str, own: str) -> list[str]:
 
 # Releases: stored once, listed, shown, never changed.
 
-REFERRED = ("prompt",)
+_REFERRED = ("prompt",)
 """Kinds that stay in releases when they are withdrawn, as other entities only refer to them."""
 
 
@@ -257,7 +257,7 @@ def _refuse_withdrawn(connection: Connection, manifest: Manifest) -> None:
         .where(
             ReleaseItem.release_id == manifest.id,
             Entity.state == "withdrawn",
-            Entity.kind.not_in(REFERRED),
+            Entity.kind.not_in(_REFERRED),
         )
         .limit(1)
     )

@@ -26,7 +26,7 @@ from db.tables import (
 from schemas.provenance import Role
 from schemas.quality import AuditedDraw, Stratum
 
-PURPOSE = "audit"
+_PURPOSE = "audit"
 _COUNTING = ("open", "unclear", "answered")
 
 
@@ -156,7 +156,7 @@ def items_to_audit(store: Store, queue: str) -> list[tuple[str, frozenset[str]]]
 def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
     query = select(ReviewTask.entity_id).where(
         ReviewTask.queue == queue,
-        ReviewTask.purpose == PURPOSE,
+        ReviewTask.purpose == _PURPOSE,
         ReviewTask.state.in_(_COUNTING),
     )
     return {entity_id for (entity_id,) in rows_in(connection, query, ReviewTask.entity_id, ids)}
@@ -220,7 +220,7 @@ def wrong_in_audits(store: Store, queue: str) -> list[str]:
         .join(Entity, Entity.id == ReviewTask.entity_id)
         .where(
             ReviewTask.queue == queue,
-            ReviewTask.purpose == PURPOSE,
+            ReviewTask.purpose == _PURPOSE,
             ReviewTask.state == "answered",
             Annotation.state == "clear",
             Entity.state == "accepted",
@@ -285,7 +285,7 @@ def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tup
         .where(
             AuditItem.draw_id == draw_id,
             ReviewTask.queue == queue,
-            ReviewTask.purpose == PURPOSE,
+            ReviewTask.purpose == _PURPOSE,
             ReviewTask.state == "answered",
         )
         .order_by(Annotation.annotated_at, Annotation.key)

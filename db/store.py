@@ -193,7 +193,7 @@ def pauses() -> Iterator[float]:
 
 
 _WRITERS = 7061711
-PATIENCE_SECONDS = 60.0
+_PATIENCE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
 P = ParamSpec("P")
@@ -216,7 +216,7 @@ class Store:
         self,
         engine: Engine,
         spool: Path | None = None,
-        patience_seconds: float = PATIENCE_SECONDS,
+        patience_seconds: float = _PATIENCE_SECONDS,
     ) -> None:
         self.engine = engine
         self.spool = spool
@@ -230,7 +230,7 @@ class Store:
 
     @classmethod
     def open(
-        cls, url: str, spool: Path | None = None, patience_seconds: float = PATIENCE_SECONDS
+        cls, url: str, spool: Path | None = None, patience_seconds: float = _PATIENCE_SECONDS
     ) -> "Store":
         """Open the database at `url` and migrate its tables to the newest version."""
         engine = open_engine(url)

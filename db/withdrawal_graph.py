@@ -24,7 +24,7 @@ def contrast_method(payload: str) -> str | None:
 
 # The names that people use for entities: the file of an image, the words of a text.
 
-KNOWN = ("image", "video", "caption", "rewrite")
+_KNOWN = ("image", "video", "caption", "rewrite")
 """Kinds that people identify by a file or a text."""
 
 
@@ -47,7 +47,7 @@ class Named(NamedTuple):
 def names_of(connection: Connection, ids: Iterable[str]) -> dict[str, Named]:
     """Return the names of entities, by id; other kinds are left out."""
     found = {}
-    for id_, kind, text in _payloads(connection, ids, KNOWN):
+    for id_, kind, text in _payloads(connection, ids, _KNOWN):
         is_file = kind in ("image", "video")
         names = ("file_path", "source", "identity") if is_file else ("text",)
         payload = json.loads(text)
@@ -71,7 +71,7 @@ class Blob(NamedTuple):
 _Payload = Mapping[str, Any]
 _Pictures = Callable[[_Payload], Iterable[_Payload]]
 
-PICTURED: dict[str, _Pictures] = {
+_PICTURED: dict[str, _Pictures] = {
     "image": lambda one: (one,),
     "video": lambda one: (one,),
     "found_picture": lambda one: (one["picture"], {"source_sha256": one["source_sha256"]}),
@@ -90,7 +90,7 @@ _CUT: dict[str, _Pictures] = {
 """Kinds with additional images, made for them, that belong to no other entity."""
 
 
-WITH_FILES = frozenset(PICTURED) | frozenset(_CUT)
+WITH_FILES = frozenset(_PICTURED) | frozenset(_CUT)
 """Kinds that may have files in the blob store."""
 
 
@@ -99,9 +99,9 @@ def own_digests(kind: str, payload: str) -> set[str]:
 
     Empty for other kinds.
     """
-    if kind not in PICTURED:
+    if kind not in _PICTURED:
         return set()
-    pictures = PICTURED[kind](json.loads(payload))
+    pictures = _PICTURED[kind](json.loads(payload))
     names = ("sha256", "source_sha256")
     return {one[name] for one in pictures for name in names if name in one}
 
@@ -111,11 +111,11 @@ def own_blobs(kind: str, payload: str) -> set[Blob]:
     if kind not in WITH_FILES:
         return set()
     record = json.loads(payload)
-    pictures = [one for known in (PICTURED, _CUT) if kind in known for one in known[kind](record)]
+    pictures = [one for known in (_PICTURED, _CUT) if kind in known for one in known[kind](record)]
     return {Blob(one["sha256"], one["media_type"]) for one in pictures if "media_type" in one}
 
 
-def payloads_naming(
+def _payloads_naming(
     connection: Connection, digests: Collection[str]
 ) -> Iterator[tuple[str, str, str]]:
     """Iterate over (id, kind, payload) of images and videos of all datasets with one of `digests`.
@@ -123,7 +123,7 @@ def payloads_naming(
     There is no index for this: all entities of these kinds are read in pages.
     """
     wanted = set(digests)
-    for id_, kind, payload in _scan(connection, Entity.kind.in_(PICTURED)) if wanted else ():
+    for id_, kind, payload in _scan(connection, Entity.kind.in_(_PICTURED)) if wanted else ():
         if not wanted.isdisjoint(_DIGEST.findall(payload)):
             yield id_, kind, payload
 
@@ -136,7 +136,7 @@ def blobs_of(connection: Connection, ids: Iterable[str]) -> set[Blob]:
 
 def refused_digests(connection: Connection, ids: Iterable[str]) -> set[str]:
     """Return the digests of the images and videos among these entities."""
-    found = _payloads(connection, ids, PICTURED)
+    found = _payloads(connection, ids, _PICTURED)
     return {digest for _, kind, payload in found for digest in own_digests(kind, payload)}
 
 
@@ -151,7 +151,7 @@ def needed_blobs(
     wanted = {blob.sha256 for blob in blobs}
     naming = {
         id_: own
-        for id_, kind, payload in payloads_naming(connection, wanted)
+        for id_, kind, payload in _payloads_naming(connection, wanted)
         if id_ not in withdrawn
         and (own := {one.sha256 for one in own_blobs(kind, payload)} & wanted)
     }
@@ -434,10 +434,10 @@ class _Search:
 
     def _same_bytes(self, ids: Sequence[str]) -> Iterator[_Step]:
         of: dict[str, str] = {}
-        for id_, kind, payload in _payloads(self._connection, ids, PICTURED):
+        for id_, kind, payload in _payloads(self._connection, ids, _PICTURED):
             for digest in own_digests(kind, payload):
                 of.setdefault(digest, id_)
-        for id_, kind, payload in payloads_naming(self._connection, of):
+        for id_, kind, payload in _payloads_naming(self._connection, of):
             for digest in own_digests(kind, payload):
                 if digest in of:
                     yield id_, True, SAME, of[digest]

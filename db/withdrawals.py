@@ -82,7 +82,7 @@ def key_of(request: WithdrawalRequest, number: int) -> str:
 def earlier_of(connection: Connection, request: WithdrawalRequest) -> list[StoredWithdrawal]:
     """Return the earlier withdrawals for the same request, oldest first."""
     found: list[StoredWithdrawal] = []
-    while one := read_withdrawals(connection, WithdrawalRow.key == key_of(request, len(found))):
+    while one := _read_withdrawals(connection, WithdrawalRow.key == key_of(request, len(found))):
         found += one
     return found
 
@@ -91,7 +91,7 @@ def earlier_of(connection: Connection, request: WithdrawalRequest) -> list[Store
 def list_withdrawals(store: Store) -> list[StoredWithdrawal]:
     """Return all withdrawals, oldest first."""
     with store.read() as connection:
-        return read_withdrawals(connection)
+        return _read_withdrawals(connection)
 
 
 def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
@@ -111,7 +111,9 @@ def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
     raise UsageError(f"{count} named {name!r}; there are: {names or 'none'}")
 
 
-def read_withdrawals(connection: Connection, *those: ColumnElement[bool]) -> list[StoredWithdrawal]:
+def _read_withdrawals(
+    connection: Connection, *those: ColumnElement[bool]
+) -> list[StoredWithdrawal]:
     """Return the withdrawals that match all of `those`, oldest first."""
     query = select(WithdrawalRow.__table__, Agent.kind, Agent.name, Agent.revision)
     query = query.join(Agent, Agent.id == WithdrawalRow.agent_id).where(*those)
@@ -232,7 +234,7 @@ def finish(store: Store, withdrawal: int, entities: int) -> bool:
 
 # Record a withdrawal in one transaction.
 
-DECIDER = AgentRef("software", "loupe-withdrawal")
+_DECIDER = AgentRef("software", "loupe-withdrawal")
 """The agent of the decisions: releases must not name the person who confirmed the withdrawal."""
 _JUDGEMENT_WITHDRAWN = "who judged it takes the judgement back"
 
@@ -287,7 +289,7 @@ def record_withdrawal(
         stored = _insert(connection, new)
         withdraw_entities(connection, stored, new.entities)
         reopened = [
-            NewDecision(one, "reopen", DECIDER, _JUDGEMENT_WITHDRAWN) for one in new.reopened
+            NewDecision(one, "reopen", _DECIDER, _JUDGEMENT_WITHDRAWN) for one in new.reopened
         ]
         append_decisions(connection, reopened)
     return stored
@@ -320,7 +322,7 @@ def _insert(connection: Connection, new: NewWithdrawal) -> StoredWithdrawal:
     for page in pages(notices):
         connection.execute(insert(NoticeRow), page)
     _insert_step(connection, id_, CONFIRMED, new.details)
-    (stored,) = read_withdrawals(connection, WithdrawalRow.id == id_)
+    (stored,) = _read_withdrawals(connection, WithdrawalRow.id == id_)
     return stored
 
 
@@ -358,12 +360,12 @@ def extend_withdrawal(
     with store.write() as connection:
         acquire_release_lock(connection)
         if entities:
-            reopen_withdrawals(connection, [withdrawal.id])
+            _reopen_withdrawals(connection, [withdrawal.id])
         _insert_digests(connection, withdrawal.id, refused, erased)
         withdraw_entities(connection, withdrawal, entities)
 
 
-def reopen_withdrawals(
+def _reopen_withdrawals(
     connection: Connection, withdrawals: Collection[int]
 ) -> list[StoredWithdrawal]:
     """Lock withdrawals and reopen finished ones; return them, oldest first."""
@@ -377,7 +379,7 @@ def reopen_withdrawals(
             .where(here, WithdrawalRow.state == FINISHED)
             .values(state=CONFIRMED, finished_at=None)
         )
-        found += read_withdrawals(connection, here)
+        found += _read_withdrawals(connection, here)
     return found
 
 
@@ -391,7 +393,9 @@ def withdraw_entities(
         rows = [{"withdrawal_id": withdrawal.id, "entity_id": one} for one in page]
         insert_new(connection, WithdrawnEntity, rows)
         ids = connection.execute(active.where(Entity.id.in_(page))).scalars()
-        append_decisions(connection, [NewDecision(one, "withdraw", DECIDER, reason) for one in ids])
+        append_decisions(
+            connection, [NewDecision(one, "withdraw", _DECIDER, reason) for one in ids]
+        )
 
 
 def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]) -> None:
@@ -424,7 +428,7 @@ def withdraw_late_children(connection: Connection, entities: Sequence[NewEntity]
                 late[withdrawal].add(one.id)
                 by_entity[one.id].add(withdrawal)
                 is_changed = True
-    for stored in reopen_withdrawals(connection, [number for number in late if late[number]]):
+    for stored in _reopen_withdrawals(connection, [number for number in late if late[number]]):
         withdraw_entities(connection, stored, late[stored.id])
 
 

@@ -84,7 +84,7 @@ class Pending(NamedTuple):
     beneath: ParentFilter | None = None
 
 
-def is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
+def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
     """Return the condition that an entity is an input without a work row."""
     worked = exists().where(Work.plan_id == plan_id, Work.input == Entity.seq)
     return and_(
@@ -113,7 +113,7 @@ def _has_parent(wanted: ParentFilter) -> ColumnElement[bool]:
 def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
     """Count the inputs that the plan has not processed yet, claimed or not."""
     above = Entity.seq > low_water(store, plan_id, pending)
-    query = select(func.count()).select_from(Entity).where(is_pending(plan_id, pending), above)
+    query = select(func.count()).select_from(Entity).where(_is_pending(plan_id, pending), above)
     with store.read() as connection:
         return connection.execute(query).scalar_one()
 
@@ -262,7 +262,7 @@ def _first_pending(
 ) -> int | None:
     """Return the first pending input numbered above `seq`, and up to `last` if it is given."""
     up_to_last = true() if last is None else Entity.seq <= last
-    query = select(Entity.seq).where(is_pending(plan_id, pending), Entity.seq > seq, up_to_last)
+    query = select(Entity.seq).where(_is_pending(plan_id, pending), Entity.seq > seq, up_to_last)
     return connection.execute(query.order_by(Entity.seq).limit(1)).scalar()
 
 
@@ -272,7 +272,9 @@ def _first_reopened(
     """Return the first input up to the mark that is pending because of a later change."""
     if not mark.seq:
         return None
-    query = select(func.min(Entity.seq)).where(is_pending(plan_id, pending), Entity.seq <= mark.seq)
+    query = select(func.min(Entity.seq)).where(
+        _is_pending(plan_id, pending), Entity.seq <= mark.seq
+    )
     found = rows_in(connection, query, Entity.seq, _changed_after(connection, pending, mark))
     return min(filter(None, (seq for (seq,) in found)), default=None)
 
@@ -393,7 +395,7 @@ def claim_chunk(
     transaction that writes the claim only checks those that were found.
     """
     subject = _subject(plan_id, pending.dataset)
-    is_wanted = and_(is_pending(plan_id, pending), _is_not_in(passed_over), Entity.seq > after)
+    is_wanted = and_(_is_pending(plan_id, pending), _is_not_in(passed_over), Entity.seq > after)
     while True:
         with store.read() as connection:
             ended = [*store.claims.ended(connection)]

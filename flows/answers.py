@@ -35,7 +35,7 @@ def object_schema(properties: dict[str, Any]) -> dict[str, Any]:
 # The text outside quotations: captions quote signs, programs and answers.
 
 
-def beside_quotes(text: str) -> str:
+def _beside_quotes(text: str) -> str:
     """Return `text` with a space for each quotation; the quoted text if there is no other."""
     text = text.strip()
     if (whole := QUOTED.fullmatch(text)) is not None:
@@ -103,7 +103,7 @@ def chatter_in(text: str) -> str | None:
 
 
 def _own_words(text: str) -> str:
-    return beside_quotes(text).replace("’", "'")
+    return _beside_quotes(text).replace("’", "'")
 
 
 # The words of a caption, which decide whether two captions say the same.
@@ -389,7 +389,7 @@ def read_text(value: object, name: str, most_characters: int) -> str:
             outside quotation marks.
     """
     line = read_line(value, name, most_characters)
-    markup = _MARKUP.search(beside_quotes(line)) or _ESCAPE.search(line)
+    markup = _MARKUP.search(_beside_quotes(line)) or _ESCAPE.search(line)
     if markup is not None:
         raise UnusableAnswerError("markup", f"{name} holds markup: {shown(markup.group())}.")
     if _ANSWER_TEXTS_WORD.search(line) is None:
@@ -450,7 +450,7 @@ def check_language(text: str, name: str, like: str) -> None:
     Raises:
         UnusableAnswerError: `wrong_language`.
     """
-    plain = beside_quotes(text)
+    plain = _beside_quotes(text)
     if (foreign := foreign_script(plain)) is not None and foreign_script(like) is None:
         raise _wrong_language(name, f"in {foreign.language} script", text)
     if len(_LETTERS.findall(plain)) < _FEWEST_WORDS:
@@ -471,7 +471,7 @@ def check_translation(text: str, name: str, caption: str, language: str) -> None
     if text.casefold() == caption.casefold():
         detail = f"{name} is its caption, wanted it in {language!r}."
         raise UnusableAnswerError("untranslated", detail)
-    plain = beside_quotes(text)
+    plain = _beside_quotes(text)
     foreign = foreign_script(plain)
     if foreign is None and language in _NOT_LATIN:
         raise _wrong_language(name, f"in Latin letters, wanted {language!r}", text)
@@ -548,7 +548,7 @@ _LOOPED_WORDS = 4
 _LOOPED_TIMES = 3
 
 
-def echo_in(text: str, prompt: str) -> str | None:
+def _echo_in(text: str, prompt: str) -> str | None:
     """Return the sentence of `text` that is an instruction of `prompt`, all of it, or None.
 
     Repeating the data of the prompt, between tags, is permitted.
@@ -579,7 +579,7 @@ def check_own_words(text: str, prompt: str) -> None:
     Raises:
         UnusableAnswerError: `instruction_echo`, `repetition`.
     """
-    if (echo := echo_in(text, prompt)) is not None:
+    if (echo := _echo_in(text, prompt)) is not None:
         detail = f"The answer repeats its prompt: {shown(echo)}."
         raise UnusableAnswerError("instruction_echo", detail)
     if (loop := loop_in(text)) is not None:

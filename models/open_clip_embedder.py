@@ -15,7 +15,7 @@ from models.weights import folder_digest, require_digest
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
-LOCAL_FOLDER = "local-dir:"
+_LOCAL_FOLDER = "local-dir:"
 _QUICK = "-quickgelu"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16"}
 
@@ -48,8 +48,8 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
         name = spec.name
         self._check_digests()
         if spec.architecture_file is not None:
-            name = register_architecture(open_clip, spec.architecture_file)
-        weights = None if name.startswith(LOCAL_FOLDER) else str(spec.checkpoint or spec.revision)
+            name = _register_architecture(open_clip, spec.architecture_file)
+        weights = None if name.startswith(_LOCAL_FOLDER) else str(spec.checkpoint or spec.revision)
         with warnings.catch_warnings():
             # Another activation than in training gives other vectors; OpenCLIP only warns.
             warnings.filterwarnings("error", "QuickGELU mismatch")
@@ -84,11 +84,11 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
 
 def local_folder(spec: OpenClipEmbedder) -> Path | None:
     """The folder of a name `local-dir:FOLDER`."""
-    folder = spec.name.removeprefix(LOCAL_FOLDER)
+    folder = spec.name.removeprefix(_LOCAL_FOLDER)
     return Path(folder) if folder != spec.name else None
 
 
-def register_architecture(open_clip: Any, path: Path) -> str:
+def _register_architecture(open_clip: Any, path: Path) -> str:
     """Registers an architecture file with OpenCLIP under its stem, and returns that name.
 
     Raises:

@@ -28,7 +28,7 @@ from schemas.chat import (
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
 
-UNREADABLE_ANSWER = "unreadable_answer"
+_UNREADABLE_ANSWER = "unreadable_answer"
 """The reason of an answer that was received, and paid for, but contains no readable text."""
 
 _CONNECT_TIMEOUT_SECONDS = 10.0
@@ -352,7 +352,7 @@ def _read_completion(raw: str, seconds: float, fault: str | None = None) -> Chat
 def _unreadable(what: str, raw: str, body: Any) -> ChatFailure:
     tokens_in, tokens_out = _tokens(body)
     return ChatFailure(
-        reason=UNREADABLE_ANSWER,
+        reason=_UNREADABLE_ANSWER,
         detail=f"the server answered, but {what}",
         retriable=False,
         raw=raw,

@@ -62,7 +62,7 @@ _HUB: Final = {
 """The hub's identifiers of licences (huggingface.co/docs/hub/repositories-licenses)."""
 
 
-def front_matter(manifest: Manifest) -> str:
+def _front_matter(manifest: Manifest) -> str:
     """The front matter of a card, without the `---` lines around it."""
     return "\n".join(yaml_lines(_front_values(manifest)))
 
@@ -188,7 +188,7 @@ def render_card(manifest: Manifest) -> str:
     template = card_environment().get_template("card.md.j2")
     return template.render(
         release=manifest,
-        front=front_matter(manifest),
+        front=_front_matter(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
         statement=_data_statement(manifest),

@@ -135,7 +135,7 @@ def _inline(
 
 
 CROISSANT: Final = "croissant.json"
-CONFORMS_TO: Final = (
+_CONFORMS_TO: Final = (
     "http://mlcommons.org/croissant/1.1",
     "http://mlcommons.org/croissant/RAI/1.0",
 )
@@ -179,7 +179,7 @@ def croissant(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile])
         "name": manifest.dataset,
         "alternateName": about.title,
         "description": _description_of(manifest),
-        "conformsTo": list(CONFORMS_TO),
+        "conformsTo": list(_CONFORMS_TO),
         "version": manifest.version,
         "license": _licences(manifest),
         "usageInfo": "README.md#licences-and-citations",

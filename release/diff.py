@@ -67,14 +67,14 @@ _COARSE = {"text": "coarse_captions", "entity_id": "coarse_caption_entity_ids"}
 
 ANCHOR = "contrast.anchor"
 """The anchor, named by its path in its source, because the names of files may change."""
-TOLD_FIELDS = frozenset(
+_TOLD_FIELDS = frozenset(
     (
         *("image_entity_id", "creator", "source_url", "contrast.anchor_entity_id"),
         *("crop.score", "crop.video_entity_id", "crop.tracklet_entity_id"),
     )
 )
 """Fields that state the origin of a row instead of its content."""
-SAID_VALUES = ("language", "of", "text")
+_SAID_VALUES = ("language", "of", "text")
 """The content of a text; its other values state its origin."""
 
 
@@ -177,7 +177,7 @@ class OpenedRelease(NamedTuple):
                 raise IntegrityError(f"{self.folder / shard}: {error}; {_ADVICE}") from error
 
 
-def open_release(folder: Path) -> OpenedRelease:
+def _open_release(folder: Path) -> OpenedRelease:
     """Open the release in `folder`.
 
     Its manifest is checked against its id, and its files except images against the listed sizes;
@@ -261,7 +261,7 @@ class Withdrawn(NamedTuple):
         return difference.model_copy(update=update)
 
 
-def stated_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
+def _stated_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
     """The withdrawals from any earlier release that a release states.
 
     Raises:
@@ -279,7 +279,7 @@ def known_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
         IntegrityError: if a list of withdrawals, or a mark, cannot be read.
     """
     mark = read_mark(release.folder)
-    return [*stated_withdrawals(release), *(mark.notices if mark else ())]
+    return [*_stated_withdrawals(release), *(mark.notices if mark else ())]
 
 
 _SAME_SENTENCE = 0.5
@@ -309,7 +309,7 @@ def _paired(
     return pairs, before, after
 
 
-def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange]:
+def _text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange]:
     """The differences between two lists of texts, by index; empty if they are equal.
 
     Swapping the arguments swaps the sides of the changes.
@@ -338,7 +338,7 @@ def text_changes(field: str, before: Texts, after: Texts) -> Iterator[TextChange
 
 
 def _said(text: PlacedText) -> tuple[Any, ...]:
-    return tuple(text.values.get(name) for name in SAID_VALUES)
+    return tuple(text.values.get(name) for name in _SAID_VALUES)
 
 
 def _take_edited(before: list[PlacedText], after: list[PlacedText]) -> Iterator[_TextPair]:
@@ -522,7 +522,7 @@ def _difference(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
     texts = tuple(
         withdrawn.named(change)
         for name in sorted(old["texts"].keys() | new["texts"].keys())
-        for change in text_changes(name, old["texts"].get(name, []), new["texts"].get(name, []))
+        for change in _text_changes(name, old["texts"].get(name, []), new["texts"].get(name, []))
     )
     return RowDifference(
         kind=_kind({one.field for one in fields}, {one.kind for one in texts}),
@@ -538,7 +538,7 @@ def _difference(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
 def _kind(fields: set[str], texts: set[TextKind]) -> RowKind:
     if "split" in fields:
         return "moved"
-    if not fields <= TOLD_FIELDS or not texts <= {"withdrawn", "restated"}:
+    if not fields <= _TOLD_FIELDS or not texts <= {"withdrawn", "restated"}:
         return "changed"
     return "withdrawn" if "withdrawn" in texts else "restated"
 
@@ -595,13 +595,13 @@ def compare_releases(
         UsageError: if one of the folders is not a release.
         IntegrityError: if a manifest or a needed file was changed.
     """
-    old, new = open_release(before), open_release(after)
+    old, new = _open_release(before), _open_release(after)
     known = Withdrawn.of([*notices, *known_withdrawals(old), *known_withdrawals(new)])
     counter = _Counter(examples)
     with RowPairs() as pairs:
         total = pairs.add(old.rows(), later=False)
         pairs.add(new.rows(), later=True)
-        for found in row_differences(pairs, Withdrawn.of(stated_withdrawals(new))):
+        for found in row_differences(pairs, Withdrawn.of(_stated_withdrawals(new))):
             shown = known.withheld(found)
             counter.add(found, shown)
             on_row(shown)

@@ -68,7 +68,7 @@ def _published_line(columns: Mapping[str, Any]) -> bytes:
     return json.dumps(published_row(columns), ensure_ascii=False).encode()
 
 
-PUBLISHED_TEXT = RowsText(_published_line, b"[\n", b",\n", b"\n]\n")
+_PUBLISHED_TEXT = RowsText(_published_line, b"[\n", b",\n", b"\n]\n")
 """`<dataset>.json`."""
 
 
@@ -118,15 +118,15 @@ def _ccd_line(row: Mapping[str, Any]) -> bytes:
     return json.dumps(details, ensure_ascii=False).encode()
 
 
-CCD_TEXT = RowsText(_ccd_line, b"", b"\n", b"\n")
+_CCD_TEXT = RowsText(_ccd_line, b"", b"\n", b"\n")
 """`ccd.jsonl`, for rows with contrasts, which also have terms."""
 
 
 def texts_of(dataset: str, form: RowForm) -> dict[str, RowsText]:
     """The text files of a release's rows by name, with their formats."""
-    texts = {f"{dataset}.json": PUBLISHED_TEXT}
+    texts = {f"{dataset}.json": _PUBLISHED_TEXT}
     if form.contrasts:
-        texts[CCD_LINES] = CCD_TEXT
+        texts[CCD_LINES] = _CCD_TEXT
     return texts
 
 

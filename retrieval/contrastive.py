@@ -341,7 +341,7 @@ def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> Contra
 BINS = 40
 """Bins of the histogram, equally wide from −1 to 1."""
 
-QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
 class SimilaritySpread(NamedTuple):
@@ -377,7 +377,7 @@ def spread(cosines: Similarities) -> SimilaritySpread:
     if not len(cosines):
         return SimilaritySpread(0, None, {}, histogram)
     ordered = np.sort(cosines)
-    quantiles = dict(zip(QUANTILES, np.quantile(ordered, QUANTILES).tolist(), strict=True))
+    quantiles = dict(zip(_QUANTILES, np.quantile(ordered, _QUANTILES).tolist(), strict=True))
     return SimilaritySpread(len(ordered), float(ordered.mean()), quantiles, histogram)
 
 
@@ -441,7 +441,7 @@ class ContrastiveSetting(StrEnum):
 ContrastiveRecall = dict[Direction, dict[ContrastiveSetting, SampleRecall]]
 
 
-def contrastive_collection(
+def _contrastive_collection(
     images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
 ) -> Collection:
     """Images and captions of `samples`; original and contrastive ones in separate pools."""
@@ -468,8 +468,8 @@ class _Queries(NamedTuple):
         return sample_recall(competing, sum(self.candidates[pool] for pool in pools), DEPTHS)
 
 
-def contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) -> ContrastiveRecall:
-    """R@k by direction and setting, from the counts of `contrastive_collection`.
+def _contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) -> ContrastiveRecall:
+    """R@k by direction and setting, from the counts of `_contrastive_collection`.
 
     For image to text, the best of the image's own captions counts and the others do not compete.
     """
@@ -535,9 +535,9 @@ def score_contrastive(
     check_rows(image_rows, len(samples), names[0], "one for each sample")
     rule = f"{CAPTIONS} for each sample" if samples.counts is None else "one for each caption"
     check_rows(text_rows, len(samples.image_of_text), names[1], rule)
-    collection = contrastive_collection(image_rows, text_rows, samples)
+    collection = _contrastive_collection(image_rows, text_rows, samples)
     return ContrastiveScores(
-        contrastive_recall(count_competitors(collection, tiling), samples),
+        _contrastive_recall(count_competitors(collection, tiling), samples),
         contrast_accuracy(image_rows, text_rows, samples),
         contrast_similarity(image_rows, samples),
         perf_counter() - start,

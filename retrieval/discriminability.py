@@ -66,7 +66,7 @@ Rows = NDArray[np.generic]
 ExactRows = NDArray[np.float64]
 
 
-def exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
+def _exact_cosines(texts: Rows, images: Rows, images_at: Ids) -> Similarities:
     """The cosine of each text with the images given for it, of shape (n, k).
 
     Args:
@@ -158,7 +158,7 @@ def load_kernels() -> None:
     """Loads the compiled loops, compiling them if necessary, so that timings exclude it."""
     rows = np.eye(3, dtype=np.float32)
     found = nearest_others(rows, rows, np.arange(3), 2)
-    exact_cosines(rows, rows, found.images)
+    _exact_cosines(rows, rows, found.images)
 
 
 def _of_block(
@@ -322,7 +322,7 @@ class CaptionValidator:
         check_same_space(rows, self._images, (names[0], self._name))
         own = self._checked(targets, rows, names[1])
         found = nearest_others(rows, self._images, own, self._settings.k, self._tiling)
-        cosines = exact_cosines(np.asarray(texts), self._exact, found.images)
+        cosines = _exact_cosines(np.asarray(texts), self._exact, found.images)
         return found._replace(similarities=cosines)
 
     def calibrate(

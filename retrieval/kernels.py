@@ -48,7 +48,7 @@ def fill_similarities(
 
 Counts = NDArray[np.int32]
 
-SEGMENT = 256
+_SEGMENT = 256
 """The number of products of a row that are processed together: they fit into the L1 cache."""
 
 
@@ -81,8 +81,8 @@ def count_tile(tile: NDArray[np.float32], images: Side, texts: Side) -> None:
         texts: their counts grow by the images that do.
     """
     for image in range(tile.shape[0]):
-        for start in range(0, tile.shape[1], SEGMENT):
-            end = min(start + SEGMENT, tile.shape[1])
+        for start in range(0, tile.shape[1], _SEGMENT):
+            end = min(start + _SEGMENT, tile.shape[1])
             above, unclear = _count_segment(
                 tile[image, start:end],
                 images.above[image],
@@ -189,7 +189,7 @@ def keep_exact_nearest(
 
 # Keep the columns with the highest products of each row over tiles of a product.
 
-NEAREST_SEGMENT = 256
+_NEAREST_SEGMENT = 256
 """The number of products of a row that are checked together: most segments contain nothing new."""
 
 
@@ -213,8 +213,8 @@ def keep_nearest(
         kept_at: the indices of their columns; changed.
     """
     for row in range(tile.shape[0]):
-        for start in range(0, tile.shape[1], NEAREST_SEGMENT):
-            products = tile[row, start : min(start + NEAREST_SEGMENT, tile.shape[1])]
+        for start in range(0, tile.shape[1], _NEAREST_SEGMENT):
+            products = tile[row, start : min(start + _NEAREST_SEGMENT, tile.shape[1])]
             if _count_above(products, kept[row, -1]) == 0:
                 continue
             for at in range(products.size):
@@ -245,10 +245,10 @@ def _insert(kept: NDArray[np.float32], kept_at: Ids, product: np.float32, column
 
 # Count and sum what ranks above each match of a query, in a tile of the product.
 
-RANKING_SEGMENT = 512
+_RANKING_SEGMENT = 512
 """The number of products of a row that are compared match by match: they fit into the L1 cache."""
 
-FEW = 64
+_FEW = 64
 """Up to this number of matches it is faster to scan a segment once for each, without branches."""
 
 FIXED_POINT = 2.0**30
@@ -304,7 +304,7 @@ def rank_tile(
             continue
         begin = block.firsts[query] - gallery_start
         tile[query, max(begin, 0) : max(begin + last - first, 0)] = _NEVER
-        if last - first <= FEW:
+        if last - first <= _FEW:
             _rank_few(tile[query], block, query, gallery)
         else:
             _rank_many(tile[query], block, query, gallery)
@@ -315,8 +315,8 @@ def _rank_few(
     products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows
 ) -> None:
     """Scans each segment once for every match, from the least similar one upwards."""
-    for start in range(0, products.size, RANKING_SEGMENT):
-        segment = products[start : start + RANKING_SEGMENT]
+    for start in range(0, products.size, _RANKING_SEGMENT):
+        segment = products[start : start + _RANKING_SEGMENT]
         for pair in range(block.starts[query + 1] - 1, block.starts[query] - 1, -1):
             reached, unclear, total = _reaching(segment, block.above[pair], block.below[pair])
             if reached + unclear == 0:
@@ -324,7 +324,7 @@ def _rank_few(
             block.counts[pair] += reached
             block.sums[pair] += total
             if unclear > 0:
-                _settle(segment, block, query, pair, gallery[start : start + RANKING_SEGMENT])
+                _settle(segment, block, query, pair, gallery[start : start + _RANKING_SEGMENT])
 
 
 @njit(nogil=True, cache=True)

@@ -120,7 +120,7 @@ def best_ranks(matches: RankedMatches) -> Ids:
     return ranks
 
 
-def recall_at(k: int, ranks: Ids) -> NDArray[np.float64]:
+def _recall_at(k: int, ranks: Ids) -> NDArray[np.float64]:
     """1 for each query with a match among the first k, else 0; NaN without matches.
 
     Where k is larger than the gallery, every query with a match has found it.
@@ -211,10 +211,10 @@ def similarity_distribution(matches: RankedMatches) -> Floats:
     precision = divided(above, above + matches.others_above_sum, without=0.0)
     mean = matches.mean_by_query(matches.similarities)
     others_mean = divided(matches.others_sum, matches.gallery - matches.counts, without=0.0)
-    return positive_negative_ratio(mean, others_mean) * matches.mean_by_query(precision)
+    return _positive_negative_ratio(mean, others_mean) * matches.mean_by_query(precision)
 
 
-def positive_negative_ratio(mean: Floats, others_mean: Floats) -> Floats:
+def _positive_negative_ratio(mean: Floats, others_mean: Floats) -> Floats:
     """PNR = 1 - exp(-x) of x = mean / others_mean; 1 where others_mean is 0."""
     ratio = divided(mean, others_mean, without=np.inf)
     return -np.expm1(-ratio)
@@ -253,7 +253,7 @@ def similarity_distribution_released(
     taken = matches.sum_by_query(at_rank)
     others_mean = divided(total - taken, matches.gallery - matches.counts, without=0.0)
     precision = divided(matches.running_sum(at_rank), up_to_rank, without=0.0)
-    ratio = positive_negative_ratio(matches.mean_by_query(at_rank), others_mean)
+    ratio = _positive_negative_ratio(matches.mean_by_query(at_rank), others_mean)
     return ratio * matches.mean_by_query(precision)
 
 
@@ -334,7 +334,7 @@ def _drawn_means(sums: Floats, counts: Floats, replicates: int, seed: int) -> Fl
 
 
 RECALLS = (1, 5, 10)
-MEMORY_MIB = 256
+_MEMORY_MIB = 256
 
 _MOST_QUERIES = 1024  # of a block: more do not make the product any faster
 _MOST_GALLERY = 2048  # of a part: tiles stay near the processor
@@ -379,7 +379,7 @@ class RetrievalScores:
     @property
     def by_query(self) -> dict[str, Floats]:
         """The values behind `means`, in percent, of shape (queries,); NaN without a match."""
-        shares = {f"R@{k}": recall_at(k, self.best_rank) for k in self.recalls}
+        shares = {f"R@{k}": _recall_at(k, self.best_rank) for k in self.recalls}
         shares["mAP"] = self.average_precision
         if self.similarity_distribution is not None:
             shares["mSD"] = self.similarity_distribution
@@ -415,7 +415,7 @@ def score_retrieval(
     gallery_ids: ArrayLike,
     *,
     recalls: Sequence[int] = RECALLS,
-    memory_mib: int = MEMORY_MIB,
+    memory_mib: int = _MEMORY_MIB,
     workers: int | None = None,
     names: tuple[str, str, str, str] = ("queries", "gallery", "query ids", "gallery ids"),
 ) -> RetrievalScores:

@@ -86,7 +86,7 @@ class TaskRecall(NamedTuple):
     tasks: dict[RetrievalTask, SampleRecall]
 
 
-def task_recall(
+def _task_recall(
     competitors: Competitors, samples: RecosSamples
 ) -> dict[Direction, TaskRecall | None]:
     """R@k by direction, of what was counted with one pool of candidates.
@@ -162,5 +162,5 @@ def score_recos(
     check_rows(text_rows, int(samples.captions.sum()), names[1], "one for each caption")
     one_pool = np.zeros(len(samples), dtype=np.int64)
     collection = Collection(image_rows, text_rows, samples.image_of_text, one_pool)
-    recall = task_recall(count_competitors(collection, tiling), samples)
+    recall = _task_recall(count_competitors(collection, tiling), samples)
     return RecosScores(recall, perf_counter() - start)

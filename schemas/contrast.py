@@ -276,7 +276,7 @@ class ContrastGroup(EntityRecord):
 #
 # Pages mark them and stages judge by them; the words and phrases are in `caption_contrast.toml`.
 
-ORDERED_TYPES = frozenset((DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_ATTRIBUTE))
+_ORDERED_TYPES = frozenset((DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_ATTRIBUTE))
 """Types in which the order of words, or other prepositions, change the meaning."""
 
 WORD = re.compile(r"\w+(?:['’-]\w+)*")
@@ -339,7 +339,7 @@ def indistinct(
             and not _is_distinct(
                 captions[position],
                 captions[other],
-                in_order=not ORDERED_TYPES.isdisjoint((kinds[position], kinds[other])),
+                in_order=not _ORDERED_TYPES.isdisjoint((kinds[position], kinds[other])),
             )
         ]
         for position in range(len(captions))

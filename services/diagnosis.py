@@ -61,7 +61,7 @@ from services.environments import ENVIRONMENT_NAMES, is_installed
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
-EXTRAS = {
+_EXTRAS = {
     "torch": ("torch", "transformers", "open_clip", "diffusers"),
     "gpu": ("vllm",),
     "s3": ("s3fs",),
@@ -104,9 +104,9 @@ def absent(subject: str, detail: str, remedy: str) -> Finding:
     return Finding(subject=subject, verdict=Verdict.ABSENT, detail=detail, remedy=remedy)
 
 
-def missing_modules(extra: str) -> list[str]:
+def _missing_modules(extra: str) -> list[str]:
     """Return the modules of an extra that are not installed."""
-    return [module for module in EXTRAS[extra] if importlib.util.find_spec(module) is None]
+    return [module for module in _EXTRAS[extra] if importlib.util.find_spec(module) is None]
 
 
 # Check the requirements of the models of a profile.
@@ -244,7 +244,7 @@ def _check_extra_of(subject: str, extra: str, use: str = "") -> Finding:
 
     `use` names what needs the model, if not every build does.
     """
-    if not missing_modules(extra):
+    if not _missing_modules(extra):
         return fine(subject, f"the extra {extra} is installed")
     detail, remedy = f"needs the extra {extra}", f"uv pip install -e '.[{extra}]'"
     if use:
@@ -333,8 +333,8 @@ def _check_python(settings: Settings) -> Iterator[Finding]:
 
 
 def _check_extras(_: Settings) -> Iterator[Finding]:
-    for extra in EXTRAS:
-        if missing := missing_modules(extra):
+    for extra in _EXTRAS:
+        if missing := _missing_modules(extra):
             detail = f"{', '.join(missing)} not installed"
             yield absent(f"extra {extra}", detail, f"uv pip install -e '.[{extra}]'")
         else:
@@ -346,7 +346,7 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
     subject, address = f"engine {settings.engine}", settings.ray_address
     if settings.engine != "ray":
         yield fine(subject, "runs on this machine")
-    elif missing_modules("ray"):
+    elif _missing_modules("ray"):
         yield lacking(subject, "needs the extra ray", "uv pip install -e '.[ray]'")
     elif not address:
         yield fine(subject, "each run starts Ray here")

@@ -29,11 +29,11 @@ from services.process import (
 from services.process import state as state_of
 
 WATCHER = "queue-watcher"
-EVERY_SECONDS = 15
+_EVERY_SECONDS = 15
 _START_SECONDS = 120.0
 
 
-def start_queue_watcher(settings: Settings) -> RunningService:
+def _start_queue_watcher(settings: Settings) -> RunningService:
     """Start `loupe queue watch` as a detached process; its loopback port is for webhooks.
 
     Raises:
@@ -43,7 +43,7 @@ def start_queue_watcher(settings: Settings) -> RunningService:
     url = f"http://{LOOPBACK}:{port}"
     token = settings.label_studio_token
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
-    options = ("--every", str(EVERY_SECONDS), "--hints-port", str(port))
+    options = ("--every", str(_EVERY_SECONDS), "--hints-port", str(port))
     spec = ServiceSpec(
         name=WATCHER,
         command=(sys.executable, "-m", "flows.cli", "queue", "watch", *options),
@@ -117,7 +117,7 @@ def bring_up(
         blob_server.start_blob_server(settings, settings.blobs_port, origins)
     if Component.WATCHER in components and not _is_up(home, WATCHER, report):
         report(f"{WATCHER}: starting")
-        start_queue_watcher(settings)
+        _start_queue_watcher(settings)
     if Component.PREFECT in components:
         _bring_up_prefect(settings, working_directory, report)
 

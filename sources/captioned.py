@@ -67,7 +67,7 @@ class CaptionedImporter(Importer):
             split = record.get("split", default)
             if isinstance(split, str):
                 split = self.renamed_splits.get(split, split)
-            yield from checked_rows(
+            yield from _checked_rows(
                 element.index,
                 path.name,
                 record,
@@ -124,7 +124,7 @@ class FineGrainedImporter(Importer):
                 isinstance(captions, list) and all(isinstance(one, str) for one in captions)
             ):
                 raise self.stranger(path, f": {name[:80]!r} must have a list of texts")
-            yield from checked_rows(
+            yield from _checked_rows(
                 element.index,
                 path.name,
                 {name: captions},
@@ -141,7 +141,7 @@ def _members(cursor: JsonCursor) -> Iterator[Element]:
         yield Element("", index, {"name": name, "captions": cursor.value()})
 
 
-def checked_rows(
+def _checked_rows(
     index: int,
     file: str,
     record: Any,

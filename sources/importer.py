@@ -109,7 +109,7 @@ def read_source(
     try:
         torn = identities_in_two_splits(importer.rows(path, options))
     except FormatError as error:
-        if others := likely_formats(path):
+        if others := _likely_formats(path):
             raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
         raise
     rows = importer.rows(path, options)
@@ -121,7 +121,7 @@ def read_source(
     )
 
 
-def likely_formats(path: Path) -> list[str]:
+def _likely_formats(path: Path) -> list[str]:
     """Return the formats that can parse the first record of a file; lists of paths excepted."""
     found = []
     for name, importer in IMPORTERS.items():

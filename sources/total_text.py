@@ -24,7 +24,7 @@ from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown,
 
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.
 
-ILLEGIBLE = "#"
+_ILLEGIBLE = "#"
 """Stands for text that is illegible or ignored."""
 
 _START = re.compile(r"^[ \t]*x:", re.MULTILINE)
@@ -66,7 +66,7 @@ def words_of(text: str, options: ReadOptions) -> Iterator[Word | FieldError]:
                 yield word
 
 
-def words_of_mat(data: bytes, options: ReadOptions) -> Iterator[Word | FieldError]:
+def _words_of_mat(data: bytes, options: ReadOptions) -> Iterator[Word | FieldError]:
     """Return the words of a file in MATLAB's form: rows of `x:`, xs, `y:`, ys, text, orientation.
 
     Raises:
@@ -95,7 +95,7 @@ def words_of_mat(data: bytes, options: ReadOptions) -> Iterator[Word | FieldErro
 
 def _word_of_row(at: str, row: Any, options: ReadOptions) -> Word | None:
     xs, ys = ([float(number) for number in row[place].ravel()] for place in (1, 3))
-    text = str(row[4].item()) if row[4].size else ILLEGIBLE
+    text = str(row[4].item()) if row[4].size else _ILLEGIBLE
     return _legible(at, text, _area(at, xs, ys), options)
 
 
@@ -110,7 +110,7 @@ def _word(at: str, record: str, options: ReadOptions) -> Word | None:
     if found is None:
         detail = f"{at} is no record: got {shown(record)}, wanted x, y, ornt and transcriptions"
         raise FieldError(at, "malformed_record", detail)
-    text = _literal(at, found["text"]) if found["text"] else ILLEGIBLE
+    text = _literal(at, found["text"]) if found["text"] else _ILLEGIBLE
     area = _area(at, _numbers(at, found["x"]), _numbers(at, found["y"]))
     return _legible(at, text, area, options)
 
@@ -184,7 +184,7 @@ class TotalTextImporter(Importer):
             try:
                 data = _content(path / name, options)
                 if name.endswith(_MATLAB):
-                    words = list(words_of_mat(data, options))
+                    words = list(_words_of_mat(data, options))
                 else:
                     text = data.decode("utf-8-sig", "surrogateescape").replace("\r\n", "\n")
                     if text.strip() and not is_known and _START.search(text) is None:

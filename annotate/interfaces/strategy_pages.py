@@ -50,7 +50,7 @@ from schemas.proposals import CaptionGroup, Strategy
 from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.taxonomy import DifferenceType
 
-TYPE = "type"
+_TYPE = "type"
 TEXTS = {
     "detail": "Detail",
     "plan": "Change",
@@ -59,7 +59,7 @@ TEXTS = {
 }
 """The fields that can be edited, named like their controls, with their labels."""
 
-TYPE_KEYS = "asdfzxcgq"
+_TYPE_KEYS = "asdfzxcgq"
 """The keys of the types, in the taxonomy's order: a row of the keyboard for each aspect."""
 
 
@@ -72,8 +72,8 @@ class StrategyCheck(Interface):
     def config(self) -> str:
         """The page in Label Studio's XML, with the types of the taxonomy in it."""
         page = ET.fromstring(super().config)  # noqa: S314 - our own file
-        offered = next(tag for tag in page.iter("Choices") if tag.get("name") == TYPE)
-        for kind, key in zip(DifferenceType, TYPE_KEYS, strict=True):
+        offered = next(tag for tag in page.iter("Choices") if tag.get("name") == _TYPE)
+        for kind, key in zip(DifferenceType, _TYPE_KEYS, strict=True):
             attributes = {"value": kind.value, "hotkey": key, "hint": kind.explanation}
             ET.SubElement(offered, "Choice", attributes)
         return ET.tostring(page, encoding="unicode")
@@ -105,7 +105,7 @@ class StrategyCheck(Interface):
             "strategy_html": _definitions(rows),
             **{field: getattr(strategy, field) for field in TEXTS},
         }
-        proposed = choice_region(TYPE, "caption", kind.value)
+        proposed = choice_region(_TYPE, "caption", kind.value)
         guess = {"model_version": strategy.author, "result": [proposed]}
         return TaskContent(data, [guess], (shown_image(strategy.anchor),))
 
@@ -123,7 +123,7 @@ class StrategyCheck(Interface):
         is_edit = verdict == "edit"
         if not is_edit and isinstance(answer := read_acceptance(result), UnclearAnswer):
             return answer
-        chosen = only_choice(result, TYPE)
+        chosen = only_choice(result, _TYPE)
         if chosen is None:
             return UnclearAnswer(problem="no type was chosen")
         texts = {field: first_text(result, field) for field in TEXTS} if is_edit else {}
@@ -138,7 +138,7 @@ class StrategyCheck(Interface):
         made = "edit" if changed else "accept"
         return ReviewAnswer(
             verdict=made,
-            choices={VERDICT: (made,), TYPE: (chosen,)},
+            choices={VERDICT: (made,), _TYPE: (chosen,)},
             texts=texts if rewritten else {},
             remark=remark,
         )
@@ -150,7 +150,7 @@ class StrategyCheck(Interface):
         if answer.verdict != "edit":
             return ()
         change: dict[str, Any] = {"author": author, **answer.texts}
-        if kinds := answer.choices.get(TYPE):
+        if kinds := answer.choices.get(_TYPE):
             change["difference"] = DifferenceType(kinds[0])
         return (shown.record(Strategy).model_copy(update=change),)
 
@@ -163,7 +163,7 @@ class StrategyCheck(Interface):
         ]
         return [
             ("Verdict", self.labels(VERDICT, [answer.verdict])),
-            ("Type", ", ".join(answer.choices.get(TYPE, ()))),
+            ("Type", ", ".join(answer.choices.get(_TYPE, ()))),
             ("Problems", self.labels(PROBLEMS, answer.choices.get(PROBLEMS, ()))),
             ("Reason", answer.reason),
             *(texts if answer.verdict != "reject" else ()),

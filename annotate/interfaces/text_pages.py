@@ -136,10 +136,10 @@ class RewriteRevision(TextVerdict):
             removed, inserted = changed_words(source, rewrite)
             data = {
                 "description_html": marked_text(
-                    source, [*finding_marks(findings, "source"), *removed]
+                    source, [*_finding_marks(findings, "source"), *removed]
                 ),
                 "rewrite_html": marked_text(
-                    rewrite, [*finding_marks(findings, "rewrite"), *inserted]
+                    rewrite, [*_finding_marks(findings, "rewrite"), *inserted]
                 ),
                 "findings_html": finding_list(findings),
                 TEXT: rewrite,
@@ -177,7 +177,7 @@ class CaptionVerification(TextVerdict):
             data = {
                 "heading": caption_heading(images[entity.id].record(Image).task),
                 # A check compares two texts; it calls the caption the rewrite.
-                "caption_html": marked_text(text, finding_marks(findings, "rewrite")),
+                "caption_html": marked_text(text, _finding_marks(findings, "rewrite")),
                 "findings_html": noticed if examined else "<p>Not checked.</p>",
                 TEXT: text,
             }
@@ -258,7 +258,7 @@ def shown_hints(
     return [finding for finding in findings if hint_type(finding) not in hidden]
 
 
-def finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
+def _finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite"]) -> list[Mark]:
     """Return marks on the facts of findings in the source description or in the rewrite."""
     return [
         Mark(*fact.span, style=_style(finding), title=finding.message)
@@ -343,7 +343,7 @@ def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
     return "".join(pieces) + escape(caption[position:])
 
 
-FIT = "fit"
+_FIT = "fit"
 OUTCOMES = {
     "own": "fits its own image only",
     "both": "fits the other image as well",
@@ -390,10 +390,10 @@ class ConfusingCaption(Interface):
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """Parse which images the caption fits."""
-        outcome = _outcomes(shown.id).get(only_choice(result, FIT) or "")
+        outcome = _outcomes(shown.id).get(only_choice(result, _FIT) or "")
         if outcome is None:
             return UnclearAnswer(problem="no choice of the images that the caption fits")
-        choices = {FIT: (outcome,)}
+        choices = {_FIT: (outcome,)}
         if outcome == "own":
             return ReviewAnswer(verdict="accept", choices=choices)
         return ReviewAnswer(verdict="reject", choices=choices, reason=OUTCOMES[outcome])
@@ -403,12 +403,12 @@ class ConfusingCaption(Interface):
         chosen = [
             choice
             for choice, outcome in _outcomes(shown.id).items()
-            if outcome in answer.choices[FIT]
+            if outcome in answer.choices[_FIT]
         ]
-        return [("The caption", self.labels(FIT, chosen))]
+        return [("The caption", self.labels(_FIT, chosen))]
 
 
-PICK = "pick"
+_PICK = "pick"
 _NUMBERS = tuple(str(number) for number in range(1, OPTIONS + 1))
 
 
@@ -452,11 +452,11 @@ class SixWayChoice(Interface):
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """Parse the chosen position; the test is accepted if it has the correct option."""
-        picked = only_choice(result, PICK)
+        picked = only_choice(result, _PICK)
         if picked not in _NUMBERS:
             return UnclearAnswer(problem="none of the six was chosen")
         right = _NUMBERS[option_order(shown.id).index(shown.record(ChoiceTest).answer)]
-        choices = {PICK: (picked,)}
+        choices = {_PICK: (picked,)}
         if picked == right:
             return ReviewAnswer(verdict="accept", choices=choices)
         reason = f"number {picked} was chosen; the correct one was {right}"
@@ -477,7 +477,7 @@ class SixWayChoice(Interface):
         shown: StoredEntity,  # noqa: ARG002 - the number is on the page
     ) -> Summary:
         """Return the answer, without saying whether it is right."""
-        return [("Chosen", number) for number in answer.choices[PICK]]
+        return [("Chosen", number) for number in answer.choices[_PICK]]
 
 
 # The words by which a description mentions an attribute. They remind writers of what is missing;
@@ -487,7 +487,7 @@ ATTRIBUTES: Mapping[str, str] = tomllib.loads(resource("description_attributes.t
 """The attributes in the order of a description, each with its words."""
 
 
-def attribute_pattern(attribute: str) -> str:
+def _attribute_pattern(attribute: str) -> str:
     """Return the regular expression for an attribute's words, for Python and JavaScript."""
     words = re.split(r"\s(?![^\[]*\])", ATTRIBUTES[attribute].strip())
     return rf"\b(?:{'|'.join(words)})\b"
@@ -505,7 +505,7 @@ def count_words(text: str) -> int:
 
 @cache
 def _compiled(attribute: str) -> re.Pattern[str]:
-    return re.compile(attribute_pattern(attribute), re.IGNORECASE)
+    return re.compile(_attribute_pattern(attribute), re.IGNORECASE)
 
 
 # While the annotator writes, a frame below the text counts its words and ticks the attributes that
@@ -530,7 +530,7 @@ class DescriptionWriting(Interface):
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML, with the frame that counts words."""
-        patterns = [[attribute, attribute_pattern(attribute)] for attribute in ATTRIBUTES]
+        patterns = [[attribute, _attribute_pattern(attribute)] for attribute in ATTRIBUTES]
         settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
         document = resource("description_counter.html").replace('"SETTINGS"', settings)
         frame = document.replace('"FIELDS"', text_fields_script())

@@ -172,8 +172,8 @@ def _is_form(one: str, other: str) -> bool:
 
 # Problems of a group's captions: doubts for reviewers, and captions that are unusable.
 
-CHECKS_STAGE = "check_group"
-CHECKS_VERSION = "1"
+_CHECKS_STAGE = "check_group"
+_CHECKS_VERSION = "1"
 
 _LIMITS = StyleLimits()
 
@@ -257,7 +257,7 @@ def _same_for_two(group: CaptionGroup) -> Iterator[Rejection]:
 def _unusable(reason: str, row: int, column: int, detail: str, text: str) -> Rejection:
     name = caption_name(row, column)
     return Rejection(
-        stage=CHECKS_STAGE,
+        stage=_CHECKS_STAGE,
         reason=reason,
         detail=f"Caption {name} {detail}",
         context={"caption": name, "row": row, "column": column, "text": text},
@@ -371,7 +371,7 @@ def _cosines(text_vectors: Vectors, image_vectors: Vectors) -> NDArray[np.float6
     return cosines.round(_DECIMALS)
 
 
-def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
+def _refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
     """Reject accepted groups that cannot be released, with the reason.
 
     This is the first check of captions that people wrote. A new answer with other captions makes
@@ -382,7 +382,7 @@ def refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
         for rejection in check_group(group.record(CaptionGroup)).unusable[:1]:
             context_ = {**rejection.context, "group": group.id, "anchor": group.group}
             refused.append((group, rejection.model_copy(update={"context": context_})))
-    stage = Stage(CHECKS_STAGE, CHECKS_VERSION, dataset, {}, label="check groups")
+    stage = Stage(_CHECKS_STAGE, _CHECKS_VERSION, dataset, {}, label="check groups")
     report = quarantine(context, stage, [(group.seq, why) for group, why in refused])
     decisions = [
         NewDecision(group.id, "reject", context.software, f"it cannot be released: {why.detail}")
@@ -462,7 +462,7 @@ def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
     Groups that cannot be released are rejected first, even if they were accepted.
     """
     store = context.store
-    report = refuse_unusable_groups(context, dataset)
+    report = _refuse_unusable_groups(context, dataset)
     plan_id = register_plan(store, STAGE, VERSION, {"dataset": dataset})
     for page in pages(_judged(store, dataset), _PAGE):
         for judge, captions, decisions in _changes(store, page):

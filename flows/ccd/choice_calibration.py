@@ -39,7 +39,7 @@ from schemas.provenance import Role
 
 LOST_SHARE = 0.05
 LEAST_KNOWN = 20
-SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
+_SHARES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """Quantiles to report."""
 _DECIMALS = 3
 
@@ -151,7 +151,7 @@ def _best_split(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple
 def _quantiles(values: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
     if not len(values):
         return ()
-    return tuple((share, _rounded(np.quantile(values, share))) for share in SHARES)
+    return tuple((share, _rounded(np.quantile(values, share))) for share in _SHARES)
 
 
 def _within(values: NDArray[np.float64], floor: float, ceiling: float) -> int:

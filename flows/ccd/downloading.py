@@ -44,7 +44,7 @@ from schemas.records import Attribution, Rejection, Source
 from sources.images import ImageProblem, InspectedImage, inspect_image
 from sources.web.downloading import ImageDownloader
 
-WEB: Final = ("http://", "https://")
+_WEB: Final = ("http://", "https://")
 """Prefixes of addresses that web services may return."""
 FOLDER: Final = ("folder:",)
 """Prefixes of addresses that the search of a folder returns."""
@@ -64,7 +64,7 @@ DownloaderMaker = Callable[[DownloadSettings], ImageDownloader]
 Result = DownloadedImage | InspectedImage | Rejection
 
 
-def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = WEB) -> Rejection | None:
+def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = _WEB) -> Rejection | None:
     """Return why a hit is not downloaded, or None if its image may be used.
 
     `licence_not_permitted`: the licence is unknown or does not permit derived works.
@@ -299,7 +299,7 @@ class _HitDownloads:
         web: list[int] = []
         for place, entity in enumerate(hits):
             record = entity.record(FoundHit)
-            schemes = WEB if self._folder is None else FOLDER
+            schemes = _WEB if self._folder is None else FOLDER
             if (refused := refused_hit(record.query, record.hit, schemes)) is not None:
                 yield place, refused
             elif self._folder is not None:

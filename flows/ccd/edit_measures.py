@@ -44,13 +44,13 @@ def lab_of(picture: Image.Image, size: tuple[int, int]) -> Lab:
     return np.asarray(cv2.cvtColor(pixels, cv2.COLOR_RGB2LAB), np.float32)
 
 
-def compared_size(width_px: int, height_px: int, side_px: int) -> tuple[int, int]:
+def _compared_size(width_px: int, height_px: int, side_px: int) -> tuple[int, int]:
     """Return the size of an image scaled to a longer side of `side_px`."""
     scale = side_px / max(width_px, height_px)
     return max(1, round(width_px * scale)), max(1, round(height_px * scale))
 
 
-def laid_over(anchor: Lab, edited: Lab, drift: float) -> tuple[Lab, NDArray[np.bool_]]:
+def _laid_over(anchor: Lab, edited: Lab, drift: float) -> tuple[Lab, NDArray[np.bool_]]:
     """Align `edited` with `anchor`, and remove its drift in colour.
 
     Args:
@@ -185,9 +185,9 @@ def change_between(anchor: Image.Image, edited: Image.Image, settings: EditCheck
     neighbourhood. This ignores noise, compression blocks and edges redrawn a pixel away; thin
     remainders of these are removed.
     """
-    size = compared_size(*anchor.size, settings.side_px)
+    size = _compared_size(*anchor.size, settings.side_px)
     one = lab_of(anchor, size)
-    other, known = laid_over(one, lab_of(edited, size), settings.drift)
+    other, known = _laid_over(one, lab_of(edited, size), settings.drift)
     one, other = (
         np.asarray(cv2.GaussianBlur(picture, (0, 0), settings.smoothing_px), np.float32)
         for picture in (one, other)

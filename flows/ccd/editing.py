@@ -68,8 +68,8 @@ def unfit_for_editing(
 # The commit of an editor is looked up once per dataset and kept, because provenance names it. A run
 # without an edit sends no request, and a moved branch does not change the model of a dataset.
 
-EDITOR_PINS_STAGE = "pin_editor"
-EDITOR_PINS_VERSION = "1"
+_EDITOR_PINS_STAGE = "pin_editor"
+_EDITOR_PINS_VERSION = "1"
 
 
 def known_pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditorSpec | None:
@@ -78,7 +78,7 @@ def known_pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> Image
         return spec
     for one in find(context.store, dataset, StageSettings.kind):
         record = one.record(StageSettings)
-        if record.stage == EDITOR_PINS_STAGE and record.values["model"] == spec.ref.model_dump():
+        if record.stage == _EDITOR_PINS_STAGE and record.values["model"] == spec.ref.model_dump():
             return spec.model_copy(update={"revision": record.values["commit"]})
     return None
 
@@ -98,7 +98,7 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
     values = {"model": spec.ref.model_dump(), "commit": found.revision}
     get_or_create_entity(
         context,
-        StageSettings(stage=EDITOR_PINS_STAGE, version=EDITOR_PINS_VERSION, values=values),
+        StageSettings(stage=_EDITOR_PINS_STAGE, version=_EDITOR_PINS_VERSION, values=values),
         dataset,
     )
     return found
@@ -106,8 +106,8 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
 
 # The ledger of edits: each image is stored at once, and none is made twice.
 
-EDIT_LEDGER_STAGE = "edit_pictures"
-EDIT_LEDGER_VERSION = "1"
+_EDIT_LEDGER_STAGE = "edit_pictures"
+_EDIT_LEDGER_VERSION = "1"
 
 
 MOST_ATTEMPTS = 3
@@ -155,7 +155,7 @@ class RecordedEditor:
             "parameters": self._spec.parameters,
         }
         return register_plan(
-            self._context.store, EDIT_LEDGER_STAGE, EDIT_LEDGER_VERSION, configuration
+            self._context.store, _EDIT_LEDGER_STAGE, _EDIT_LEDGER_VERSION, configuration
         )
 
     def asked(self, strategy_id: str, request: EditRequest) -> AskedEdit:
@@ -281,7 +281,7 @@ def _claim_edits(store: Store, asked: Mapping[int, AskedEdit]) -> dict[int, str]
 # Make contrastive images by editing anchors, and measure what changed (CCD, step 2).
 
 EDITED_IMAGES_STAGE = "edit_images"
-EDITED_IMAGES_VERSION = "2"
+_EDITED_IMAGES_VERSION = "2"
 
 
 _LABEL = "edit images"
@@ -316,7 +316,7 @@ def edit_images(
     with_settings = _settings_of(context, dataset, settings, embedder, seed)
     stage = Stage(
         name=EDITED_IMAGES_STAGE,
-        version=EDITED_IMAGES_VERSION,
+        version=_EDITED_IMAGES_VERSION,
         dataset=dataset,
         configuration={"settings": with_settings.id},
         agents=(AgentRef.of_model(spec.ref),),
@@ -369,7 +369,7 @@ def _settings_of(
         "check": settings.edit_check.model_dump(mode="json"),
         "embedder": str(embedder.ref),
     }
-    record = StageSettings(stage=EDITED_IMAGES_STAGE, version=EDITED_IMAGES_VERSION, values=values)
+    record = StageSettings(stage=EDITED_IMAGES_STAGE, version=_EDITED_IMAGES_VERSION, values=values)
     return get_or_create_entity(context, record, dataset)
 
 

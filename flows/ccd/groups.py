@@ -35,7 +35,7 @@ from schemas.provenance import Role
 from schemas.records import Caption, Contrast, Granularity, Image, Source
 from schemas.video import StageSettings
 
-MOST_CAPTIONS = 5
+_MOST_CAPTIONS = 5
 """The most captions taken of an anchor: CCD has five, COCO sometimes has more."""
 
 
@@ -56,10 +56,10 @@ def take_anchors(
         images_per_identity=spec.images_per_identity,
         seed=build.seed,
     )
-    return draw_sample(context, build.dataset, spec, source, settings, coarse=MOST_CAPTIONS)
+    return draw_sample(context, build.dataset, spec, source, settings, coarse=_MOST_CAPTIONS)
 
 
-def anchors_of(store: Store, dataset: str) -> list[StoredEntity]:
+def _anchors_of(store: Store, dataset: str) -> list[StoredEntity]:
     """Return the anchors of a benchmark, oldest first, whatever was decided on them."""
     return [one for one in find(store, dataset, Image.kind) if is_anchor(one)]
 
@@ -238,7 +238,7 @@ def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
     for image in find(store, dataset, Image.kind, states=LIVE):
         if contrast := image.record(Image).contrast:
             members[contrast.anchor_id].append(image.id)
-    for anchor in anchors_of(store, dataset):
+    for anchor in _anchors_of(store, dataset):
         if anchor.state in LIVE and anchor.id not in undecided:
             yield ContrastGroup(anchor_id=anchor.id, image_ids=tuple(sorted(members[anchor.id])))
 
@@ -336,7 +336,7 @@ def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> N
 
 def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
     """Count the active anchors, and how many of them were lost at each step."""
-    anchors = {one.id for one in anchors_of(store, dataset) if one.state in LIVE}
+    anchors = {one.id for one in _anchors_of(store, dataset) if one.state in LIVE}
     steps: Mapping[str, tuple[str, tuple[str, ...]]] = {
         "without a strategy": (Strategy.kind, ("accepted",)),
         "without a contrastive image": (ContrastGroup.kind, LIVE),

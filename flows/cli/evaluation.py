@@ -109,11 +109,11 @@ def evaluate(
     if as_json:
         print_json(report.as_json())
         return
-    print_evaluations(report)
+    _print_evaluations(report)
     out.print(f"the leaderboard is {report.written.page}", markup=False, soft_wrap=True)
 
 
-def print_evaluations(report: "EvaluationReport") -> None:
+def _print_evaluations(report: "EvaluationReport") -> None:
     """Print the scores of each evaluated model; every metric that occurs gets a column."""
     from flows.evaluation.leaderboard import (
         column_title,

@@ -74,14 +74,14 @@ def stats(
     else:
         from services.label_studio import label_studio_address
 
-        show_overview(found)
+        _show_overview(found)
         for one in found.queues:
             if queue is not None:
                 show(one)
             _show_unclear(one, label_studio_address(settings))
 
 
-def show_overview(found: "Overview") -> None:
+def _show_overview(found: "Overview") -> None:
     """Print the overview in sentences."""
     for title, rows in (
         ("Builds that wait for people", found.blocked),

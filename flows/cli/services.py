@@ -61,9 +61,9 @@ def up(
         bring_up(settings, components, Path.cwd(), report)
     reports = survey(settings.home)
     if as_json:
-        print_json(reports_as_json(settings.home, reports))
+        print_json(_reports_as_json(settings.home, reports))
     else:
-        print_welcome(progress, settings.home, reports)
+        _print_welcome(progress, settings.home, reports)
 
 
 def down(as_json: JsonOption = False) -> None:
@@ -90,11 +90,11 @@ def status(
 
     home = load_settings().home
     reports = survey(home)
-    secrets = secrets_of(home) if show_credentials else {}
+    secrets = _secrets_of(home) if show_credentials else {}
     if as_json:
-        print_json(reports_as_json(home, reports) | ({"credentials": secrets} if secrets else {}))
+        print_json(_reports_as_json(home, reports) | ({"credentials": secrets} if secrets else {}))
     else:
-        print_reports(out, reports)
+        _print_reports(out, reports)
         for name, value in secrets.items():
             out.print(f"{name}: {value}", markup=False, soft_wrap=True)
     if not all(report.is_healthy for report in reports):
@@ -105,7 +105,7 @@ _STATE_STYLES = {"running": "green", "crashed": "red", "stopped": "dim"}
 _TITLES = {"prefect-server": "Prefect", "label-studio": "Label Studio", "blob-server": "Images"}
 
 
-def print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport]") -> None:
+def _print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport]") -> None:
     """Print the addresses of the servers, how to log in, and what to do next."""
     from services.credentials import credentials_path, load_credentials
 
@@ -133,7 +133,7 @@ def print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport
         console.print(f"    [bold]{command:<{width}}[/]  {what}", soft_wrap=True)
 
 
-def print_reports(console: Console, reports: "Sequence[ServiceReport]") -> None:
+def _print_reports(console: Console, reports: "Sequence[ServiceReport]") -> None:
     """Print a table of the servers, and the log of each unhealthy one."""
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
     for title in ("service", "state", "address", "pid"):
@@ -150,7 +150,7 @@ def print_reports(console: Console, reports: "Sequence[ServiceReport]") -> None:
             console.print(message, markup=False, soft_wrap=True)
 
 
-def reports_as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
+def _reports_as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
     """Return the reports as JSON, with the path of the credentials file."""
     from services.credentials import credentials_path
 
@@ -160,7 +160,7 @@ def reports_as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str,
     }
 
 
-def secrets_of(home: Path) -> dict[str, str]:
+def _secrets_of(home: Path) -> dict[str, str]:
     """Return the credentials that `--show-credentials` prints."""
     from services.credentials import load_credentials
     from services.prefect_server import prefect_auth_string

@@ -73,8 +73,8 @@ IDENTITIES = 12
 VIDEOS = 4
 VIDEO_SECONDS = 6.0
 STILLS = 320
-TASK_IMAGES = 6
-DRAWN_IMAGES = 4
+_TASK_IMAGES = 6
+_DRAWN_IMAGES = 4
 ANCHORS = 24
 _STILL_TASKS = (
     RetrievalTask.COLOR,
@@ -147,10 +147,10 @@ def demonstration_recos_build(home: Path) -> RecosBuild:
     """Draw images under `home` if they are missing, and return the build of a task benchmark."""
     stills, folder = _stills(home)
     shown = [
-        TaskSpec(task=task, images=TASK_IMAGES, source=stills.name, names=folder / _names(task))
+        TaskSpec(task=task, images=_TASK_IMAGES, source=stills.name, names=folder / _names(task))
         for task in _STILL_TASKS
     ]
-    drawn = [TaskSpec(task=task, images=DRAWN_IMAGES) for task in RENDERED_TASKS]
+    drawn = [TaskSpec(task=task, images=_DRAWN_IMAGES) for task in RENDERED_TASKS]
     return RecosBuild(
         dataset="recos-demo",
         seed=SEED,

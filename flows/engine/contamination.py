@@ -131,7 +131,7 @@ def fingerprints_of(store: Store, ids: Sequence[str]) -> dict[str, ImageFingerpr
 
 # Near-duplicates among the images of a folder, without a store
 
-SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
+_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
 
 
 class FolderDuplicates(NamedTuple):
@@ -192,7 +192,7 @@ def find_in_folder(
         raise UsageError(f"{folder} is not a folder")
     names = sorted(_image_names(folder))
     if not names:
-        suffixes = ", ".join(sorted(SUFFIXES))
+        suffixes = ", ".join(sorted(_SUFFIXES))
         raise UsageError(f"{folder} contains no images: no file ends in {suffixes}")
     images: dict[str, ImageFingerprint] = {}
     unreadable: list[Rejection] = []
@@ -214,7 +214,7 @@ def find_in_folder(
 
 def _image_names(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
-        if path.suffix.casefold() in SUFFIXES and path.is_file():
+        if path.suffix.casefold() in _SUFFIXES and path.is_file():
             yield path.relative_to(folder).as_posix()
 
 

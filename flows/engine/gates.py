@@ -73,7 +73,7 @@ def chosen_queues(
     return [queue]
 
 
-def open_desk(settings: Settings) -> LabelStudioDesk:
+def _open_desk(settings: Settings) -> LabelStudioDesk:
     """Open the workspace of the installation itself, used if no annotator was added.
 
     Raises:
@@ -94,7 +94,7 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBa
     def desk_of(assignee: str) -> AnnotationBackend:
         if assignee not in opened:
             opened[assignee] = (
-                open_desk(settings) if assignee == HOUSE else _open(settings, store, assignee)
+                _open_desk(settings) if assignee == HOUSE else _open(settings, store, assignee)
             )
         return opened[assignee]
 

@@ -25,7 +25,7 @@ def flow_pages() -> "Environment":
     """Return the templates of `flows/templates`, with filters for numbers."""
     environment = page_environment("flows")
     environment.filters.update(
-        figure=figure, threshold=threshold_text, number=lambda value: f"{value:,}"
+        figure=figure, threshold=_threshold_text, number=lambda value: f"{value:,}"
     )
     return environment
 
@@ -39,7 +39,7 @@ def figure(value: float, *, is_count: bool = False) -> str:
     return f"{value:,.{decimals}f}".replace("-", "−")
 
 
-def threshold_text(value: float) -> str:
+def _threshold_text(value: float) -> str:
     """Format a threshold as it is written in a profile."""
     return f"{value:g}"
 
@@ -52,7 +52,7 @@ def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | Non
         return None
     if max(picture.width_px, picture.height_px) > side_px:
         return shrunk_uri(data, side_px)
-    return data_uri(data, picture.media_type)
+    return _data_uri(data, picture.media_type)
 
 
 def shrunk_uri(data: bytes, side_px: int) -> str:
@@ -63,10 +63,10 @@ def shrunk_uri(data: bytes, side_px: int) -> str:
         opened.thumbnail((side_px, side_px))
         file = BytesIO()
         opened.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
-    return data_uri(file.getvalue(), "image/jpeg")
+    return _data_uri(file.getvalue(), "image/jpeg")
 
 
-def data_uri(data: bytes, media_type: str) -> str:
+def _data_uri(data: bytes, media_type: str) -> str:
     """Return bytes as a `data:` URI."""
     return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
 

@@ -94,7 +94,7 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
         yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
 
 
-def require_ready(
+def _require_ready(
     context: RunContext, build: Build, profile: Profile, models: Sequence[ModelSpec]
 ) -> None:
     """Stop a run that cannot finish, before anything is paid for.
@@ -306,7 +306,7 @@ def run_build(
     build = load_build(Path(config), spec.form) if config else spec.demonstrate(settings.home)
     for source in build.sources:
         correct_terms(context, source)
-    require_ready(context, build, chosen, spec.models(build, chosen))
+    _require_ready(context, build, chosen, spec.models(build, chosen))
     try:
         return run_pipeline(
             context, spec, build, chosen, lambda: open_desks(settings, context.store), wait=wait

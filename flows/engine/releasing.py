@@ -159,8 +159,8 @@ def release_checks(
         nearest,
         choice_statistics(store, queue),
         agreement=agreement_statistics(store, settings, dataset),
-        unused=unused_statistics(store, dataset),
-        gates=partial(gate_statistics, store, dataset),
+        unused=_unused_statistics(store, dataset),
+        gates=partial(_gate_statistics, store, dataset),
         about=stated.about,
         permitted_terms=stated.permitted_terms,
     )
@@ -240,7 +240,7 @@ def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...
     )
 
 
-def unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...]:
+def _unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...]:
     """Count unusable model answers for a dataset, over all settings; equal names are added."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for one in unused_answers(store, dataset):
@@ -251,7 +251,7 @@ def unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ...
     )
 
 
-def gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
+def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
     """Count who or what decided at the gates of a dataset."""
     found: dict[str, list[GateCount]] = {}
     for one in gate_counts(store, dataset):
@@ -463,7 +463,9 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
     )
 
 
-def released_under_earlier_terms(store: Store, dataset: str, version: str) -> PatchedRelease | None:
+def _released_under_earlier_terms(
+    store: Store, dataset: str, version: str
+) -> PatchedRelease | None:
     """Return the release of a version if terms of its sources were corrected since, else None."""
     for built in list_releases(store, dataset):
         if built.manifest.version != version:
@@ -526,7 +528,7 @@ def release(
 
     settings, store = context.settings, context.store
     patched = patched_release(store, report.dataset, version)
-    if patched := patched or released_under_earlier_terms(store, report.dataset, version):
+    if patched := patched or _released_under_earlier_terms(store, report.dataset, version):
         warn(patched.sentence)
         report.release = patched.release.folder
         report.release_id = patched.release.manifest.id

@@ -99,7 +99,7 @@ def ordered_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(metrics, key=lambda metric: (known.get(metric, len(known)), metric)))
 
 
-def group_tables(
+def _group_tables(
     evaluations: Sequence[StoredEvaluation], names: dict[str, str]
 ) -> Iterable[GroupTable]:
     """A table for each direction and dimension, in the order in which they were scored."""
@@ -271,7 +271,7 @@ def _means(similarities: Sequence[PairSimilarities]) -> str:
 RowKind = Literal["model", "chance"]
 
 
-IMAGE_TO_TEXT: Direction = "image-to-text"
+_IMAGE_TO_TEXT: Direction = "image-to-text"
 
 
 class Row(NamedTuple):
@@ -337,10 +337,10 @@ class Leaderboard(NamedTuple):
     def unscored(self) -> dict[Direction, str]:
         """The direction that is not scored because images have no captions, and the reason."""
         statistics = self.manifest.statistics
-        if not statistics.candidates or any(one.direction == IMAGE_TO_TEXT for one in self.boards):
+        if not statistics.candidates or any(one.direction == _IMAGE_TO_TEXT for one in self.boards):
             return {}
         of = f"{statistics.candidates:,} of the {statistics.images:,} images"
-        return {IMAGE_TO_TEXT: f"Image to text is not scored: {of} have no captions to be found."}
+        return {_IMAGE_TO_TEXT: f"Image to text is not scored: {of} have no captions to be found."}
 
 
 class FoundRelease(NamedTuple):
@@ -398,7 +398,7 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
         like,
         len(stored),
         tuple(board for board in boards if board.rows),
-        tuple(group_tables(newest, names)),
+        tuple(_group_tables(newest, names)),
     )
 
 

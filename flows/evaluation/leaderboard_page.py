@@ -42,18 +42,18 @@ from schemas.evaluation import Direction, Score, ShownItem, SimilarityHistogram
 
 # The plots of a leaderboard as inline SVG.
 
-MOST_MODELS = 8
+_MOST_MODELS = 8
 """The number of models that a plot can show distinguishably; it shows the best."""
-MOST_LYING = 6
+_MOST_LYING = 6
 """Up to this number of groups bars are horizontal; above, vertical over the page's width."""
 _MATCHES, _OTHERS = "#1f5fa8", "#b8501f"
 _LEGEND_COLUMNS = 4
 _ERROR_BARS = {"ecolor": TEXT, "elinewidth": 0.9, "capsize": 2}
 
 
-def rank_plot(board: Board) -> Plot | None:
+def _rank_plot(board: Board) -> Plot | None:
     """The share of queries with a match among the first k; None if no curve is known."""
-    rows = [row for row in board.models if row.found and row.found.rank_curve][:MOST_MODELS]
+    rows = [row for row in board.models if row.found and row.found.rank_curve][:_MOST_MODELS]
     if not rows:
         return None
     with plotted(3.0 + 0.2 * len(rows)) as (figure, axes):
@@ -77,10 +77,10 @@ def rank_plot(board: Board) -> Plot | None:
     )
 
 
-def group_plot(table: GroupTable) -> Plot:
+def _group_plot(table: GroupTable) -> Plot:
     """A bar for each model and group, with its interval."""
-    rows = table.rows[:MOST_MODELS]
-    is_wide = len(table.groups) > MOST_LYING
+    rows = table.rows[:_MOST_MODELS]
+    is_wide = len(table.groups) > _MOST_LYING
     svg = _upright_bars(table, rows) if is_wide else _lying_bars(table, rows)
     return Plot(
         f"{table.metric} by {table.dimension}",
@@ -159,7 +159,7 @@ def _bars(row: GroupRow, metric: str) -> _Bars:
     return _Bars(there, values, [np.maximum(values - low, 0), np.maximum(high - values, 0)])
 
 
-def similarity_plot(row: Row) -> Plot | None:
+def _similarity_plot(row: Row) -> Plot | None:
     """The histogram of similarities of matches and of others for one model; None if unknown."""
     spread = row.found.histogram if row.found else None
     if spread is None or row.found is None:
@@ -181,11 +181,11 @@ def similarity_plot(row: Row) -> Plot | None:
     return Plot(row.name, _spread_in_words(spread), svg)
 
 
-def plots_of(board: Leaderboard, direction: Direction) -> list[Plot]:
+def _plots_of(board: Leaderboard, direction: Direction) -> list[Plot]:
     """The plots over all models of one direction: rank curves, then bars by group, wide last."""
     boards = [one for one in board.boards if one.direction == direction]
-    plots = [plot for plot in map(rank_plot, boards) if plot]
-    plots += [group_plot(one) for one in board.tables if one.direction == direction]
+    plots = [plot for plot in map(_rank_plot, boards) if plot]
+    plots += [_group_plot(one) for one in board.tables if one.direction == direction]
     return sorted(plots, key=lambda plot: plot.is_wide)
 
 
@@ -255,7 +255,7 @@ def write_leaderboard(board: Leaderboard, out: Path) -> Written:
     return written
 
 
-METHODS_NOTE = (
+_METHODS_NOTE = (
     "Edited or found: how often logistic regression on a contrastive image's vector, "
     "cross-validated by group, tells which it is."
 )
@@ -277,7 +277,7 @@ def render_page(board: Leaderboard) -> str:
         models=_models(board),
         contrast_plot=contrast_plot(board.contrasts),
         nearest=nearest_lines(board.contrasts),
-        methods_note=METHODS_NOTE,
+        methods_note=_METHODS_NOTE,
         published_sizes=[one for one in CCD_TABLE if one.title == board.like],
     )
 
@@ -286,9 +286,9 @@ def _section(board: Leaderboard, one: Board) -> Section:
     return Section(
         DIRECTION_TITLES[one.direction],
         one,
-        plots_of(board, one.direction),
+        _plots_of(board, one.direction),
         [table for table in board.tables if table.direction == one.direction],
-        [plot for plot in map(similarity_plot, one.models) if plot is not None],
+        [plot for plot in map(_similarity_plot, one.models) if plot is not None],
         [row for row in one.models if _is_inspected(row)][:_MOST_GALLERIES],
     )
 
@@ -363,7 +363,7 @@ def _nearest_lines(board: Leaderboard) -> Iterator[str]:
     if not lines:
         return
     yield "\n## How near other samples are\n"
-    yield "Mean cosine of a sample with its five nearest other samples. " + METHODS_NOTE + "\n"
+    yield "Mean cosine of a sample with its five nearest other samples. " + _METHODS_NOTE + "\n"
     yield "| model | images | captions | edited or found |"
     yield "|---|--:|--:|---|"
     yield from (

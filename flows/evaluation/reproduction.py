@@ -29,11 +29,17 @@ from schemas.evaluation import Direction, EvaluationResult
 from schemas.validation import at_home, fault_of, read_toml
 
 _KEYS = "docs/reproduction.md"
-SPEEDS = {"training": 250.0, "cfam": 800.0, "open_clip": 400.0, "transformers": 200.0, "mllm": 25.0}
+_SPEEDS = {
+    "training": 250.0,
+    "cfam": 800.0,
+    "open_clip": 400.0,
+    "transformers": 200.0,
+    "mllm": 25.0,
+}
 """Pairs trained, or images and texts embedded, per second of one H100: assumed, not measured."""
 ASSUMED = (
     "GPU hours are for one H100 and assumed, not measured: per second "
-    + ", ".join(f"{speed:g} ({kind})" for kind, speed in SPEEDS.items())
+    + ", ".join(f"{speed:g} ({kind})" for kind, speed in _SPEEDS.items())
     + " pairs trained or images and texts embedded, fewer for larger models"
 )
 
@@ -170,11 +176,11 @@ class PlannedRow:
         own, test = self.experiment.recipe.per_second, self.needs[-1]
         if self.training is not None and not self.is_trained:
             pairs = self.needs[0].size * self.training.schedule.epochs
-            hours = pairs / (own or SPEEDS["training"]) / 3600
+            hours = pairs / (own or _SPEEDS["training"]) / 3600
             yield f"{self.needs[0].dataset} {self.training}", hours
         kind = "cfam" if self.embedder is None else self.embedder.provider
-        if kind in SPEEDS:  # the others compute nothing
-            speed = SPEEDS[kind] if self.training or own is None else own
+        if kind in _SPEEDS:  # the others compute nothing
+            speed = _SPEEDS[kind] if self.training or own is None else own
             yield f"{self.training} {self.embedder} {test.dataset}", test.size / speed / 3600
 
 

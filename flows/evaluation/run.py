@@ -110,7 +110,7 @@ def _accelerator() -> str | None:
 _REWRITES = ("rewrite", "edited_rewrite")
 _LENGTHS = (20, 40, 80)
 """Upper limits of the groups of texts by length, in words."""
-UNKNOWN_TASK = "not known"
+_UNKNOWN_TASK = "not known"
 """The group of images whose task is not known."""
 Groups = dict[str, list[str]]
 
@@ -163,7 +163,7 @@ def shown_texts(read: ReadRelease) -> Iterator[ShownItem]:
             yield image.model_copy(update=fields)
 
 
-def scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
+def _scored_directions(read: ReadRelease) -> tuple[Direction, ...]:
     """The directions in which a release is scored.
 
     If some images have no captions, they are candidates only, and image to text is not scored (as
@@ -176,7 +176,7 @@ def _groups(manifest: Manifest, rows: list[ReleaseRow]) -> Groups:
     granularity = {one.name: one.granularity for one in manifest.sources if one.granularity}
     name = {source: f"{source} ({how})" for source, how in granularity.items()}
     return {
-        "task": [row.task or UNKNOWN_TASK for row in rows],
+        "task": [row.task or _UNKNOWN_TASK for row in rows],
         "tier": [row.tier or UNSTATED for row in rows],
         "source": [name.get(row.source, row.source) for row in rows],
         "granularity": [granularity.get(row.source, UNSTATED) for row in rows],
@@ -200,12 +200,12 @@ def _telling(groups: Groups) -> Groups:
 # the paper). Other settings are those of its figure 4: with coarse captions, without contrastive
 # images, or neither.
 
-CONTRASTIVE_PROTOCOL = (
+_CONTRASTIVE_PROTOCOL = (
     "original samples ask, original and contrastive ones are found, by cosine; of equals, matches "
     "count last; FG-CDA over pairs of an anchor and a contrastive image in both orders, ties are "
     "errors"
 )
-CONTRASTIVE_INTERVAL = (
+_CONTRASTIVE_INTERVAL = (
     f"95 %, percentile bootstrap over images, of FG-CDA over groups, {REPLICATES:,} draws"
 )
 ORIGINAL, FINE, CONTRASTIVE = "original", "+ fine captions", "+ contrastive images"
@@ -213,7 +213,7 @@ BOTH, ALL_ASK = "both", "both, all ask"
 """The settings of figure 4, and all samples as queries."""
 
 
-def is_contrastive(read: ReadRelease) -> bool:
+def _is_contrastive(read: ReadRelease) -> bool:
     """Whether any image of the split differs from an anchor."""
     return any(row.contrast for row in read.rows)
 
@@ -330,7 +330,7 @@ class ContrastiveSides:
             yield ALL_ASK, self._images, self._texts
 
 
-def coarse_texts(read: ReadRelease) -> list[str]:
+def _coarse_texts(read: ReadRelease) -> list[str]:
     """The coarse captions of all anchors, image by image; empty if an anchor has none."""
     anchors = [row for row in read.rows if row.contrast is None]
     if not all(row.coarse_captions for row in anchors):
@@ -338,7 +338,7 @@ def coarse_texts(read: ReadRelease) -> list[str]:
     return [one.text for row in anchors for one in row.coarse_captions]
 
 
-def coarse_side(read: ReadRelease, shown: list[ShownItem], vectors: Vectors) -> Side:
+def _coarse_side(read: ReadRelease, shown: list[ShownItem], vectors: Vectors) -> Side:
     """The coarse captions with their vectors; `shown` are the images of the release."""
     items = [
         item.model_copy(update={"text": one.text, "position": position})
@@ -393,14 +393,14 @@ def evaluate_release(
         ModelError: the model cannot be loaded, or fails.
     """
     read = read_release(folder, split, check_images=check_images)
-    if isinstance(spec, TransformersEmbedder) and is_contrastive(read):
+    if isinstance(spec, TransformersEmbedder) and _is_contrastive(read):
         spec = spec.model_copy(update={"scoring": "mean", "rerank": 0})  # images are compared, too
     spec = pinned(spec)
     started = time.monotonic()
     embedded = _embedded(context, read, spec)
     embedding_seconds = time.monotonic() - started
     started = time.monotonic()
-    if is_contrastive(read):
+    if _is_contrastive(read):
         scored, contrasts = _contrastive(read, embedded)
     else:
         matching, contrasts = _matching(context, read, spec), None
@@ -419,7 +419,7 @@ def evaluate_release(
             demonstration=manifest.demonstration,
         ),
         split=read.split,
-        protocol=CONTRASTIVE_PROTOCOL if contrasts else PROTOCOL,
+        protocol=_CONTRASTIVE_PROTOCOL if contrasts else PROTOCOL,
         model=evaluated_model(spec),
         code_revision=context.code_revision,
         hardware=hardware(),
@@ -428,7 +428,7 @@ def evaluate_release(
         captions=sum(len(row.captions) for row in read.rows),
         directions=tuple(one.direction for one in scored),
         groups=tuple(group for one in scored for group in one.groups),
-        interval=CONTRASTIVE_INTERVAL if contrasts else INTERVAL,
+        interval=_CONTRASTIVE_INTERVAL if contrasts else INTERVAL,
         seconds=time.monotonic() - started,
         embedding_seconds=embedding_seconds,
         contrasts=contrasts,
@@ -482,7 +482,7 @@ def _contrastive(
     for direction, one in embedded.items():
         coarse = None
         if one.coarse is not None:
-            coarse = coarse_side(read, list(map(shown_image, read.rows)), one.coarse)
+            coarse = _coarse_side(read, list(map(shown_image, read.rows)), one.coarse)
         compared[direction] = ContrastiveSides(samples, *sides(read, *one[:2]), coarse)
     scored = [sides_.scored(direction) for direction, sides_ in compared.items()]
     return scored, next(iter(compared.values())).result()
@@ -515,12 +515,12 @@ def _embedded(
     A model may take another instruction in each direction; precomputed vectors serve both.
     """
     texts = [caption.text for row in read.rows for caption in row.captions]
-    directions = scored_directions(read)
+    directions = _scored_directions(read)
     if isinstance(spec, PrecomputedEmbedder):
         given = read_vectors(spec, len(read.rows), len(texts))
         return dict.fromkeys(directions, _Embedded(given.images, given.texts))
     files = [ImageFile(row.sha256, read.folder / row.file_path) for row in read.rows]
-    coarse = coarse_texts(read) if is_contrastive(read) else []
+    coarse = _coarse_texts(read) if _is_contrastive(read) else []
     known: dict[str, _Embedded] = {}
     found: dict[Direction, _Embedded] = {}
     for direction in directions:

@@ -29,8 +29,8 @@ from schemas.video import StageSettings
 
 # Images similar to those of v1, each once, and none that v1 has (ReCoS, section 3.4).
 
-EXPANSION_STAGE = "expand_images"
-EXPANSION_VERSION = "1"
+_EXPANSION_STAGE = "expand_images"
+_EXPANSION_VERSION = "1"
 
 Deduplicate = Callable[[Sequence[str], frozenset[str]], NearDuplicates]
 """Keeps one image of each content, given ids in order and the protected ones among them."""
@@ -125,8 +125,8 @@ def leaving_images(
 # Fingerprint and embedding leave some pairs doubtful. Of two images that people find the same, one
 # is removed: never one of v1, because it has captions, otherwise the one with fewer pixels.
 
-DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
-DUPLICATE_QUESTIONS_VERSION = "1"
+_DUPLICATE_QUESTIONS_STAGE = "ask_of_duplicates"
+_DUPLICATE_QUESTIONS_VERSION = "1"
 
 _DECIMALS = 6
 _SAME = "people found it the same as"
@@ -160,8 +160,8 @@ def ask_of_duplicates(
             question = _question(pair, stays, leaves, embedder)
             items.append((stays.seq << 32 | leaves.seq, question))
     stage = Stage(
-        name=DUPLICATE_QUESTIONS_STAGE,
-        version=DUPLICATE_QUESTIONS_VERSION,
+        name=_DUPLICATE_QUESTIONS_STAGE,
+        version=_DUPLICATE_QUESTIONS_VERSION,
         dataset=dataset,
         configuration={"embedder": embedder},
         label="ask of images that may be the same",
@@ -278,7 +278,7 @@ def expand_gallery(
         embedder,
     )
     counts = get_or_create_entity(context, found.report, dataset).id
-    limits = StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=chosen_with)
+    limits = StageSettings(stage=_EXPANSION_STAGE, version=_EXPANSION_VERSION, values=chosen_with)
     chosen_by = get_or_create_entity(context, limits, dataset).id
     added = {one: pool.images[pool.place[one]] for one in found.images}
     tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
@@ -288,8 +288,8 @@ def expand_gallery(
     }
     configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
     stage = Stage(
-        name=EXPANSION_STAGE,
-        version=EXPANSION_VERSION,
+        name=_EXPANSION_STAGE,
+        version=_EXPANSION_VERSION,
         dataset=dataset,
         configuration=configuration,
         label=_LABEL,
@@ -311,7 +311,7 @@ def expand_gallery(
     values |= {"counts": counts, "images": _standing(context.store, dataset)}
     get_or_create_entity(
         context,
-        StageSettings(stage=EXPANSION_STAGE, version=EXPANSION_VERSION, values=values),
+        StageSettings(stage=_EXPANSION_STAGE, version=_EXPANSION_VERSION, values=values),
         dataset,
     )
     return found.report, [copied, asked]
@@ -324,7 +324,7 @@ def _earlier_counts(
     now = {**values, "images": _standing(store, dataset)}
     for one in find(store, dataset, StageSettings.kind):
         record = one.record(StageSettings)
-        if (record.stage, record.version) != (EXPANSION_STAGE, EXPANSION_VERSION):
+        if (record.stage, record.version) != (_EXPANSION_STAGE, _EXPANSION_VERSION):
             continue
         if {key: value for key, value in record.values.items() if key != "counts"} == now:
             counts: str = record.values["counts"]

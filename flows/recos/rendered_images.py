@@ -60,7 +60,7 @@ def drawn_source(
         UsageError: there are not enough different images.
         ServiceError: no program could be run.
     """
-    name = source_name(task, seed, further)
+    name = _source_name(task, seed, further)
     folder = home / "rendered" / name.removeprefix(_DRAWN)
     if further is not None:
         options = options or RenderOptions()
@@ -94,7 +94,7 @@ def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Reject
     return quarantine(context, stage, [(0, refusal)])
 
 
-def source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:
+def _source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:
     """Return the dataset that the drawn images of a task are imported into."""
     pairs = f"-{further.digest}" if further is not None else ""
     name = task.task.value.replace(" ", "-").casefold()

@@ -186,12 +186,12 @@ def run_validation(
         siblings: dict[str, set[Words]] = defaultdict(set)
         for history in histories.values():
             siblings[history.image].add(words_of(history.current.text))
-        revised = next_round(failing, rewrite(failing), siblings, measure, interval)
+        revised = _next_round(failing, rewrite(failing), siblings, measure, interval)
         histories.update({history.key: history for history in revised})
     return ValidationOutcome(tuple(histories.values()), calls)
 
 
-def next_round(
+def _next_round(
     failing: Sequence[CaptionHistory],
     answers: Sequence[str | Rejection],
     siblings: Mapping[str, set[Words]],

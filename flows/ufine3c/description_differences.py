@@ -13,7 +13,7 @@ from schemas.faithfulness import Attribute, Fact, Finding
 __all__ = ["find_differences"]
 
 
-def compare_values(
+def _compare_values(
     source: Sequence[Fact],
     rewrite: Sequence[Fact],
     *,
@@ -38,7 +38,7 @@ def compare_values(
 _SMALL_PARTS = frozenset(("zip", "button", "lace", "handle", "pocket", "lens"))
 
 
-def compare_colours(
+def _compare_colours(
     source: Thing, rewrite: Thing, whole: Description | None = None
 ) -> Iterator[Finding]:
     """Compare colours; one without a known item in `whole` may describe `source`."""
@@ -106,7 +106,7 @@ def placed(facts: Iterable[Fact], scale: str) -> list[Placed]:
     return [(LEXICON.place(scale, fact.value.removesuffix(f" {scale}")), fact) for fact in facts]
 
 
-def compare_on_scale(
+def _compare_on_scale(
     source: Sequence[Placed], rewrite: Sequence[Placed], *, minor_if_added: bool = True
 ) -> Iterator[Finding]:
     """Compare each fact of the rewrite with the closest of the source; one step apart is minor."""
@@ -134,16 +134,16 @@ _OPPOSED = (
 _WEAK = frozenset(("loose", "straight", "parted", "middle-parted", "side-parted", "cropped"))
 
 
-def compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare hair."""
-    yield from compare_colours(source, rewrite)
+    yield from _compare_colours(source, rewrite)
     lengths = [placed(hair.all(Attribute.LENGTH), "hair_length") for hair in (source, rewrite)]
-    yield from compare_on_scale(*lengths)
-    yield from compare_details(source, rewrite)
+    yield from _compare_on_scale(*lengths)
+    yield from _compare_details(source, rewrite)
     known, theirs = source.all(Attribute.HAIR), rewrite.all(Attribute.HAIR)
     said = {fact.value for fact in known}
     closer = said & _TIED and "tied" not in said  # «a ponytail» says that it is tied
-    yield from compare_values(
+    yield from _compare_values(
         known,
         [fact for fact in theirs if not (fact.value == "tied" and closer)],
         against=lambda fact: next((one for one in known if _are_opposed(one, fact)), None),
@@ -168,11 +168,11 @@ _SOCK_REACHES = {"long": 3, "medium": 4, "short": 5}
 _PAIRED = ("feet", "socks", "wrist", "face")
 
 
-def compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
+def _compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Compare patterns; one that another item of the source has may only have moved."""
     known = source.all(Attribute.PATTERN)
     elsewhere = {value for item in whole.items for value in item.values(Attribute.PATTERN)}
-    yield from compare_values(
+    yield from _compare_values(
         known,
         rewrite.all(Attribute.PATTERN),
         against=lambda fact: known[0] if known and fact.value != "graphic" else None,
@@ -180,7 +180,7 @@ def compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Itera
     )
 
 
-def compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare sleeves and lengths of a garment, each on its scale; one step is minor."""
     sleeves, ends = [], []
     for thing in (source, rewrite):
@@ -191,17 +191,17 @@ def compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
         facts = thing.all(Attribute.LENGTH)
         sleeves.append([(_SLEEVES[one.value], one) for one in facts if one.value in _SLEEVES])
         ends.append([(reaches[one.value], one) for one in facts if one.value in reaches])
-    yield from compare_on_scale(*sleeves)
-    yield from compare_on_scale(*ends)
+    yield from _compare_on_scale(*sleeves)
+    yield from _compare_on_scale(*ends)
 
 
-def compare_alternatives(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
+def _compare_alternatives(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
     """Find alternatives: left for right, another sex, or what the source does not say."""
-    found = compare_values(source, rewrite)
+    found = _compare_values(source, rewrite)
     yield from (one for one in found if not (rewrite and one.change == "lost"))
 
 
-def compare_materials(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _compare_materials(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare materials, except those that the name of an item implies."""
     around = [value for one in (source, *source.parts) for value in one.values(Attribute.MATERIAL)]
     implied = LEXICON.all_said(source.kind) | LEXICON.all_said(rewrite.kind)
@@ -210,10 +210,10 @@ def compare_materials(source: Thing, rewrite: Thing) -> Iterator[Finding]:
         near = any(LEXICON.same_material(fact.value, other) for other in around)
         if not near and fact.value not in implied:
             yield contradicted(known[0], fact) if known else added(fact)
-    yield from (one for one in compare_values(known, theirs) if one.change == "lost")
+    yield from (one for one in _compare_values(known, theirs) if one.change == "lost")
 
 
-def compare_details(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _compare_details(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare size, fit, shape and state; an addition without contradiction is minor."""
     known, implied = source.all(Attribute.DETAIL), LEXICON.all_said(source.kind)
 
@@ -223,11 +223,11 @@ def compare_details(source: Thing, rewrite: Thing) -> Iterator[Finding]:
         return next(opposed, source.facts[0] if by_name else None)
 
     theirs = [fact for fact in rewrite.all(Attribute.DETAIL) if fact.value not in implied]
-    found = compare_values(known, theirs, against=against, minor=lambda _: True)
+    found = _compare_values(known, theirs, against=against, minor=lambda _: True)
     yield from (finding for finding in found if finding.change != "lost")
 
 
-def compare_counts(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
+def _compare_counts(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Compare counts, such as «two bags» for one; two shoes are a pair."""
     each = any(mention.phrase == "each" for mention in whole.mentions)
     same = [item for item in whole.items if LEXICON.is_a(item.kind, rewrite.kind)]
@@ -235,11 +235,11 @@ def compare_counts(source: Thing, rewrite: Thing, whole: Description) -> Iterato
     usual = {"2"} if paired else set[str]()
     usual |= set() if source.all(Attribute.COUNT) else {"1"}
     theirs = [one for one in rewrite.all(Attribute.COUNT) if one.value not in usual]
-    found = compare_values(source.all(Attribute.COUNT), theirs)
+    found = _compare_values(source.all(Attribute.COUNT), theirs)
     yield from (finding for finding in found if finding.change != "lost")
 
 
-def compare_places(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _compare_places(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare places, such as a bag at the hand for one on the back; adjacent places are equal."""
     known, theirs = source.all(Attribute.PLACE), rewrite.all(Attribute.PLACE)
     places = [fact.value for fact in known] or LEXICON.places_said(source.kind)
@@ -257,7 +257,7 @@ Matching = tuple[list[tuple[Thing, Thing]], list[Thing], list[Thing]]
 """Pairs of (source item, rewrite item), and the unpaired items of each side."""
 
 
-def match_items(source: list[Thing], rewrite: list[Thing]) -> Matching:
+def _match_items(source: list[Thing], rewrite: list[Thing]) -> Matching:
     """Return the best pairing of items of compatible kinds, closest pairs first."""
     whole = all(any(item.kind == "clothing" for item in items) for items in (source, rewrite))
     scored = sorted(
@@ -313,18 +313,18 @@ def _likeness(one: Thing, other: Thing) -> float:
 _ON_CLOTHES = frozenset(("front", "back", "chest"))
 
 
-def compare_part(source: Thing, part: Thing, whole: Description) -> Iterator[Finding]:
+def _compare_part(source: Thing, part: Thing, whole: Description) -> Iterator[Finding]:
     """Compare a part of a rewrite with the same parts of the `source` item."""
     same = [other for other in source.parts if other.kind == part.kind]
     for fact in part.all(Attribute.COLOUR):
         yield from _compare_colour(source, same, fact, part, whole)
     for other in same[:1]:
-        yield from compare_counts(other, part, whole)
+        yield from _compare_counts(other, part, whole)
         if {*part.values(Attribute.PLACE), *other.values(Attribute.PLACE)} <= _ON_CLOTHES:
-            yield from compare_places(other, part)
-        yield from compare_materials(other, part)
+            yield from _compare_places(other, part)
+        yield from _compare_materials(other, part)
     sides = [fact for other in same for fact in other.all(Attribute.SIDE)]
-    yield from compare_alternatives(sides, part.all(Attribute.SIDE))
+    yield from _compare_alternatives(sides, part.all(Attribute.SIDE))
 
 
 def _is_coloured_as(thing: Thing, source: Description) -> bool:
@@ -332,11 +332,11 @@ def _is_coloured_as(thing: Thing, source: Description) -> bool:
     known = [colour for colour, _ in source.colours]
     colours = thing.values(Attribute.COLOUR)
     if not colours:
-        return is_familiar(thing, source)
+        return _is_familiar(thing, source)
     return all(has_colour(known, colour) for colour in colours)
 
 
-def is_familiar(thing: Thing, source: Description) -> bool:
+def _is_familiar(thing: Thing, source: Description) -> bool:
     """Whether the source has the word of an unknown thing, and its colours anywhere."""
     if thing.kind in LEXICON.parts or not has_word(source.text, thing.kind):
         return False
@@ -357,7 +357,7 @@ def _compare_colour(
     else:
         parts = (other for item in whole.items for other in item.parts if other.kind == part.kind)
         moved = any(has_colour(p.values(Attribute.COLOUR), fact.value) for p in parts)
-        yield added(fact, minor=moved or is_familiar(part, whole))
+        yield added(fact, minor=moved or _is_familiar(part, whole))
 
 
 def _colours_anywhere(item: Thing) -> list[str]:
@@ -367,7 +367,7 @@ def _colours_anywhere(item: Thing) -> list[str]:
 # Items that are worn and carried: added, lost, replaced, denied, or named more closely.
 
 
-def compare_items(source: Description, rewrite: Description) -> Iterator[Finding]:
+def _compare_items(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Compare all items of two descriptions."""
     present = [item for item in source.items if not item.negated]
     if any(
@@ -376,7 +376,7 @@ def compare_items(source: Description, rewrite: Description) -> Iterator[Finding
         present = [i for i in present if i.kind != "clothing" or i.values(Attribute.COLOUR)]
     theirs = [item for item in rewrite.items if not item.negated]
     theirs = [item for item in theirs if not _sums_up_clothes(item, present)]
-    pairs, left, new = match_items(present, theirs)
+    pairs, left, new = _match_items(present, theirs)
     for one, other in pairs:
         yield from _compare_kinds(one, other)
         found = _compare_attributes(one, other, source)
@@ -417,17 +417,17 @@ def _compare_kinds(source: Thing, rewrite: Thing) -> Iterator[Finding]:
 
 
 def _compare_attributes(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
-    yield from compare_colours(source, rewrite, whole)
-    yield from compare_patterns(source, rewrite, whole)
-    yield from compare_materials(source, rewrite)
-    yield from compare_details(source, rewrite)
-    yield from compare_counts(source, rewrite, whole)
+    yield from _compare_colours(source, rewrite, whole)
+    yield from _compare_patterns(source, rewrite, whole)
+    yield from _compare_materials(source, rewrite)
+    yield from _compare_details(source, rewrite)
+    yield from _compare_counts(source, rewrite, whole)
     if LEXICON.attribute(source.kind) is Attribute.ACCESSORY:
-        yield from compare_places(source, rewrite)
-    yield from compare_lengths(source, rewrite)
-    yield from compare_alternatives(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
+        yield from _compare_places(source, rewrite)
+    yield from _compare_lengths(source, rewrite)
+    yield from _compare_alternatives(source.all(Attribute.SIDE), rewrite.all(Attribute.SIDE))
     for part in rewrite.parts:
-        yield from compare_part(source, part, whole)
+        yield from _compare_part(source, part, whole)
 
 
 def _compare_unmatched(
@@ -468,7 +468,7 @@ def _repeats(item: Thing, present: list[Thing]) -> bool:
         return True
     return any(
         LEXICON.is_a(other.kind, item.kind)
-        and not any(finding.change != "lost" for finding in compare_colours(other, item))
+        and not any(finding.change != "lost" for finding in _compare_colours(other, item))
         for other in present
     )
 
@@ -492,21 +492,21 @@ def _compare_negated(source: Description, rewrite: Description) -> Iterator[Find
 _POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "crouching"))
 
 
-def compare_persons(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _compare_persons(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare two persons, regardless of clothes."""
-    yield from compare_alternatives(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
+    yield from _compare_alternatives(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
     for scale in ("age", "height", "build", "skin"):
         mine, theirs = _facts(source, scale), _facts(rewrite, scale)
         if mine or theirs:
-            yield from compare_on_scale(
+            yield from _compare_on_scale(
                 placed(mine, scale),
                 placed(theirs, scale),
                 minor_if_added=scale != "age",
             )
-    yield from compare_details(source, rewrite)
+    yield from _compare_details(source, rewrite)
     known = source.all(Attribute.ACTION)
     postures = [fact for fact in known if fact.value in _POSTURES]
-    yield from compare_values(
+    yield from _compare_values(
         known,
         rewrite.all(Attribute.ACTION),
         against=lambda fact: postures[0] if postures and fact.value in _POSTURES else None,
@@ -629,9 +629,9 @@ def _key(mention: Mention) -> str:
 def find_differences(source: Description, rewrite: Description) -> tuple[Finding, ...]:
     """Find every attribute that `rewrite` adds to, loses from or contradicts in `source`."""
     findings = [
-        *compare_persons(source.person, rewrite.person),
-        *compare_hair(source.hair, rewrite.hair),
-        *compare_items(source, rewrite),
+        *_compare_persons(source.person, rewrite.person),
+        *_compare_hair(source.hair, rewrite.hair),
+        *_compare_items(source, rewrite),
     ]
     findings = [
         one.model_copy(update={"minor": True})

@@ -54,7 +54,7 @@ _LONG_WORD = 14  # letters a word; no language has a higher mean
 _ONE_SCRIPT_SHARE = 0.9
 
 
-def find_defect(
+def _find_defect(
     source: str, rewrite: str, siblings: Sequence[str], settings: FaithfulnessSettings
 ) -> tuple[str, str] | None:
     """Return (reason, sentence) of the first defect of `rewrite`; None if it can be compared."""
@@ -199,7 +199,7 @@ def check_faithfulness(
 
 
 def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessReport | Rejection:
-    defect = find_defect(pair.source, pair.rewrite, pair.siblings, settings)
+    defect = _find_defect(pair.source, pair.rewrite, pair.siblings, settings)
     if defect is not None:
         return _rejected(*defect, pair)
     source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)

@@ -52,7 +52,7 @@ def read_rewrite(answer: ChatAnswer, max_characters: int) -> str | Rejection:
     return clean_answer(answer.text, max_characters, truncated=answer.truncated)
 
 
-def pending_captions(dataset: str) -> Pending:
+def _pending_captions(dataset: str) -> Pending:
     """Return the descriptions of `dataset` that a model still has to rewrite."""
     return Pending(dataset, Caption.kind, ("proposed", "accepted"))
 
@@ -62,7 +62,7 @@ def prompt_of(spec: ChatModelSpec, settings: RewriteSettings) -> Prompt:
     return load_prompt(_IMPORTED if isinstance(spec, ImportedRewrites) else settings.prompt)
 
 
-def rewrite_configuration(
+def _rewrite_configuration(
     spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
 ) -> dict[str, Any]:
     """Return everything that determines the rewrites by one model, except their captions."""
@@ -104,8 +104,8 @@ def rewrite_captions(
         name=STAGE,
         version=VERSION,
         label=f"rewrite {spec.name.rsplit('/', 1)[-1]}",
-        configuration=rewrite_configuration(spec, settings, prompt),
-        inputs=pending_captions(dataset),
+        configuration=_rewrite_configuration(spec, settings, prompt),
+        inputs=_pending_captions(dataset),
         request=lambda captions: [
             [Ask(one, request_rewrite(one.record(Caption).text, prompt, limit))] for one in captions
         ],
@@ -150,9 +150,9 @@ def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[Foreca
 
 def _row(store: Store, dataset: str, spec: ChatModelSpec, profile: Profile) -> ForecastRow:
     prompt = prompt_of(spec, profile.rewrite)
-    configuration = rewrite_configuration(spec, profile.rewrite, prompt)
+    configuration = _rewrite_configuration(spec, profile.rewrite, prompt)
     plan_id = register_plan(store, STAGE, VERSION, configuration)
-    calls = count_pending(store, plan_id, pending_captions(dataset))
+    calls = count_pending(store, plan_id, _pending_captions(dataset))
     tokens_in, tokens_out = _tokens_a_call(store, dataset, spec, len(prompt.text))
     total_in, total_out = round(calls * tokens_in), round(calls * tokens_out)
     prices = spec.prices

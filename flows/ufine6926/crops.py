@@ -22,16 +22,16 @@ MARGIN = 0.03
 Boxes of trackers often cut off feet and hands; at this size the crop still shows next to nothing of
 the surroundings.
 """
-LEAST_SHARE_OF_OTHERS = 0.05
+_LEAST_SHARE_OF_OTHERS = 0.05
 """Share of a crop from which the box of another person in it is recorded."""
-MEDIA_TYPE = "image/jpeg"
-JPEG_QUALITY = 95
+_MEDIA_TYPE = "image/jpeg"
+_JPEG_QUALITY = 95
 """JPEG quality of crops.
 
 The video was compressed with loss already. At this quality, with full colour resolution, a crop
 takes a third of the size of its PNG and adds less error than the video has itself.
 """
-LEAST_SIDE_PX = 2
+_LEAST_SIDE_PX = 2
 """Minimum number of whole pixels inside the frame, in either direction, to see a person.
 """
 
@@ -78,7 +78,7 @@ def cut_person(pixels: Pixels, box_xyxy: NDArray[np.float64], others: "Boxes") -
     size = (right - left, bottom - top)
     inside = np.clip(others.reshape(-1, 4) - (left, top, left, top), 0, size * 2)
     areas = (inside[:, 2] - inside[:, 0]) * (inside[:, 3] - inside[:, 1])
-    covering = inside[areas >= LEAST_SHARE_OF_OTHERS * size[0] * size[1]]
+    covering = inside[areas >= _LEAST_SHARE_OF_OTHERS * size[0] * size[1]]
     boxes = tuple(tuple(round(side, 1) for side in box) for box in covering.tolist())
     return crop._replace(picture=crop.picture.model_copy(update={"others_xyxy": boxes}))
 
@@ -89,7 +89,7 @@ def encode(pixels: Pixels) -> Crop:
 
     options = [
         cv2.IMWRITE_JPEG_QUALITY,
-        JPEG_QUALITY,
+        _JPEG_QUALITY,
         cv2.IMWRITE_JPEG_SAMPLING_FACTOR,
         cv2.IMWRITE_JPEG_SAMPLING_FACTOR_444,
     ]
@@ -99,7 +99,7 @@ def encode(pixels: Pixels) -> Crop:
         raise LoupeError(f"a crop of {width}×{height} pixels could not be written as JPEG")
     data = file.tobytes()
     picture = Picture(
-        sha256=sha256_of(data), media_type=MEDIA_TYPE, width_px=width, height_px=height
+        sha256=sha256_of(data), media_type=_MEDIA_TYPE, width_px=width, height_px=height
     )
     return Crop(data, picture)
 
@@ -107,7 +107,7 @@ def encode(pixels: Pixels) -> Crop:
 # Measurements that the noise filter compares with its thresholds. Pixels are measured inside the
 # box itself, without the margin of the crop.
 
-SHARPNESS_HEIGHT_PX = 128
+_SHARPNESS_HEIGHT_PX = 128
 """Height that crops are scaled to before sharpness is measured, against effects of distance.
 """
 
@@ -146,7 +146,7 @@ def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasur
     import cv2
 
     inside = cut(frame.pixels, box_xyxy)
-    if min(inside.shape[:2]) < LEAST_SIDE_PX:
+    if min(inside.shape[:2]) < _LEAST_SIDE_PX:
         return None
     height, width = frame.pixels.shape[:2]
     clipped = np.clip(box_xyxy, 0, (width, height, width, height))
@@ -171,8 +171,8 @@ def sharpness(grey: NDArray[np.uint8]) -> float:
     import cv2
 
     height, width = grey.shape
-    size = max(1, round(width * SHARPNESS_HEIGHT_PX / height)), SHARPNESS_HEIGHT_PX
-    interpolation = cv2.INTER_AREA if height > SHARPNESS_HEIGHT_PX else cv2.INTER_LINEAR
+    size = max(1, round(width * _SHARPNESS_HEIGHT_PX / height)), _SHARPNESS_HEIGHT_PX
+    interpolation = cv2.INTER_AREA if height > _SHARPNESS_HEIGHT_PX else cv2.INTER_LINEAR
     scaled = cv2.resize(grey, size, interpolation=interpolation)
     return float(cv2.Laplacian(scaled, cv2.CV_64F).var())
 
@@ -222,8 +222,8 @@ def _shared_areas(box_xyxy: Boxes, others: Boxes) -> NDArray[np.float64]:
 # The quality of a crop decides between neighbouring frames. It uses no thresholds, so the crops
 # that are kept of a track do not depend on how the track is filtered.
 
-HALF_SHARPNESS = 100.0
-HALF_HEIGHT_PX = 160.0
+_HALF_SHARPNESS = 100.0
+_HALF_HEIGHT_PX = 160.0
 
 
 def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
@@ -233,8 +233,8 @@ def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
     the sharpness matters much if everything is blurred and little if everything is sharp. The parts
     are multiplied, so that a good one cannot compensate for a bad one.
     """
-    sharp = measures.sharpness / (measures.sharpness + HALF_SHARPNESS)
-    large = measures.height_px / (measures.height_px + HALF_HEIGHT_PX)
+    sharp = measures.sharpness / (measures.sharpness + _HALF_SHARPNESS)
+    large = measures.height_px / (measures.height_px + _HALF_HEIGHT_PX)
     whole = 1 - measures.cut_off
     alone = (1 - measures.overlap) / (1 + measures.other_people)
     return sharp * large * whole * alone * score

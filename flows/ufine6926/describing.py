@@ -38,7 +38,7 @@ STAGE = "describe_person"
 VERSION = "1"
 
 
-def request_description(image: ChatImage, prompt: Prompt) -> ChatRequest:
+def _request_description(image: ChatImage, prompt: Prompt) -> ChatRequest:
     """Return the request to describe the person in `image`."""
     return ChatRequest(
         purpose=STAGE, prompt=prompt.render(), prompt_digest=prompt.digest, images=(image,)
@@ -197,7 +197,7 @@ def _draft(
             if image.id in described:
                 yield WorkResult(image.seq)
             else:
-                yield [Ask(image, request_description(model.picture(image), prompt))]
+                yield [Ask(image, _request_description(model.picture(image), prompt))]
 
     def output(answer: Parsed[StoredEntity, str]) -> WorkResult:
         image = answer.subject

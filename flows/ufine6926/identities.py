@@ -37,8 +37,8 @@ from schemas.video import Track, Video
 
 # Decides which accepted tracklets are one person, from all decisions of annotators together.
 
-MERGING_STAGE = "form_identities"
-MERGING_VERSION = "1"
+_MERGING_STAGE = "form_identities"
+_MERGING_VERSION = "1"
 _DIGEST_CHARACTERS = 8
 
 
@@ -100,14 +100,14 @@ def merge_identities(
             for one in group:
                 context = {"tracklet_id": one.id, "together_with": [other.id for other in group]}
                 rejections[one.id] = Rejection(
-                    stage=MERGING_STAGE, reason=reason, detail=detail, context=context
+                    stage=_MERGING_STAGE, reason=reason, detail=detail, context=context
                 )
         else:
-            identities.append(Identity(identity_name(group[0].record), tuple(group)))
+            identities.append(Identity(_identity_name(group[0].record), tuple(group)))
     return MergedIdentities(tuple(sorted(identities, key=lambda one: one.name)), rejections)
 
 
-def identity_name(earliest: Tracklet) -> str:
+def _identity_name(earliest: Tracklet) -> str:
     """Name a person after their earliest tracklet.
 
     The name contains the video (with its digest, because file names are not unique), the track and
@@ -190,8 +190,8 @@ def _file_path(tracklet: AcceptedTracklet, frame: TrackletFrame) -> str:
 # Identities, the videos they are seen in, and images of the same content (as in a video that was
 # encoded again) form connected components. A component is in one split as a whole.
 
-SPLITTING_STAGE = "assign_splits"
-SPLITTING_VERSION = "1"
+_SPLITTING_STAGE = "assign_splits"
+_SPLITTING_VERSION = "1"
 
 
 ImageKey = tuple[str, str]
@@ -308,12 +308,12 @@ def _draw_splits(
     return splits
 
 
-def tied_images(tracklet_id: str, tied: Mapping[str, ImageKey]) -> Rejection:
+def _tied_images(tracklet_id: str, tied: Mapping[str, ImageKey]) -> Rejection:
     """Reject the images of a tracklet that are left out of train, naming the image in test."""
     (name, (identity, other)), *more = tied.items()
     others = f"; so are {len(more):,} more of its images" if more else ""
     return Rejection(
-        stage=SPLITTING_STAGE,
+        stage=_SPLITTING_STAGE,
         reason="tied_to_test",
         detail=(
             f"image {name!r} (train) is left out: it shares its video or content with "
@@ -327,7 +327,7 @@ def _would_leak(name: str, given: Mapping[str, Split]) -> Rejection:
     examples = {split: key for key, split in reversed(list(given.items()))}
     touched = " and ".join(f"{examples[split]} ({split})" for split in sorted(examples))
     return Rejection(
-        stage=SPLITTING_STAGE,
+        stage=_SPLITTING_STAGE,
         reason="would_leak",
         detail=f"identity {name} shares videos or content with {touched}; it fits in neither split",
         context={"identity": name, "touches": dict(given)},
@@ -356,8 +356,8 @@ def form_identities(
     taken = _earlier_splits(store, dataset)
     frames = {one.id: [frame.frame for frame in one.record.frames] for one in tracklets}
     stage = Stage(
-        name=MERGING_STAGE,
-        version=MERGING_VERSION,
+        name=_MERGING_STAGE,
+        version=_MERGING_VERSION,
         dataset=dataset,
         configuration={
             "tracklets": digest_of(canonical_json([frames, sorted(rejections), successors])),
@@ -449,13 +449,13 @@ def _images(
                     group=f"{image.source}/{image.identity}",
                 )
             )
-    return images, rejections | {id_: tied_images(id_, one) for id_, one in tied.items()}
+    return images, rejections | {id_: _tied_images(id_, one) for id_, one in tied.items()}
 
 
 def _images_to_compare(context: RunContext, identities: Iterable[Identity]) -> list[ComparedImage]:
     """Return the images of all identities, for comparison with each other."""
     tracklets = [(identity, one) for identity in identities for one in identity.tracklets]
-    embeddings = crop_embeddings(context.store, [tracklet.id for _, tracklet in tracklets])
+    embeddings = _crop_embeddings(context.store, [tracklet.id for _, tracklet in tracklets])
     compared = []
     for identity, tracklet in tracklets:
         for frame in tracklet.record.frames:
@@ -490,7 +490,7 @@ def _drop_suspected_frames(
             clean = tuple(frame for frame in record.frames if not frame.suspicions)
             if not clean:
                 rejections[entity.id] = Rejection(
-                    stage=MERGING_STAGE,
+                    stage=_MERGING_STAGE,
                     reason="all_frames_suspected",
                     detail=(
                         f"The filter suspects every frame of track {record.track} of "
@@ -515,7 +515,7 @@ def _successors(store: Store, tracklets: Iterable[AcceptedTracklet]) -> dict[str
     return found
 
 
-def crop_embeddings(
+def _crop_embeddings(
     store: Store, tracklet_ids: Sequence[str]
 ) -> dict[str, tuple[str, NDArray[np.float32]]]:
     """Map the digest of each crop of these tracklets' tracks to its embedder and embedding."""

@@ -171,8 +171,8 @@ def _rejection(track: Track, report: FilterReport) -> Rejection:
 # the same frame. Each names only those that begin earlier in the video, so that every pair is asked
 # about once. Annotators decide.
 
-PROPOSE_TRACKLETS_VERSION = "1"
-PROPOSE_TRACKLETS_STAGE = "propose_tracklets"
+_PROPOSE_TRACKLETS_VERSION = "1"
+_PROPOSE_TRACKLETS_STAGE = "propose_tracklets"
 FRAMES_OF_OTHERS = 4
 """Number of frames of another tracklet that are shown next to one, spread over its duration."""
 
@@ -371,8 +371,8 @@ def propose(
     Tracklets proposed with other thresholds stay the same entities and join the plan's group.
     """
     stage = Stage(
-        name=PROPOSE_TRACKLETS_STAGE,
-        version=PROPOSE_TRACKLETS_VERSION,
+        name=_PROPOSE_TRACKLETS_STAGE,
+        version=_PROPOSE_TRACKLETS_VERSION,
         dataset=dataset,
         configuration={"tracking": tracking.entity.id, "filter": plan.entity.id},
         chunk_size=4,

@@ -20,9 +20,9 @@ Outcome = Literal["passed", "suspected", "dropped"]
 Sign = Literal["≥", "≤", ">"]
 """Relation of a good value to its threshold."""
 
-BAND = 0.2
+_BAND = 0.2
 """Width of the band in which a value is suspected, as a share of the threshold."""
-DECIMALS = 4
+_DECIMALS = 4
 """Decimals of values that are compared and reported.
 
 They are few enough that findings are the same bytes with any linear algebra library.
@@ -66,11 +66,11 @@ class Measurement(NamedTuple):
 
 def rounded(value: float) -> float:
     """Round a value as it is compared and reported."""
-    return round(float(value), DECIMALS)
+    return round(float(value), _DECIMALS)
 
 
 def outcome_of(value: float, threshold: float, sign: Sign, *, scale_end: float = 0.0) -> Outcome:
-    """Compare a value: beyond the threshold it is dropped, within `BAND` of it, it is suspected.
+    """Compare a value: beyond the threshold it is dropped, within `_BAND` of it, it is suspected.
 
     The band lies on the passing side of the threshold. Its width is a share of the distance between
     the threshold and `scale_end`, the end of the scale on the failing side. If both are equal,
@@ -79,7 +79,7 @@ def outcome_of(value: float, threshold: float, sign: Sign, *, scale_end: float =
     excess = threshold - value if sign == "≥" else value - threshold
     if excess > 0:
         return "dropped"
-    return "suspected" if excess > -BAND * abs(threshold - scale_end) else "passed"
+    return "suspected" if excess > -_BAND * abs(threshold - scale_end) else "passed"
 
 
 class Rule(NamedTuple):
@@ -177,7 +177,7 @@ def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]
 
 # Finds where a track passes from one person to another, by the embeddings of its frames.
 
-LEAST_SIDE = 2
+_LEAST_SIDE = 2
 """Minimum number of frames of a person: a single frame that differs is an outlier."""
 
 Embeddings = NDArray[np.float32]
@@ -225,7 +225,7 @@ def judge_switches(
         measured.append(found._replace(outcome="suspected") if is_cut else found)
 
     def examine(begin: int, end: int) -> None:
-        odd = most_different_stretch(vectors[begin:end], settings.switch_distance)
+        odd = _most_different_stretch(vectors[begin:end], settings.switch_distance)
         if odd is None:
             pieces.append(observations[begin:end])
             return
@@ -244,20 +244,20 @@ def judge_switches(
     return pieces, measured
 
 
-def most_different_stretch(embeddings: Embeddings, limit: float) -> Stretch | None:
+def _most_different_stretch(embeddings: Embeddings, limit: float) -> Stretch | None:
     """Return the stretch to cut out; if none is farther than `limit`, the farthest one.
 
     None if there are too few frames for two sides. The stretch, the rest, and each end of the rest
-    that is not empty have at least `LEAST_SIDE` frames.
+    that is not empty have at least `_LEAST_SIDE` frames.
     """
     count = len(embeddings)
     # Tails and middles: a head is the rest of a tail.
-    borders = [*range(LEAST_SIDE, count - LEAST_SIDE + 1), count]
+    borders = [*range(_LEAST_SIDE, count - _LEAST_SIDE + 1), count]
     stretches = [
         (begin, end)
         for begin in borders
         for end in borders
-        if LEAST_SIDE <= end - begin <= count - LEAST_SIDE
+        if _LEAST_SIDE <= end - begin <= count - _LEAST_SIDE
     ]
     if not stretches:
         return None
@@ -297,7 +297,7 @@ def _distances(
     from_rest = _lower_quartiles(1 - rest @ vectors.T, inside)
     from_own = _lower_quartiles(1 - own @ vectors.T, ~inside)
     nearest: NDArray[np.float64] = np.minimum(between, np.minimum(from_rest, from_own))
-    return nearest.round(DECIMALS)
+    return nearest.round(_DECIMALS)
 
 
 def _lower_quartiles(
@@ -312,16 +312,16 @@ def _lower_quartiles(
 
 # Chooses the images of a tracklet to keep if there are more than wanted.
 
-VARIETY = 1.0
+_VARIETY = 1.0
 """Weight, from 0, of the difference from images chosen already, relative to quality."""
-SUSPICION = 0.5
+_SUSPICION = 0.5
 """Factor that quality is multiplied by for every rule that suspects the image."""
 _FAR_BITS = 32  # hashes of unrelated images differ in half of their 64 bits
 _FAR_COSINE = 0.4
 _FAR_ASPECT = log(2)
 
 
-def in_order_of_choice(
+def _in_order_of_choice(
     observations: Sequence[Observation], suspicions: Mapping[int | None, int]
 ) -> list[Observation]:
     """Return the observations in the order of preference, the best to keep first.
@@ -336,17 +336,17 @@ def in_order_of_choice(
     """
     qualities = np.array(
         [
-            quality(one.measures, one.score) * SUSPICION ** suspicions.get(one.frame, 0)
+            quality(one.measures, one.score) * _SUSPICION ** suspicions.get(one.frame, 0)
             for one in observations
         ]
     )
     worth = qualities / max(qualities.max(), 1e-9)
-    unlike = dissimilarities(observations)
+    unlike = _dissimilarities(observations)
     nearest = np.ones(len(observations))
     left = np.ones(len(observations), bool)
     order: list[int] = []
     while left.any():
-        gains = np.round(worth + VARIETY * nearest, 6)
+        gains = np.round(worth + _VARIETY * nearest, 6)
         chosen = int(np.argmax(np.where(left, gains, -1)))
         order.append(chosen)
         left[chosen] = False
@@ -354,7 +354,7 @@ def in_order_of_choice(
     return [observations[place] for place in order]
 
 
-def dissimilarities(observations: Sequence[Observation]) -> NDArray[np.float64]:
+def _dissimilarities(observations: Sequence[Observation]) -> NDArray[np.float64]:
     """Return pairwise dissimilarities, (n, n), 0 to 1: the mean over time, image, pose and looks.
 
     Each part saturates at 1: time at the length of the tracklet, pHash at 32 bits, the aspect ratio
@@ -419,7 +419,7 @@ def judge_duplicates(
             default=(_ALL_BITS, None),
         )
         outcome: Outcome = "passed"
-        if beside is not None and bits <= limit + ceil(BAND * limit):
+        if beside is not None and bits <= limit + ceil(_BAND * limit):
             outcome = "dropped" if bits <= limit else "suspected"
         if outcome != "dropped":
             kept.append(one)
@@ -450,7 +450,7 @@ def judge_surplus(
         suspicions: how many rules suspect an image, by frame.
         settings: the thresholds.
     """
-    order = in_order_of_choice(observations, suspicions) if observations else []
+    order = _in_order_of_choice(observations, suspicions) if observations else []
     places = {one.frame: place for place, one in enumerate(order, start=1)}
     for one in observations:
         yield SURPLUS.judge(one.frame, places[one.frame], settings)

@@ -17,10 +17,10 @@ from sources.video.finding import FoundVideo, find_videos, inspect_video
 from sources.video.reader import VideoProblem, VideoRefusedError, reaching
 
 STAGE = "import_videos"
-TAKE_STAGE = "take_videos"
+_TAKE_STAGE = "take_videos"
 VERSION = "1"
 FORMAT = "videos"
-NO_ANNOTATIONS = "(none: videos)"
+_NO_ANNOTATIONS = "(none: videos)"
 """Stands for the annotation file of a collection without one; its digest is that of no bytes."""
 
 _NUMBER_DIGITS = 15
@@ -35,7 +35,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
     described = Source(
         name=spec.name,
         format=FORMAT,
-        annotation_file=NO_ANNOTATIONS,
+        annotation_file=_NO_ANNOTATIONS,
         annotation_sha256=sha256_of(b""),
         licence=spec.licence,
         citation=spec.citation,
@@ -83,7 +83,7 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
     twice. Of several new ones the first by path is taken.
     """
     stage = Stage(
-        name=TAKE_STAGE,
+        name=_TAKE_STAGE,
         version=VERSION,
         dataset=dataset,
         configuration={"dataset": dataset, "source": source.id},
@@ -106,7 +106,7 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
             return WorkResult(number, entities=(copy,))
         what = f"has the same bytes as {first.file_path!r} of {first.source!r}, which is taken"
         refusal = VideoRefusedError(video.file_path, "duplicate_video", what)
-        return WorkResult(number, rejection=rejection_of(refusal.as_problem(), TAKE_STAGE))
+        return WorkResult(number, rejection=rejection_of(refusal.as_problem(), _TAKE_STAGE))
 
     return run_each(context, stage, [(video.seq, video) for video in new], result)
 

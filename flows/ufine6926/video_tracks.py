@@ -30,7 +30,7 @@ from sources.video.reader import VideoProblem, VideoReader, open_video
 
 # Tracking over detections from a file, without a video or detector.
 
-RESULT_FILE = "result.txt"
+_RESULT_FILE = "result.txt"
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,9 @@ def track_detections(
     association = Association(settings, frame_rate)
     detections, bad_lines = read_boxes(path)
     results = list(follow(association, detections))
-    write_results(out / RESULT_FILE, results)
+    write_results(out / _RESULT_FILE, results)
     return TrackedDetections(
-        result=out / RESULT_FILE,
+        result=out / _RESULT_FILE,
         detections=len(detections.frames),
         frames=len(np.unique(detections.frames)),
         boxes=len(results),
@@ -96,7 +96,7 @@ def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
 
 # Tracks one video into a folder: crops, filtered tracklets, every box. It needs no store.
 
-TRACKLETS_FILE = "tracklets.json"
+_TRACKLETS_FILE = "tracklets.json"
 CROPS_FOLDER = "crops"
 _FRAMES_BETWEEN_SIGNS = 25
 _CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
@@ -166,7 +166,7 @@ def _prepare(out: Path) -> None:
     crops = out / CROPS_FOLDER
     try:
         crops.mkdir(parents=True, exist_ok=True)
-        (out / TRACKLETS_FILE).unlink(missing_ok=True)
+        (out / _TRACKLETS_FILE).unlink(missing_ok=True)
         for crop in crops.iterdir():
             if _CROP_NAME.fullmatch(crop.name):
                 crop.unlink()
@@ -206,7 +206,7 @@ class _Writing:
 
     def run(self, progress: Progress) -> VideoTracks:
         """Follow, filter and write."""
-        write_results(self._report.folder / RESULT_FILE, self._results(progress))
+        write_results(self._report.folder / _RESULT_FILE, self._results(progress))
         self._follower.end()
         self._take_finished()
         report = self._report
@@ -284,7 +284,7 @@ class _Writing:
             "rejected": self._rejected,
         }
         text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-        path = self._report.folder / TRACKLETS_FILE
+        path = self._report.folder / _TRACKLETS_FILE
         unfinished = path.with_name(f".{path.name}.unfinished")
         try:
             with _written(path):

@@ -69,7 +69,7 @@ def erase_pages(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) 
     withdrawn entities. `known` are the other datasets: a page of `people-two` does not belong to
     `people`.
     """
-    removed = pages_of(home, datasets, known)
+    removed = _pages_of(home, datasets, known)
     for path in (home / page for page in removed):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -78,7 +78,7 @@ def erase_pages(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) 
     return removed
 
 
-def pages_of(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> list[str]:
+def _pages_of(home: Path, datasets: Iterable[str], known: Iterable[str] = ()) -> list[str]:
     """Return the paths below the home of the pages of these datasets; see `erase_pages`."""
     wanted = set(datasets)
     names = wanted.union(known)
@@ -335,7 +335,7 @@ def plan_withdrawal(
         evaluations = count_showing(store, reached.keys())
     if request.erases and home is not None:
         datasets = {one.dataset for one in reached.values()}
-        pages = pages_of(home, datasets, known=datasets_of(store))
+        pages = _pages_of(home, datasets, known=datasets_of(store))
     return WithdrawalPlan(
         request,
         reached,

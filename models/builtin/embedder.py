@@ -56,7 +56,7 @@ _BLOND = (214, 176, 104)
 _LIGHTNESS = {"dark": 0.65, "light": 1.2}
 
 
-def likeness_of(colours: Lab) -> Likeness:
+def _likeness_of(colours: Lab) -> Likeness:
     """Return the mean similarity of `colours`, of shape (n, 3), to each name, less the average."""
     ordinary = _soft_names(_anchors()).mean(axis=0)
     return np.asarray(_soft_names(colours).mean(axis=0) - ordinary, np.float64)
@@ -72,7 +72,7 @@ def likeness_of_word(colour: str, shade: str = "") -> Likeness:
     lab = lab_of(np.array([[COLOURS.get(name, _BLOND)]], np.uint8)).reshape(1, 3)
     if name == plain:  # the shade has no name of its own
         lab[:, 0] *= _LIGHTNESS.get(shade, 1.0)
-    return likeness_of(lab)
+    return _likeness_of(lab)
 
 
 def _soft_names(colours: Lab) -> Likeness:
@@ -114,10 +114,10 @@ _MARKS = {
 """Binary features (1 for yes, -1 for no, 0 if unknown), and their weights."""
 
 _BIAS = 0.05  # so that an empty text has a direction as well
-COLOURS_DIMENSION = len(_ZONES) * len(COLOURS) + len(_MARKS) + 1
+_COLOURS_DIMENSION = len(_ZONES) * len(COLOURS) + len(_MARKS) + 1
 
 
-def vector_of(zones: Mapping[str, Likeness], marks: Mapping[str, float]) -> Vectors:
+def _vector_of(zones: Mapping[str, Likeness], marks: Mapping[str, float]) -> Vectors:
     """Return the unit vector, of shape (COLOURS_DIMENSION,), of the features; the rest is zero."""
     blocks = []
     for zone, weight in _ZONES.items():
@@ -155,12 +155,12 @@ def see(image: Image.Image) -> Vectors:
     width = min(most, max(least, round(image.width * _HEIGHT_PX / image.height)))
     small = image.resize((width, _HEIGHT_PX), Image.Resampling.BOX)
     picture = lab_of(np.asarray(small, np.uint8))
-    bands = [likeness_of(band.reshape(-1, 3)) for band in np.split(picture, 3)]
+    bands = [_likeness_of(band.reshape(-1, 3)) for band in np.split(picture, 3)]
     zones = dict(zip(("top", "middle", "bottom"), bands, strict=True))
     zones["everywhere"] = np.mean(bands, axis=0)
     marks = {"person": -1.0}
     if image.height >= _PERSON_RATIO * image.width:
-        body = {zone: likeness_of(person_colours(picture, at)) for zone, at in _BODY.items()}
+        body = {zone: _likeness_of(person_colours(picture, at)) for zone, at in _BODY.items()}
         zones |= body
         marks = {
             "person": 1.0,
@@ -169,7 +169,7 @@ def see(image: Image.Image) -> Vectors:
             "bare_arms": _bare(picture, _ARMS),
             "bare_legs": _bare(picture, _LEGS),
         }
-    return vector_of(zones, marks)
+    return _vector_of(zones, marks)
 
 
 def _pattern(picture: Lab, place: Zone) -> float:
@@ -232,7 +232,7 @@ def paint(text: str) -> Vectors:
     else:
         for word, _ in description.colours:
             canvas["everywhere"] += likeness_of_word(word)
-    return vector_of(canvas, marks)
+    return _vector_of(canvas, marks)
 
 
 @cache
@@ -307,7 +307,7 @@ class ColourLexiconEmbedder:
     vector, of length `dimension`.
     """
 
-    dimension = COLOURS_DIMENSION
+    dimension = _COLOURS_DIMENSION
 
     def __init__(self, spec: BuiltinEmbedder | BuiltinStillsEmbedder) -> None:
         self._spec = spec
@@ -392,7 +392,7 @@ _DIRECTIONS = 4
 _LAYOUT_DIMENSION = _GRID * _GRID * (3 + _DIRECTIONS)
 
 
-def layout_of(image: Image.Image) -> Vector:
+def _layout_of(image: Image.Image) -> Vector:
     """Return lightness, tint and edge directions in a grid of 4 × 4 cells, of shape (112,).
 
     All parts are around 0 for an average image, so that the cosine of two unrelated images is
@@ -430,15 +430,15 @@ class StillsLexiconEmbedder(ColourLexiconEmbedder):
     only such images have.
     """
 
-    dimension = len(_AXES) + COLOURS_DIMENSION + _LAYOUT_DIMENSION + 1
+    dimension = len(_AXES) + _COLOURS_DIMENSION + _LAYOUT_DIMENSION + 1
 
     def see(self, image: Image.Image) -> Vectors:
         """Return the vector of an RGB image."""
         scene = read_scene(image)
         if scene is None:
-            return _joined(Content(), see(image), layout_of(image))
+            return _joined(Content(), see(image), _layout_of(image))
         drawn = image.crop((0, 0, image.width, round(image.height * STRIP_BOX[1] / STRIP_BOX[3])))
-        return _joined(content_of(scene), see(drawn), layout_of(drawn))
+        return _joined(content_of(scene), see(drawn), _layout_of(drawn))
 
     def paint(self, text: str) -> Vectors:
         """Return the vector of a text."""

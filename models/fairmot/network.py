@@ -70,7 +70,7 @@ class DeformableUnit(nn.Module):
 #
 # Attributes have the names and the order of published checkpoints.
 
-LEVEL_CHANNELS = (64, 128, 256, 512)
+_LEVEL_CHANNELS = (64, 128, 256, 512)
 """Channels of levels 2 to 5, whose strides are 4, 8, 16 and 32."""
 
 
@@ -228,8 +228,8 @@ class LevelAggregation(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        _, stride_8, stride_16, stride_32 = LEVEL_CHANNELS
-        finest, *_ = LEVEL_CHANNELS
+        _, stride_8, stride_16, stride_32 = _LEVEL_CHANNELS
+        finest, *_ = _LEVEL_CHANNELS
         self.ida_0 = IterativeAggregation(stride_16, [stride_32], [2])
         self.ida_1 = IterativeAggregation(stride_8, [stride_16] * 2, [2, 2])
         self.ida_2 = IterativeAggregation(finest, [stride_8] * 3, [2, 2, 2])
@@ -294,7 +294,7 @@ class FairMOTNetwork(nn.Module):
 
     def __init__(self, extent_channels: int = 4, embedding_size: int = 128) -> None:
         super().__init__()
-        finest, stride_8, stride_16, _ = LEVEL_CHANNELS
+        finest, stride_8, stride_16, _ = _LEVEL_CHANNELS
         self.base = Backbone()
         self.dla_up = LevelAggregation()
         self.ida_up = IterativeAggregation(finest, [stride_8, stride_16], [2, 4])

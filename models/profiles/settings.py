@@ -74,7 +74,7 @@ class Settings(BaseSettings):
     @model_validator(mode="before")
     @classmethod
     def _derive_from_home(cls, values: dict[str, object]) -> dict[str, object]:
-        home = _absolute(values.get("home") or found_home())
+        home = _absolute(values.get("home") or _found_home())
         if values.get("signing_key_file"):
             values = {**values, "signing_key_file": _absolute(values["signing_key_file"])}
         return {
@@ -129,7 +129,7 @@ def load_settings(**overrides: object) -> Settings:
     return settings
 
 
-def found_home() -> Path:
+def _found_home() -> Path:
     """Return the `.loupe` of the working directory or of the nearest parent folder that has one.
 
     If none has one, it is the `.loupe` of the working directory.

@@ -223,7 +223,7 @@ class TrackedFrame(NamedTuple):
 Tracks = NDArray[np.void]
 """A table of `track_type`: first the tracked ones, then the lost ones, each in FairMOT's order."""
 
-ALONE = -1
+_ALONE = -1
 """Instead of the row of a detection: the track has none."""
 
 
@@ -232,7 +232,7 @@ def track_type(embedding_length: int) -> np.dtype[np.void]:
 
     number: counts from 1.
     started, seen: the frames of the first and of the last detection, from 1.
-    detection: the row of its detection in the last frame, or `ALONE`.
+    detection: the row of its detection in the last frame, or `_ALONE`.
     score: of the last detection, except one with which the track returned.
     confirmed: seen again in the next frame, or started in the first frame.
     lost: not found in the last frame.
@@ -300,15 +300,15 @@ class Round(NamedTuple):
 
 
 def match(tracks: Tracks, found: PersonDetections, settings: AssociationSettings) -> None:
-    """Set `detection` of each track to the row of its detection, or to `ALONE`.
+    """Set `detection` of each track to the row of its detection, or to `_ALONE`.
 
     The motions of the confirmed tracks, and of no others, must have been predicted for this frame.
     """
     rounds = _published_rounds if found.embeddings.shape[1] else _motion_rounds
-    tracks["detection"] = ALONE
+    tracks["detection"] = _ALONE
     is_free = np.ones(len(found.scores), np.bool_)
     for each in rounds(tracks, found, settings):
-        rows = np.flatnonzero(each.tracks & (tracks["detection"] == ALONE))
+        rows = np.flatnonzero(each.tracks & (tracks["detection"] == _ALONE))
         columns = np.flatnonzero(each.sightings & is_free)
         if len(rows) and len(columns):
             cost = each.cost(tracks.take(rows), found.only(columns), settings)
@@ -334,7 +334,7 @@ def _motion_rounds(
     confirmed = tracks["confirmed"]
     followed = confirmed & ~tracks["lost"]
     yield Round(followed, found.sure, distance, settings.plain_limit)
-    yield Round(confirmed, found.sure, distance_and_place, settings.motion_limit)
+    yield Round(confirmed, found.sure, _distance_and_place, settings.motion_limit)
     yield Round(~confirmed, found.sure, distance, settings.unconfirmed_limit)
     yield Round(followed, ~found.sure, distance, settings.overlap_limit)
 
@@ -350,7 +350,7 @@ def look_and_place(tracks: Tracks, found: PersonDetections, settings: Associatio
     return _with_place(cosine, tracks, found, settings)
 
 
-def distance_and_place(
+def _distance_and_place(
     tracks: Tracks, found: PersonDetections, settings: AssociationSettings
 ) -> Costs:
     """Return weighted 1 - overlap and gate distance; infinite outside the gate."""
@@ -372,7 +372,7 @@ def _with_place(
 # The life cycle of tracks from frame to frame: continue, start, get lost, return, expire.
 
 
-def predict(tracks: Tracks) -> None:
+def _predict(tracks: Tracks) -> None:
     """Predict the confirmed tracks for the next frame; lost ones no longer grow or shrink."""
     confirmed = np.flatnonzero(tracks["confirmed"])
     motions = tracks["motion"][confirmed]
@@ -386,7 +386,7 @@ def correct(tracks: Tracks, found: PersonDetections, frame: int, memory: float) 
     `memory` is the share of the old embedding in the smoothed one. A track that returns keeps its
     old score, as published.
     """
-    rows = np.flatnonzero(tracks["detection"] != ALONE)
+    rows = np.flatnonzero(tracks["detection"] != _ALONE)
     seen = tracks["detection"][rows]
     tracks["motion"][rows] = kalman.corrected(tracks["motion"][rows], found.boxes_xyah[seen])
     if found.embeddings.shape[1]:
@@ -407,7 +407,7 @@ def smoothed(
     return embeddings
 
 
-def start_tracks(
+def _start_tracks(
     kind: np.dtype[Any],
     found: PersonDetections,
     rows: NDArray[np.intp],
@@ -432,7 +432,7 @@ def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tr
     Unconfirmed tracks without a detection are removed, and so are expired ones. Those that expire
     in this frame can still return in the next one, as published.
     """
-    is_seen = tracks["detection"] != ALONE
+    is_seen = tracks["detection"] != _ALONE
     was_lost = tracks["lost"].copy()
     stays = ~is_seen & tracks["confirmed"] & ~tracks["expired"]
     tracks["lost"] = ~is_seen
@@ -443,7 +443,7 @@ def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tr
     return joined(tracks.take(first), new, tracks.take(np.concatenate(others)))
 
 
-def remove_duplicate_tracks(tracks: Tracks, limit: float) -> Tracks:
+def _remove_duplicate_tracks(tracks: Tracks, limit: float) -> Tracks:
     """Remove tracks that overlap another: of a followed and a lost one, the younger.
 
     Tracks overlap if 1 - overlap is below `limit`. If both have the same age, the lost one is kept.
@@ -504,11 +504,11 @@ class Association:
         found = self._with_same_length(sightings(detections, self._settings))
         self._frame += 1
         tracks = self._tracks
-        predict(tracks)
+        _predict(tracks)
         match(tracks, found, self._settings)
         correct(tracks, found, self._frame, self._settings.feature_memory)
         tracks = after(tracks, self._started(found), self._frame, self._remembered_frames)
-        self._tracks = remove_duplicate_tracks(tracks, self._settings.double_limit)
+        self._tracks = _remove_duplicate_tracks(tracks, self._settings.double_limit)
         return self._reported_tracks(found)
 
     def _with_same_length(self, found: PersonDetections) -> PersonDetections:
@@ -530,7 +530,7 @@ class Association:
         is_left[taken[taken >= 0]] = False
         rows = np.flatnonzero(is_left)
         kind = self._tracks.dtype
-        new = start_tracks(kind, found, rows, self._frame, self._next_number)
+        new = _start_tracks(kind, found, rows, self._frame, self._next_number)
         self._next_number += len(new)
         return new
 

@@ -85,7 +85,7 @@ def corrected(motions: Motions, boxes_xyah: NDArray[np.float64]) -> Motions:
     """Correct the motions by measurements, the rows of `boxes_xyah`, of shape (n, 4)."""
     innovations = boxes_xyah - motions[:, _VALUE]
     covariances = motions[:, _VARIANCE : _COVARIANCE + 1]
-    gains = covariances / measured_variances(motions)[:, None]
+    gains = covariances / _measured_variances(motions)[:, None]
     after = motions.copy()
     after[:, : _VELOCITY + 1] += gains * innovations[:, None]
     after[:, _VARIANCE : _COVARIANCE + 1] -= gains * motions[:, _VARIANCE, None]
@@ -97,12 +97,12 @@ def gate_distances(motions: Motions, boxes_xyah: NDArray[np.float64]) -> NDArray
     """Return squared Mahalanobis distances of measurements from motions, of shape (n, m)."""
     offsets = boxes_xyah - motions[:, None, _VALUE]
     offsets *= offsets
-    weights = 1 / measured_variances(motions)
+    weights = 1 / _measured_variances(motions)
     distances: NDArray[np.float64] = np.einsum("nmk,nk->nm", offsets, weights)
     return distances
 
 
-def measured_variances(motions: Motions) -> NDArray[np.float64]:
+def _measured_variances(motions: Motions) -> NDArray[np.float64]:
     """Return the expected variance of a measurement of each value, of shape (n, 4)."""
     variances = _MEASUREMENT.at(motions[:, _VALUE, 3])
     variances += motions[:, _VARIANCE]

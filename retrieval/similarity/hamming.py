@@ -23,10 +23,10 @@ Pairs = NDArray[np.int64]
 """Indices of shape (p, 2)."""
 
 BITS = 64
-BANDS = 4
-BAND_BITS = BITS // BANDS
-_BUCKETS = 1 << BAND_BITS
-MOST_IN_BAND = 2  # bits: 137 buckets to each; one more would be 697
+_BANDS = 4
+_BAND_BITS = BITS // _BANDS
+_BUCKETS = 1 << _BAND_BITS
+_MOST_IN_BAND = 2  # bits: 137 buckets to each; one more would be 697
 _FEW = 1 << 12
 _PARTS = 64
 
@@ -49,11 +49,11 @@ def close_pairs_between(left: Hashes, right: Hashes, radius: int, *, workers: in
 def _search(left: Hashes, right: Hashes, radius: int, workers: int, *, is_same: bool) -> Pairs:
     if radius < 0 or not (len(left) and len(right)):
         return np.empty((0, 2), np.int64)
-    if radius // BANDS > MOST_IN_BAND or _is_few(len(left), len(right)):
+    if radius // _BANDS > _MOST_IN_BAND or _is_few(len(left), len(right)):
         return _all_within(left, right, radius, is_same=is_same)
     left, right = (np.ascontiguousarray(side, np.uint64) for side in (left, right))
     found = [
-        _search_band(left, right, band, radius, workers, is_same=is_same) for band in range(BANDS)
+        _search_band(left, right, band, radius, workers, is_same=is_same) for band in range(_BANDS)
     ]
     return np.concatenate(found)
 
@@ -71,9 +71,9 @@ class Buckets(NamedTuple):
     order: NDArray[np.int64]
 
 
-def buckets_of(hashes: Hashes, band: int) -> Buckets:
+def _buckets_of(hashes: Hashes, band: int) -> Buckets:
     """`hashes` (n,) sorted by the value of band number `band`."""
-    values = ((hashes >> np.uint64(band * BAND_BITS)) & np.uint64(_BUCKETS - 1)).astype(np.uint16)
+    values = ((hashes >> np.uint64(band * _BAND_BITS)) & np.uint64(_BUCKETS - 1)).astype(np.uint16)
     order = np.argsort(values, kind="stable")
     starts = np.concatenate(([0], np.cumsum(np.bincount(values, minlength=_BUCKETS))))
     return Buckets(hashes[order], starts.astype(np.int64), order)
@@ -84,9 +84,9 @@ def _search_band(
 ) -> Pairs:
     from retrieval.similarity.kernels import find_in_band
 
-    ours = buckets_of(left, band)
-    theirs = ours if is_same else buckets_of(right, band)
-    masks = masks_of(radius // BANDS)
+    ours = _buckets_of(left, band)
+    theirs = ours if is_same else _buckets_of(right, band)
+    masks = _masks_of(radius // _BANDS)
 
     def search(part: tuple[int, int]) -> Pairs:
         at, beside = find_in_band(
@@ -96,7 +96,7 @@ def _search_band(
             theirs.starts,
             masks,
             band,
-            BAND_BITS,
+            _BAND_BITS,
             radius,
             *part,
             is_same,
@@ -114,12 +114,12 @@ def parts_of(starts: NDArray[np.int64]) -> list[tuple[int, int]]:
     return [(first, last) for first, last in pairwise(borders) if first < last]
 
 
-def masks_of(most: int) -> Hashes:
+def _masks_of(most: int) -> Hashes:
     """All differences of a band in at most `most` bits, by number of bits."""
     masks = [
         sum(1 << bit for bit in bits)
         for count in range(most + 1)
-        for bits in combinations(range(BAND_BITS), count)
+        for bits in combinations(range(_BAND_BITS), count)
     ]
     return np.array(masks, np.uint64)
 
@@ -145,7 +145,7 @@ def _ordered(pairs: Pairs) -> Pairs:
 # The search is that of `close_pairs`. Equal hashes are searched once, so that collections with many
 # equal hashes take no longer; of equally near ones the earliest is returned.
 
-MOST_BITS = BANDS * (MOST_IN_BAND + 1) - 1
+_MOST_BITS = _BANDS * (_MOST_IN_BAND + 1) - 1
 """The largest radius within which not all pairs are compared."""
 _NEAREST_HASHES_FEW = 1 << 22
 _ROWS_OF_SMALL = 1 << 8
@@ -192,9 +192,9 @@ def _nearest_hashes_search(
 ) -> None:
     if len(left) * len(right) <= _NEAREST_HASHES_FEW:
         _search_few(left, right, bits, places)
-    elif radius <= MOST_BITS:
-        for band in range(BANDS):
-            ours, theirs = buckets_of(left, band), buckets_of(right, band)
+    elif radius <= _MOST_BITS:
+        for band in range(_BANDS):
+            ours, theirs = _buckets_of(left, band), _buckets_of(right, band)
             _nearest_hashes_search_band(ours, theirs, radius, bits, places, workers)
     else:
         _search_all(left, right, bits, places, workers)
@@ -224,7 +224,7 @@ def _nearest_hashes_search_band(
 ) -> None:
     from retrieval.similarity.kernels import nearest_in_band
 
-    masks = masks_of(radius // BANDS)
+    masks = _masks_of(radius // _BANDS)
 
     def search(part: tuple[int, int]) -> None:
         nearest_in_band(

@@ -134,7 +134,7 @@ def collect(images: Fingerprints, embeddings: Embeddings | None = None) -> Image
 
 # Pairs of images as columns: millions of pairs take tens of bytes each, and no objects.
 
-NONE_BITS = 255
+_NONE_BITS = 255
 """Marks pairs whose hashes were not near; a hash has 64 bits."""
 
 COLUMNS = np.dtype(
@@ -155,10 +155,10 @@ Rows = NDArray[np.void]
 """Rows of `COLUMNS`, of shape (p,)."""
 
 
-def empty_rows(count: int) -> Rows:
+def _empty_rows(count: int) -> Rows:
     """Rows without images and measurements."""
     rows = np.zeros(count, COLUMNS)
-    rows["hash_bits"] = NONE_BITS
+    rows["hash_bits"] = _NONE_BITS
     rows["spectrum_distance"] = rows["embedding_distance"] = np.nan
     return rows
 
@@ -215,7 +215,7 @@ class AlikePairs(Sequence[AlikePair]):
             sameness=Sameness.DOUBTFUL if doubtful else Sameness.SAME,
             exact=exact,
             mirrored=mirrored,
-            hash_bits=None if bits == NONE_BITS else bits,
+            hash_bits=None if bits == _NONE_BITS else bits,
             spectrum_distance=_value(spectrum),
             embedding_distance=_value(embedding),
         )
@@ -295,7 +295,7 @@ def near_duplicate_pairs(
     """
     collection = collect(images, embeddings)
     copies = np.flatnonzero(collection.firsts != np.arange(len(collection.names)))
-    exact = empty_rows(len(copies))
+    exact = _empty_rows(len(copies))
     exact["first"], exact["second"], exact["exact"] = collection.firsts[copies], copies, True
     near, recall = pairs_of(collection, settings)
     rows = np.concatenate((exact, near))
@@ -326,7 +326,7 @@ def pairs_of(
     looks = _looks(collection, settings, asked)
     near, recall = _near_embeddings(collection, settings, asked)
     keys = _distinct(np.append(looks.keys, near))
-    rows = empty_rows(len(keys))
+    rows = _empty_rows(len(keys))
     rows["first"], rows["second"] = np.divmod(keys, max(1, count))
     at = np.searchsorted(keys, looks.keys)
     rows["mirrored"][at], rows["hash_bits"][at] = looks.mirrored, looks.bits

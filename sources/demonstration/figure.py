@@ -95,7 +95,7 @@ Point = NDArray[np.float64]
 Flat = tuple[float, float]
 """A point in the plane of the image, in metres from between the feet: (to the right, up)."""
 
-CIRCLE = [(math.cos(t), math.sin(t)) for t in np.linspace(0, 2 * math.pi, 20, endpoint=False)]
+_CIRCLE = [(math.cos(t), math.sin(t)) for t in np.linspace(0, 2 * math.pi, 20, endpoint=False)]
 _EDGE_METRES = 0.007
 
 
@@ -118,7 +118,7 @@ def shaded(colour: Rgb, brightness: float) -> Rgb:
 
 
 def _ellipse(centre: Flat, wide: float, high: float) -> list[Flat]:
-    return [(centre[0] + wide * x, centre[1] + high * y) for x, y in CIRCLE]
+    return [(centre[0] + wide * x, centre[1] + high * y) for x, y in _CIRCLE]
 
 
 def _between(start: Flat, end: Flat, share: float) -> Flat:
@@ -179,7 +179,7 @@ class _Layer:
 # A figure: a cut-out image that is pasted where a person stands.
 
 STATURE_METRES = 1.76
-CAMERA_PITCH = 0.13
+_CAMERA_PITCH = 0.13
 """How much lower, per metre, a nearer point appears, because the camera looks slightly down."""
 
 _FINE = 2  # supersampling factor of figures
@@ -285,7 +285,7 @@ class _Figure:
     def seen(self, point: Sequence[float] | Point) -> Flat:
         """Project a point of the person's frame to the image, in metres."""
         x = float(point[0] * self.cosine + point[2] * self.sine)
-        return x, float(point[1] + self.drop - CAMERA_PITCH * self.depth(point))
+        return x, float(point[1] + self.drop - _CAMERA_PITCH * self.depth(point))
 
     def depth(self, point: Sequence[float] | Point) -> float:
         """Return how near a point is to the camera, in metres from the centre of the person."""
@@ -445,7 +445,7 @@ class _Figure:
         hair, skin = Paint(HAIR[person.hair.colour]), Paint(SKIN[person.skin])
         layer.fill([_ellipse(self.on_head(0, 0.005, -0.014), self.half(0.090, 0.104), 0.128)], hair)
         if person.hair.style == "curly":
-            for x, y in CIRCLE[::2]:
+            for x, y in _CIRCLE[::2]:
                 layer.disc(self.on_head(0.085 * x, 0.06, 0.085 * y - 0.01), 0.036, 0.04, hair)
         if self.cosine > -0.45:
             layer.disc(self.on_head(0, -0.020, 0.022), self.half(0.074, 0.078), 0.094, skin)
@@ -463,8 +463,8 @@ class _Figure:
 
     def _paint_hat(self, kind: str, paint: Paint) -> None:
         half, (x, y) = self.half(0.094, 0.110), self.on_head(0, 0.035, -0.006)
-        dome = [(x + half * c, y + 0.125 * s) for c, s in CIRCLE if s > -0.01]
-        brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in CIRCLE]
+        dome = [(x + half * c, y + 0.125 * s) for c, s in _CIRCLE if s > -0.01]
+        brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in _CIRCLE]
         if kind == "baseball cap":
             self.layer.fill([brim], paint.shaded(0.9))
         self.layer.fill([dome], paint)

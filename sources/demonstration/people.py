@@ -65,7 +65,7 @@ CLOTH, HAIR, SKIN = (_COLOURS.validate_python(TABLES[of]) for of in ("cloth", "h
 _WEIGHTS: dict[str, dict[str, float]] = TABLES["weights"]
 
 
-def pick_apart(chance: Chance, options: Sequence[str], *others: str, apart: float = 60) -> str:
+def _pick_apart(chance: Chance, options: Sequence[str], *others: str, apart: float = 60) -> str:
     """Return one of `options` that differs visibly from every colour in `others`."""
 
     def distance(first: str, second: str) -> float:
@@ -169,7 +169,7 @@ def draw_person_attributes(chance: Chance) -> Person:
         return chance.weigh(_WEIGHTS[name])
 
     def garment(kind: str, colours: Sequence[str], *others: str) -> Garment:
-        colour = pick_apart(chance, colours, *others)
+        colour = _pick_apart(chance, colours, *others)
         patterned = kind in ("shirt", "t-shirt", "dress", "skirt")
         pattern = Pattern(drawn("pattern")) if patterned else Pattern.PLAIN
         plain = pattern is Pattern.PLAIN
@@ -177,7 +177,7 @@ def draw_person_attributes(chance: Chance) -> Person:
             kind=kind,
             colour=colour,
             pattern=pattern,
-            second_colour=None if plain else pick_apart(chance, tuple(CLOTH), colour, apart=90),
+            second_colour=None if plain else _pick_apart(chance, tuple(CLOTH), colour, apart=90),
             sleeve=chance.pick(TABLES["sleeves"].get(kind, (None,))),
             length=chance.pick(TABLES["lengths"].get(kind, (None,))),
         )
@@ -188,7 +188,7 @@ def draw_person_attributes(chance: Chance) -> Person:
     jacket, lower = None, None
     if upper.kind != "dress":
         if kind := drawn("jacket"):
-            colour = pick_apart(chance, tuple(CLOTH), upper.colour)
+            colour = _pick_apart(chance, tuple(CLOTH), upper.colour)
             jacket = Jacket(kind=kind, colour=colour, open=chance.happens(0.75))
         # A coat covers the thighs and would hide short garments.
         below_coat = jacket is not None and jacket.kind == "coat"
@@ -203,7 +203,7 @@ def draw_person_attributes(chance: Chance) -> Person:
     )
     hat, shoes, carried = drawn("headwear"), drawn("footwear"), None
     if bag := drawn("carried"):
-        colour = pick_apart(chance, tuple(CLOTH), (jacket or upper).colour)
+        colour = _pick_apart(chance, tuple(CLOTH), (jacket or upper).colour)
         side = None if bag == "backpack" else chance.pick(tuple(Side))
         carried = Carried(kind=bag, colour=colour, side=side)
     return Person(

@@ -53,8 +53,8 @@ from sources.demonstration.people import Chance
 LICENCE = "CC0-1.0"
 CITATION = "Loupe demonstration stills: synthetic scenes drawn and described by a seeded program."
 TRUTH_FILE = "truth.jsonl"
-CAPTIONS_FILE = "captions_test.json"
-IMAGE_ROOT = "images"
+_CAPTIONS_FILE = "captions_test.json"
+_IMAGE_ROOT = "images"
 
 
 class StillTruth(Record):
@@ -132,7 +132,7 @@ def write_stills_world(
     Raises:
         ConfigurationError: there are more pairs than images.
     """
-    root = folder / IMAGE_ROOT
+    root = folder / _IMAGE_ROOT
     root.mkdir(parents=True, exist_ok=True)
     truths = list(plan_stills(seed, count, same_caption_pairs=same_caption_pairs))
     for truth in truths:
@@ -140,11 +140,11 @@ def write_stills_world(
     lines = "".join(truth.model_dump_json() + "\n" for truth in truths)
     (folder / TRUTH_FILE).write_text(lines, encoding="utf-8")
     coco = json.dumps(_coco(truths, captions=captions), indent=1) + "\n"
-    (folder / CAPTIONS_FILE).write_text(coco, encoding="utf-8")
+    (folder / _CAPTIONS_FILE).write_text(coco, encoding="utf-8")
     return StillsWorld(
         folder=folder,
         seed=seed,
-        annotation_file=folder / CAPTIONS_FILE,
+        annotation_file=folder / _CAPTIONS_FILE,
         image_root=root,
         truth_file=folder / TRUTH_FILE,
     )

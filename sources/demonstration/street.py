@@ -283,8 +283,8 @@ def _draw_kiosk(scale: float) -> Sprite:
     return cut_out(picture, (picture.width / 2, picture.height))
 
 
-PEDESTRIAN = 1
-LEAST_VISIBILITY = 0.1
+_PEDESTRIAN = 1
+_LEAST_VISIBILITY = 0.1
 """People with a smaller visible share are listed, but not considered (confidence 0)."""
 
 _ANNOTATORS = 2
@@ -394,7 +394,7 @@ def _write_video(
     found = []
     for one in names:
         mot_path = f"mot/{one}/gt/gt.txt"
-        write_mot_truth(folder / mot_path, sightings)
+        _write_mot_truth(folder / mot_path, sightings)
         found.append(
             TrueVideo(
                 name=one,
@@ -439,7 +439,7 @@ def _described(
         yield TruePerson(identity=identity, person=person, descriptions=tuple(texts))
 
 
-def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
+def _write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
     """Write one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
 
     A person who leaves and comes back gets another number.
@@ -448,8 +448,8 @@ def write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
     for one in sorted(sightings, key=lambda one: (one.frame, one.visit)):
         left, top, right, bottom = one.box_xyxy
         numbers = (one.frame + 1, one.visit, left, top, right - left, bottom - top)
-        considered = int(one.visible >= LEAST_VISIBILITY)
-        row = ",".join(map(str, (*numbers, considered, PEDESTRIAN)))
+        considered = int(one.visible >= _LEAST_VISIBILITY)
+        row = ",".join(map(str, (*numbers, considered, _PEDESTRIAN)))
         rows.append(f"{row},{one.visible:.4f}\n")
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("".join(rows), encoding="utf-8")

@@ -265,7 +265,7 @@ def _write_identity(
     for place, view in enumerate(views[:count]):
         chance = Chance(seed, layout.name, identity, place)
         pose = draw_pose(chance, person, view)
-        picture, figure = render_crop(chance, person, pose)
+        picture, figure = _render_crop(chance, person, pose)
         serial = (identity - 1) * count + place + 1
         file_path = layout.file_path.format(
             id=identity, split=split, number=place + 1, serial=serial
@@ -291,7 +291,7 @@ def _write_identity(
     return TrueIdentity(id=identity, split=split, person=person, images=tuple(images))
 
 
-def render_crop(
+def _render_crop(
     chance: Chance, person: Person, pose: Pose
 ) -> tuple[Image.Image, tuple[int, int, int, int]]:
     """Render a person in a street as a detector would crop it, and the box of the figure in it."""

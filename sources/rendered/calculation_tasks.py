@@ -35,7 +35,7 @@ from sources.rendered.pen import (
 
 # Draws a plane figure to scale, with its measures next to its lines.
 
-TINTS: dict[str, Colour] = {
+_TINTS: dict[str, Colour] = {
     "yellow": (250, 206, 84),
     "blue": (122, 180, 236),
     "green": (150, 208, 118),
@@ -69,7 +69,7 @@ def _draw_figure_into(
             (x, y), r = at(circle.centre), circle.radius * scale
             start, end = (360 * turn for turn in circle.turns)
             draw.pieslice((x - r, y - r, x + r, y + r), start, end, 120)
-        picture.paste(TINTS[look.tint], (0, 0), mask)
+        picture.paste(_TINTS[look.tint], (0, 0), mask)
     if corners:
         pen.stroke([*corners, corners[0]], width)
     for circle in figure.circles:
@@ -155,7 +155,9 @@ def draw_look(chance: Chance, shelf: FontShelf, what: Calculation | Figure) -> C
         is_hand=is_hand,
         heading=heading,
         tail=tail,
-        tint=chance.pick(tuple(TINTS)) if figure and not is_board and chance.happens(0.5) else None,
+        tint=chance.pick(tuple(_TINTS))
+        if figure and not is_board and chance.happens(0.5)
+        else None,
         is_column=bool(numbers and numbers.column) and chance.happens(0.35),
     )
 

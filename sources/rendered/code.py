@@ -119,7 +119,7 @@ STYLES = {
 }
 """Colour schemes of Pygments, and whether they are dark or light."""
 
-LINE_HEIGHT = 1.45
+_LINE_HEIGHT = 1.45
 
 
 def _paint(
@@ -163,7 +163,7 @@ def _fitting_size(
     lines = text.splitlines()
     columns = max(len(line) for line in lines)
     cell = shelf.font(typeface, 100).getlength("m") / 100
-    return int(min(most, room[0] / (columns * cell), room[1] / (len(lines) * LINE_HEIGHT)))
+    return int(min(most, room[0] / (columns * cell), room[1] / (len(lines) * _LINE_HEIGHT)))
 
 
 @lru_cache
@@ -271,7 +271,7 @@ def _draw_picture(
         status = f"Ln {chance.whole(1, 9)}, Col {chance.whole(1, 20)}    {language.title}"
         draw.text((width - 16, height - 26), status, (255, 255, 255), small, "ra")
     at, font = (box[0] + gutter, box[1] + 24), shelf.font(look.typeface, size)
-    line_px = round(size * LINE_HEIGHT)
+    line_px = round(size * _LINE_HEIGHT)
     _paint(draw, at, text, language.name, look.style, font, line_px, numbers=look.numbers)
     return picture
 

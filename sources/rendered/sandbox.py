@@ -71,14 +71,14 @@ LANGUAGES = {
 }  # fmt: skip
 
 
-def interpreter_of(language: Language, which: Which = shutil.which) -> str | None:
+def _interpreter_of(language: Language, which: Which = shutil.which) -> str | None:
     """Return the interpreter's path, or None if missing. Python is the current interpreter."""
     return sys.executable if language.name == "python" else which(language.command)
 
 
 def available_languages(which: Which = shutil.which) -> tuple[str, ...]:
     """Return the names of the languages with an interpreter, which always include Python."""
-    return tuple(name for name, one in LANGUAGES.items() if interpreter_of(one, which) is not None)
+    return tuple(name for name, one in LANGUAGES.items() if _interpreter_of(one, which) is not None)
 
 
 # The sandbox.
@@ -162,7 +162,7 @@ def run_program(
     """
     limits = limits or Limits()
     known = LANGUAGES.get(language)
-    interpreter = known and interpreter_of(known, which)
+    interpreter = known and _interpreter_of(known, which)
     if not known or not interpreter:
         detail = f"no interpreter for {language!r} was found on this machine"
         return ProgramResult(language=language, outcome=Outcome.NO_INTERPRETER, detail=detail)

@@ -159,7 +159,7 @@ class SignLook(NamedTuple):
     language: str
 
 
-def draw_sign_look(
+def _draw_sign_look(
     chance: Chance, shelf: FontShelf, place: str, language: str, chinese: str
 ) -> SignLook:
     """Return a random look for a sign at `place` with `chinese`, in `language` (zh or en)."""
@@ -175,7 +175,7 @@ def draw_sign_look(
     return SignLook(place, ground, letters, chance.pick(faces), language)
 
 
-def draw_signs(
+def _draw_signs(
     texts: Sequence[str], prices: Sequence[int], look: SignLook, shelf: FontShelf, chance: Chance
 ) -> Image.Image:
     """Draw texts in their place; `prices` are those of a menu, else empty."""
@@ -385,13 +385,13 @@ def draw_translation_task(chance: Chance, shelf: FontShelf, pairs: Sequence[Sign
     answer = BETWEEN.join(texts["en" if language == "zh" else "zh"])
 
     def render(chance: Chance, seed: int) -> RenderedImage:
-        look = draw_sign_look(chance, shelf, name, language, drawn[0].chinese)
+        look = _draw_sign_look(chance, shelf, name, language, drawn[0].chinese)
         prices = [chance.whole(3, 88) for _ in drawn] if look.place == "menu page" else []
         truth = {"shown": language, "pairs": [pair.model_dump(mode="json") for pair in drawn]}
         return rendered(
             RetrievalTask.TRANSLATION,
             seed,
-            draw_signs(texts[language], prices, look, shelf, chance),
+            _draw_signs(texts[language], prices, look, shelf, chance),
             question=question,
             answer=answer,
             look=look._asdict(),

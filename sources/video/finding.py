@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
 
 _SUFFIXES = "3gp asf avi divx dv flv m2ts m4v mkv mov mp4 mpeg mpg mts mxf ogv ts vob webm wmv"
-VIDEO_SUFFIXES = frozenset(f".{name}" for name in _SUFFIXES.split())
+_VIDEO_SUFFIXES = frozenset(f".{name}" for name in _SUFFIXES.split())
 _LIST_SUFFIXES = frozenset([".txt", ".list"])
 _MAGIC = frozenset("*?[")
 
@@ -122,7 +122,7 @@ def _checked(root: _Root, paths: list[str], where: str) -> Iterator[FoundVideo |
 
 def _named_as_video(root: _Root, file_path: str) -> FoundVideo:
     suffix = posixpath.splitext(file_path)[1].lower()
-    if suffix not in VIDEO_SUFFIXES:
+    if suffix not in _VIDEO_SUFFIXES:
         what = f"is not named as a video: ends in {suffix!r}, wanted one such as '.mp4'"
         raise VideoRefusedError(file_path, "not_a_video", what)
     return _one(root, file_path)

@@ -137,7 +137,7 @@ def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
 
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
-        local = local_path(url)
+        local = _local_path(url)
         if local is not None and not stat.S_ISREG(local.stat().st_mode):
             raise VideoRefusedError(name, "not_a_file", "is a folder, a device or a pipe")
         file = local.open("rb") if local is not None else _remote_file(filesystem, path, name)
@@ -158,7 +158,7 @@ def _remote_file(filesystem: "AbstractFileSystem", path: str, name: str) -> Bina
     return cast("BinaryIO", RemoteFile(opened, filesystem, name))
 
 
-def local_path(url: str) -> Path | None:
+def _local_path(url: str) -> Path | None:
     """Return the path of a file on this machine; None if `url` refers to another machine."""
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
@@ -177,7 +177,7 @@ def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
     import av
 
     with opened_file(url, name) as file:
-        local = local_path(url)
+        local = _local_path(url)
         # FFmpeg reads local files faster itself; `file:` keeps it from interpreting names as
         # protocols.
         source = file if local is None else f"file:{local}"
@@ -192,7 +192,7 @@ def opened_container(url: str, name: str) -> Iterator["InputContainer"]:
             yield container
 
 
-def video_stream(container: "InputContainer", name: str, max_pixels: int) -> "VideoStream":
+def _video_stream(container: "InputContainer", name: str, max_pixels: int) -> "VideoStream":
     """Return the video stream, ready to be decoded in parallel.
 
     Raises:
@@ -373,7 +373,7 @@ _Told = Frame | VideoProblem | None
 
 def _path_here(url: str) -> Path | None:
     try:
-        return local_path(url)
+        return _local_path(url)
     except (ValueError, ImportError):  # opening tells what is wrong
         return None
 
@@ -397,7 +397,7 @@ def _frames(
 @contextlib.contextmanager
 def _opened(url: str, file_path: str, limits: VideoLimits) -> "Iterator[_Decoder]":
     with opened_container(url, file_path) as container:
-        stream = video_stream(container, file_path, limits.max_pixels)
+        stream = _video_stream(container, file_path, limits.max_pixels)
         decoder = _Decoder(file_path, container, stream, limits.max_frames)
         # An unfinished generator would use the decoder after its container is closed.
         with contextlib.closing(decoder):

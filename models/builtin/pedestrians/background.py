@@ -21,7 +21,7 @@ def areas(boxes: Boxes) -> NDArray[np.float32]:
     return np.asarray(np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1), np.float32)
 
 
-def shared_areas(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
+def _shared_areas(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
     """Return the shared area of each of `boxes` with each of `others`, (n, m)."""
     low = np.maximum(boxes[:, None, :2], others[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
@@ -30,7 +30,7 @@ def shared_areas(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
 
 def overlaps(boxes: Boxes, others: Boxes) -> NDArray[np.float32]:
     """Return the intersection over union, (n, m)."""
-    shared = shared_areas(boxes, others)
+    shared = _shared_areas(boxes, others)
     union = areas(boxes)[:, None] + areas(others)[None, :] - shared
     return np.asarray(shared / np.maximum(union, np.float32(1e-6)), np.float32)
 
@@ -45,7 +45,7 @@ def best_apart(
     """
     order = np.argsort(-scores, kind="stable")
     smaller = np.minimum(areas(boxes)[:, None], areas(boxes)[None, :])
-    inside = shared_areas(boxes, boxes) / np.maximum(smaller, np.float32(1e-6))
+    inside = _shared_areas(boxes, boxes) / np.maximum(smaller, np.float32(1e-6))
     similar = (overlaps(boxes, boxes) > most_overlap) | (inside > most_inside)
     kept: list[int] = []
     for index in order:
@@ -68,10 +68,10 @@ _LEAST_SIDE_PX: Final = 16
 Shift = tuple[float, float]
 """The movement of an image's content, in pixels: (right, down)."""
 
-STILL: Final[Shift] = (0.0, 0.0)
+_STILL: Final[Shift] = (0.0, 0.0)
 
 
-def small_grey(pixels: MatLike) -> tuple[MatLike, float]:
+def _small_grey(pixels: MatLike) -> tuple[MatLike, float]:
     """Return `pixels` (RGB) in grey, at most 256 pixels a side, in even light, and the scale."""
     shrink = max(1.0, max(pixels.shape[:2]) / _SIDE_PX)
     size = (max(2, round(pixels.shape[1] / shrink)), max(2, round(pixels.shape[0] / shrink)))
@@ -80,30 +80,30 @@ def small_grey(pixels: MatLike) -> tuple[MatLike, float]:
     return grey * np.float32(_MEAN / max(1.0, float(grey.mean()))), shrink
 
 
-def moved_back(pixels: MatLike, shift: Shift, **options: Any) -> MatLike:
+def _moved_back(pixels: MatLike, shift: Shift, **options: Any) -> MatLike:
     """Return `pixels` with its content moved by `-shift`, with subpixel accuracy."""
     move = np.array([[1, 0, -shift[0]], [0, 1, -shift[1]]], np.float32)
     return cv2.warpAffine(pixels, move, (pixels.shape[1], pixels.shape[0]), **options)
 
 
-def shift_between(before: MatLike, after: MatLike) -> Shift | None:
+def _shift_between(before: MatLike, after: MatLike) -> Shift | None:
     """Return the movement of the content from `before` to `after`; None if it is not found.
 
     Candidates are the phase correlations of the whole and of its quarters, because people who walk
     by make some of them wrong. The result is the candidate under which most edges of `before`
     match.
     """
-    (before, shrink), (after, _) = small_grey(before), small_grey(after)
+    (before, shrink), (after, _) = _small_grey(before), _small_grey(after)
     slope = cv2.magnitude(cv2.Sobel(before, cv2.CV_32F, 1, 0), cv2.Sobel(before, cv2.CV_32F, 0, 1))
     edges = slope >= np.quantile(slope[::2, ::2], _EDGE_SHARE)
 
     def apart(shift: Shift) -> float:
         """Return the median difference at the edges, with `before` moved by `shift`."""
         border = {"borderMode": cv2.BORDER_REPLICATE}
-        back = after if shift == STILL else moved_back(after, shift, **border)
+        back = after if shift == _STILL else _moved_back(after, shift, **border)
         return float(np.median(np.abs(back[edges] - before[edges])))
 
-    best, least = STILL, apart(STILL)
+    best, least = _STILL, apart(_STILL)
     for guess in _guesses(before, after):
         guessed = apart(guess)
         if guessed < _BETTER * least:
@@ -181,14 +181,14 @@ class Background:
         if frame.shape != self.pixels.shape:
             return None
         usual = cv2.convertScaleAbs(self.pixels)
-        shift = shift_between(usual, frame)
+        shift = _shift_between(usual, frame)
         if shift is None:
             return None
         if max(map(abs, shift)) < _STEADY_PX:
-            return View(frame, STILL)
+            return View(frame, _STILL)
         # Parts outside the frame are filled from the background, and so do not differ.
         border = {"dst": usual, "borderMode": cv2.BORDER_TRANSPARENT}
-        moved = moved_back(frame, shift, flags=cv2.INTER_LINEAR, **border)
+        moved = _moved_back(frame, shift, flags=cv2.INTER_LINEAR, **border)
         return View(cast("Pixels", moved), shift)
 
     def difference(self, frame: Pixels) -> Mask:

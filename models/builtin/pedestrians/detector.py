@@ -28,12 +28,12 @@ from schemas.tracking import BuiltinDetector
 
 # OpenCV's pedestrian detector (HOG and a linear SVM), with boxes that fit people.
 
-WINDOW_PX: Final = (64, 128)
-PERSON_PX: Final = 92.0
+_WINDOW_PX: Final = (64, 128)
+_PERSON_PX: Final = 92.0
 """Height of a person in the detector's window of 64×128 pixels."""
 
 _WIDTH_SHARE: Final = 0.5
-_HEIGHT_SHARE: Final = PERSON_PX / WINDOW_PX[1]
+_HEIGHT_SHARE: Final = _PERSON_PX / _WINDOW_PX[1]
 _SLACK: Final = 0.22
 _LARGEST_ZOOM: Final = 1.16
 _ZOOM_STEP: Final = 1.12
@@ -63,9 +63,9 @@ class Hog:
         """Find people in and around `box`, about as high as it is."""
         left, top, right, bottom = (float(side) for side in box)
         height = max(bottom - top, 8.0)
-        zoom = PERSON_PX / height * _LARGEST_ZOOM
-        side_room = (WINDOW_PX[0] / PERSON_PX * (1 + _SLACK) * height) / 2
-        end_room = (WINDOW_PX[1] / PERSON_PX * (1 + _SLACK) * height - height) / 2
+        zoom = _PERSON_PX / height * _LARGEST_ZOOM
+        side_room = (_WINDOW_PX[0] / _PERSON_PX * (1 + _SLACK) * height) / 2
+        end_room = (_WINDOW_PX[1] / _PERSON_PX * (1 + _SLACK) * height - height) / 2
         middle = (left + right) / 2
         area = (
             min(left, middle - side_room),
@@ -75,8 +75,8 @@ class Hog:
         )
         crop, origin = _cut(frame, area)
         size = (
-            max(WINDOW_PX[0], round(crop.shape[1] * zoom)),
-            max(WINDOW_PX[1], round(crop.shape[0] * zoom)),
+            max(_WINDOW_PX[0], round(crop.shape[1] * zoom)),
+            max(_WINDOW_PX[1], round(crop.shape[0] * zoom)),
         )
         scale = np.array([crop.shape[1] / size[0], crop.shape[0] / size[1]], np.float32)
         large = cv2.resize(crop, size, interpolation=cv2.INTER_LINEAR)
@@ -84,9 +84,9 @@ class Hog:
 
     def everywhere(self, frame: Pixels, least_height_px: float, least_margin: float) -> Sights:
         """Find people of at least `least_height_px` in the whole frame."""
-        zoom = PERSON_PX / least_height_px
+        zoom = _PERSON_PX / least_height_px
         height, width = frame.shape[:2]
-        size = (max(WINDOW_PX[0], round(width * zoom)), max(WINDOW_PX[1], round(height * zoom)))
+        size = (max(_WINDOW_PX[0], round(width * zoom)), max(_WINDOW_PX[1], round(height * zoom)))
         scale = np.array([width / size[0], height / size[1]], np.float32)
         large = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR)
         return self._looked(large, scale, (0, 0), least_margin, _levels(_SCAN_STEP, _FAR_LEVELS))
@@ -108,14 +108,14 @@ class Hog:
         windows, weights = [np.zeros((0, 4), np.float32)], [np.zeros(0, np.float32)]
         for zoom in zooms:
             size = (round(picture.shape[1] / zoom), round(picture.shape[0] / zoom))
-            if size[0] < WINDOW_PX[0] or size[1] < WINDOW_PX[1]:
+            if size[0] < _WINDOW_PX[0] or size[1] < _WINDOW_PX[1]:
                 break
             smaller = cv2.resize(picture, size, interpolation=cv2.INTER_LINEAR_EXACT)
             corners, margins = self._descriptor.detect(
                 smaller, hitThreshold=least_margin, winStride=_STRIDE
             )
             at = np.rint(np.asarray(corners, np.float32).reshape(-1, 2) * zoom)
-            sides = np.broadcast_to(np.rint(np.array(WINDOW_PX) * zoom), at.shape)
+            sides = np.broadcast_to(np.rint(np.array(_WINDOW_PX) * zoom), at.shape)
             windows.append(np.concatenate([at, sides], axis=1).astype(np.float32))
             weights.append(np.asarray(margins, np.float32).reshape(-1))
         return _sights(np.concatenate(windows), np.concatenate(weights), scale, origin)

@@ -234,7 +234,7 @@ class Composer:
     def _counted(self, item: Thing, phrase: str) -> str:
         if phrase.lower().endswith(_UNCOUNTED) and " of " not in phrase:
             return phrase
-        if not is_plural(phrase):
+        if not _is_plural(phrase):
             return with_article(phrase)
         if self._lexicon.slot(item.kind) in _PAIRED_SLOTS and self._draw.random() < 0.4:
             return f"a pair of {phrase}"
@@ -243,7 +243,7 @@ class Composer:
     def _reach(self, item: Thing) -> str:
         for fact in item.all(Attribute.LENGTH):
             if fact.value.endswith("-length") and not _within(fact.span, item.phrase):
-                verb = "reach" if is_plural(self.said(item.phrase)) else "reaches"
+                verb = "reach" if _is_plural(self.said(item.phrase)) else "reaches"
                 return f" that {verb} {self._her} {self.said(fact.span)}"
         return ""
 
@@ -255,7 +255,7 @@ class Composer:
         noun = self.said(part.phrase)
         if not _within(part.all(Attribute.COLOUR)[0].span, part.phrase):
             noun = f"{self.colours(list(part.all(Attribute.COLOUR)))} {noun}"
-        uncounted = is_plural(noun) or noun.endswith(("lettering", "fur", "trim", "lace"))
+        uncounted = _is_plural(noun) or noun.endswith(("lettering", "fur", "trim", "lace"))
         return noun if uncounted else with_article(noun)
 
     def hair(self, hair: Thing) -> str:
@@ -282,7 +282,7 @@ def with_article(phrase: str) -> str:
     return f"{'an' if _VOWEL_SOUND.match(phrase) else 'a'} {phrase}"
 
 
-def is_plural(phrase: str) -> bool:
+def _is_plural(phrase: str) -> bool:
     """Whether the head of a noun phrase («boots with a zip», «bunch of keys») is plural."""
     head = re.split(r" (?:of|with|that) ", phrase, maxsplit=1)[0].lower()
     return head.endswith("s") and not head.endswith(_SINGULAR_S)

@@ -23,11 +23,11 @@ __all__ = ["extract_facts", "parse_description"]
 
 _OF_PERSONS = frozenset((Tag.AGE, Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
 _OF_THINGS = frozenset((Tag.COLOUR, Tag.SHADE, Tag.PATTERN, Tag.MATERIAL, Tag.DETAIL))
-MODIFIERS = _OF_PERSONS | _OF_THINGS | {Tag.SLEEVE, Tag.REACH, Tag.SIZE}
-HEADS = frozenset((Tag.ITEM, Tag.PART, Tag.HAIR, Tag.SKIN, Tag.FIGURE, Tag.PERSON))
-_NAMING = MODIFIERS | {Tag.OTHER, Tag.HAIR_STYLE, Tag.ITEM, Tag.PART, Tag.COLOUR_NOUN}
+_MODIFIERS = _OF_PERSONS | _OF_THINGS | {Tag.SLEEVE, Tag.REACH, Tag.SIZE}
+_HEADS = frozenset((Tag.ITEM, Tag.PART, Tag.HAIR, Tag.SKIN, Tag.FIGURE, Tag.PERSON))
+_NAMING = _MODIFIERS | {Tag.OTHER, Tag.HAIR_STYLE, Tag.ITEM, Tag.PART, Tag.COLOUR_NOUN}
 _JOINING = frozenset((Tag.AND, Tag.COMMA))
-_BEFORE_HEAD = MODIFIERS | _JOINING | {Tag.FILLER, Tag.OTHER, Tag.HAIR_STYLE}
+_BEFORE_HEAD = _MODIFIERS | _JOINING | {Tag.FILLER, Tag.OTHER, Tag.HAIR_STYLE}
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Reading:
 
     def head_ahead(self) -> bool:
         """Whether only modifiers, commas and conjunctions precede a head without an article."""
-        return self.leads_to(HEADS, _BEFORE_HEAD)
+        return self.leads_to(_HEADS, _BEFORE_HEAD)
 
     def take_modifier(self, mention: Mention) -> None:
         """Keep a modifier for the head, or for the subject of a phrase without a head."""
@@ -202,7 +202,7 @@ _STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
 """The attribute that a tag states of the person, the hair, and an item or its part."""
 
 
-def state_modifiers(reading: Reading, thing: Thing) -> None:
+def _state_modifiers(reading: Reading, thing: Thing) -> None:
     """State the modifiers collected so far of `thing`."""
     modifiers = reading.phrase.modifiers
     for place, mention in enumerate(modifiers):
@@ -237,7 +237,7 @@ def _names_a_trait(mention: Mention) -> bool:
     return mention.among(_TRAITS) and mention.phrase.endswith(_TRAIT_NOUNS)
 
 
-def state_sex(reading: Reading, sex: str, span: Span) -> None:
+def _state_sex(reading: Reading, sex: str, span: Span) -> None:
     """State the sex of a noun or pronoun, if it has one."""
     if sex in ("male", "female"):
         reading.description.person.state(Attribute.SEX, sex, span)
@@ -281,10 +281,10 @@ def _state_colour_of_person(
 _BEFORE_DRESSED = frozenset((Tag.WEAR, Tag.PERSON, Tag.BE, Tag.ACTION))
 
 
-_COUNTED_THROUGH = MODIFIERS | {Tag.FILLER, Tag.OTHER, Tag.AND, Tag.COMMA}
+_COUNTED_THROUGH = _MODIFIERS | {Tag.FILLER, Tag.OTHER, Tag.AND, Tag.COMMA}
 
 
-def state_count(reading: Reading, thing: Thing) -> None:
+def _state_count(reading: Reading, thing: Thing) -> None:
     """State the number before the noun phrase that ends here: «two black bags»."""
     for back in range(1, 7):
         mention = reading.at(-back)
@@ -294,12 +294,12 @@ def state_count(reading: Reading, thing: Thing) -> None:
             return
 
 
-def end_predicate(reading: Reading) -> None:
+def _end_predicate(reading: Reading) -> None:
     """End the noun phrase here; its modifiers describe its subject."""
     phrase = reading.phrase
     if phrase.modifiers:
         for target in _targets(reading):
-            state_modifiers(reading, target)
+            _state_modifiers(reading, target)
         phrase.modifiers = []
     phrase.definite = phrase.indefinite = False
 
@@ -311,7 +311,7 @@ def _targets(reading: Reading) -> list[Thing]:
         return reading.subject or [reading.description.person]
     phrase, last = reading.phrase, reading.last
     before = phrase.earlier_still if Tag.COMMA in phrase.before.tags else phrase.before
-    if last is not None and before.among(HEADS) and reading.at(0).phrase != "for":
+    if last is not None and before.among(_HEADS) and reading.at(0).phrase != "for":
         return [last]
     if phrase.before.phrase == "in":
         return [_dressed_in(reading)]
@@ -362,15 +362,15 @@ _HAVE = ("has", "have", "had", "having")
 _HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 
 
-def take_stop(reading: Reading, _mention: Mention) -> None:
+def _take_stop(reading: Reading, _mention: Mention) -> None:
     """End the sentence."""
-    end_predicate(reading)
+    _end_predicate(reading)
     reading.end_sentence()
 
 
-def take_boundary(reading: Reading, mention: Mention) -> None:
+def _take_boundary(reading: Reading, mention: Mention) -> None:
     """End the noun phrase before a verb or preposition."""
-    end_predicate(reading)
+    _end_predicate(reading)
     if Tag.WITH in mention.tags:
         _take_with(reading, mention)
     if Tag.CARRY in mention.tags:
@@ -380,29 +380,29 @@ def take_boundary(reading: Reading, mention: Mention) -> None:
     reading.and_after_head = False
 
 
-def take_negation(reading: Reading, _mention: Mention) -> None:
+def _take_negation(reading: Reading, _mention: Mention) -> None:
     """Apply «no» or «without» to the next head."""
-    end_predicate(reading)
+    _end_predicate(reading)
     reading.negated = True
 
 
-def take_it(reading: Reading, _mention: Mention) -> None:
+def _take_it(reading: Reading, _mention: Mention) -> None:
     """Resolve «it» or «which» to the item in focus."""
-    end_predicate(reading)
+    _end_predicate(reading)
     reading.subject = [reading.focus] if reading.focus else []
     if reading.focus:
         reading.owner = reading.focus
     reading.copula = False
 
 
-def take_copula(reading: Reading, _mention: Mention) -> None:
+def _take_copula(reading: Reading, _mention: Mention) -> None:
     """Handle «is»: the next modifiers describe the subject."""
-    end_predicate(reading)
+    _end_predicate(reading)
     reading.copula = True
     reading.after_with = False
 
 
-def take_nothing(_reading: Reading, _mention: Mention) -> None:
+def _take_nothing(_reading: Reading, _mention: Mention) -> None:
     """Skip words that change nothing: «very», «colour», «pair»."""
 
 
@@ -418,16 +418,16 @@ def _take_with(reading: Reading, mention: Mention) -> None:
 
 # Heads that are parts of items: collars, soles, straps, and the stripes of a shirt.
 
-_MODIFIES_WITH = HEADS | {Tag.PATTERN, Tag.COLOUR}
+_MODIFIES_WITH = _HEADS | {Tag.PATTERN, Tag.COLOUR}
 
 
-def take_part(reading: Reading, mention: Mention) -> None:
+def _take_part(reading: Reading, mention: Mention) -> None:
     """Handle a head noun that names a part of the item before, or of one still to come."""
     name, owner = mention.value(Tag.PART), reading.owner
     if _leads_to_item(reading):
         return
     if Tag.BODY in mention.tags and _is_place(reading):
-        take_body(reading, mention)
+        _take_body(reading, mention)
         return
     if name == "whole" and any(m.among(_OF_PERSONS) for m in reading.phrase.modifiers):
         _end_head(reading, reading.description.person)  # «a slender body»
@@ -450,7 +450,7 @@ def _is_place(reading: Reading) -> bool:
     return not reading.phrase.modifiers and before.among(_BEFORE_PLACE) and (led or owned)
 
 
-def take_pattern_noun(reading: Reading, mention: Mention) -> None:
+def _take_pattern_noun(reading: Reading, mention: Mention) -> None:
     """Handle «with white stripes»: the garment gets a pattern, and the pattern a colour."""
     owner, ahead = reading.owner, _covers_what_follows(reading)
     if (owner is None and not ahead) or reading.at(1).among(_MODIFIES_WITH):
@@ -459,12 +459,12 @@ def take_pattern_noun(reading: Reading, mention: Mention) -> None:
     pattern = mention.value(Tag.PATTERN_NOUN)
     if owner is None or ahead:
         marks = Thing(Role.PART, "marks", mention.span, reading.name_span(mention))
-        state_modifiers(reading, marks)
+        _state_modifiers(reading, marks)
         reading.phrase.modifiers = []
         reading.pattern_ahead = (pattern, marks)
         return
     owner.state(Attribute.PATTERN, pattern, mention.span)
-    add_named_part(reading, owner, "marks", mention)
+    _add_named_part(reading, owner, "marks", mention)
 
 
 def _covers_what_follows(reading: Reading) -> bool:
@@ -479,15 +479,15 @@ def _covers_what_follows(reading: Reading) -> bool:
     return False
 
 
-def add_named_part(reading: Reading, owner: Thing, name: str, head: Mention) -> None:
+def _add_named_part(reading: Reading, owner: Thing, name: str, head: Mention) -> None:
     """Give `owner` a new part with the modifiers collected so far."""
     part = Thing(Role.PART, name, head.span, reading.name_span(head))
     owner.parts.append(part)
-    state_modifiers(reading, part)
+    _state_modifiers(reading, part)
     reading.end_phrase(part)
 
 
-def own_parts(reading: Reading, thing: Thing) -> None:
+def _own_parts(reading: Reading, thing: Thing) -> None:
     """Give parts to their item, as in «the brim and the crown of the hat»."""
     for part in reading.open_parts:
         for item in reading.description.items:
@@ -508,7 +508,7 @@ def _leads_to_item(reading: Reading) -> bool:
 def _take_whole(reading: Reading, owner: Thing | None) -> None:
     """Handle «the body of the bag is blue», which describes the bag."""
     if owner is not None:
-        state_modifiers(reading, owner)
+        _state_modifiers(reading, owner)
         reading.subject = [owner]
     reading.phrase = NounPhrase()
     reading.copula = reading.after_with = reading.and_after_head = False
@@ -531,8 +531,8 @@ def _end_part(reading: Reading, part: Thing) -> None:
     if reading.and_after_head and not reading.phrase.modifiers and last is not None:
         for fact in last.all(Attribute.COLOUR):  # «a white toe and sole»
             part.state(Attribute.COLOUR, fact.value, fact.span)
-    state_modifiers(reading, part)
-    state_count(reading, part)
+    _state_modifiers(reading, part)
+    _state_count(reading, part)
     reading.open_parts.append(part)
     reading.subject = [part]
     reading.end_phrase(part)
@@ -541,7 +541,7 @@ def _end_part(reading: Reading, part: Thing) -> None:
 # Finds the item of a head noun: one named before, the subject by a closer name, or a new one.
 
 
-def find_item(reading: Reading, mention: Mention) -> Thing:
+def _find_item(reading: Reading, mention: Mention) -> Thing:
     """Return the item that the head noun `mention` names."""
     kind = mention.value(Tag.ITEM)
     if any(modifier.value(Tag.SIZE) == "short" for modifier in reading.phrase.modifiers):
@@ -553,7 +553,7 @@ def find_item(reading: Reading, mention: Mention) -> Thing:
     )
 
 
-def earlier_of_kind(reading: Reading, kind: str) -> Thing | None:
+def _earlier_of_kind(reading: Reading, kind: str) -> Thing | None:
     """Return the last item that `kind` may be another word for."""
     is_a = reading.lexicon.is_a
     for item in reversed(reading.description.items):
@@ -580,7 +580,7 @@ def _renamed(reading: Reading, kind: str, mention: Mention) -> Thing | None:
 def _earlier_item(reading: Reading, kind: str) -> Thing | None:
     earlier = None
     if not reading.phrase.indefinite and not reading.negated:
-        earlier = earlier_of_kind(reading, kind)
+        earlier = _earlier_of_kind(reading, kind)
     if earlier is None and reading.at(-1).phrase in ("the", "this", "these"):
         earlier = _only_in_slot(reading, kind)
     return earlier if earlier is not None and _may_be(reading, earlier) else None
@@ -621,13 +621,13 @@ _AFTER_SIDE = _ENDS | {Tag.PREPOSITION, Tag.INDEFINITE, Tag.CARRY, Tag.BE}
 _LEADS_IN = frozenset((Tag.PREPOSITION, Tag.WEAR, Tag.CARRY, Tag.OF, Tag.WITH))
 
 
-def take_side(reading: Reading, mention: Mention) -> None:
+def _take_side(reading: Reading, mention: Mention) -> None:
     """Handle «(in) her left hand»: of the item before, or of the next if the place came first."""
     body = reading.at(1).has(Tag.BODY, Tag.LEVEL)
     if mention.phrase == "both" and not body:
         return
     owned = reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE)
-    end_predicate(reading)
+    _end_predicate(reading)
     if Tag.PART in reading.at(1).tags and not body:  # «the left pocket»
         place = Place(mention.value(Tag.SIDE), reading.at(1).phrase)
         reading.description.places.append((place, mention.span))
@@ -648,11 +648,11 @@ def take_side(reading: Reading, mention: Mention) -> None:
         _put(item, place, mention.span)
 
 
-def take_body(reading: Reading, mention: Mention) -> None:
+def _take_body(reading: Reading, mention: Mention) -> None:
     """Handle «in her hands», «on his back»: a place without a side."""
     if Tag.ITEM in reading.at(1).tags:
         return  # «wide-leg jeans»
-    end_predicate(reading)
+    _end_predicate(reading)
     if _wait_for_item(reading, mention.value(Tag.BODY), mention.span):
         return
     before, item = reading.at(-1), reading.last
@@ -700,18 +700,18 @@ def _put(item: Thing, place: Place, span: Span) -> None:
 
 # Heads that are worn or carried: items in the lexicon, and other things.
 
-_NAME_GOES_ON = HEADS | MODIFIERS | {Tag.OTHER}
+_NAME_GOES_ON = _HEADS | _MODIFIERS | {Tag.OTHER}
 _STYLED = ("style", "styled", "like", "cut")
-_IN_LIKENESS = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.OTHER, Tag.FILLER}
+_IN_LIKENESS = _MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.OTHER, Tag.FILLER}
 _LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
 
 
-def take_item(reading: Reading, mention: Mention) -> None:
+def _take_item(reading: Reading, mention: Mention) -> None:
     """Handle a head noun that names a garment, footwear or accessory."""
     follows, before = reading.at(1), reading.at(-1)
     acts = Tag.ACTION in mention.tags and before.has(Tag.AND, Tag.PRONOUN, Tag.PERSON)
     if acts:  # «waits and drinks»
-        take_action(reading, mention)
+        _take_action(reading, mention)
     if acts or _is_verb(reading, 0):
         return
     goes_on = Tag.ITEM in follows.tags and not _is_verb(reading, 1)
@@ -723,14 +723,14 @@ def take_item(reading: Reading, mention: Mention) -> None:
         reading.phrase.modifiers, reading.last = [], None
         return
     if mention.phrase.endswith("ed"):  # «white and bearded» describes the person before
-        end_predicate(reading)
+        _end_predicate(reading)
     if Tag.PART in follows.tags:
         kind = mention.value(Tag.ITEM)
-        reading.owner = earlier_of_kind(reading, kind) or _implied(reading, kind, mention)
+        reading.owner = _earlier_of_kind(reading, kind) or _implied(reading, kind, mention)
         return
-    thing = find_item(reading, mention)
+    thing = _find_item(reading, mention)
     if reading.open_parts and _has_parts_before(reading):
-        own_parts(reading, thing)
+        _own_parts(reading, thing)
     else:
         reading.subject, reading.open_parts = [thing], []
     _end_item(reading, thing)
@@ -751,7 +751,7 @@ def _is_verb(reading: Reading, offset: int) -> bool:
 
 def _has_parts_before(reading: Reading) -> bool:
     """Whether the noun phrase begins with «the» or «of his», as after «the toes»."""
-    back = reading.back_over(MODIFIERS)
+    back = reading.back_over(_MODIFIERS)
     before = reading.at(-back)
     if back == 1:
         return before.has(Tag.DEFINITE, Tag.OF, Tag.POSSESSIVE)
@@ -774,12 +774,12 @@ def _is_likened(reading: Reading) -> bool:
     return False
 
 
-def take_other(reading: Reading, mention: Mention) -> None:
+def _take_other(reading: Reading, mention: Mention) -> None:
     """Handle a word that the lexicon does not know: part of a name, or itself a thing."""
     if mention.phrase in ("'s", "'"):
         return
     if mention.phrase in ("one", "ones") and reading.phrase.modifiers and reading.last is not None:
-        state_modifiers(reading, reading.last)
+        _state_modifiers(reading, reading.last)
         reading.phrase.modifiers = []
         return
     if Tag.MEASURE in mention.tags:
@@ -791,10 +791,10 @@ def take_other(reading: Reading, mention: Mention) -> None:
     if not follows.among(_NAME_GOES_ON) and _names_a_thing(reading, mention):
         _take_unknown(reading, mention)
     elif not follows.among(_LIST_GOES_ON):
-        end_predicate(reading)
+        _end_predicate(reading)
 
 
-_MEASURED_THROUGH = MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.FILLER}
+_MEASURED_THROUGH = _MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.FILLER}
 
 
 def _take_measure(reading: Reading) -> None:
@@ -802,9 +802,9 @@ def _take_measure(reading: Reading) -> None:
     verb = reading.at(-reading.back_over(_MEASURED_THROUGH))
     subject = reading.subject[0] if reading.subject else reading.owner
     if subject is not None and subject.role is Role.ITEM and not verb.has(Tag.WEAR, Tag.OF):
-        state_modifiers(reading, subject)
+        _state_modifiers(reading, subject)
         reading.phrase.modifiers = []
-    end_predicate(reading)
+    _end_predicate(reading)
 
 
 def _implied(reading: Reading, kind: str, mention: Mention) -> Thing:
@@ -835,12 +835,12 @@ def _take_unknown(reading: Reading, mention: Mention) -> None:
     """Handle a thing that the lexicon does not know, or («with a gold buckle») a part of one."""
     last, of = reading.last, Tag.OF in reading.phrase.before.tags
     if of and last is not None and last.role is Role.PART:
-        state_modifiers(reading, last)
+        _state_modifiers(reading, last)
         reading.end_phrase(last)
         return
     wearer = last if last is reading.description.hair else reading.owner
     if reading.after_with and wearer is not None:
-        add_named_part(reading, wearer, mention.phrase, mention)
+        _add_named_part(reading, wearer, mention.phrase, mention)
         return
     thing = Thing(Role.ITEM, mention.phrase, mention.span, reading.name_span(mention))
     thing.known, thing.negated = False, reading.negated
@@ -853,9 +853,9 @@ def _take_unknown(reading: Reading, mention: Mention) -> None:
 
 def _end_item(reading: Reading, thing: Thing) -> None:
     """Make the item the current subject of the text."""
-    state_modifiers(reading, thing)
+    _state_modifiers(reading, thing)
     _state_material_of_name(reading, thing)
-    state_count(reading, thing)
+    _state_count(reading, thing)
     if reading.side is not None and not thing.negated:  # a place named before is waiting for it
         _put(thing, *reading.side)
         reading.side = None
@@ -890,33 +890,33 @@ def _state_material_of_name(reading: Reading, thing: Thing) -> None:
 
 # Inside a noun phrase: articles, and the commas and conjunctions between modifiers.
 
-_PREDICATE_GOES_ON = MODIFIERS | {Tag.AND}
+_PREDICATE_GOES_ON = _MODIFIERS | {Tag.AND}
 
 
-def take_article(reading: Reading, mention: Mention) -> None:
+def _take_article(reading: Reading, mention: Mention) -> None:
     """Handle «a», «the»; «one» is an article or, after modifiers, a noun."""
     if mention.phrase == "one" and (
         reading.phrase.modifiers or Tag.DEFINITE in reading.at(-1).tags
     ):
-        take_other(reading, mention)
+        _take_other(reading, mention)
         return
     _begin(reading, definite=Tag.DEFINITE in mention.tags)
 
 
-def take_possessive(reading: Reading, mention: Mention) -> None:
+def _take_possessive(reading: Reading, mention: Mention) -> None:
     """Handle «his», «her»: an article that states the sex."""
     _begin(reading, definite=True)
-    state_sex(reading, mention.value(Tag.POSSESSIVE), mention.span)
+    _state_sex(reading, mention.value(Tag.POSSESSIVE), mention.span)
 
 
-def take_conjunction(reading: Reading, mention: Mention) -> None:
+def _take_conjunction(reading: Reading, mention: Mention) -> None:
     """Handle a comma, «and», «or»: inside a noun phrase, at its end, or between two."""
     is_comma = Tag.COMMA in mention.tags
     if not reading.phrase.modifiers:
         if Tag.AND in mention.tags and reading.at(-1).has(Tag.ITEM, Tag.PART):
             reading.and_after_head = True
     elif _ends_phrase(reading, mention):
-        end_predicate(reading)
+        _end_predicate(reading)
     else:
         reading.joining.add(reading.position)
     if is_comma and not reading.phrase.modifiers:
@@ -926,7 +926,7 @@ def take_conjunction(reading: Reading, mention: Mention) -> None:
 
 
 def _begin(reading: Reading, *, definite: bool) -> None:
-    end_predicate(reading)
+    _end_predicate(reading)
     reading.phrase.definite, reading.phrase.indefinite = definite, not definite
     reading.and_after_head = False
 
@@ -940,7 +940,7 @@ def _ends_phrase(reading: Reading, mention: Mention) -> bool:
     if before.phrase == "in" and reading.last is not None and (is_comma or _is_list(reading)):
         return Tag.AND not in follows.tags
     if Tag.AND in mention.tags and Tag.COMMA in before.tags and not head_ahead:
-        return not (follows.among(MODIFIERS) and reading.phrase.earlier_still.among(HEADS))
+        return not (follows.among(_MODIFIERS) and reading.phrase.earlier_still.among(_HEADS))
     if is_comma and Tag.OF in before.tags:
         return True
     if is_comma and Tag.COMMA in before.tags and _is_coloured_twice(reading):
@@ -953,7 +953,7 @@ def _ends_phrase(reading: Reading, mention: Mention) -> bool:
 
 def _is_coloured_twice(reading: Reading) -> bool:
     """«A blouse, blue and white, tight black trousers»: a colour before this comma and after."""
-    if not reading.phrase.earlier_still.among(HEADS):
+    if not reading.phrase.earlier_still.among(_HEADS):
         return False
     if not any(Tag.COLOUR in mention.tags for mention in reading.phrase.modifiers):
         return False
@@ -970,10 +970,10 @@ def _is_list(reading: Reading) -> bool:
 
 _STYLE_NOUNS = frozenset(("ponytail", "bun", "braid", "bangs", "bald", "receding", "bob"))
 _CURLS = frozenset(("curls", "curl", "ringlets"))
-_BEFORE_HAIR = MODIFIERS | {Tag.AND, Tag.COMMA, Tag.HAIR_STYLE}
+_BEFORE_HAIR = _MODIFIERS | {Tag.AND, Tag.COMMA, Tag.HAIR_STYLE}
 
 
-def take_person(reading: Reading, mention: Mention) -> None:
+def _take_person(reading: Reading, mention: Mention) -> None:
     """Handle «a young man»: the person described, unless it is another one."""
     if _is_somebody_else(reading):
         reading.phrase.modifiers = []
@@ -981,32 +981,32 @@ def take_person(reading: Reading, mention: Mention) -> None:
     person = reading.description.person
     if Tag.AGE in mention.tags:
         reading.phrase.modifiers.append(mention)
-    state_modifiers(reading, person)
-    state_sex(reading, mention.value(Tag.PERSON), mention.span)
+    _state_modifiers(reading, person)
+    _state_sex(reading, mention.value(Tag.PERSON), mention.span)
     if person.span == (0, 0):
         person.span = mention.span
     reading.end_phrase(person)
     reading.subject, reading.person_acts = [person], reading.at(1).phrase != "'s"
 
 
-def take_pronoun(reading: Reading, mention: Mention) -> None:
+def _take_pronoun(reading: Reading, mention: Mention) -> None:
     """Handle «he», «she»; «they» may also be shoes."""
     if Tag.ITEM in reading.at(-1).tags:  # «the blouse she has on is …»
-        state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
-        end_predicate(reading)
+        _state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
+        _end_predicate(reading)
         return
-    end_predicate(reading)
+    _end_predicate(reading)
     focus = reading.focus
     plural = mention.phrase == "they" and focus is not None and focus.kind.endswith("s")
     if focus is not None and plural and Tag.BE in reading.at(1).tags:
         reading.subject = [focus]
     else:
         reading.subject = [reading.description.person]
-        state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
+        _state_sex(reading, mention.value(Tag.PRONOUN), mention.span)
     reading.copula, reading.after_with, reading.person_acts = False, False, True
 
 
-def take_hair(reading: Reading, mention: Mention) -> None:
+def _take_hair(reading: Reading, mention: Mention) -> None:
     """Handle «long brown hair»."""
     hair = reading.description.hair
     _end_head(reading, hair)
@@ -1014,34 +1014,34 @@ def take_hair(reading: Reading, mention: Mention) -> None:
         hair.span = mention.span
 
 
-def take_hair_style(reading: Reading, mention: Mention) -> None:
+def _take_hair_style(reading: Reading, mention: Mention) -> None:
     """Handle «in a ponytail», «straight hair», «her hair is loose»."""
     style, hair = mention.value(Tag.HAIR_STYLE), reading.description.hair
     if style in _STYLE_NOUNS or mention.phrase in _CURLS:
-        state_modifiers(reading, hair)
+        _state_modifiers(reading, hair)
         hair.state(Attribute.HAIR, style, mention.span)
         reading.subject = [hair]
         reading.end_phrase(hair)
     elif (
         _leads_to_hair(reading)
-        or reading.at(1).among(HEADS)
+        or reading.at(1).among(_HEADS)
         or (Tag.DETAIL in mention.tags and reading.head_ahead())
         or not _is_of_hair(reading)
     ):
         reading.take_modifier(mention)
     else:
-        end_predicate(reading)
+        _end_predicate(reading)
         hair.state(Attribute.HAIR, style, mention.span)
 
 
-def take_action(reading: Reading, mention: Mention) -> None:
+def _take_action(reading: Reading, mention: Mention) -> None:
     """Handle «walking», «rides»: an action of the person, unless a thing does it."""
     if Tag.ITEM in reading.at(1).tags and not reading.at(-1).has(Tag.BE, Tag.PRONOUN):
         return  # «cycling shorts»
     if Tag.PREPOSITION in reading.at(1).tags and reading.at(3).among(_ON_BODY):
-        end_predicate(reading)
+        _end_predicate(reading)
         return  # «seated on his back is a bag»
-    end_predicate(reading)
+    _end_predicate(reading)
     if not reading.negated and not _item_acts(reading):
         person = reading.description.person
         person.state(Attribute.ACTION, mention.value(Tag.ACTION), mention.span)
@@ -1052,7 +1052,7 @@ _ON_BODY = frozenset((Tag.BODY, Tag.SIDE))
 
 
 def _end_head(reading: Reading, thing: Thing) -> None:
-    state_modifiers(reading, thing)
+    _state_modifiers(reading, thing)
     reading.subject = [thing]
     reading.end_phrase(thing)
 
@@ -1128,23 +1128,23 @@ def _item_acts(reading: Reading) -> bool:
 _VERB_REACH = 4  # how many mentions before its end point a verb of reaching may be
 
 
-def take_sleeve(reading: Reading, mention: Mention) -> None:
+def _take_sleeve(reading: Reading, mention: Mention) -> None:
     """Handle «long-sleeved», a modifier, and «(with) long sleeves», of the garment before."""
     if not mention.phrase.endswith("sleeves") or reading.owner is None:
         reading.take_modifier(mention)
         return
-    end_predicate(reading)
+    _end_predicate(reading)
     reading.phrase.modifiers = [mention]
-    state_modifiers(reading, reading.owner)
+    _state_modifiers(reading, reading.owner)
     reading.phrase.modifiers = []
 
 
-def take_level(reading: Reading, mention: Mention) -> None:
+def _take_level(reading: Reading, mention: Mention) -> None:
     """Handle «the jacket reaches his hips»: the length of a garment."""
     if Tag.ITEM in reading.at(1).tags:  # «ankle socks»
         reading.take_modifier(mention)
         return
-    end_predicate(reading)
+    _end_predicate(reading)
     last = reading.last
     garment = last if last is not None and last.role is Role.ITEM else reading.owner
     before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
@@ -1182,34 +1182,34 @@ _Handler = Callable[[Reading, Mention], None]
 # A word with several meanings is taken as the first of them. After «of» it is open what the noun
 # phrase before it belongs to.
 _HANDLERS: dict[Tag, _Handler] = {
-    Tag.STOP: take_stop,
-    Tag.SIDE: take_side,
-    Tag.ITEM: take_item,
-    Tag.PART: take_part,
-    Tag.PATTERN_NOUN: take_pattern_noun,
-    Tag.SLEEVE: take_sleeve,
-    Tag.HAIR: take_hair,
+    Tag.STOP: _take_stop,
+    Tag.SIDE: _take_side,
+    Tag.ITEM: _take_item,
+    Tag.PART: _take_part,
+    Tag.PATTERN_NOUN: _take_pattern_noun,
+    Tag.SLEEVE: _take_sleeve,
+    Tag.HAIR: _take_hair,
     Tag.SKIN: lambda reading, _: _end_head(reading, reading.skin),
     Tag.FIGURE: lambda reading, _: _end_head(reading, reading.description.person),
-    Tag.PERSON: take_person,
-    Tag.HAIR_STYLE: take_hair_style,
-    **dict.fromkeys(MODIFIERS - {Tag.SLEEVE}, Reading.take_modifier),
-    Tag.ACTION: take_action,
-    Tag.LEVEL: take_level,
-    Tag.PRONOUN: take_pronoun,
-    Tag.POSSESSIVE: take_possessive,
-    Tag.INDEFINITE: take_article,
-    Tag.DEFINITE: take_article,
-    Tag.IT: take_it,
-    Tag.BE: take_copula,
-    Tag.AND: take_conjunction,
-    Tag.COMMA: take_conjunction,
-    Tag.FILLER: take_nothing,
-    Tag.COLOUR_NOUN: take_nothing,
-    Tag.OF: lambda reading, _: end_predicate(reading),
-    Tag.NEGATION: take_negation,
-    Tag.BODY: take_body,
-    Tag.OTHER: take_other,
+    Tag.PERSON: _take_person,
+    Tag.HAIR_STYLE: _take_hair_style,
+    **dict.fromkeys(_MODIFIERS - {Tag.SLEEVE}, Reading.take_modifier),
+    Tag.ACTION: _take_action,
+    Tag.LEVEL: _take_level,
+    Tag.PRONOUN: _take_pronoun,
+    Tag.POSSESSIVE: _take_possessive,
+    Tag.INDEFINITE: _take_article,
+    Tag.DEFINITE: _take_article,
+    Tag.IT: _take_it,
+    Tag.BE: _take_copula,
+    Tag.AND: _take_conjunction,
+    Tag.COMMA: _take_conjunction,
+    Tag.FILLER: _take_nothing,
+    Tag.COLOUR_NOUN: _take_nothing,
+    Tag.OF: lambda reading, _: _end_predicate(reading),
+    Tag.NEGATION: _take_negation,
+    Tag.BODY: _take_body,
+    Tag.OTHER: _take_other,
 }
 
 
@@ -1243,7 +1243,7 @@ def parse_description(text: str) -> Description:
     reading = Reading(lexicon, mentions, description)
     for reading.position, mention in enumerate(mentions):
         _handler_of(mention.tags)(reading, mention)
-    end_predicate(reading)
+    _end_predicate(reading)
     for item in description.items:
         if item.kind == "trousers" and _SHORT.intersection(item.values(Attribute.LENGTH)):
             item.kind = "shorts"
@@ -1261,4 +1261,4 @@ def extract_facts(text: str) -> tuple[Fact, ...]:
 def _handler_of(tags: frozenset[Tag]) -> _Handler:
     """Return the handler of a word with these meanings."""
     chosen = (handler for tag, handler in _HANDLERS.items() if tag in tags)
-    return next(chosen, take_boundary)
+    return next(chosen, _take_boundary)

@@ -24,7 +24,7 @@ from models.builtin.stills.scene import (
     strip_of,
 )
 
-INK: Rgb = (24, 22, 28)
+_INK: Rgb = (24, 22, 28)
 _FINE = 3  # supersampling factor of stills
 _INK_PX = 1.6
 _SHADES = TypeAdapter(dict[str, Rgb]).validate_python(TABLES["shades"])
@@ -150,17 +150,17 @@ def _draw_thing(draw: ImageDraw.ImageDraw, thing: Thing) -> None:
         ink = round(_FINE * _INK_PX)
         fill = shades[str(shade)]
         if shape == "area":
-            draw.polygon(points, fill, INK, ink)
+            draw.polygon(points, fill, _INK, ink)
         elif shape == "line":
             thick = round(float(numbers[0]) * height)
-            _draw_line(draw, points, thick + 2 * ink, INK)
+            _draw_line(draw, points, thick + 2 * ink, _INK)
             _draw_line(draw, points, thick, fill)
         else:
             box = [(min(xs), points[0][1]), (max(xs), points[1][1])]
             if shape == "oval":
-                draw.ellipse(box, fill, INK, ink)
+                draw.ellipse(box, fill, _INK, ink)
             else:
-                draw.pieslice(box, 180, 360, fill, INK, ink)
+                draw.pieslice(box, 180, 360, fill, _INK, ink)
     if thing.word:
         font = ImageFont.load_default(min(0.34, 1.36 / len(thing.word)) * width)
         middle = (left + width / 2, top + 0.3 * height)

@@ -283,7 +283,7 @@ def write(
     filled = {
         "subject": subject,
         "are": "is" if subject.split()[0] in ("a", "an") else "are",
-        "place": place_phrase(place) if place else "",
+        "place": _place_phrase(place) if place else "",
         "where": with_article(place) if place else "",
         "a_style": with_article(style) if style else "",
     }
@@ -328,7 +328,7 @@ def phrase(content: Content, place: int, details: set[Detail]) -> str:
     return text
 
 
-def place_phrase(place: str) -> str:
+def _place_phrase(place: str) -> str:
     """Return the place after its preposition: `on a beach`, `in a park`."""
     return f"{_PREPOSITIONS.get(place, 'in')} {with_article(place)}"
 

@@ -240,7 +240,7 @@ MASK = 49405
 """CLIP has no token for a masked word. As in IRRA, the last and rarest word of its vocabulary
 («jekyll») is used.
 """
-PADDING = 0
+_PADDING = 0
 
 
 class ClipTokenizer:
@@ -257,7 +257,7 @@ class ClipTokenizer:
 
     def __call__(self, texts: Sequence[str]) -> Tensor:
         """Tokens of shape (B, length), padded with zeros."""
-        rows = torch.full((len(texts), self._length), PADDING, dtype=torch.long)
+        rows = torch.full((len(texts), self._length), _PADDING, dtype=torch.long)
         for row, text in zip(rows, texts, strict=True):
             words = [token for token in self._tokenizer.encode(text) if token < START]
             ids = [START, *words[: self._length - 2], END]

@@ -140,7 +140,7 @@ def course_of(pairs: Sequence[TrainingPair], settings: CfamTraining) -> Course:
 # The device, precision and processes of a training, by accelerate.
 
 
-def accelerator_for(settings: CfamTraining) -> Accelerator:
+def _accelerator_for(settings: CfamTraining) -> Accelerator:
     """The accelerator of this process; under `accelerate launch` one of several.
 
     Raises:
@@ -303,7 +303,7 @@ def adam_for(model: Cfam, schedule: CfamSchedule) -> NamedAdam:
 # The log of a training: JSON lines to process, TensorBoard to look at.
 
 LINES = "metrics.jsonl"
-TENSORBOARD = "tensorboard"
+_TENSORBOARD = "tensorboard"
 
 
 class Journal:
@@ -316,7 +316,7 @@ class Journal:
         path = home / LINES
         _take_back(path, step)
         self._lines = path.open("a", encoding="utf-8")
-        self._board = SummaryWriter(str(home / TENSORBOARD), purge_step=step + 1)
+        self._board = SummaryWriter(str(home / _TENSORBOARD), purge_step=step + 1)
 
     def __enter__(self) -> Self:
         return self
@@ -428,7 +428,7 @@ def _rows(batches: Sequence[Tensor]) -> NDArray[np.float32]:
     return rows
 
 
-def retrieval_scores(found: IdentityVectors) -> dict[str, float]:
+def _retrieval_scores(found: IdentityVectors) -> dict[str, float]:
     """The scores of finding images of an identity by text: see `retrieval.ranking`; in percent."""
     scores = score_retrieval(
         found.texts, found.images, found.text_identities, found.image_identities
@@ -457,7 +457,7 @@ def contrast_scores(found: IdentityVectors, images: Sequence[TrainingImage]) -> 
         f"FG-CDA {kind}": [one.secondary[kind].accuracy for one in accuracies]
         for kind in DifferenceType
     }
-    return retrieval_scores(alone) | {
+    return _retrieval_scores(alone) | {
         name: sum(values) / len(values)
         for name, shares in pooled.items()
         if (values := [share for share in shares if share is not None])
@@ -523,7 +523,7 @@ def train(
         TrainingError: a loss or gradient is no finite number; the last checkpoint stays.
         ModelError, ConfigurationError: the network or the device cannot be had.
     """
-    accelerator = accelerator_for(settings)
+    accelerator = _accelerator_for(settings)
     with occupied(home) if accelerator.is_main_process else nullcontext():
         trainer = _Trainer(settings, splits, home, watcher, build, accelerator)
         best = trainer.run()
@@ -696,7 +696,7 @@ class _Trainer:
             step=done,
             epoch=epoch,
             metrics=(
-                contrast_scores(found, self._validation) if has_pairs else retrieval_scores(found)
+                contrast_scores(found, self._validation) if has_pairs else _retrieval_scores(found)
             ),
             queries=len(found.texts),
             gallery=len(found.images),
@@ -729,7 +729,7 @@ class _Trainer:
     def _taken_up(self) -> TrainingProgress:
         """The progress to continue from; restores network and optimiser."""
         fresh = TrainingProgress(
-            step=0, settings=digest_of_settings(self._settings), images=self.images_digest
+            step=0, settings=_digest_of_settings(self._settings), images=self.images_digest
         )
         progress = self._checkpoints.load()
         if progress is None:
@@ -755,7 +755,7 @@ class _Trainer:
             self._checkpoints.tidy(progress)
 
 
-def digest_of_settings(settings: CfamTraining) -> str:
+def _digest_of_settings(settings: CfamTraining) -> str:
     """A digest of the settings that affect what is learned; files count by content.
 
     Raises:
