@@ -4,7 +4,6 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -346,17 +345,11 @@ def insert_new(
 
 
 def insert_new_text(
-    connection: Connection,
-    table: type[Base],
-    columns: Sequence[str],
-    rows: list[tuple[Any, ...]],
-    *,
-    short: bool = False,
+    connection: Connection, table: type[Base], columns: Sequence[str], rows: list[tuple[Any, ...]]
 ) -> int:
     """Like `insert_new`, for columns of plain text; five times faster, for tables with many rows.
 
-    Values go to the driver without SQLAlchemy's conversions. On SQLite, `short` rows are inserted
-    with many in a statement, which is slower for long ones. Returns how many rows were new.
+    Values go to the driver without SQLAlchemy's conversions. Returns how many rows were new.
     """
     if not rows:
         return 0
@@ -369,26 +362,12 @@ def insert_new_text(
             f"{into} SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING",  # noqa: S608 our own names
             tuple(map(list, zip(*rows, strict=True))),
         ).rowcount
-    if short:
-        return execute_values(connection, f"{into} VALUES {{}} ON CONFLICT DO NOTHING", rows)
     marks = ", ".join("?" for _ in columns)
     return connection.exec_driver_sql(
         f"{into} VALUES ({marks}) ON CONFLICT DO NOTHING", rows
     ).rowcount
 
 
-def execute_values(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
-    """Execute a statement of SQLite for `rows`, a hundred of them at `{}`; return its row count."""
-    count = 0
-    for at in range(0, len(rows), _ROWS_A_STATEMENT):
-        page = rows[at : at + _ROWS_A_STATEMENT]
-        marks = f"({', '.join('?' * len(page[0]))})"
-        filled = statement.format(", ".join([marks] * len(page)))
-        count += connection.exec_driver_sql(filled, tuple(chain.from_iterable(page))).rowcount
-    return count
-
-
-_ROWS_A_STATEMENT = 100
 _ARRAYS = {str: "text[]", int: "bigint[]", bytes: "bytea[]"}
 """Types for values, which PostgreSQL converts to those of the columns.
 

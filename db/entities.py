@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from db.engine import escape_like, execute_values, insert_new
+from db.engine import escape_like, insert_new
 from db.store import Store, retried
 from db.tables import Agent, ChildEntity, Derivation, Entity, ParentEntity
 from schemas.base import EntityRecord, digest_of, entity_id
@@ -351,24 +351,21 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
         return
     into = "INSERT INTO derivation (role, child_seq, parent_seq)"
     if connection.dialect.name == "postgresql":
-        count = connection.exec_driver_sql(
+        inserted = connection.exec_driver_sql(
             f"{into} SELECT role, child.seq, parent.seq "  # noqa: S608 no foreign text
             "FROM unnest(%s::text[], %s::text[], %s::text[]) AS link (role, child_id, parent_id) "
             "JOIN entity AS child ON child.id = child_id "
             "JOIN entity AS parent ON parent.id = parent_id ON CONFLICT DO NOTHING",
             tuple(map(list, zip(*named, strict=True))),
-        ).rowcount
+        )
     else:
-        count = execute_values(
-            connection,
-            f"{into} WITH link (role, child_id, parent_id) AS (VALUES {{}}) "  # noqa: S608 no foreign text
-            "SELECT role, child.seq, parent.seq FROM link "
-            "CROSS JOIN entity AS child ON child.id = child_id "
-            "CROSS JOIN entity AS parent ON parent.id = parent_id "
-            "WHERE true ON CONFLICT DO NOTHING",
+        inserted = connection.exec_driver_sql(
+            f"{into} SELECT ?, child.seq, parent.seq "  # noqa: S608 no foreign text
+            "FROM entity AS child, entity AS parent "
+            "WHERE child.id = ? AND parent.id = ? ON CONFLICT DO NOTHING",
             named,
         )
-    if count == len(named):
+    if inserted.rowcount == len(named):
         return
     parents = {parent for _, _, parent in named}  # linked before, or a parent is missing
     stored = {id_ for (id_,) in rows_in(connection, select(Entity.id), Entity.id, parents)}

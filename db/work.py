@@ -395,44 +395,36 @@ def claim_chunk(
     transaction that writes the claim only checks those that were found.
     """
     subject = _subject(plan_id, pending.dataset)
-    is_wanted = and_(_is_pending(plan_id, pending), _is_not_in(passed_over), Entity.seq > after)
+    is_wanted = and_(_is_pending(plan_id, pending), _is_not_in(passed_over))
     while True:
         with store.read() as connection:
-            ended = [*store.claims.ended(connection)]
-            claimed = exists().where(
-                Claim.subject == subject, Claim.upper > after, Claim.process_id.not_in(ended)
-            )
-            query = select_entities().where(is_wanted).order_by(Entity.seq).limit(size)
-            if connection.execute(select(claimed)).scalar():
-                query = query.where(~claimed.where(Entity.seq.between(Claim.lower, Claim.upper)))
-            found = list(map(StoredEntity._make, connection.execute(query)))
+            is_free = and_(is_wanted, _is_unclaimed(subject, [*store.claims.ended(connection)]))
+            query = select_entities().where(is_free, Entity.seq > after)
+            rows = connection.execute(query.order_by(Entity.seq).limit(size)).all()
+        found = list(map(StoredEntity._make, rows))
         if not found:
             return None
+        lower, upper = found[0].seq, found[-1].seq
         with store.write() as connection:
             _lock_plan(connection, plan_id)
             store.claims.drop_ended(connection)
-            inputs = _still_free(connection, plan_id, subject, found)
+            is_free = and_(is_wanted, _is_unclaimed(subject))
+            still_free = select(Entity.seq).where(is_free, Entity.seq.between(lower, upper))
+            free = set(connection.execute(still_free).scalars())
+            inputs = tuple(one for one in found if one.seq in free)
             if inputs:
                 claim_id = store.claims.take(connection, subject, inputs[0].seq, inputs[-1].seq)
                 return ClaimedChunk(claim_id, inputs) if claim_id else None
 
 
-def _still_free(
-    connection: Connection, plan_id: int, subject: str, found: Sequence[StoredEntity]
-) -> tuple[StoredEntity, ...]:
-    """Return the inputs that no other run has claimed or processed since they were found."""
-    first, last = found[0].seq, found[-1].seq
-    free = found
-    between = select(Work.input).where(Work.plan_id == plan_id, Work.input.between(first, last))
-    if connection.execute(between.limit(1)).first() is not None:
-        done = _worked(connection, plan_id, [one.seq for one in found])
-        free = [one for one in free if one.seq not in done]
-    claims = select(Claim.lower, Claim.upper).where(
-        Claim.subject == subject, Claim.lower <= last, Claim.upper >= first
+def _is_unclaimed(subject: str, ended: Sequence[str] = ()) -> ColumnElement[bool]:
+    """Return the condition that an entity has no claim, except by ended processes."""
+    claimed = exists().where(
+        Claim.subject == subject,
+        Entity.seq.between(Claim.lower, Claim.upper),
+        Claim.process_id.not_in(ended),
     )
-    for lower, upper in connection.execute(claims):
-        free = [one for one in free if not lower <= one.seq <= upper]
-    return tuple(free)
+    return ~claimed
 
 
 def _is_not_in(inputs: Collection[int]) -> ColumnElement[bool]:
@@ -485,13 +477,9 @@ def drop_claims(store: Store, *claim_ids: str) -> None:
 @retried
 def worked_inputs(store: Store, plan_id: int, inputs: Sequence[int]) -> set[int]:
     """Return those of `inputs` that the plan has processed."""
-    with store.read() as connection:
-        return _worked(connection, plan_id, inputs)
-
-
-def _worked(connection: Connection, plan_id: int, inputs: Sequence[int]) -> set[int]:
     query = select(Work.input).where(Work.plan_id == plan_id)
-    return {input_ for (input_,) in rows_in(connection, query, Work.input, inputs)}
+    with store.read() as connection:
+        return {input_ for (input_,) in rows_in(connection, query, Work.input, inputs)}
 
 
 @retried
@@ -539,7 +527,7 @@ def _insert_work(
         if (refused := one.rejection) is not None:
             status, reason, text = "rejected", refused.reason, refused.model_dump_json()
         rows.append((plan_id, one.input, status, activity_id, reason, text))
-    if insert_new_text(connection, Work, _WORK_COLUMNS, rows, short=True) == len(rows):
+    if insert_new_text(connection, Work, _WORK_COLUMNS, rows) == len(rows):
         return list(results)
     query = select(Work.input).where(Work.plan_id == plan_id, Work.activity_id == activity_id)
     inputs = (result.input for result in results)

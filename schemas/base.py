@@ -62,7 +62,7 @@ def entity_id(
         payload: the record as JSON (`EntityRecord.payload`).
         parents: (role, parent id) pairs; their order does not matter.
     """
-    lineage = ["=".join(link) for link in sorted(parents)]  # formatting a role takes long
+    lineage = [f"{role}={parent}" for role, parent in sorted(parents)]
     return digest_of(dataset, kind, payload, *lineage)
 
 

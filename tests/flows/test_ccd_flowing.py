@@ -67,7 +67,7 @@ class Reviewer:
 def opinion(shown: StoredEntity) -> list[dict[str, object]]:
     """About a third of the strategies and half of the images are refused."""
     refused = {Strategy.kind: 3, Candidate.kind: 2}.get(shown.kind)
-    text = shown.record(Strategy).detail if shown.kind == Strategy.kind else shown.id
+    text = shown.record(Strategy).detail if shown.kind == Strategy.kind else shown.id[:4]
     return wrong(shown) if refused and sum(text.encode()) % refused == 0 else right(shown)
 
 
