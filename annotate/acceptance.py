@@ -1,6 +1,6 @@
-"""A model of acceptance: what people will probably accept, by the evidence that items carry.
+"""Predict which items people will accept, from the evidence that is stored with them.
 
-It decides nothing. It orders a queue or is shown, with its error on items of other groups.
+It decides nothing: it is shown with its error on held-out groups, and can order a queue.
 """
 
 import json
@@ -74,7 +74,7 @@ class Acceptance(NamedTuple):
 
 
 def acceptance(store: Store, queue: Queue) -> Acceptance:
-    """Fit the model on the items that people decided, and ask it about those they have to.
+    """Fit the model on the items that people decided, and predict the undecided ones.
 
     Raises:
         UsageError: too few items are decided, accepted or not accepted.

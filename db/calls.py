@@ -35,7 +35,7 @@ _SPOOLED = ".call.json"
 _log = logging.getLogger(__name__)
 
 _SEARCH_STAGE = "search"
-"""Stage of image searches (`db.calls`), which are stored with the calls."""
+"""Stage of image searches, which are stored with the calls."""
 
 
 class NewCall(NamedTuple):

@@ -1,4 +1,4 @@
-"""Files and folders of a release: written once with their digests, flushed to disk, or not at all.
+"""Write files of a release with their digests, and its folder as a whole or not at all.
 
 Flushing ten thousand images one by one takes a hundred times as long as flushing them together.
 """

@@ -350,11 +350,11 @@ class RetrievalScores:
         recalls: the k of R@k that `means` gives.
         matches: how many matches each query has in the gallery, of shape (queries,).
         best_rank: the rank of its first match, from 1; 0 without a match.
-        average_precision: see `retrieval.ranking`.
-        similarity_distribution: see `retrieval.ranking`; None where scores are no cosines.
+        average_precision: see `average_precision`.
+        similarity_distribution: see `similarity_distribution`; None where scores are no cosines.
         similarity_distribution_released: what the authors' calculator gives instead; it changes
             with the order of the gallery, and is none of the metrics.
-        inverse_negative_penalty: see `retrieval.ranking`.
+        inverse_negative_penalty: see `inverse_negative_penalty`.
     """
 
     gallery: int

@@ -3,7 +3,7 @@
 Pairs of Chinese and English texts, and how a model is asked for more of them.
 
 A request (`ChatRequest`) has no image. Its instructions are in `prompt`, and its `subject` is a
-brief with a line `Name: value` for each statement, as in `schemas.requests`::
+brief with a line `Name: value` for each statement::
 
     Pairs: 20
     Taken: 出口 = Exit

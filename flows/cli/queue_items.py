@@ -141,11 +141,11 @@ def prioritize(
 def acceptance(
     queue: QueueArgument,
     order: Annotated[
-        bool, typer.Option("--order", help="Hand out the items first of which it is least certain.")
+        bool, typer.Option("--order", help="Hand out the least certain items first.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which items people will probably accept unchanged, and how wrong that is.
+    """Predict which items people will accept unchanged, with the error of the prediction.
 
     The model is fitted on the decided items of the queue. It decides nothing; --order sets the
     priorities of the undecided items.

@@ -56,7 +56,7 @@ _NOTES = {
     "method": "The same pairs by how the contrastive image was obtained. A model that is right of "
     "edited images far more often than of found ones may see the traces of the editor.",
     "area": "The pairs with an edited image by the share of the anchor's area that was changed. A "
-    "model that is right of large areas only sees how much differs, and not what.",
+    "model that is right only where the area is large sees how much differs, but not what.",
     "setting": "Original samples ask. original: coarse captions, original images; + fine captions: "
     "fine ones in their place; + contrastive images: coarse captions, and contrastive images among "
     "what is found; both: fine captions and contrastive images, as in the table above. Contrastive "

@@ -268,7 +268,7 @@ class TrainingReport(NamedTuple):
             )
         scores = " and ".join(
             f"{name} {best.metrics[name]:.1f} % (before: {self.record.before[name]:.1f} %)"
-            for name in _told(best.metrics)[:2]
+            for name in _stated_metrics(best.metrics)[:2]
         )
         return (
             f"{trained}; the best checkpoint, of epoch {best.epoch + 1} with {scores} "
@@ -368,8 +368,8 @@ class _Shown:
 
     def validated(self, line: ValidationLine) -> None:
         """Reports the scores of a validation."""
-        told = _told(line.metrics)
-        metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in told)
+        stated = _stated_metrics(line.metrics)
+        metrics = ", ".join(f"{name} {line.metrics[name]:.1f} %" for name in stated)
         self._progress.say(f"epoch {line.epoch + 1}, step {line.step:,}: {metrics}")
 
     def _end(self) -> None:
@@ -377,7 +377,7 @@ class _Shown:
         self._progress.end(self._report)
 
 
-def _told(metrics: Mapping[str, float]) -> list[str]:
+def _stated_metrics(metrics: Mapping[str, float]) -> list[str]:
     """The names of the metrics that sentences state."""
     return [name for name in ("FG-CDA", "R@1", "mAP", "mSD") if name in metrics]
 

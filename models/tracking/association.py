@@ -470,7 +470,7 @@ class Association:
     no state; in each, numbers count from 1.
 
     If detections have no embeddings, overlap is used instead, uncertain detections get a second
-    chance (see `models.tracking.association`), and the returned boxes are those of the detections.
+    chance, and the returned boxes are those of the detections.
 
     `frame_rate` is that of the frames passed in, in 1/s: it determines how long a lost person is
     remembered.
@@ -487,7 +487,7 @@ class Association:
 
     @property
     def tracks(self) -> Tracks:
-        """Return a copy of all tracks; see `models.tracking.association`."""
+        """Return a copy of all tracks; see `Tracks`."""
         return self._tracks.copy()
 
     @property

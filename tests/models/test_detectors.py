@@ -47,8 +47,8 @@ def test_a_missing_extra_is_named(missing: str) -> None:
 
 def test_importing_the_adapters_loads_no_heavy_library() -> None:
     loaded = run_python(
-        "import sys, models.registry, models.fairmot.detector, models.fairmot.detector\n"
-        "import models.pose, models.pose\n"
+        "import sys, models.registry, models.fairmot.detector\n"
+        "import models.pose\n"
         "print({'torch', 'torchvision', 'transformers', 'cv2', 'scipy'} & set(sys.modules))"
     )
     assert loaded == "set()"

@@ -92,7 +92,7 @@ def test_a_missing_extra_is_named() -> None:
 def test_importing_the_adapters_loads_no_heavy_library() -> None:
     loaded = run_python(
         "import sys, models.registry, models.open_clip_embedder, models.transformers_embedder\n"
-        "import models.transformers_embedder, models.builtin.embedder\n"
+        "import models.builtin.embedder\n"
         "import retrieval.embedders, retrieval.embeddings\n"
         "heavy = {'torch', 'torchvision', 'transformers', 'open_clip', 'cv2', 'scipy', 'pandas'}\n"
         "print(heavy & set(sys.modules))"
