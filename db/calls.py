@@ -1,12 +1,9 @@
 """Model calls and searches: stored as soon as they return, found by key, and summed up.
 
-Searches as calls: reserved before they are sent, stored when they return, counted by day.
-
-A search has one row of `model_call`. It is stored as `in_flight`, with the id of a claim, before
-the request is sent, so that concurrent runs see each other's searches and the rest of the budget.
-The answer replaces it. A failure that may be retried leaves the key free. It has its own row if the
-service counted the request, as has a killed run (`lost`: it is not known whether the service
-counted it).
+A search is reserved before it is sent: its row of `model_call` is `in_flight` and has the id of a
+claim, so that concurrent runs see each other's searches and the rest of the budget. The answer
+replaces it. A failure that may be retried leaves the key free. It has its own row if the service
+counted the request, as has a killed run (`lost`: it is not known whether the service counted it).
 """
 
 import json

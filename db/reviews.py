@@ -1,12 +1,11 @@
-"""Annotators, and review tasks: the question, its assignee, its place on a server, its images.
+"""Annotators and review tasks.
 
-A review task is identified by its key, made from queue, entity, assignee and purpose. The number
-that a server gives it may change.
+An annotator has roles and a pseudonym. Only the table of annotators links a name to a pseudonym;
+tasks, answers, decisions and releases contain the pseudonym.
 
-Annotators: people with their roles and pseudonyms.
-
-Only this table links a name to a pseudonym. Tasks, answers, decisions and releases contain the
-pseudonym.
+A review task is a question with its assignee, its place on a server and its images. It is
+identified by a key made from queue, entity, assignee and purpose, because the number that a server
+gives it may change.
 """
 
 import secrets

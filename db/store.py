@@ -1,10 +1,9 @@
-"""The provenance store: one database, opened once, read and written in short transactions.
+"""The provenance store: one database, read and written in short transactions, and its claims.
 
-Claims on work under way, so that concurrent runs do not repeat work or pay for it twice.
-
-A claim is on a subject (a model call, a plan's work on a dataset) or on a range of numbers within
-one. It belongs to a process, which has a random id and a heartbeat in the store. A claim ends with
-the heartbeat of its process, or as soon as the process is known to have died (`schemas.processes`).
+Claims prevent concurrent runs from repeating work or paying for it twice. A claim is on a subject
+(a model call, a plan's work on a dataset) or on a range of numbers within one. It belongs to a
+process, which has a random id and a heartbeat in the store. A claim ends with the heartbeat of its
+process, or as soon as the process is known to have died (`schemas.processes`).
 
 The clocks of two machines are never compared. On PostgreSQL, the server's clock gives the age of a
 heartbeat. SQLite has no clock of its own (its `now` is the caller's): a heartbeat has ended if it

@@ -1,6 +1,4 @@
-"""The work of plans: claims on their pending inputs, results and checkpoints.
-
-Pending inputs: the entities that a stage takes and that its plan has not processed.
+"""The work of plans: their pending inputs, claims on them, results and checkpoints.
 
 A *plan* is (stage, version, configuration). An input is pending while the plan has no work row for
 it. Finished inputs are not read again: each search begins at a low-water mark, up to which nothing

@@ -1,9 +1,8 @@
 """Chat models loaded by transformers in this process.
 
-Logits processors that choose the next token of each row: by a JSON schema, and by a random draw.
-
-Both are called by `generate` of transformers with token ids of shape (rows, length) and scores of
-shape (rows, vocabulary), and return scores.
+Two logits processors choose the next token of each row, by a JSON schema and by a random draw.
+`generate` calls them with token ids of shape (rows, length) and scores of shape (rows, vocabulary);
+they return scores.
 """
 
 import gc

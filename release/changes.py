@@ -1,6 +1,4 @@
-"""Differences between two JSON values, such as manifests, part by part.
-
-The lowest version a release may have, given its differences from the previous one.
+"""Differences between two JSON values, and the lowest version that they permit a release.
 
 Rows that were changed, removed or moved between splits require a new first number (major), added
 rows a new second number (minor), everything else a new third number (patch). Withdrawn rows only

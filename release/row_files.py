@@ -1,16 +1,12 @@
 """Read and write the rows of a release: JSON and Parquet.
 
-Parquet files of rows: safe reading, writing, and lookup of one row.
+A release is read from its folder alone. Everything is checked against the manifest first, and
+reading stops at the first fault. `release.verify` checks all of a release and lists every problem.
 
-Files may come from anyone. The sizes that a file states are checked against limits before anything
-is read, and the bytes read are counted, because the stated sizes may be wrong. A file may expand to
-at most `_MOST_EXPANSION` times its size plus `_FREE_BYTES`, far more than ids and images can be
-compressed.
-
-Reads a release from its folder alone, for users of its content.
-
-Everything read is checked against the manifest first, and reading stops at the first fault.
-`release.verify` checks all of a release and lists every problem.
+Files may come from anyone. The sizes that a Parquet file states are checked against limits before
+anything is read, and the bytes read are counted, because the stated sizes may be wrong. A file may
+expand to at most `_MOST_EXPANSION` times its size plus `_FREE_BYTES`, far more than ids and images
+can be compressed.
 """
 
 import json

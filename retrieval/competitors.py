@@ -1,4 +1,4 @@
-"""The number of candidates that rank above the matches of each query, which determines recall.
+"""Count the candidates that rank above the matches of each query, and find the nearest ones.
 
 Samples are images with any number of texts. A query's positive is the best item of the other side
 within its sample: for a text its image, for an image the most similar of its texts. Competitors are
@@ -9,15 +9,11 @@ The product of images and texts is computed tile by tile and never stored: memor
 worker. Counts are exact, so they depend neither on the size of a block nor on the order of rows nor
 on the number of workers.
 
-The difficulty of a benchmark: the similarity of the nearest other samples.
-
-For each image, the mean cosine with the five most similar images of other samples; for each text,
-with the five most similar texts of other samples (texts of the same image are no distractors). The
-means over all images and over all texts are Sim_image and Sim_text of the CCD paper's table 1. The
-paper names a model only for the human check (Ops-MM-embedding-v1).
-
-The five are exact: products in float32 propose a few more than five, and a row in which rounding
-could have excluded one of the five is computed again as a whole.
+Sim_image and Sim_text (CCD, table 1) tell how difficult a benchmark is: for each image the mean
+cosine with the five most similar images of other samples, for each text with the five most similar
+texts of other samples, and the means of these. Products in float32 propose a few more than five; a
+row in which rounding could have excluded one of the five is computed again as a whole. The paper
+names a model only for the human check (Ops-MM-embedding-v1).
 """
 
 from concurrent.futures import ThreadPoolExecutor

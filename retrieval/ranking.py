@@ -1,15 +1,14 @@
-"""The scores of a retrieval by identity, computed without storing the similarity matrix.
+"""The scores of a retrieval by identity, without storing the similarity matrix.
 
 Queries are processed in blocks, the gallery in parts. For each tile of their product, a loop counts
 and sums what ranks above each match; nothing is sorted or stored. Ranks are exact: what float32
 cannot distinguish is decided by the rule of `retrieval.similarity.products`. So they do not depend
 on the size of a block, the number of workers or the order of the gallery.
 
-Confidence intervals of means over queries: a bootstrap over identities, or other groups.
-
-Queries of one identity share their matches and are not independent, so whole groups are drawn with
-replacement (Davison and Hinkley, Bootstrap Methods and their Application, section 3.8), and
-percentiles of the resulting means form the interval.
+Confidence intervals come from a bootstrap over identities or other groups. Queries of one identity
+share their matches and are not independent, so whole groups are drawn with replacement (Davison and
+Hinkley, Bootstrap Methods and their Application, section 3.8); percentiles of the resulting means
+form the interval.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

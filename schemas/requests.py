@@ -1,16 +1,14 @@
-"""Briefs for models, as lines `Name: value` that programs can parse, too.
+"""Requests to models as a brief: lines `Name: value`, which programs can parse, too.
 
-Pairs of Chinese and English texts, and how a model is asked for more of them.
-
-A request (`ChatRequest`) has no image. Its instructions are in `prompt`, and its `subject` is a
-brief with a line `Name: value` for each statement::
+A request (`ChatRequest`) has instructions in `prompt`, and the brief in its `subject`. For pairs of
+Chinese and English texts (purpose `write_sign_pairs`) it is, for example::
 
     Pairs: 20
     Taken: 出口 = Exit
 
 `Pairs` (the most pairs wanted) occurs once, `Taken` (an existing pair) any number of times. The
-request's `purpose` is `write_sign_pairs`. The answer is one JSON object, with a value of
-`SignCategory` as `kind`: `{"pairs": [{"kind": "…", "chinese": "…", "english": "…"}, …]}`.
+answer is one JSON object, with a value of `SignCategory` as `kind`:
+`{"pairs": [{"kind": "…", "chinese": "…", "english": "…"}, …]}`.
 """
 
 import math

@@ -1,9 +1,7 @@
-"""What images of a retrieval benchmark are for, and since which version (ReCoS, section 3).
+"""The tasks of a retrieval benchmark (ReCoS, section 3) and its tiers.
 
-The versions of a benchmark of tasks: v0 within v1 within v2 (ReCoS, section 3.5).
-
-The first number of a version is that of its tier: 0.3.1, 1.3.1 and 2.3.1 are v0, v1 and v2 of one
-state.
+The tiers v0, v1 and v2 contain each other (ReCoS, section 3.5). The first number of a version is
+that of its tier: 0.3.1, 1.3.1 and 2.3.1 are v0, v1 and v2 of one state.
 """
 
 from enum import StrEnum

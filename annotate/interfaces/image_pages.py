@@ -1,9 +1,8 @@
-"""The pages on which images are reviewed: selections, contrastive images, duplicates.
+"""The pages on which images are reviewed: crops of a tracklet, selections, duplicates.
 
-The page on which a tracklet is kept, thinned out, split or dropped.
-
-The frames are on the left, each a switch that drops it. On the right are the verdict, the frames at
-which another person starts, and other tracklets that may show the same person.
+On the page of a tracklet, each frame on the left is a switch that drops it. On the right are the
+verdict, the frames at which another person starts, and other tracklets that may show the same
+person.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,8 @@
 """The base of all labelling pages: configuration, controls, regions, answers.
 
-The adjudicator's page: the annotators' page with their answers after the item.
-
-The answers are anonymous and in an order that reveals nothing. Words that differ are marked. An
-adjudicator can take one of the answers as it is.
+Every page also serves adjudication: it then shows the annotators' answers after the item, without
+names and in an order that reveals nothing. Words that differ are marked, and an adjudicator can
+take one of the answers as it is.
 """
 
 import json

@@ -1,18 +1,13 @@
-"""Pages of contrast groups: check an edit strategy, refine the captions of a group.
+"""The pages of contrast groups: check an edit strategy, review the captions of a group.
 
-The page on which a contrastive strategy is checked: its type, truth and feasibility.
+The page of a strategy has the anchor on the left, and its caption, the strategy, the verdict, the
+type and the problems on the right. «Edit» opens the texts.
 
-The anchor is on the left. On the right are its caption, the strategy, the verdict, the type and the
-problems. «Edit» opens the texts.
-
-The page on which the captions of a group of images are reviewed together.
-
-There is one column per image and one row per coarse caption. Words that distinguish an image are
-marked, and warnings about captions are listed above them. In a group with a second language, each
-caption has its translation below it in smaller type. «Edit» turns all of them into text fields.
-
-An edited caption no longer matches its translation. Unless the translation is edited too, it is
-removed (an empty text), and the new group gets a flag that says so.
+The page of a group has one column per image and one row per coarse caption. Words that distinguish
+an image are marked, and warnings about captions are listed above them. In a group with a second
+language, each caption has its translation below it. «Edit» turns all of them into text fields. An
+edited caption whose translation was not edited loses the translation, and the new group gets a flag
+that says so.
 """
 
 import xml.etree.ElementTree as ET

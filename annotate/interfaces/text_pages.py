@@ -1,18 +1,13 @@
-"""The pages on which a text is accepted, edited or rejected, and marked text.
+"""The pages of texts: rewrites, captions, captions beside a similar image, forced choices.
 
-A rewrite is shown beside its image with its source description; changed words and suspicious facts
-are marked in both. A caption is compared with its image.
-
-The page that shows a caption with its own image and a similar one (ReCoS).
-
-The images are in random order and without labels, so that annotators do not expect one of them. A
-caption is accepted only if it fits its own image and not the other: if it fits both, a correct
-search result would count as wrong.
-
-The page of a forced-choice test: a caption and six images, or an image and six captions.
-
-Neither the page nor its data reveal the correct one: a digest of the test's id determines the order
-of the options, and the answer is not sent.
+- Rewrite: beside its image and its source description; changed words and suspicious facts are
+  marked in both.
+- Caption: compared with its image.
+- Caption with a similar image (ReCoS): the two images are in random order and without labels. The
+  caption is accepted only if it fits its own image and not the other, because otherwise a correct
+  search result would count as wrong.
+- Forced choice: a caption and six images, or an image and six captions. A digest of the test's id
+  determines the order of the options; neither the page nor its data reveal the correct one.
 """
 
 import json

@@ -1,6 +1,4 @@
-"""Checks of the captions of groups, and the decisions of people on them.
-
-Apply the decisions on groups to their captions.
+"""Check the captions of groups, and apply people's decisions on groups to their captions.
 
 A group is judged as a whole, so its captions are accepted or rejected with it by the same judge.
 Captions that a person changed are replaced by new ones; the others are kept.

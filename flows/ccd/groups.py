@@ -1,8 +1,7 @@
-"""Groups of contrastive images with their anchors; active candidates; attrition of anchors.
+"""Groups of contrastive images: their anchors, active candidates, and attrition of anchors.
 
-The anchors of a contrastive benchmark, drawn from the sources with their coarse captions.
-
-Fine captions are refined from the coarse ones and released with them.
+Anchors are drawn from the sources with their coarse captions, from which fine captions are refined
+and with which they are released.
 """
 
 from collections import defaultdict

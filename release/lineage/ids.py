@@ -1,6 +1,4 @@
-"""Ids in the lineage of a release, and fingerprints of its payloads.
-
-Hashes of lineage payloads, which are compared with the rows of a release.
+"""Ids in the lineage of a release, and hashes of its payloads for comparison with the rows.
 
 Two hashes are kept per entity: one of the field with its content (the bytes of an image, the words
 of a text), and one of the other facts that its row repeats. The hash function is Python's own,

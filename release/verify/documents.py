@@ -1,10 +1,8 @@
-"""Check the documents and notices of a release against the build's own rendering.
+"""Check the documents and withdrawal notices of a release.
 
-All documents are rendered again, as in the build, and compared.
-
-Checks withdrawals: of the release itself, and those from earlier releases that it states.
-
-A folder whose files were erased on purpose is reported as such and not as damaged.
+All documents are rendered again, as in the build, and compared. Withdrawals are those of the
+release itself and those from earlier releases that it states. A folder whose files were erased on
+purpose is reported as such and not as damaged.
 """
 
 import hashlib

@@ -1,11 +1,9 @@
 """Check the images of a release, its leak certificate and its declared contamination.
 
-Checks the statements of a release on leaks between splits and on other datasets.
-
-The other datasets are not available, so their values and which of them are nearest cannot be
-checked. Checked are the distances between the stated values and the rows, the number of compared
-items, and the consistency of the numbers. `loupe release contamination` repeats the comparison with
-the other dataset.
+The other datasets of the contamination are not available, so their values and which of them are
+nearest cannot be checked. Checked are the distances between the stated values and the rows, the
+number of compared items, and the consistency of the numbers. `loupe release contamination` repeats
+the comparison with the other dataset.
 """
 
 import hashlib

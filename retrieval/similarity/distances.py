@@ -1,12 +1,9 @@
 """Near-duplicate images: exact, without a table of all pairs in memory.
 
 There are two measures: the perceptual hash (differing bits) and the embedding (cosine distance,
-rounded so that all machines get the same numbers).
-
-Pairs of close rows of embeddings: exact, or with an index if there are too many rows.
-
-Matrix products in float32 propose pairs; their distance in float64 decides, so that results do not
-depend on blocks, threads or the machine.
+rounded so that all machines get the same numbers). For embeddings, matrix products in float32
+propose pairs, or an index if there are too many rows; their distance in float64 decides, so that
+results do not depend on blocks, threads or the machine.
 """
 
 import io

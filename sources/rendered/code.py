@@ -1,9 +1,7 @@
-"""Images of programs and their tasks.
+"""Images of short programs that print one line, and their tasks.
 
-Short programs that print one line, drawn from the families of `programs.toml`.
-
-A family has one program in each of its languages. The output is not computed here: the program is
-run.
+Programs are drawn from the families of `programs.toml`; a family has one program in each of its
+languages. The output is not computed here: the program is run.
 """
 
 import re
