@@ -14,11 +14,16 @@ from annotate.planning import people_of, too_little_gold
 from annotate.queues import HOUSE, Queue
 from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics, timesheet
 from db.calls import cost_rows
-from db.entities import count_entities
 from db.gold import IN_FORCE, gold_items
 from db.releases import release_targets
 from db.review_audits import TaskCount, task_counts
-from db.reviews import WAITING, annotators, names_of_annotators, paused_annotators
+from db.reviews import (
+    WAITING,
+    annotators,
+    count_states,
+    names_of_annotators,
+    paused_annotators,
+)
 from db.store import Store
 from schemas.base import Record
 from schemas.errors import UsageError
@@ -491,7 +496,8 @@ def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
 
 def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
     """Return what an accepted item cost; None without one, or without any effort."""
-    accepted = count_entities(store, queue.dataset, queue.kind, states=("accepted",))
+    states = count_states(store, queue.kind, queue.left_out).get(queue.dataset, {})
+    accepted = states.get("accepted", 0)
     times = timesheet(store, [queue.name], longest_minutes=LONGEST_MINUTES)
     calls = cost_rows(store, queue.dataset)
     if not accepted or not (times or calls):
