@@ -31,7 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import aliased
 
 from db.engine import insert_new, select_columns
-from db.entities import LIVE, pages, rows_in
+from db.entities import pages, rows_in
 from db.store import Store, retried
 from db.tables import (
     Agent,
@@ -391,7 +391,7 @@ def open_image_media_type(connection: Connection, sha256: str) -> str | None:
             ReviewImage.sha256 == sha256,
             ReviewTask.state.in_(WAITING),
             about.state != "withdrawn",
-            or_(image.id.is_(None), image.state.in_(LIVE)),
+            or_(image.id.is_(None), image.state != "withdrawn"),
         )
         .limit(1)
     )

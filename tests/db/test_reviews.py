@@ -115,7 +115,12 @@ def test_images_are_served_while_a_task_waits(store: Store, task: StoredTask) ->
         assert not is_served(store, "%" * 64)
 
 
-def test_a_withdrawn_image_is_not_served(store: Store, task: StoredTask) -> None:
+def test_a_withdrawn_image_is_not_served_but_a_rejected_one_is(
+    store: Store, task: StoredTask
+) -> None:
+    rejected = NewDecision(IMAGE_ENTITY.id, "reject", AgentRef("software", "gate", "1"))
+    with store.write() as connection:
+        append_decisions(connection, [rejected])
     assert is_served(store)
     withdraw(store, IMAGE_ENTITY.id)
     assert not is_served(store)
