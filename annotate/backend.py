@@ -44,7 +44,7 @@ class ProjectSpec(NamedTuple):
     title: str
     config: str
     instructions: str
-    note: str = "A review queue of Loupe."
+    note: str = ""
     priority: int = 0
 
 

@@ -1,5 +1,6 @@
 """The projects of a queue: one for each person and purpose, in that person's own workspace."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -39,7 +40,9 @@ def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:
         what = " · audit sample"
     title = f"Loupe · {queue.name}{what}"
     marker = _project_marker(queue.name, seat)
-    return ProjectSpec(marker, title, config, instructions, priority=queue.priority)
+    question = re.search("<h3>(.*?)</h3>", instructions)
+    note = question[1] if question else ""
+    return ProjectSpec(marker, title, config, instructions, note, queue.priority)
 
 
 def _project_marker(queue: str, seat: Seat) -> str:

@@ -38,7 +38,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "Cross-Origin-Resource-Policy": "cross-origin",
-    "Cache-Control": "private, no-cache",
+    "Cache-Control": "private, max-age=300",  # a page loads the images of the next task ahead
     "Referrer-Policy": "no-referrer",
 }
 _BOX = re.compile(r"\d{1,5}(?:\.\d)?(?:,\d{1,5}(?:\.\d)?){3}")

@@ -416,7 +416,7 @@ def _facts(tracklet: Tracklet) -> str:
         f"track {tracklet.track}",
     ]
     if any(frame.crop.others_xyxy for frame in tracklet.frames):
-        facts.append("people in a frame with a cross are others")
+        facts.append("a red frame with a cross marks other people")
     return f'<p class="loupe-facts">{" · ".join(facts)}</p>'
 
 

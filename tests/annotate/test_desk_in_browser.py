@@ -37,10 +37,12 @@ class Person:
     Attributes:
         page: playwright's page, for all that is not here.
         failed: the images that did not come.
+        asked: whether the page looked ahead, for each time that it asked for the next task.
     """
 
     def __init__(self, browser: Any, url: str, account: AnnotatorAccount, shots: Path) -> None:
         self.failed: list[str] = []
+        self.asked: list[bool] = []
         self._url, self._account, self._shots = url, account, shots
         self._context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
         self._context.set_default_timeout(_PATIENCE_MS)
@@ -128,6 +130,8 @@ class Person:
     def _note(self, answer: Any) -> None:
         if "/blobs/" in answer.url and not answer.ok:
             self.failed.append(f"{answer.status} {answer.url}")
+        if "id=next_task" in answer.url:
+            self.asked.append("excluded" in answer.request.post_data)
 
 
 @pytest.fixture
@@ -231,11 +235,26 @@ def judge_both(person: Person, verdict_on_plain: str) -> None:
         else:
             person.press(*verdict_on_plain.replace("3", "34"))
         person.keep(f"labelling-{len(judged)}")
-        person.submit()
-        if len(judged) == 1:  # the instructions have been read
-            person.page.reload()
+        if len(judged) == 1:
+            assert_the_next_task_is_there(person)
+            person.page.reload()  # the instructions have been read
+        else:
+            person.submit()
     assert sorted(judged) == sorted([REWRITE, PLAIN])
     assert person.has_finished()
+
+
+def assert_the_next_task_is_there(person: Person) -> None:
+    """The page has fetched the next task meanwhile, and does not ask for it after the answer."""
+    while person.asked[-1:] != [True]:
+        person.page.wait_for_timeout(50)
+    before = person.shown()
+    known = len(person.asked)
+    person.submit()
+    person.page.wait_for_function(
+        "before => document.querySelector('.loupe-write textarea')?.value !== before", arg=before
+    )
+    assert False not in person.asked[known:]
 
 
 def settle(person: Person, names: list[str]) -> None:
