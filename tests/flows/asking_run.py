@@ -1,4 +1,4 @@
-"""A run in a process of its own that asks a counting server about every caption of a store.
+"""Run a stage, as a separate process, that asks a counting server about every caption of a store.
 
 python -m tests.flows.asking_run DATABASE-URL FOLDER SERVER-URL PLAN [MAX-COST]
 """
@@ -29,9 +29,9 @@ CHUNK = 10
 
 
 def main() -> None:
-    """Asks about every caption, once there is a file `begin`; prints what this run paid for.
+    """Ask about every caption once the file `begin` exists.
 
-    That is: calls, their cost, and how many captions were left without an answer.
+    Prints the number of calls, their cost, and the number of deferred captions of this run.
     """
     database_url, folder, server_url, plan, *rest = sys.argv[1:]
     budget = Budget(max_cost=float(rest[0]) if rest else None)

@@ -1,4 +1,4 @@
-"""People at the gates of a benchmark of contrastive images, by script: two, and an adjudicator."""
+"""Scripted reviewers of a contrastive benchmark: two annotators and an adjudicator."""
 
 from collections.abc import Callable, Mapping
 
@@ -29,16 +29,16 @@ TEXTS = ("detail", "plan", "contrastive_caption", "editing_instruction")
 
 
 def open_office(run: RunContext) -> tuple[MemoryOffice, tuple[str, str], str]:
-    """An office with two annotators and an adjudicator, and the pseudonyms of these."""
+    """Return an office, the pseudonyms of two annotators, and that of an adjudicator."""
     office = MemoryOffice()
     ann, bea = (hire(run.store, office, name) for name in ("ann", "bea"))
     return office, (ann, bea), hire(run.store, office, "dan", "adjudicator")
 
 
-def go(
+def build_once(
     run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Profile | None = None
 ) -> BuildReport:
-    """One run of the build."""
+    """Run the build once."""
     return run_pipeline(run, ccd_pipeline(), build, profile or contrast_profile(), lambda: office)
 
 
@@ -46,46 +46,46 @@ def answer(
     run: RunContext,
     office: MemoryOffice,
     person: str,
-    says: Opinion,
+    opinion: Opinion,
     purpose: Purpose = "review",
-    most: int | None = None,
+    limit: int | None = None,
 ) -> list[StoredEntity]:
-    """Somebody answers what waits for them, the first `most` of it; gives what they were shown."""
+    """Answer the open tasks of a person, at most `limit`; return the entities they were shown."""
     desk = office(person)
-    waiting = desk.open_tasks(purpose)[:most]
+    waiting = desk.open_tasks(purpose)[:limit]
     tasks = tasks_by_key(run.store, [task.key for task in waiting])
     shown = fetch(run.store, [task.entity_id for task in tasks.values()])
     asked = [shown[tasks[task.key].entity_id] for task in waiting]
     for task, one in zip(waiting, asked, strict=True):
-        desk.submit(task.id, says(one))
+        desk.submit(task.id, opinion(one))
     return asked
 
 
 def answer_all(
-    run: RunContext, office: MemoryOffice, people: tuple[str, ...], says: Opinion
+    run: RunContext, office: MemoryOffice, people: tuple[str, ...], opinion: Opinion
 ) -> list[StoredEntity]:
-    """All of them say the same of what waits for each; gives what they were shown."""
-    return [one for person in people for one in answer(run, office, person, says)]
+    """Answer the open tasks of all these people alike; return the entities they were shown."""
+    return [one for person in people for one in answer(run, office, person, opinion)]
 
 
 def change_answer(
-    run: RunContext, office: MemoryOffice, shown: StoredEntity, says: Opinion, step: str
+    run: RunContext, office: MemoryOffice, shown: StoredEntity, opinion: Opinion, step: str
 ) -> None:
-    """Everybody who was asked of it changes their answer, and the queue is read again."""
+    """Change the answers of all annotators who answered the entity, and pull the queue."""
     changed = 0
     for desk in list(office.desks.values()):
         answered = [task for tasks in desk.tasks.values() for task in tasks.values()]
         known = tasks_by_key(run.store, [task.key for task in answered])
         for task in answered:
             if known[task.key].entity_id == shown.id and task.annotations:
-                desk.submit(task.id, says(shown), annotation_id=task.annotations[0].id)
+                desk.submit(task.id, opinion(shown), annotation_id=task.annotations[0].id)
                 changed += 1
-    assert changed, "nobody was asked of it"
+    assert changed, "nobody answered this entity"
     pull(run.store, office, shipped().queue(DATASET, step))
 
 
 def right(shown: StoredEntity) -> Regions:
-    """Whatever is shown is right as it is."""
+    """Accept any entity without changes."""
     accepted = ticked("verdict", "accept")
     if shown.kind == Strategy.kind:
         return [accepted, ticked("type", shown.record(Strategy).difference.value)]
@@ -93,7 +93,7 @@ def right(shown: StoredEntity) -> Regions:
 
 
 def wrong(shown: StoredEntity) -> Regions:
-    """Rejects everything."""
+    """Reject any entity."""
     problem = {
         Strategy.kind: "infeasible",
         Candidate.kind: "poor quality",
@@ -102,24 +102,24 @@ def wrong(shown: StoredEntity) -> Regions:
     return [ticked("verdict", "reject"), ticked("problems", problem[shown.kind])]
 
 
-def mended_strategy(
+def edited_strategy(
     difference: DifferenceType | None = None, **texts: str
 ) -> Callable[[StoredEntity], Regions]:
-    """An edit of a strategy: another type, or other texts."""
+    """Return an opinion that edits the type or the texts of a strategy."""
 
-    def says(shown: StoredEntity) -> Regions:
+    def edited(shown: StoredEntity) -> Regions:
         strategy = shown.record(Strategy)
         kind = (difference or strategy.difference).value
         fields = [written(field, texts.get(field, getattr(strategy, field))) for field in TEXTS]
         return [ticked("verdict", "edit"), ticked("type", kind), *fields]
 
-    return says
+    return edited
 
 
-def mended_group(texts: Mapping[tuple[int, int], str]) -> Callable[[StoredEntity], Regions]:
-    """An edit of a group: other captions, by row and image."""
+def edited_group(texts: Mapping[tuple[int, int], str]) -> Callable[[StoredEntity], Regions]:
+    """Return an opinion that edits captions of a group, given by row and image."""
 
-    def says(shown: StoredEntity) -> Regions:
+    def edited(shown: StoredEntity) -> Regions:
         group = shown.record(CaptionGroup)
         fields = [
             written(f"text_{row}_{column}", texts.get((row, column), member.captions[row]))
@@ -128,9 +128,9 @@ def mended_group(texts: Mapping[tuple[int, int], str]) -> Callable[[StoredEntity
         ]
         return [ticked("verdict", "edit"), *fields]
 
-    return says
+    return edited
 
 
-def but(usual: Opinion, exceptions: Mapping[str, Opinion]) -> Opinion:
-    """The usual opinion, but for some, by their ids."""
+def except_for(usual: Opinion, exceptions: Mapping[str, Opinion]) -> Opinion:
+    """Return the usual opinion, with exceptions by entity id."""
     return lambda shown: exceptions.get(shown.id, usual)(shown)

@@ -1,4 +1,4 @@
-"""A small benchmark of contrastive images to build: drawn stills, edited or found in a folder."""
+"""A small contrastive benchmark to build from drawn stills, edited or found in a folder."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ ANCHORS = 3
 
 
 def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
-    """A few anchors among the stills, whose contrastive images are edited unless said otherwise."""
+    """Return a build of a few anchors; by default their contrastive images are edited."""
     defaults: dict[str, Any] = {
         "dataset": DATASET,
         "seed": 3,
@@ -30,20 +30,20 @@ def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
 
 
 def counted_model(base_url: str, **values: Any) -> OpenAIChat:
-    """The model that counts, as a profile names it."""
+    """Return the specification of a model on a counting server."""
     defaults = {"provider": "openai", "name": "counting", "revision": "1", "base_url": base_url}
     return OpenAIChat(**{**defaults, "max_in_flight": 4, "max_retries": 0, **values})
 
 
 def contrast_profile(**contrast: Any) -> Profile:
-    """The built-in models, but for what is said of contrastive images."""
+    """Return the built-in profile with these changes to `contrast`."""
     builtin = load_profile("builtin")
     settings = builtin.contrast.model_copy(update=contrast)
     return builtin.model_copy(update={"contrast": settings})
 
 
 def write_contrast_profile(file: Path, contrast: Mapping[str, Any]) -> Path:
-    """A profile with the built-in models, but for what is said of contrastive images."""
+    """Write a profile of the built-in models with these settings of `contrast`."""
     values = {
         "description": "contrastive images",
         "rewrite": {"models": [{"provider": "builtin"}]},
@@ -53,7 +53,7 @@ def write_contrast_profile(file: Path, contrast: Mapping[str, Any]) -> Path:
 
 
 def searched_folder(stills: StillsWorld, folder: Path) -> Path:
-    """A folder with all stills and the licence of each."""
+    """Create a folder with all stills and the licence of each."""
     folder.mkdir()
     names = []
     for image in sorted(stills.image_root.glob("*.jpg")):
@@ -65,5 +65,5 @@ def searched_folder(stills: StillsWorld, folder: Path) -> Path:
 
 
 def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
-    """What the dataset holds of a kind, in these states (or all)."""
+    """Return the dataset's entities of a kind, in these states (default: all)."""
     return list(find(run.store, DATASET, kind, states=states or None))

@@ -1,4 +1,4 @@
-"""`loupe` as its user sees it: arguments in; exit code, standard output and standard error out."""
+"""The result of a `loupe` command: exit code, standard output and standard error."""
 
 import json
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 
 class Finished(NamedTuple):
-    """What a command came to."""
+    """The result of a command."""
 
     exit_code: int
     out: str
@@ -14,7 +14,7 @@ class Finished(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Standard output, which must be one JSON document and nothing else."""
+        """Standard output parsed as one JSON document."""
         return json.loads(self.out)
 
 

@@ -1,4 +1,4 @@
-"""An installation of Loupe in a folder of its own, and its command line."""
+"""Fixtures: an installation in a temporary folder, its command line and demonstration data."""
 
 import shutil
 from collections.abc import Iterator
@@ -29,25 +29,25 @@ from tests.services.fixtures import LabelStudioServer
 
 @pytest.fixture(scope="session")
 def street(tmp_path_factory: pytest.TempPathFactory) -> StreetWorld:
-    """Two short videos of a street; nobody changes them."""
+    """Two short videos of a street (read-only)."""
     return write_short_street(tmp_path_factory.mktemp("street"))
 
 
 @pytest.fixture
 def known_street(street: StreetWorld) -> KnownStreet:
-    """Somebody who knows who is where in those videos."""
+    """Ground truth of the two videos, and detectors that return it."""
     return KnownStreet(street)
 
 
 @pytest.fixture(scope="session")
 def drawn_stills(tmp_path_factory: pytest.TempPathFactory) -> DrawnStills:
-    """Drawn stills, as many as a test asks for; nobody changes them."""
+    """Drawn stills in the number that a test asks for (read-only)."""
     return DrawnStills(tmp_path_factory.mktemp("stills"))
 
 
 @pytest.fixture
 def model(shown_families: list[Family]) -> Iterator[CountingServer]:
-    """A model that proposes the strategies of the `shown_families` of a test."""
+    """A model that proposes the strategies of the test's `shown_families`."""
     with counting_server(0, proposing(shown_families)) as server:
         yield server
 
@@ -56,7 +56,7 @@ def model(shown_families: list[Family]) -> Iterator[CountingServer]:
 def web(
     stills: StillsWorld, shown_families: list[Family], tmp_path: Path
 ) -> Iterator[FoundVariants]:
-    """A search service that finds the variants of those families among the `stills` of a test."""
+    """A search service that finds the variants of the test's `shown_families` in its `stills`."""
     with found_variants(stills, shown_families, tmp_path) as found:
         yield found
 
@@ -65,11 +65,11 @@ def web(
 def installation(
     label_studio: LabelStudioServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Prefect]:
-    """An installation with a worker, an image server and the desk of the tests, started once.
+    """An installation with a worker, an image server and the tests' Label Studio, one a module.
 
-    It ends with its module, as Prefect's server works while nobody asks it anything. Mark tests
-    with `prefect` and `label_studio`. They share its store and its people: choose datasets and
-    names that no other test uses, and say in `queues.toml` who works in a queue.
+    Module scope, because Prefect's server uses the processor even when idle. Mark tests with
+    `prefect` and `label_studio`. The tests of a module share the store and the annotators: use
+    dataset and annotator names that no other test uses, and assign queues in `queues.toml`.
     """
     home = tmp_path_factory.mktemp("installation")
     try:
@@ -82,7 +82,7 @@ def installation(
                 label_studio_token=label_studio.token,
             )
             steps: list[str] = []
-            # Tests pull and push when they mean to.
+            # No watcher: tests pull and push explicitly.
             started = [one for one in Component if one is not Component.WATCHER]
             bring_up(settings, started, home, steps.append)
         yield Prefect(settings)
@@ -92,7 +92,7 @@ def installation(
 
 @pytest.fixture
 def run(sqlite_store: Store, tmp_path: Path) -> RunContext:
-    """A run with an empty store, in a home of its own."""
+    """A run with an empty store in a temporary home."""
     return context_of(sqlite_store, tmp_path / "home")
 
 

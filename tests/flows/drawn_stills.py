@@ -1,4 +1,4 @@
-"""Worlds of drawn stills that many tests look at and none changes."""
+"""Read-only drawn stills that tests share."""
 
 from pathlib import Path
 
@@ -8,9 +8,9 @@ _SEED = 11
 
 
 class DrawnStills:
-    """`drawn_stills(24)`: a world of so many stills, drawn when it is first asked for.
+    """Draw worlds of stills at their first use; `drawn_stills(24)` is a world of 24 stills.
 
-    The first stills are the same in each.
+    A smaller world holds the first stills of a larger one.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -18,7 +18,7 @@ class DrawnStills:
         self._worlds: dict[int, StillsWorld] = {}
 
     def __call__(self, count: int) -> StillsWorld:
-        """The world; nobody may change its files."""
+        """Return the world with this number of stills; its files are read-only."""
         if count not in self._worlds:
             world = write_stills_world(self._folder / str(count), seed=_SEED, count=count)
             self._worlds[count] = world

@@ -1,4 +1,4 @@
-"""Evaluations as the pages show them: made up, on the rows of a real release."""
+"""Synthetic evaluation results on the rows of a real release."""
 
 from collections.abc import Iterator
 
@@ -30,8 +30,10 @@ from tests.retrieval.literal_retrieval import literal_scores
 HARDWARE = Hardware(processor="A processor", cores=2, memory_bytes=24 << 30)
 
 
-def made_up(read: ReadRelease, name: str, quality: float, seed: int = 0) -> EvaluationResult:
-    """A model's evaluation on a release: the better, the nearer rows of one person lie."""
+def synthetic_evaluation(
+    read: ReadRelease, name: str, quality: float, seed: int = 0
+) -> EvaluationResult:
+    """Return a synthetic evaluation; `quality` is how strongly the vectors of a person agree."""
     chance = np.random.default_rng(seed)
     centres = {row.id: chance.normal(size=8) for row in read.rows}
 

@@ -28,7 +28,7 @@ DATASET = "street"
 
 
 class FilterWorld(NamedTuple):
-    """The ids of what is stored, by the number of the track."""
+    """Ids of the stored tracks, reports and tracklets by the number of the track."""
 
     tracks: dict[int, str]
     reports: dict[int, str]
@@ -36,7 +36,7 @@ class FilterWorld(NamedTuple):
 
 
 def figure(seed: int) -> Crop:
-    """A crop with somebody in it, another one for every seed."""
+    """Draw a crop of a person that differs for every seed."""
     chance = np.random.default_rng(seed)
     pixels = np.full((160, 60, 3), chance.integers(150, 230, 3), np.uint8)
     colours = chance.integers(0, 255, (3, 3)).tolist()
@@ -48,7 +48,7 @@ def figure(seed: int) -> Crop:
 
 
 def with_crops(observations: Sequence[Observation], blobs: BlobStore) -> list[Observation]:
-    """The observations, each with a crop that is stored."""
+    """Return the observations, each with a crop stored in `blobs`."""
     crops = [figure(one.frame) for one in observations]
     for crop in crops:
         blobs.put(crop.data, crop.picture.media_type)
@@ -61,7 +61,7 @@ def with_crops(observations: Sequence[Observation], blobs: BlobStore) -> list[Ob
 def store_tracks(
     store: Store, tracks: Sequence[Track], settings: FilterSettings | None = None
 ) -> FilterWorld:
-    """Stores tracks, and what the filter makes of them by `settings` (None: is not asked)."""
+    """Store tracks and, with `settings`, their filter reports and tracklets."""
     entities = {track.number: new_entity(track, DATASET) for track in tracks}
     _store(store, "track", {}, list(entities.values()))
     world = FilterWorld({number: one.id for number, one in entities.items()}, {}, {})
@@ -76,16 +76,16 @@ def store_tracks(
     }
     configuration = {"settings": settings.model_dump(mode="json")}
     _store(store, FILTER_TRACK_STAGE, configuration, list(reports.values()))
-    made: list[NewEntity] = []
+    tracklets: list[NewEntity] = []
 
     def id_of(tracklet: Tracklet) -> str:
         parent = (Role.PART_OF, reports[tracklet.track].id)
-        made.append(new_entity(tracklet, DATASET, parents=[parent]))
-        world.tracklets.setdefault(tracklet.track, []).append(made[-1].id)
-        return made[-1].id
+        tracklets.append(new_entity(tracklet, DATASET, parents=[parent]))
+        world.tracklets.setdefault(tracklet.track, []).append(tracklets[-1].id)
+        return tracklets[-1].id
 
     propose_tracklets(filtered, settings, id_of)
-    _store(store, "propose", {}, made)
+    _store(store, "propose", {}, tracklets)
     world.reports.update({number: one.id for number, one in reports.items()})
     return world
 

@@ -1,4 +1,4 @@
-"""A build whose contrastive images are drawn already, and found on servers on loopback."""
+"""A build whose contrastive images are drawn in advance and found on local servers."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,14 +24,14 @@ from tests.sources.web.adversary import Adversary, only_loopback, quick, serving
 
 
 class FoundVariants(NamedTuple):
-    """The servers, and a build of the anchors that they know variants of."""
+    """The servers, and a build of the anchors whose variants they hold."""
 
     service: SearchServer
     host: Adversary
     build: CcdBuild
 
     def profile(self, model: CountingServer, **search: Any) -> Profile:
-        """The model that counts proposes and refines; `search` adds to the service's settings."""
+        """Propose and refine with the counting model; `search` adds settings of the service."""
         counted = counted_model(model.base_url)
         families: dict[str, Any] = {"provider": "openverse", "base_url": self.service.base_url}
         return contrast_profile(
@@ -46,7 +46,7 @@ class FoundVariants(NamedTuple):
 def found_variants(
     stills: StillsWorld, families: Sequence[Family], folder: Path, **build: Any
 ) -> Iterator[FoundVariants]:
-    """Each variant of the families is the one result for its caption; nothing else is known."""
+    """Serve each variant as the only result for its caption; other queries have no results."""
     source = source_of_anchors(stills, [one.first for one in families], folder / "anchors.json")
     wanted = contrast_build(
         stills, **{"anchors": None, "ways": ("search",), "sources": (source,), **build}
@@ -60,7 +60,7 @@ def found_variants(
 def build_found(
     run: RunContext, build: CcdBuild, profile: Profile, clock: Clock = utc_now
 ) -> BuildReport:
-    """Builds; nobody is asked, and nothing but 127.0.0.1 is downloaded from."""
+    """Run the build without annotators, downloading from 127.0.0.1 only."""
     return run_pipeline(
         run,
         ccd_pipeline(
@@ -74,4 +74,4 @@ def build_found(
 
 
 def _no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")

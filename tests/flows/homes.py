@@ -1,4 +1,4 @@
-"""What a run leaves behind, to be compared with what another run leaves."""
+"""The state that a run leaves in a home, for comparison with other runs."""
 
 import sqlite3
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    """Every file below `folder`."""
+    """Return the contents of every file below `folder`."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -17,23 +17,23 @@ def bytes_of(folder: Path) -> dict[str, bytes]:
 
 
 def files_of(home: Path) -> set[str]:
-    """All that lies in a home but the database, whose files come and go with its readers."""
+    """Return all paths in a home, except those of the database, which depend on its readers."""
     paths = (str(path.relative_to(home)) for path in home.rglob("*"))
     return {path for path in paths if not path.startswith("loupe.db")}
 
 
 def problems_of(home: Path) -> list[Any]:
-    """What SQLite finds wrong with the store."""
+    """Return the problems that SQLite finds in the store."""
     with closing(sqlite3.connect(home / "loupe.db")) as database:
         found = [row for row in database.execute("PRAGMA integrity_check") if row != ("ok",)]
         return found + list(database.execute("PRAGMA foreign_key_check"))
 
 
 def contents_of(home: Path) -> dict[str, Counter[Any]]:
-    """What the store holds, numbers, times and searches that were lost with a run left out.
+    """Return the contents of the store, without row numbers, times and searches lost in a kill.
 
-    So are activations: how often a run makes what it proposed inactive, and active again, depends
-    on where the run before it was killed. What they come to is the state.
+    Activations are left out, too: how often proposals are deactivated and activated again depends
+    on where the previous run was killed. Their result, the state, is compared.
     """
     queries = {
         "entities": "SELECT id, state FROM entity",

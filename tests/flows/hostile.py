@@ -1,4 +1,4 @@
-"""An annotation file of which every line but the first and the last is wrong in its own way."""
+"""An annotation file in which every line except the first and the last has a different fault."""
 
 import json
 from pathlib import Path
@@ -22,11 +22,11 @@ REASONS = {
     10: "too_long",
     11: "control_characters",
 }
-"""Line (from 0) and why it cannot be used; the lines not named here can."""
+"""Reason of the rejection by line, counted from 0; all other lines are valid."""
 
 
 def write_hostile(folder: Path) -> Path:
-    """The file, with its images beside it."""
+    """Write the file and its images into `folder`; return the file."""
     images: dict[str, bytes] = {
         "good.jpg": encoded(),
         "injected.jpg": encoded(size=(20, 40)),
@@ -58,5 +58,5 @@ def write_hostile(folder: Path) -> Path:
 
 
 def record(file_name: str, caption: str = CAPTION) -> dict[str, Any]:
-    """A line in the simple form."""
+    """Return a line of the JSON Lines format."""
     return {"file_name": file_name, "captions": [caption]}

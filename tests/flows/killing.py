@@ -1,4 +1,4 @@
-"""A build whose models count their requests, killed as it runs, and run to its end."""
+"""A build with counting models that tests kill while it runs and then run to its end."""
 
 import random
 import sqlite3
@@ -9,23 +9,23 @@ from typing import NamedTuple
 from tests.flows.worlds import RunningProgram, loupe
 from tests.servers.counting_server import CountingServer
 
-SUMMARY = " done"  # in the last line of every stage
+SUMMARY = " done"  # part of the last line of every stage
 
 
 class KillableBuild(NamedTuple):
-    """A build that can be run in one home after another."""
+    """A build that can be run in several homes."""
 
     flow: str
     config: Path
     profile: Path
 
     def start(self, home: Path) -> RunningProgram:
-        """Starts a run in a process of its own."""
+        """Start a run as a separate process."""
         options = ("--in-process", "--config", self.config, "--profile", self.profile)
         return loupe(home, "run", self.flow, *options)
 
     def finish(self, home: Path) -> int:
-        """Lets a run come to its end; gives how many stages it had."""
+        """Run the build to its end; return the number of its stages."""
         run = self.start(home)
         assert run.wait() == 0, run.output
         return run.count(SUMMARY)
@@ -39,15 +39,15 @@ def kill_at(
     stages: int,
     chance: random.Random,
 ) -> None:
-    """Kills a run when a share of all requests has come, or a share of all stages is over.
+    """Kill a run after a share of all requests, or of all stages, chosen by `chance`.
 
-    A run that comes to its end before, as what it waits for was done by those before it, is no
-    kill: it must have ended well, and what follows has nothing left to do.
+    A run may end before that, if earlier runs have done most of the work. It must then have
+    succeeded, and later runs have nothing left to do.
     """
     by_requests = chance.random() < 0.5
     while not run.ended_within(0.005):
-        far = model.ledger.counts.total() / requests if by_requests else 0.0
-        if max(far, run.count(SUMMARY) / stages) >= share:
+        answered = model.ledger.counts.total() / requests if by_requests else 0.0
+        if max(answered, run.count(SUMMARY) / stages) >= share:
             if not run.ended_within(chance.uniform(0, 0.1)):
                 run.kill()
                 return
@@ -56,7 +56,7 @@ def kill_at(
 
 
 def calls_in(home: Path) -> int:
-    """How many answers of the counting model are stored."""
+    """Return the number of stored answers of the counting model."""
     if not (home / "loupe.db").exists():
         return 0
     query = (

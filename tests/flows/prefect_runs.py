@@ -1,4 +1,4 @@
-"""A Prefect server with a worker, and deployments run on it as a user runs them."""
+"""A Prefect server with a worker, on which tests run deployments as a user does."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ class FlowRun(NamedTuple):
 
 
 class Prefect(NamedTuple):
-    """A Prefect server with a worker, of an installation that may have more."""
+    """A Prefect server with a worker."""
 
     settings: Settings
 
@@ -37,18 +37,18 @@ class Prefect(NamedTuple):
 
     @property
     def store(self) -> Store:
-        """The store of the installation, to be closed by who asks."""
+        """The installation's store, opened anew; the caller closes it."""
         return Store.open(self.settings.database_url)
 
     def run(self, deployment: str, **parameters: object) -> FlowRun:
-        """Runs a deployment as its page does, to the end."""
+        """Run a deployment to its end with the request of Prefect's web page."""
         found = self.deployment(deployment)
         given = {name: str(value) for name, value in parameters.items()}
         path = f"deployments/{found['id']}/create_flow_run"
         return self._followed(self._request("POST", path, {"parameters": given}))
 
     def resume(self, run: FlowRun) -> FlowRun:
-        """Resumes a paused run as its page does, to the end."""
+        """Resume a paused run with the request of Prefect's web page and follow it to its end."""
         self._request("POST", f"flow_runs/{run.id}/resume", {})
         return self._followed(self._request("GET", f"flow_runs/{run.id}"))
 
@@ -61,12 +61,12 @@ class Prefect(NamedTuple):
         return FlowRun(run["id"], run["name"], run["state"]["type"], run["state"]["message"])
 
     def deployment(self, name: str) -> dict[str, Any]:
-        """What the server knows of a deployment."""
+        """Return the server's record of a deployment."""
         found: dict[str, Any] = self._request("GET", f"deployments/name/{name}")
         return found
 
     def typed(self, deployment: str, **parameters: object) -> subprocess.CompletedProcess[str]:
-        """Runs a deployment by Prefect's command; takes some seconds longer."""
+        """Run a deployment with Prefect's command line, which takes some seconds longer."""
         given = [f"--param={name}={value}" for name, value in parameters.items()]
         return subprocess.run(
             [sys.executable, "-m", "prefect", "deployment", "run", deployment, *given, "--watch"],
@@ -80,22 +80,22 @@ class Prefect(NamedTuple):
         )
 
     def newest_state(self) -> dict[str, Any]:
-        """The state of the newest flow run."""
+        """Return the state of the newest flow run."""
         newest = {"sort": "EXPECTED_START_TIME_DESC", "limit": 1}
         state: dict[str, Any] = self.ask("flow_runs/filter", newest)[0]["state"]
         return state
 
     def artifacts(self) -> dict[str, Any]:
-        """What the newest artifact of each key shows."""
+        """Return the data of the newest artifact of each key."""
         found = self.ask("artifacts/latest/filter", {"limit": 200})
         return {one["key"]: one["data"] for one in found}
 
     def ask(self, what: str, query: dict[str, Any]) -> Any:
-        """What the server answers to a query."""
+        """Return the server's answer to a query."""
         return self._request("POST", what, query)
 
     def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The answer; asked again while the database is busy (503), as Prefect's client does."""
+        """Send a request, again while the database is busy (503), as Prefect's client does."""
         for _ in range(_BUSY_ATTEMPTS):
             answer = httpx.request(
                 method,

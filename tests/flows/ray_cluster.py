@@ -1,7 +1,7 @@
 """A real Ray cluster of two nodes, and functions that run in its driver.
 
-It has a network and process ids of its own: nobody else reaches it, and all of it ends with it. Its
-addresses are not loopback ones, so that it must ask for a token, and does.
+The cluster has its own network and process namespaces: other processes cannot reach it, and all
+its processes end with it. Its addresses are not loopback addresses, so Ray requires a token.
 """
 
 import os
@@ -35,13 +35,13 @@ _SOON_LOST = {
 
 
 class RayCluster:
-    """The cluster, seen from the tests."""
+    """Handle of the cluster for tests."""
 
     def __init__(self, driver: "subprocess.Popen[bytes]") -> None:
         self._driver = driver
 
     def run(self, function: Callable[..., T], *args: Any) -> T:
-        """What a function of a module gives in the driver, with arguments that can be pickled."""
+        """Call a picklable function in the driver and return its result."""
         assert self._driver.stdin is not None
         assert self._driver.stdout is not None
         pickle.dump((function, args), self._driver.stdin)
@@ -53,7 +53,7 @@ class RayCluster:
 
 @contextmanager
 def ray_cluster() -> Iterator[RayCluster]:
-    """The cluster, with a processor on each node."""
+    """Start the cluster, with one processor on each node."""
     require("unshare", "ip")
     serve = "from tests.flows.ray_cluster import serve; serve()"
     command = [*NAMESPACE, "sh", "-c", PRIVATE_NETWORK, "sh", sys.executable, "-c", serve]
@@ -61,7 +61,7 @@ def ray_cluster() -> Iterator[RayCluster]:
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": secrets.token_hex(32),
         "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_worker_niceness": "0",  # not behind all other tests
+        "RAY_worker_niceness": "0",  # the default lets all other tests go first
     }
     with subprocess.Popen(
         command, cwd=_ROOT, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -78,9 +78,9 @@ _nodes: list[Any] = []  # in the driver: the cluster, and its second node
 
 
 def serve() -> None:
-    """The life of the driver: functions come in, results go out, until the tests are over."""
+    """Main loop of the driver: read functions, write their results, until the input ends."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what Ray prints
+    os.dup2(2, 1)  # Ray prints to standard output
     from ray.cluster_utils import Cluster
 
     head = {**_NODE, "node_ip_address": _ADDRESSES[0], "_system_config": _SOON_LOST}
@@ -102,14 +102,14 @@ def serve() -> None:
 
 
 def lose_node() -> None:
-    """Kills the second node with all that runs on it; in the driver alone."""
+    """Kill the second node with everything that runs on it; call in the driver only."""
     cluster, node = _nodes
     cluster.remove_node(node, allow_graceful=False)
     _nodes.pop()
 
 
 def add_node() -> None:
-    """Starts the second node; in the main thread of the driver alone."""
+    """Start the second node; call in the main thread of the driver only."""
     (cluster,) = _nodes
     _nodes.append(
         _patiently(lambda: cluster.add_node(**_NODE, node_ip_address=_ADDRESSES[1], wait=False))
@@ -118,7 +118,7 @@ def add_node() -> None:
 
 
 def _patiently(start: Callable[[], T]) -> T:
-    """Tries again where a busy machine takes longer than the 30 s that Ray waits."""
+    """Retry: a busy machine may take longer than the 30 s that Ray waits."""
     for _ in range(2):
         with suppress(Exception):
             return start()

@@ -1,4 +1,4 @@
-"""People at the gates of a benchmark of tasks, by script."""
+"""Scripted reviewers of a benchmark of tasks."""
 
 from collections.abc import Callable
 
@@ -26,15 +26,15 @@ from tests.flows.recos_world import DATASET, small_profile
 Opinion = Callable[[StoredEntity], Regions]
 
 
-def go(
+def build_once(
     run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile | None = None
 ) -> BuildReport:
-    """One run of the build."""
+    """Run the build once."""
     return run_pipeline(run, recos_pipeline(), build, profile or small_profile(), lambda: office)
 
 
 def sizes(run: RunContext) -> list[int]:
-    """How many entities, decisions and paid answers there are."""
+    """Return the numbers of entities, decisions and model calls."""
     with run.store.read() as connection:
         return [
             connection.execute(select(func.count()).select_from(table)).scalar_one()
@@ -42,21 +42,23 @@ def sizes(run: RunContext) -> list[int]:
         ]
 
 
-def answer(run: RunContext, office: MemoryOffice, says: Opinion, most: int | None = None) -> int:
-    """Somebody answers what waits, the first `most` of it; gives how many that were."""
+def answer(
+    run: RunContext, office: MemoryOffice, opinion: Opinion, limit: int | None = None
+) -> int:
+    """Answer the open tasks, at most `limit`; return how many."""
     desk = office(HOUSE)
-    waiting = desk.open_tasks()[:most]
+    waiting = desk.open_tasks()[:limit]
     tasks = tasks_by_key(run.store, [task.key for task in waiting])
     shown = fetch(run.store, [task.entity_id for task in tasks.values()])
     for task in waiting:
-        desk.submit(task.id, says(shown[tasks[task.key].entity_id]))
+        desk.submit(task.id, opinion(shown[tasks[task.key].entity_id]))
     return len(waiting)
 
 
 def change_answer(
     run: RunContext, office: MemoryOffice, shown: StoredEntity, regions: Regions
 ) -> None:
-    """Somebody goes back to what they answered, and answers otherwise."""
+    """Change the answer to a task that was answered before."""
     desk = office(HOUSE)
     answered = [task for tasks in desk.tasks.values() for task in tasks.values()]
     known = tasks_by_key(run.store, [task.key for task in answered])
@@ -65,28 +67,28 @@ def change_answer(
 
 
 def accept_caption(shown: StoredEntity) -> Regions:
-    """A caption is right as it is."""
+    """Accept a caption without changes."""
     return about("caption", accepting(shown.record(Caption).text))
 
 
 def fits_own(shown: StoredEntity) -> Regions:
-    """A caption fits its own image alone."""
+    """Answer that a caption fits its own image only."""
     assert shown.kind == Confusion.kind
     return [ticked("fit", own_side(shown.id))]
 
 
 def fits_both(_shown: StoredEntity) -> Regions:
-    """A caption fits both images."""
+    """Answer that a caption fits both images."""
     return [ticked("fit", "both")]
 
 
 def of_tier(run: RunContext, tier: str, *states: str) -> list[StoredEntity]:
-    """The images of a tier in these states (usually: live)."""
+    """Return the images of a tier in these states (default: live)."""
     return [
         one for one in images_of_tier(run.store, DATASET, tier) if one.state in (states or LIVE)
     ]
 
 
 def proposed(run: RunContext, kind: str) -> list[StoredEntity]:
-    """What waits for a decision."""
+    """Return the proposed entities of a kind."""
     return list(find(run.store, DATASET, kind, states=("proposed",)))

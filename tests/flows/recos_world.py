@@ -1,4 +1,4 @@
-"""A small benchmark of tasks to build: drawn stills, and a profile that validates few captions."""
+"""A small benchmark of tasks to build from drawn stills, and a profile with few validations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ SHOWN = (RetrievalTask.COLOR, RetrievalTask.OBJECT)
 
 
 def stills_source(stills: StillsWorld) -> SourceSpec:
-    """The stills as a source named `stills`."""
+    """Return the stills as a source named `stills`."""
     return SourceSpec(
         name="stills",
         format="coco-captions",
@@ -33,7 +33,7 @@ def stills_source(stills: StillsWorld) -> SourceSpec:
 
 
 def write_names(stills: StillsWorld, task: RetrievalTask, file: Path) -> Path:
-    """Writes the names of the stills that are the first of their family, for one task."""
+    """Write the file names of one task's stills that are the first of their family."""
     firsts = [one for one in load_stills_truth(stills.folder) if one.change is None]
     names = [one.file_name for one in firsts if one.task is task]
     file.write_text("\n".join([*names, ""]), encoding="utf-8")
@@ -41,7 +41,7 @@ def write_names(stills: StillsWorld, task: RetrievalTask, file: Path) -> Path:
 
 
 def small_build(stills: StillsWorld, folder: Path, **values: Any) -> RecosBuild:
-    """Four images of each of two tasks, and two calculations."""
+    """Return a build of two tasks with four images each, and a calculation task with two."""
     tasks = [
         TaskSpec(
             task=task,
@@ -63,7 +63,7 @@ def small_build(stills: StillsWorld, folder: Path, **values: Any) -> RecosBuild:
 
 
 def small_profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
-    """The built-in models, with fewer images to compare a caption with."""
+    """Return the built-in profile, comparing a caption with fewer images."""
     builtin = load_profile("builtin")
     captioning = builtin.captioning.model_copy(update={"discriminability": settings})
     return builtin.model_copy(update={"captioning": captioning})
@@ -71,7 +71,7 @@ def small_profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
 
 @contextmanager
 def seeing_profile(settings: DiscriminabilitySettings) -> Iterator[Profile]:
-    """The same, with a captioner that sees of a photograph which colours are where."""
+    """Return the small profile with a captioner that describes the colours of an image."""
     profile = small_profile(settings)
     with counting_server(complete=seen_completion) as server:
         values = {"provider": "openai", "name": "counting", "revision": "1"}
@@ -81,12 +81,12 @@ def seeing_profile(settings: DiscriminabilitySettings) -> Iterator[Profile]:
 
 
 def write_build(build: RecosBuild | CcdBuild, file: Path) -> Path:
-    """The build as a file."""
+    """Write the build to a file."""
     return write_toml(file, _plain(build.model_dump(mode="json")))
 
 
 def write_profile(file: Path, captioning: Mapping[str, Any] | None = None) -> Path:
-    """The profile as a file; `captioning` adds to its settings of captions."""
+    """Write the profile to a file; `captioning` adds settings."""
     settings = {"discriminability": {"k": SETTINGS.k, "rounds": SETTINGS.rounds}}
     values = {
         "description": "few captions",
@@ -97,7 +97,7 @@ def write_profile(file: Path, captioning: Mapping[str, Any] | None = None) -> Pa
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what is not set, for TOML has no word for that."""
+    """Remove unset values, because TOML has no null."""
     return {
         name: [_plain(one) for one in value] if _is_tables(value) else value
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""Runs to test with: a context over a store, and captions as inputs."""
+"""Run contexts for tests."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from schemas.build import Build, SourceSpec
 
 
 class Released(Build):
-    """What a build file says of its releases."""
+    """A build file with nothing but the keys of a release."""
 
     dataset: str = "released"
     sources: tuple[SourceSpec, ...] = ()
@@ -23,7 +23,7 @@ class Released(Build):
 
 @contextmanager
 def new_run(migrated: Path, home: Path) -> Iterator[RunContext]:
-    """An installation with an empty store, a copy of `migrated`, which lies in its `home`."""
+    """Create an installation in `home` with an empty store, a copy of `migrated`."""
     shutil.copy(migrated, home / "loupe.db")
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
     yield context_of(store, home)
@@ -32,7 +32,7 @@ def new_run(migrated: Path, home: Path) -> Iterator[RunContext]:
 
 @contextmanager
 def copied_run(run: RunContext, home: Path) -> Iterator[RunContext]:
-    """The installation of `run` once more, as `home`, to be changed; its store lies in its home."""
+    """Copy the installation of `run`, whose store lies in its home, to `home`."""
     shutil.copytree(run.settings.home, home)
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
     yield context_of(store, home)
@@ -40,7 +40,7 @@ def copied_run(run: RunContext, home: Path) -> Iterator[RunContext]:
 
 
 def context_of(store: Store, folder: Path, budget: Budget | None = None) -> RunContext:
-    """A run in this process over `store`, with its blobs and releases in `folder`."""
+    """Return a run in this process over `store`, with blobs and releases in `folder`."""
     return RunContext(
         settings=load_settings(home=folder),
         store=store,

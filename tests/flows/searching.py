@@ -1,6 +1,6 @@
-"""A program that searches, to be killed: one query a line, until the day's budget is used up.
+"""A program that searches until the day's budget is used up, for tests that kill it.
 
-Its arguments: DATABASE BASE_URL DAILY_BUDGET QUERY…
+Prints each query that was answered. Arguments: DATABASE BASE_URL DAILY_BUDGET QUERY…
 """
 
 import sys
@@ -14,7 +14,7 @@ from schemas.image_search import OpenverseSearch
 
 TODAY = datetime(2026, 11, 20, 12, tzinfo=UTC)
 SPENT = 3
-"""The exit status of a program that was not allowed to ask more."""
+"""Exit status when the budget is used up."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Drawn stills and their variants: anchors, and strategies whose images are drawn already."""
+"""Drawn stills and their variants: anchors, and strategies whose images exist in advance."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -28,21 +28,21 @@ _TYPES = {
 
 
 class Family(NamedTuple):
-    """A still, and others that differ from it in a detail."""
+    """A still, and variants that differ from it in one detail each."""
 
     first: StillTruth
     variants: tuple[StillTruth, ...]
 
     @property
     def strategies(self) -> list[dict[str, str]]:
-        """What a model might propose, that the variants were drawn."""
+        """The strategies whose results the variants are."""
         return [_strategy(self.first, variant) for variant in self.variants]
 
 
 def families(stills: StillsWorld, *variants: int) -> list[Family]:
-    """The stills with variants, in their order; no two variants of one differ in one detail.
+    """Return the stills with variants, in order; the variants of a still change different details.
 
-    With `variants` one family for each of these numbers: the first ones that have so many.
+    With `variants`, return one family for each number: the first with this number of variants.
     """
     every = load_stills_truth(stills.folder)
     found = [
@@ -63,7 +63,7 @@ def families(stills: StillsWorld, *variants: int) -> list[Family]:
 
 
 def source_of_anchors(stills: StillsWorld, anchors: Sequence[StillTruth], file: Path) -> SourceSpec:
-    """A source with these stills and nothing else."""
+    """Write a source with these stills only."""
     listed = {
         "images": [{"id": one.image_id, "file_name": one.file_name} for one in anchors],
         "annotations": [
@@ -77,9 +77,9 @@ def source_of_anchors(stills: StillsWorld, anchors: Sequence[StillTruth], file: 
 
 
 def proposing(families: Sequence[Family], edits: bool = False) -> Complete:
-    """A model that proposes the variants of these families, and refines as the built-in one.
+    """Return a model that proposes the variants of these families and refines like the built-in.
 
-    With `edits` it goes on with what the built-in one proposes: changes that its editor can make.
+    With `edits` it adds the proposals of the built-in model, which the built-in editor can make.
     """
     known: Mapping[str, list[dict[str, str]]] = {
         family.first.captions[0]: family.strategies for family in families
@@ -99,7 +99,7 @@ def proposing(families: Sequence[Family], edits: bool = False) -> Complete:
 def found_on(
     host: Adversary, stills: StillsWorld, families: Sequence[Family]
 ) -> dict[str, list[dict[str, Any]]]:
-    """What Openverse knows for the captions of variants, each on `host`: itself alone."""
+    """Put the variants on `host`; return Openverse's results by caption: the variant only."""
     found = {}
     for one in (variant for family in families for variant in family.variants):
         path = f"/{one.file_name}"

@@ -1,4 +1,4 @@
-"""A build that asks a slow model, to be stopped while it waits for answers."""
+"""A build with a slow model, for tests that stop it while it waits for answers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,12 +9,12 @@ from tests.flows.worlds import RunningProgram, write_people, write_toml
 from tests.servers.counting_server import CountingServer
 
 IN_FLIGHT = 4
-SECONDS = 4.0  # of an answer
+SECONDS = 4.0  # duration of an answer
 WAITING = f"waiting for {IN_FLIGHT} answers that were paid for; "
 
 
 def slow_build(folder: Path, model: CountingServer) -> tuple[str | Path, ...]:
-    """The command of a build that asks the model about many captions."""
+    """Return the command of a build that asks the model about many captions."""
     annotations = write_people(
         folder / "people", Granularity.COARSE, identities=8, images=2, captions=2
     )
@@ -43,7 +43,7 @@ def slow_build(folder: Path, model: CountingServer) -> tuple[str | Path, ...]:
 
 @contextmanager
 def asking(program: RunningProgram, model: CountingServer) -> Iterator[RunningProgram]:
-    """The program, as soon as it has asked the model as much as it may at once."""
+    """Wait until the program has `IN_FLIGHT` requests in flight."""
     try:
         while model.ledger.in_flight < IN_FLIGHT:
             assert not program.ended_within(0.05), program.output

@@ -1,4 +1,4 @@
-"""A short street on video, and a detector that knows where everybody is."""
+"""Short videos of a street, and a detector that returns their ground truth."""
 
 import hashlib
 from functools import cache
@@ -24,27 +24,27 @@ _LEAST_VISIBLE = 0.3
 
 
 def write_short_street(folder: Path, *, videos: int = 2, seconds: float = 5) -> StreetWorld:
-    """A few people in each of a few short videos."""
+    """Write a few short videos with three people each."""
     return write_street_world(
         folder, 5, videos, seconds, people=3, size_px=(480, 270), frame_rate=10, copy_first=False
     )
 
 
 class KnownStreet:
-    """Makes detectors that find everybody who can be seen, wherever a frame is from.
+    """Create detectors that return every visible person of a frame, recognised by its pixels.
 
     Attributes:
-        truth: what is known.
-        frames_seen: how many frames its detectors were shown.
-        detectors: how many detectors were made.
-        videos_begun: how often one of them was reset.
-        truth_is_empty: pretends that nobody is there.
+        truth: ground truth of the videos.
+        frames_seen: number of frames shown to the detectors.
+        detectors: number of detectors created.
+        resets: number of resets of a detector.
+        truth_is_empty: if true, the detectors find nobody.
     """
 
     def __init__(self, world: StreetWorld) -> None:
         self.truth: StreetTruth = load_street_truth(world.folder)
         self._frames = _frames(world.folder)
-        self.frames_seen = self.detectors = self.videos_begun = 0
+        self.frames_seen = self.detectors = self.resets = 0
         self.truth_is_empty = False
 
     def detector(self, _spec: DetectorSpec) -> PersonDetector:
@@ -60,11 +60,11 @@ class KnownStreet:
             if one.frame == number and one.visible > _LEAST_VISIBLE and not self.truth_is_empty
         ]
         boxes = [one.box_xyxy for one in seen]
-        looks = [_look(video.identity_of(one.visit)) for one in seen]
+        embeddings = [_embedding(video.identity_of(one.visit)) for one in seen]
         return Detections(
             np.array(boxes, np.float32).reshape(-1, 4),
             np.full(len(seen), 0.9, np.float32),
-            np.array(looks, np.float32).reshape(-1, _WIDTH),
+            np.array(embeddings, np.float32).reshape(-1, _WIDTH),
         )
 
 
@@ -80,7 +80,7 @@ class _KnowingDetector:
         return self._street.detect(frame)
 
     def reset(self) -> None:
-        self._street.videos_begun += 1
+        self._street.resets += 1
 
     def state(self) -> bytes:
         return b""
@@ -91,7 +91,7 @@ class _KnowingDetector:
 
 @cache
 def _frames(folder: Path) -> dict[str, tuple[TrueVideo, int]]:
-    """For the digest of each frame of a street the video and the number; decoded once."""
+    """Return the video and frame number by digest of the pixels; decodes the videos once."""
     found: dict[str, tuple[TrueVideo, int]] = {}
     for video in load_street_truth(folder).videos:
         with open_video(folder / video.file_path) as reader:
@@ -103,7 +103,7 @@ def _digest(pixels: Pixels) -> str:
     return hashlib.blake2b(np.ascontiguousarray(pixels).tobytes()).hexdigest()
 
 
-def _look(identity: int) -> NDArray[np.float32]:
-    """What a person looks like: the same in every frame, and like nobody else."""
+def _embedding(identity: int) -> NDArray[np.float32]:
+    """Return a person's unit vector of shape (32,), the same in every frame."""
     vector = np.random.default_rng(identity).standard_normal(_WIDTH).astype(np.float32)
     return vector / np.float32(np.linalg.norm(vector))

@@ -1,8 +1,8 @@
-"""Four datasets that show the same people: a street on video, and what others made of its crops.
+"""Four datasets that show the same people: crops from videos, and three that contain the crops.
 
-`walkers` (UFine6926) is cut out of videos whose truth is known. Its release is imported by `fine`
-(UFine3C) from a copy; copies of some of its images lie, among drawn stills, in the collections that
-`tasks` (ReCoS) and `contrasts` (CCD) are made of.
+`walkers` (UFine6926) is built from videos with known ground truth. `fine` (UFine3C) imports a copy
+of its release; `tasks` (ReCoS) and `contrasts` (CCD) are built from collections of drawn stills and
+copies of some of its crops.
 """
 
 import json
@@ -47,7 +47,7 @@ from tests.flows.street import KnownStreet
 
 WALKERS, FINE, TASKS, CONTRASTS = "walkers", "fine", "tasks", "contrasts"
 PERSON = 2
-"""Who is to be forgotten, by the truth of the street: in six crops, all of the test split."""
+"""Identity to withdraw, from the ground truth; shown in six crops, all of the test split."""
 _OTHERS = (3, 1)
 _TERMS = {"licence": "CC0-1.0", "citation": "none"}
 _LENIENT = FilterSettings(
@@ -57,7 +57,7 @@ _LENIENT = FilterSettings(
     darkest=5,
     brightest=250,
     most_overlap=0.6,
-    most_images=6,  # fewer than the tracker keeps
+    most_images=6,  # below the observations that the tracker keeps
 )
 _FEW = DiscriminabilitySettings(k=4, rounds=2)
 Row = dict[str, Any]
@@ -82,11 +82,11 @@ class Collection(NamedTuple):
 
 
 class TakedownWorld:
-    """A home with four datasets, and what is true of them.
+    """An installation with four datasets, and their ground truth.
 
     Attributes:
         run: the installation.
-        folder: where the videos and collections lie.
+        folder: folder of the videos and collections.
     """
 
     def __init__(self, run: RunContext, folder: Path) -> None:
@@ -107,14 +107,14 @@ class TakedownWorld:
         self._stills: StillsWorld = write_stills_world(folder / "stills", seed=11, count=48)
 
     def build_all(self, version: str = "0.1.0") -> None:
-        """Builds and releases all four as `version`; goes on from what is stored."""
+        """Build and release all four as `version`, continuing from the stored state."""
         self.build_walkers(version)
         self.build_fine(version)
         self.build_tasks(version)
         self.build_contrasts(version)
 
     def build_walkers(self, version: str) -> None:
-        """UFine6926: people followed through videos."""
+        """Build UFine6926: people tracked in videos."""
         spec = VideoSourceSpec(name="street", videos=tuple(map(str, self._street.videos)), **_TERMS)
         build = UFine6926Build(
             dataset=WALKERS, version=version, test_share=0.5, seed=1, drawn=True, sources=(spec,)
@@ -126,7 +126,7 @@ class TakedownWorld:
         run_pipeline(self.run, pipeline, build, profile, _no_desks)
 
     def build_fine(self, version: str) -> None:
-        """UFine3C: a copy of the release of the walkers, imported and rewritten."""
+        """Build UFine3C: a copy of the release of `walkers`, imported and rewritten."""
         release = self.downloaded
         spec = SourceSpec(
             name="published",
@@ -141,7 +141,7 @@ class TakedownWorld:
         run_pipeline(self.run, ufine3c_pipeline(), build, load_profile("builtin"), _no_desks)
 
     def build_tasks(self, version: str) -> None:
-        """ReCoS in its three tiers: stills, and people among what they are confused with."""
+        """Build ReCoS in its three tiers from stills and crops of people."""
         shown = self.folder / "action.txt"
         firsts = [names[0] for names in self.pictures.names.values()]
         shown.write_text("\n".join(firsts) + "\n", encoding="utf-8")
@@ -163,7 +163,7 @@ class TakedownWorld:
             run_pipeline(self.run, recos_pipeline(), build, profile, _no_desks)
 
     def build_contrasts(self, version: str) -> None:
-        """CCD: crops of people as anchors, edited; somebody looks at the captions."""
+        """Build CCD: crops of people as anchors, edited; an annotator reviews the groups."""
         build = CcdBuild(
             dataset=CONTRASTS,
             version=version,
@@ -174,20 +174,20 @@ class TakedownWorld:
         )
         pipeline, profile = ccd_pipeline(), load_profile("builtin")
         while run_pipeline(self.run, pipeline, build, profile, lambda: self.office).waiting:
-            assert answer(self.run, self.office, HOUSE, right), "somebody waits for nothing"
+            assert answer(self.run, self.office, HOUSE, right), "waits without open tasks"
 
     def release(self, name: str) -> Path:
-        """The folder of the release called `name`, such as `walkers-0.1.0`."""
+        """Return the folder of a release, such as `walkers-0.1.0`."""
         return self.run.settings.home / "releases" / name
 
     @cached_property
     def downloaded(self) -> Path:
-        """A copy of the first release of the walkers, as somebody keeps it."""
+        """A copy of the first release of `walkers`, as a downloader has it."""
         return Path(shutil.copytree(self.release(f"{WALKERS}-0.1.0"), self.folder / "downloaded"))
 
     @cached_property
     def crops(self) -> dict[int, list[Row]]:
-        """The rows of that release by who is shown in them."""
+        """The rows of that release by the person they show."""
         found: dict[int, list[Row]] = {}
         for row in released_rows(self.downloaded):
             found.setdefault(self.person_in(row), []).append(row)
@@ -200,7 +200,7 @@ class TakedownWorld:
 
     @cached_property
     def photographs(self) -> Collection:
-        """Two crops of the person and two of somebody else."""
+        """Two crops of the person to withdraw and two of another person."""
         return self._collection("photographs", 0, {PERSON: 2, _OTHERS[0]: 2})
 
     def _collection(self, name: str, stills: int, crops: Mapping[int, int]) -> Collection:
@@ -227,28 +227,30 @@ class TakedownWorld:
         return Collection(folder, _annotations(folder, images, captions), of_people)
 
     def person_in(self, row: Row) -> int:
-        """Who is shown in a crop, by the truth of its video: who fills most of its box."""
+        """Return the person in a crop by ground truth: the one with the highest overlap."""
         crop = row["crop"]
         video = self._video(crop["video"])
         seen = [one for one in video.sightings if one.frame == crop["frame"] and one.visible > 0]
         return video.identity_of(max(seen, key=lambda one: _overlap(crop["box_xyxy"], one)).visit)
 
     def showing(self, person: int, rows: Iterable[Row]) -> list[Row]:
-        """Those of the rows of a release that show a person: by the truth alone.
+        """Return the rows of a release that show a person, by ground truth.
 
-        Crops of the person, wherever they were taken from, and what was edited out of them.
+        These are crops of the person and edited versions of them.
         """
         of_person = {sha256_of(row["image"]["bytes"]) for row in self.crops[person]}
-        many = list(rows)
-        files = {one["file_path"] for one in many if sha256_of(one["image"]["bytes"]) in of_person}
+        listed = list(rows)
+        files = {
+            one["file_path"] for one in listed if sha256_of(one["image"]["bytes"]) in of_person
+        }
         return [
             one
-            for one in many
+            for one in listed
             if one["file_path"] in files or (one.get("contrast") or {}).get("anchor") in files
         ]
 
     def tracked(self, person: int, sightings: Iterable[Mapping[str, Any]], video: str) -> bool:
-        """Whether sightings of a tracker in a video are of a person, by the truth."""
+        """Whether any of a track's sightings in a video is of a person, by ground truth."""
         return any(self.person_in({"crop": {**one, "video": video}}) == person for one in sightings)
 
     def _video(self, name: str) -> TrueVideo:
@@ -258,7 +260,7 @@ class TakedownWorld:
 
 
 def released_rows(folder: Path) -> Iterator[Row]:
-    """All rows of a release, split by split as they are numbered."""
+    """Return all rows of a release, split by split, in the order of their numbers."""
     splits = [one.split for one in read_manifest(folder).statistics.splits]
     for split in splits:
         for shard in sorted((folder / "data").glob(f"{split}-*.parquet")):
@@ -292,4 +294,4 @@ def _builtin(**values: Any) -> Profile:
 
 
 def _no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")

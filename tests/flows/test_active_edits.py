@@ -22,7 +22,7 @@ from schemas.provenance import Role
 from schemas.records import Image
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.ccd_reviewers import GATES, answer_all, go, open_office, right, wrong
+from tests.flows.ccd_reviewers import GATES, answer_all, build_once, open_office, right, wrong
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, entities
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run, new_run
@@ -128,15 +128,15 @@ def test_what_people_said_of_a_picture_counts_however_it_is_measured(
 ) -> None:
     office, people, _ = open_office(run)
     build = build.model_copy(update={"candidates_gate": GATES["candidates_gate"]})
-    assert go(run, build, office).waiting
+    assert build_once(run, build, office).waiting
     turned_down = min(entities(run, Candidate.kind, "proposed"), key=lambda one: one.seq)
     answer_all(
         run, office, people, lambda one: wrong(one) if one.id == turned_down.id else right(one)
     )
-    assert not go(run, build, office).waiting
+    assert not build_once(run, build, office).waiting
     before = standing(run)
     other = contrast_profile(edit_check=OTHER_CHECK)
-    report = go(run, build.model_copy(update={"version": "0.2.0"}), office, other)
+    report = build_once(run, build.model_copy(update={"version": "0.2.0"}), office, other)
     after = standing(run)
     seen = {one.record(Candidate).image.sha256 for one in [turned_down, *before.values()]}
     waiting = entities(run, Candidate.kind, "proposed")
@@ -171,7 +171,7 @@ def test_an_editor_is_looked_up_for_an_edit_alone_and_once_a_dataset(
     editor = QwenImageEdit(provider="qwen-image-edit")
     office, _, _ = open_office(run)
     asking = build.model_copy(update={"strategies_gate": "required"})
-    assert go(run, asking, office, contrast_profile(editor=editor)).waiting
+    assert build_once(run, asking, office, contrast_profile(editor=editor)).waiting
     assert asked == []
     assert known_pin(run, DATASET, editor) is None
     first = pin(run, DATASET, editor)

@@ -17,7 +17,7 @@ from schemas.proposals import Candidate, CaptionGroup, Strategy
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.office import hire
-from tests.flows.ccd_reviewers import GATES, Opinion, go, right, wrong
+from tests.flows.ccd_reviewers import GATES, Opinion, build_once, right, wrong
 from tests.flows.ccd_world import contrast_build, entities, searched_folder
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import context_of, new_run
@@ -44,8 +44,8 @@ class Reviewer:
         self.office = MemoryOffice()
         self.desk: MemoryDesk = self.office(hire(run.store, self.office, "ann"))
 
-    def go(self, build: CcdBuild) -> BuildReport:
-        return go(self.run, build, self.office)
+    def build_once(self, build: CcdBuild) -> BuildReport:
+        return build_once(self.run, build, self.office)
 
     def answer(self, says: Opinion, wanted: Callable[[StoredEntity], bool]) -> list[StoredEntity]:
         """Answers the tasks that show what is `wanted`; gives what they showed."""
@@ -75,18 +75,18 @@ def test_one_undecided_strategy_holds_back_its_own_anchor_only(
     sqlite_store: Store, tmp_path: Path, build: CcdBuild
 ) -> None:
     ann = Reviewer(context_of(sqlite_store, tmp_path / "home"))
-    first = ann.go(build)
+    first = ann.build_once(build)
     strategies = entities(ann.run, Strategy.kind, "proposed")
     assert first.waiting_in == {"strategies": len(strategies)}
     left = strategies[0]
     ann.answer(right, lambda one: one.id != left.id)
 
-    second = ann.go(build)
+    second = ann.build_once(build)
     assert second.waiting_in["strategies"] == 1
     assert second.waiting_in["candidates"] == len(entities(ann.run, Candidate.kind)) > 0
     ann.answer(right, lambda one: one.kind == Candidate.kind)
 
-    third = ann.go(build)
+    third = ann.build_once(build)
     (group,) = entities(ann.run, ContrastGroup.kind)
     assert group.group != left.group, "its group would change once the strategy is decided"
     ann.answer(right, lambda one: one.kind == CaptionGroup.kind)
@@ -94,10 +94,10 @@ def test_one_undecided_strategy_holds_back_its_own_anchor_only(
         "2 items of contrasts wait for people (1 in strategies, 1 in groups); run again when they "
         "have decided"
     )
-    fourth = ann.go(build)
+    fourth = ann.build_once(build)
     assert (fourth.waiting, fourth.release) == (1, None)
 
-    while (report := ann.go(build)).waiting:
+    while (report := ann.build_once(build)).waiting:
         assert ann.answer(right, lambda _: True)
     assert report.release is not None
     assert len(entities(ann.run, ContrastGroup.kind)) == 2, "no group was formed twice"
@@ -114,7 +114,7 @@ def test_a_release_is_the_same_whether_items_are_decided_at_once_or_one_by_one(
         with new_run(migrated_sqlite, home) as run:
             ann = Reviewer(run)
             runs[way] = 1
-            while (report := ann.go(build)).waiting:
+            while (report := ann.build_once(build)).waiting:
                 runs[way] += 1
                 if way == "at once":
                     assert ann.answer(opinion, lambda _: True)
@@ -139,8 +139,8 @@ def test_a_search_needs_all_strategies(
         stills, anchors=2, ways=("search", "edit"), search_folder=folder, **GATES
     )
     ann = Reviewer(context_of(sqlite_store, tmp_path / "home"))
-    ann.go(build)
+    ann.build_once(build)
     left = entities(ann.run, Strategy.kind, "proposed")[0]
     ann.answer(right, lambda one: one.id != left.id)
-    assert ann.go(build).waiting_in == {"strategies": 1}
+    assert ann.build_once(build).waiting_in == {"strategies": 1}
     assert not entities(ann.run, ImageRequest.kind)

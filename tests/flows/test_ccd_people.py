@@ -38,11 +38,11 @@ from tests.flows.ccd_reviewers import (
     Opinion,
     answer,
     answer_all,
-    but,
+    build_once,
     change_answer,
-    go,
-    mended_group,
-    mended_strategy,
+    edited_group,
+    edited_strategy,
+    except_for,
     open_office,
     right,
     wrong,
@@ -71,8 +71,8 @@ class Work(NamedTuple):
     people: tuple[str, str]
     adjudicator: str
 
-    def go(self, build: CcdBuild) -> BuildReport:
-        return go(self.run, build, self.office)
+    def build_once(self, build: CcdBuild) -> BuildReport:
+        return build_once(self.run, build, self.office)
 
     def say(self, says: Opinion) -> list[StoredEntity]:
         """All answer what waits for them, in the same way; what they were shown."""
@@ -80,7 +80,7 @@ class Work(NamedTuple):
 
     def until_released(self, build: CcdBuild, says: Opinion = right) -> BuildReport:
         """Goes on until nobody is asked any more."""
-        while (report := self.go(build)).waiting:
+        while (report := self.build_once(build)).waiting:
             assert self.say(says), report.sentence
         assert report.release is not None
         return report
@@ -159,7 +159,7 @@ def live(work: Work) -> dict[str, str]:
 
 
 def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: CcdBuild) -> None:
-    first = work.go(build)
+    first = work.build_once(build)
     strategies = work.waiting(Strategy.kind)
     assert first.waiting == len(strategies) >= 4
     ann, bea = work.people
@@ -167,14 +167,14 @@ def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: Cc
     another = next(one for one in DifferenceType if one != difference(other_type))
     agreed = {
         refused.id: wrong,
-        mended.id: mended_strategy(plan=PLAN),
-        other_type.id: mended_strategy(another),
+        mended.id: edited_strategy(plan=PLAN),
+        other_type.id: edited_strategy(another),
     }
-    assert len(answer(work.run, work.office, ann, but(right, agreed))) == len(strategies)
-    assert work.go(build).waiting == len(strategies), "one alone decides nothing"
-    answer(work.run, work.office, bea, but(right, {**agreed, conflict.id: wrong}))
+    assert len(answer(work.run, work.office, ann, except_for(right, agreed))) == len(strategies)
+    assert work.build_once(build).waiting == len(strategies), "one alone decides nothing"
+    answer(work.run, work.office, bea, except_for(right, {**agreed, conflict.id: wrong}))
 
-    held = work.go(build)
+    held = work.build_once(build)
     assert held.waiting_in["strategies"] == 1
     assert [one.id for one in work.waiting(Strategy.kind)] == [conflict.id]
     assert held.waiting_in["candidates"] == len(work.waiting(Candidate.kind)) > 0
@@ -182,7 +182,7 @@ def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: Cc
     settled = answer(work.run, work.office, work.adjudicator, wrong, "adjudication")
     assert [one.id for one in settled] == [conflict.id]
 
-    report = work.go(build)
+    report = work.build_once(build)
     states = {one: work.state(one) for one in strategies}
     assert (states[conflict], states[refused]) == ("rejected", "rejected")
     assert (states[mended], states[other_type]) == ("superseded", "superseded")
@@ -215,17 +215,17 @@ def by_people(strategy: StoredEntity) -> bool:
 
 
 def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBuild) -> None:
-    work.go(searching)
+    work.build_once(searching)
     work.say(right)
-    work.go(searching)
+    work.build_once(searching)
     found = work.waiting(Candidate.kind)
     assert {one.record(Candidate).origin.way for one in found} == {"search"}
     without = {one.id for one in entities(work.run, Strategy.kind)}
     without -= {strategy_of(work, one) for one in found}
     refused = found[::2]
-    work.say(but(right, dict.fromkeys((one.id for one in refused), wrong)))
+    work.say(except_for(right, dict.fromkeys((one.id for one in refused), wrong)))
 
-    second = work.go(searching)
+    second = work.build_once(searching)
     edits = work.waiting(Candidate.kind)
     assert second.waiting == len(edits) > 0
     assert {one.record(Candidate).origin.way for one in edits} == {"edit"}
@@ -234,7 +234,7 @@ def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBui
     wanted = without | {strategy_of(work, one) for one in refused}
     assert {strategy for many in ordered.values() for strategy in many} == wanted
     unlucky, *lucky = edits
-    work.say(but(right, {unlucky.id: wrong}))
+    work.say(except_for(right, {unlucky.id: wrong}))
 
     assert work.until_released(searching).release is not None
     accepted = {one.id for one in (*found, *lucky)} - {one.id for one in refused}
@@ -255,11 +255,11 @@ def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBui
 
 
 def test_where_there_is_no_other_way_the_group_does_without(work: Work, build: CcdBuild) -> None:
-    work.go(build)
+    work.build_once(build)
     work.say(right)
-    work.go(build)
+    work.build_once(build)
     first, *others = work.waiting(Candidate.kind)
-    work.say(but(right, {first.id: wrong}))
+    work.say(except_for(right, {first.id: wrong}))
     work.until_released(build)
     assert [one.id for one in entities(work.run, Candidate.kind, "rejected")] == [first.id]
     images = [one for one in entities(work.run, Image.kind) if one.record(Image).contrast]
@@ -272,18 +272,18 @@ def test_groups_are_accepted_edited_and_rejected_as_a_whole(
 ) -> None:
     build = contrast_build(stills, anchors=4, **GATES)
     for kind in (Strategy.kind, Candidate.kind):
-        work.go(build)
+        work.build_once(build)
         assert {one.kind for one in work.say(right)} == {kind}
-    waiting = work.go(build).waiting
+    waiting = work.build_once(build).waiting
     groups = work.waiting(CaptionGroup.kind)
     assert waiting == len(groups) >= 3
     written, calls = live(work), work.calls
-    (early,) = answer(work.run, work.office, work.people[0], right, most=1)
-    assert work.go(build).waiting == waiting - 1
+    (early,) = answer(work.run, work.office, work.people[0], right, limit=1)
+    assert work.build_once(build).waiting == waiting - 1
     assert (live(work), work.calls) == (written, calls), "those who are not done change nothing"
     mended, refused, *kept = [one for one in groups if one.id != early.id]
-    work.say(but(right, {mended.id: mended_group({(0, 1): EDITED}), refused.id: wrong}))
-    assert work.go(build).waiting == 0
+    work.say(except_for(right, {mended.id: edited_group({(0, 1): EDITED}), refused.id: wrong}))
+    assert work.build_once(build).waiting == 0
 
     rows = work.released(build)
     for column, member in enumerate(members_of(mended)):
@@ -314,19 +314,19 @@ def test_a_group_cannot_be_released_in_which_people_said_the_same_of_two_images(
     work: Work, build: CcdBuild
 ) -> None:
     for _ in range(2):
-        work.go(build)
+        work.build_once(build)
         work.say(right)
-    work.go(build)
+    work.build_once(build)
     group, *others = work.waiting(CaptionGroup.kind)
     assert others
     same = members_of(group)[0].captions[0].upper()
-    work.say(but(right, {group.id: mended_group({(0, 1): same})}))
-    report = work.go(build)
+    work.say(except_for(right, {group.id: edited_group({(0, 1): same})}))
+    report = work.build_once(build)
     (checked,) = (one for one in report.stages if one.stage == "check groups")
     assert checked.rejected == {"same_captions": 1}
     images = {str(member.picture.image_id) for member in members_of(group)}
     assert not images & work.released(build).keys()
-    work.change(group, mended_group({(0, 1): EDITED}), "groups")
+    work.change(group, edited_group({(0, 1): EDITED}), "groups")
     work.until_released(later(build))
     rows = work.released(later(build))
     assert images <= rows.keys()
@@ -408,7 +408,7 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     image = image_of(done, candidate)
     before, calls, earlier = live(done), done.calls, done.released(build)
     done.change(candidate, wrong, "candidates")
-    report = done.go(later(build))
+    report = done.build_once(later(build))
 
     assert done.state(image) == "inactive"
     (group,) = done.waiting(CaptionGroup.kind)
@@ -421,11 +421,11 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     described = parents_of(done.run.store, list(old), Role.DESCRIBES)
     assert {found[0] for found in described.values()} == {*shown, image.id}
     assert len(old) == 5 * (len(shown) + 1), "all fine captions of that group are withdrawn"
-    done.go(later(build))
+    done.build_once(later(build))
     assert done.calls == calls + 5
 
     done.say(right)
-    assert done.go(later(build)).waiting == 0
+    assert done.build_once(later(build)).waiting == 0
     rows = done.released(later(build))
     assert rows.keys() == earlier.keys() - {image.id}
     others = rows.keys() - shown
@@ -456,7 +456,7 @@ def assert_it_comes_back(
     """Once it is accepted again, all is as it was, and nobody is asked or paid again."""
     calls = work.calls
     work.change(changed, right, step)
-    assert work.go(build).waiting == 0, "nobody is asked again"
+    assert work.build_once(build).waiting == 0, "nobody is asked again"
     assert work.calls == calls, "nothing is paid again"
     assert live(work) == before
     assert said(work.released(build)) == earlier
@@ -470,12 +470,12 @@ def said(rows: Rows) -> dict[str, Any]:
 
 def test_a_group_that_was_edited_comes_back_as_it_was_edited(work: Work, build: CcdBuild) -> None:
     for _ in range(2):
-        work.go(build)
+        work.build_once(build)
         work.say(right)
-    work.go(build)
+    work.build_once(build)
     candidate = an_accepted(work)
     (group,) = (one for one in work.waiting(CaptionGroup.kind) if one.group == candidate.group)
-    work.say(but(right, {group.id: mended_group({(2, 1): EDITED})}))
+    work.say(except_for(right, {group.id: edited_group({(2, 1): EDITED})}))
     work.until_released(build)
     before, earlier = live(work), said(work.released(build))
     assert EDITED in texts(earlier)
@@ -493,7 +493,7 @@ def texts(columns: dict[str, Any]) -> set[str]:
 def test_a_strategy_that_is_changed_later_takes_its_image_with_it(
     done: Work, build: CcdBuild, subtests: pytest.Subtests
 ) -> None:
-    opinions = {"rejected": wrong, "edited": mended_strategy(plan=PLAN)}
+    opinions = {"rejected": wrong, "edited": edited_strategy(plan=PLAN)}
     for number, (name, says) in enumerate(opinions.items()):
         with subtests.test(name):
             changed, restored = later(build, 2 * number + 1), later(build, 2 * number + 2)
@@ -516,9 +516,9 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
     work: Work, searching: CcdBuild
 ) -> None:
     """What was found and turned down, then edited, and then accepted after all, is found."""
-    work.go(searching)
+    work.build_once(searching)
     work.say(right)
-    work.go(searching)
+    work.build_once(searching)
     work.say(wrong)
     work.until_released(searching)
     found = {
@@ -536,7 +536,7 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
     assert image_of(work, first).id in live(work)
     assert image_of(work, second).id not in live(work) | work.released(later(searching))
     work.change(first, wrong, "candidates")
-    assert work.go(later(searching, 2)).waiting == 0
+    assert work.build_once(later(searching, 2)).waiting == 0
     assert (work.state(first), work.state(second)) == ("rejected", "accepted")
     assert live(work) == before
     assert said(work.released(later(searching, 2))) == earlier
@@ -551,7 +551,7 @@ def test_what_another_model_says_takes_the_place_and_gives_it_back(
             changed, restored = later(build, 2 * number + 1), later(build, 2 * number + 2)
             before, earlier = live(done), said(done.released(build))
             other = contrast_profile(**{role: BuiltinContraster(revision="3")})
-            while go(done.run, changed, done.office, other).waiting:
+            while build_once(done.run, changed, done.office, other).waiting:
                 assert done.say(right)
             rows = done.released(changed)
             assert len(rows) == len(earlier)
@@ -564,7 +564,7 @@ def test_what_another_model_says_takes_the_place_and_gives_it_back(
                 "loupe-coded-stills-contraster@3" if role == "strategist" else DRAFTER
             }
             calls = done.calls
-            assert done.go(restored).waiting == 0, "nobody is asked again"
+            assert done.build_once(restored).waiting == 0, "nobody is asked again"
             assert done.calls == calls, "nothing is paid again"
             assert live(done) == before
             assert said(done.released(restored)) == earlier

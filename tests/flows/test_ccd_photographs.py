@@ -29,7 +29,7 @@ from schemas.proposals import Candidate, CaptionGroup, Picture, Strategy
 from schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.regions import Regions
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.ccd_reviewers import answer, go, right, wrong
+from tests.flows.ccd_reviewers import answer, build_once, right, wrong
 from tests.requirements import unavailable
 
 pytestmark = pytest.mark.slow
@@ -131,7 +131,7 @@ def test_people_turn_down_what_was_found_and_release_what_was_edited(
 ) -> None:
     office = MemoryOffice()
     asked = build.model_copy(update={"candidates_gate": "required", "groups_gate": "required"})
-    assert go(run, asked, office).waiting
+    assert build_once(run, asked, office).waiting
     found = [one.record(Candidate) for one in held(run, Candidate.kind, "proposed")]
     assert {one.origin.way for one in found} == {"search"}
     for one in found:
@@ -140,7 +140,7 @@ def test_people_turn_down_what_was_found_and_release_what_was_edited(
         assert one.origin.licence != NOT_TO_BE_CHANGED
 
     answer(run, office, HOUSE, only_edits)
-    while (report := go(run, asked, office)).waiting:
+    while (report := build_once(run, asked, office)).waiting:
         assert answer(run, office, HOUSE, only_edits)
     edits = [one.record(Candidate) for one in held(run, Candidate.kind, "accepted")]
     assert Counter(one.difference for one in edits) == dict.fromkeys(WHOLE_PICTURE, ANCHORS)

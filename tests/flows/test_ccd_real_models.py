@@ -31,7 +31,7 @@ from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.ccd_reviewers import answer, go, right
+from tests.flows.ccd_reviewers import answer, build_once, right
 from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities
 from tests.flows.drawn_stills import DrawnStills
 from tests.models.tiny_editors import build_pipeline, qwen_spec
@@ -131,7 +131,7 @@ def test_random_edits_and_captions_go_to_people_and_to_quarantine(
         stills, anchors=ANCHORS, candidates_gate="required", max_unusable_share=1.0
     )
     office = MemoryOffice()
-    waiting = go(run, build, office, profile).waiting
+    waiting = build_once(run, build, office, profile).waiting
     assert_every_order_has_its_end(run, waiting, editor)
     answer(run, office, HOUSE, right)
     is_released = releases(run, build, office, profile)
@@ -174,7 +174,7 @@ def assert_every_order_has_its_end(run: RunContext, waiting: int, editor: QwenIm
 def releases(run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Profile) -> bool:
     """Goes on; whether something was written that can be released, which then verifies."""
     try:
-        report = go(run, build, office, profile)
+        report = build_once(run, build, office, profile)
     except UsageError as error:
         if f"nothing of '{DATASET}' can be released" not in str(error):
             raise

@@ -29,7 +29,7 @@ from schemas.errors import IntegrityError
 from schemas.evaluation import EvaluationResult, Score
 from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
-from tests.flows.evaluation_samples import made_up
+from tests.flows.evaluation_samples import synthetic_evaluation
 from tests.release.worlds import small_world, store_world
 from tests.schemas.evaluations import evaluation
 
@@ -53,7 +53,10 @@ def read(folder: Path) -> ReadRelease:
 @pytest.fixture(scope="module")
 def results(read: ReadRelease) -> list[EvaluationResult]:
     models = (("weak", 0.3), (NASTY, 2.0), ("middling", 0.9))
-    return [made_up(read, name, quality, seed) for seed, (name, quality) in enumerate(models)]
+    return [
+        synthetic_evaluation(read, name, quality, seed)
+        for seed, (name, quality) in enumerate(models)
+    ]
 
 
 @pytest.fixture
@@ -86,7 +89,7 @@ def test_models_stand_by_their_scores_and_chance_last(
 
 
 def test_of_one_model_the_newest_evaluation_counts(folder: Path, read: ReadRelease) -> None:
-    old, new = (made_up(read, "one", quality) for quality in (0.1, 2.0))
+    old, new = (synthetic_evaluation(read, "one", quality) for quality in (0.1, 2.0))
     new = new.model_copy(update={"code_revision": "1" * 40})
     stored = [StoredEvaluation(one, datetime.now(UTC)) for one in (old, new)]
     found = arranged(FoundRelease(read.manifest, folder), "test", stored)
@@ -249,7 +252,7 @@ def test_pictures_that_are_gone_or_changed_are_named(
 def test_a_model_that_finds_every_match_first_has_no_hardest_queries(
     read: ReadRelease, folder: Path
 ) -> None:
-    stored = [StoredEvaluation(made_up(read, "perfect", 1e6), datetime.now(UTC))]
+    stored = [StoredEvaluation(synthetic_evaluation(read, "perfect", 1e6), datetime.now(UTC))]
     page = render_page(arranged(FoundRelease(read.manifest, folder), "test", stored))
     assert page.count("<b>perfect@1</b>: every query has a match at rank 1.") == 2
     assert "first match at rank" not in page

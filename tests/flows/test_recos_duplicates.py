@@ -25,7 +25,7 @@ from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, sizes
+from tests.flows.recos_reviewers import answer, build_once, change_answer, of_tier, sizes
 from tests.flows.recos_world import DATASET, small_build, small_profile
 from tests.flows.runs import copied_run, new_run
 
@@ -60,7 +60,7 @@ def begun(
     """People are asked which images are the same; nobody changes it."""
     office = MemoryOffice()
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("begun")) as run:
-        yield run, office, go(run, build, office, profile)
+        yield run, office, build_once(run, build, office, profile)
 
 
 @pytest.fixture
@@ -111,25 +111,25 @@ def test_what_people_find_the_same_leaves_before_the_release(
     before = of_tier(run, "v2")
     assert_each_pair_has_a_new_image(run, asked)
     for_good = sizes(run)
-    assert go(run, build, office, profile).waiting == len(asked)
+    assert build_once(run, build, office, profile).waiting == len(asked)
     assert sizes(run) == for_good, "nothing is asked twice"
 
     twice = asked[0]
     leaving = twice.record(DuplicateQuestion).second.image_id
     answer(run, office, lambda one: the_same(one) if one.id == twice.id else different(one))
-    report = go(run, build, office, profile)
+    report = build_once(run, build, office, profile)
     assert report.waiting == 0
     assert {one.id for one in before} - {one.id for one in of_tier(run, "v2")} == {leaving}
     assert leaving is not None
     assert last_agents(run.store, [leaving])[leaving].kind == "person"
     assert released(run, "2.1.0") == released(run, "1.1.0") + len(before) - 1
     for_good = sizes(run)
-    assert go(run, build, office, profile).release_id == report.release_id
+    assert build_once(run, build, office, profile).release_id == report.release_id
     assert sizes(run) == for_good
 
     change_answer(run, office, twice, different(twice))
     pull(run.store, office, shipped().queue(DATASET, "duplicates"))
-    go(run, build.model_copy(update={"revision": "1.1"}), office, profile)
+    build_once(run, build.model_copy(update={"revision": "1.1"}), office, profile)
     assert of_tier(run, "v2") == before, "who answers otherwise has it back"
     assert released(run, "2.1.1") == released(run, "2.1.0") + 1
 
@@ -153,7 +153,7 @@ def test_where_all_are_the_same_one_of_each_stays(
 ) -> None:
     described = {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
     answer(run, office, the_same)
-    go(run, build, office, profile)
+    build_once(run, build, office, profile)
     assert described == {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
     live = described | {one.id for one in of_tier(run, "v2")}
     pairs = parents_of(run.store, [one.id for one in questions(run)], Role.COMPARES).values()
@@ -166,7 +166,7 @@ def test_where_nobody_looks_what_is_in_doubt_stays(
     run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
 ) -> None:
     alone = build.model_copy(update={"duplicates_gate": "auto"})
-    assert go(run, alone, office, profile).waiting == 0
+    assert build_once(run, alone, office, profile).waiting == 0
     assert {one.state for one in questions(run)} == {"accepted"}
     (counts,) = (
         one.record(ExpansionReport) for one in find(run.store, DATASET, "expansion_report")

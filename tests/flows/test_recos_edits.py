@@ -23,9 +23,9 @@ from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
     accept_caption,
     answer,
+    build_once,
     change_answer,
     fits_own,
-    go,
     of_tier,
     proposed,
     sizes,
@@ -54,11 +54,11 @@ def released(
     """v1 is released, as people said; nobody changes it."""
     office = MemoryOffice()
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
-        go(run, build, office)
+        build_once(run, build, office)
         answer(run, office, accept_caption)
-        go(run, build, office)
+        build_once(run, build, office)
         answer(run, office, fits_own)
-        assert go(run, build, office).release is not None
+        assert build_once(run, build, office).release is not None
         yield run, office
 
 
@@ -90,7 +90,7 @@ def test_its_confusing_caption_is_written_and_asked_again(
     say_of(run, office, done, editing(EDITED))
     later = build.model_copy(update={"revision": "1.1"})
     calls = sizes(run)[-1]
-    report = go(run, later, office)
+    report = build_once(run, later, office)
 
     assert sizes(run)[-1] == calls + 1, "one answer is paid, that to the new caption"
     edited = the_caption(run, EDITED)
@@ -107,7 +107,7 @@ def test_its_confusing_caption_is_written_and_asked_again(
     assert_nothing_is_done(run, later, office)
 
     answer(run, office, fits_own)
-    assert go(run, later, office).waiting == 0
+    assert build_once(run, later, office).waiting == 0
     assert state_now(run, new) == "accepted"
     folder = run.settings.home / "releases" / f"{DATASET}-1.1.1"
     said = {one.text for row in read_release(folder).rows for one in row.captions}
@@ -124,13 +124,13 @@ def test_who_takes_the_change_back_has_what_was_there(
     (old,) = confusing(run, done.id)
     before = {one.id for one in confused_captions(run, "accepted")}
     say_of(run, office, done, editing(EDITED))
-    go(run, build.model_copy(update={"revision": "1.1"}), office)
+    build_once(run, build.model_copy(update={"revision": "1.1"}), office)
     assert state_now(run, old) == "inactive"
 
     say_of(run, office, done, accepting(done.record(Caption).text))
     calls = sizes(run)[-1]
     later = build.model_copy(update={"revision": "1.2"})
-    report = go(run, later, office)
+    report = build_once(run, later, office)
     assert report.waiting == 0
     assert sizes(run)[-1] == calls
     assert state_now(run, old) == "accepted"
@@ -148,7 +148,7 @@ def test_a_caption_that_is_refused_takes_its_confusing_one_along(
     say_of(run, office, done, rejecting(done.record(Caption).text))
     calls = sizes(run)[-1]
     later = build.model_copy(update={"revision": "1.1"})
-    report = go(run, later, office)
+    report = build_once(run, later, office)
     assert report.waiting == 0
     assert sizes(run)[-1] == calls
     assert state_now(run, old) == "inactive"
@@ -163,7 +163,7 @@ def test_an_image_of_which_nothing_stands_loses_its_similar_one(
     for caption in captions_of_image(run, image):
         say_of(run, office, caption, rejecting(caption.record(Caption).text))
     before = len(of_tier(run, "v1"))
-    report = go(run, build.model_copy(update={"revision": "1.1"}), office)
+    report = build_once(run, build.model_copy(update={"revision": "1.1"}), office)
     assert report.waiting == 0
     assert len(of_tier(run, "v1")) == before - 1
 
@@ -177,7 +177,7 @@ def say_of(run: RunContext, office: MemoryOffice, caption: StoredEntity, regions
 def assert_nothing_is_done(run: RunContext, build: RecosBuild, office: MemoryOffice) -> None:
     """A run that finds nothing changed leaves the store as it is."""
     before = sizes(run)
-    go(run, build, office)
+    build_once(run, build, office)
     assert sizes(run) == before
 
 

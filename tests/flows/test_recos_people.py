@@ -25,9 +25,9 @@ from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
     accept_caption,
     answer,
+    build_once,
     fits_both,
     fits_own,
-    go,
     of_tier,
     proposed,
 )
@@ -67,7 +67,7 @@ def released(run: RunContext, version: str) -> Path:
 def test_people_are_asked_twice_and_what_they_say_is_done(
     run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    first = go(run, build, office)
+    first = build_once(run, build, office)
     captions = proposed(run, Caption.kind)
     assert first.waiting == len(captions) == 5 * 10
     assert first.release is None
@@ -81,7 +81,7 @@ def test_people_are_asked_twice_and_what_they_say_is_done(
         return accept_caption(shown)
 
     assert answer(run, office, opinion) == len(captions)
-    second = go(run, build, office)
+    second = build_once(run, build, office)
     assert str(released(run, "0.1.0")) in second.sentence
     assert second.sentence.startswith(f"{second.waiting} items of {DATASET} wait for people")
     assert_the_edit_takes_the_place(run, edited, refused)
@@ -90,22 +90,22 @@ def test_people_are_asked_twice_and_what_they_say_is_done(
     asked = proposed(run, Confusion.kind)
     assert second.waiting == len(asked)
     assert_each_is_asked_about(run, confusing, asked)
-    assert go(run, build, office).waiting == second.waiting, "and nothing is asked twice"
+    assert build_once(run, build, office).waiting == second.waiting, "and nothing is asked twice"
     assert {one.state for one in fetch(run.store, [one.id for one in confusing]).values()} == {
         "proposed"
     }, "captions of v1 are no business of the first gate"
 
     unlucky = of_tier(run, "v1")[0]
     answer(run, office, lambda one: fits_both(one) if is_about(one, unlucky) else fits_own(one))
-    third = go(run, build, office)
+    third = build_once(run, build, office)
     assert_another_was_found(run, unlucky, third)
     answer(run, office, fits_own)
-    last = go(run, build, office)
+    last = build_once(run, build, office)
     assert last.waiting == 0
     for version in ("0.1.0", "1.1.0", "2.1.0"):
         released(run, version)
     assert_what_people_saw_is_said_to_be_reviewed(run)
-    assert go(run, build, office).release_id == last.release_id
+    assert build_once(run, build, office).release_id == last.release_id
 
 
 def assert_each_is_asked_about(
@@ -178,16 +178,16 @@ def assert_what_people_saw_is_said_to_be_reviewed(run: RunContext) -> None:
 def test_questions_on_what_fell_away_are_taken_off_the_desk(
     run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    go(run, build, office)
+    build_once(run, build, office)
     answer(run, office, accept_caption)
-    go(run, build, office)
+    build_once(run, build, office)
     unlucky = of_tier(run, "v1")[0]
     asked = proposed(run, Confusion.kind)
     with_images = parents_of(run.store, [one.id for one in asked], Role.ASKS_WITH)
     about_it = {one.id for one in asked if with_images[one.id] == [unlucky.id]}
     one_answer(run, office, next(one for one in asked if is_about(one, unlucky)))
 
-    report = go(run, build, office)
+    report = build_once(run, build, office)
     waiting = {one.id for one in proposed(run, Confusion.kind)}
     assert not waiting & about_it
     assert report.waiting == len(waiting)
@@ -212,7 +212,7 @@ def test_an_image_for_which_nothing_stands_is_given_up(
     """A reviewer who always answers "both" reaches the end; earlier findings stay."""
     alone = build.model_copy(update={"captions_gate": "auto", "tasks": build.tasks, "last": "v1"})
     rounds = 0
-    while (report := go(run, alone, office)).waiting:
+    while (report := build_once(run, alone, office)).waiting:
         rounds += 1
         assert rounds <= MOST_MATCHES
         answer(run, office, fits_both)
@@ -222,7 +222,7 @@ def test_an_image_for_which_nothing_stands_is_given_up(
     )
     counts = [list(tried.values()).count(found) for found in tried.values()]
     assert max(counts) <= MOST_MATCHES
-    assert go(run, alone, office).release_id == report.release_id
+    assert build_once(run, alone, office).release_id == report.release_id
 
 
 def test_a_gate_that_nobody_stands_at_leaves_the_other_to_people(
@@ -230,11 +230,11 @@ def test_a_gate_that_nobody_stands_at_leaves_the_other_to_people(
 ) -> None:
     """Captions of v1 wait for their questions, however often the first gate opens by itself."""
     alone = build.model_copy(update={"captions_gate": "auto", "last": "v1"})
-    first, second = (go(run, alone, office) for _ in range(2))
+    first, second = (build_once(run, alone, office) for _ in range(2))
     assert first.waiting == second.waiting == len(proposed(run, Confusion.kind)) > 0
     assert_each_is_asked_about(run, proposed(run, Caption.kind), proposed(run, Confusion.kind))
     answer(run, office, fits_own)
-    assert go(run, alone, office).waiting == 0
+    assert build_once(run, alone, office).waiting == 0
     of_new = confusing_of(run)
     agents = last_agents(run.store, [one.id for one in of_new])
     assert {agent.kind for agent in agents.values()} == {"person"}

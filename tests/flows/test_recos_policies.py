@@ -19,8 +19,8 @@ from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
     accept_caption,
     answer,
+    build_once,
     fits_own,
-    go,
     of_tier,
     proposed,
     sizes,
@@ -50,7 +50,7 @@ def released(
 ) -> Iterator[RunContext]:
     """What a run made at whose gates nobody stood; nobody changes it."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
-        go(run, build, MemoryOffice())
+        build_once(run, build, MemoryOffice())
         yield run
 
 
@@ -75,13 +75,13 @@ def test_people_at_the_captions_see_what_nobody_saw(
     decided = by_gate(done, Caption.kind)
     assert {one.state for one in decided} == {"accepted", "rejected"}
     later = build.model_copy(update={"captions_gate": "required", "revision": "1.1"})
-    report = go(done, later, office)
+    report = build_once(done, later, office)
     asked = proposed(done, Caption.kind)
     assert {one.id for one in asked} == {one.id for one in decided}
     assert report.waiting == len(asked)
     assert report.release is None
     again = sizes(done)
-    assert go(done, later, office).waiting == len(asked)
+    assert build_once(done, later, office).waiting == len(asked)
     assert sizes(done) == again
 
     confused = parents_of(
@@ -96,7 +96,7 @@ def test_people_at_the_captions_see_what_nobody_saw(
         return accept_caption(shown)
 
     answer(done, office, opinion)
-    assert go(done, later, office).waiting == 0
+    assert build_once(done, later, office).waiting == 0
     now = fetch(done.store, [*rescued, first, *confused])
     assert {now[one].state for one in rescued} == {"accepted"}
     assert now[first].state == "rejected"
@@ -119,7 +119,7 @@ def test_people_at_the_confusions_see_what_nobody_saw(
     """Of images that are there still; what fell away was replaced, and stays away."""
     images = [one.id for one in of_tier(done, "v1")]
     later = build.model_copy(update={"confusions_gate": "required", "revision": "1.1"})
-    report = go(done, later, office)
+    report = build_once(done, later, office)
     asked = proposed(done, Confusion.kind)
     assert report.waiting == len(asked) > 0
     assert [one.id for one in of_tier(done, "v1")] == images
@@ -128,19 +128,22 @@ def test_people_at_the_confusions_see_what_nobody_saw(
     assert set(images) <= concerned
     assert not {one.id for one in of_tier(done, "v1", "rejected")} & concerned
     again = sizes(done)
-    assert go(done, later, office).waiting == len(asked)
+    assert build_once(done, later, office).waiting == len(asked)
     assert sizes(done) == again
 
     before = {one.id for one in confusing(done, "accepted")}
     answer(done, office, fits_own)
-    assert go(done, later, office).waiting == 0
+    assert build_once(done, later, office).waiting == 0
     assert [one.id for one in of_tier(done, "v1")] == images
     after = {one.id for one in confusing(done, "accepted")}
     assert before < after, "what the gate had left out is in, as people say that it fits"
 
     states = {one.id: one.state for one in find(done.store, DATASET, Confusion.kind)}
     for gate in ("auto", "sample:0.5", "required"):
-        assert go(done, later.model_copy(update={"confusions_gate": gate}), office).waiting == 0
+        assert (
+            build_once(done, later.model_copy(update={"confusions_gate": gate}), office).waiting
+            == 0
+        )
         now = {one.id: one.state for one in find(done.store, DATASET, Confusion.kind)}
         assert now == states, "who decided as a person is not asked again"
 
@@ -150,7 +153,7 @@ def test_a_larger_sample_opens_what_it_draws_more(
 ) -> None:
     asked: list[set[str]] = []
     for gate in ("sample:0.2", "sample:0.6"):
-        go(done, build.model_copy(update={"confusions_gate": gate}), office)
+        build_once(done, build.model_copy(update={"confusions_gate": gate}), office)
         asked.append({one.id for one in proposed(done, Confusion.kind)})
     assert asked[0] < asked[1]
     assert by_gate(done, Confusion.kind), "the rest stays decided"

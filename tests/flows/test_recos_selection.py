@@ -22,7 +22,7 @@ from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.recos_reviewers import answer, change_answer, go, of_tier, proposed, sizes
+from tests.flows.recos_reviewers import answer, build_once, change_answer, of_tier, proposed, sizes
 from tests.flows.recos_world import DATASET, small_build, small_profile, stills_source
 from tests.flows.runs import copied_run, new_run
 
@@ -51,7 +51,7 @@ def begun(
     """People are asked whether images fit their task; nobody changes it."""
     office = MemoryOffice()
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("begun")) as run:
-        assert go(run, build, office).waiting == 8, "what is drawn is not asked about"
+        assert build_once(run, build, office).waiting == 8, "what is drawn is not asked about"
         yield run, office
 
 
@@ -94,13 +94,13 @@ def test_captions_are_written_for_what_people_accept(
     refused = {asked[0].id, asked[1].id, asked[5].id}
     answer(run, office, lambda one: does_not_fit(one) if one.id in refused else fits(one))
 
-    second = go(run, build, office)
+    second = build_once(run, build, office)
     again = proposed(run, Selection.kind)
     assert second.waiting == len(again) == 3, "the next best are proposed"
     assert not list(find(run.store, DATASET, Caption.kind))
-    assert go(run, build, office).waiting == 3
+    assert build_once(run, build, office).waiting == 3
     answer(run, office, fits)
-    last = go(run, build, office)
+    last = build_once(run, build, office)
     assert last.waiting == 0
 
     accepted = of_tier(run, "v0", "accepted")
@@ -121,7 +121,7 @@ def test_captions_are_written_for_what_people_accept(
     released = read_release(folder)
     assert last.release_id == released.manifest.id
     before = sizes(run)
-    assert go(run, build, office).release_id == last.release_id
+    assert build_once(run, build, office).release_id == last.release_id
     assert sizes(run) == before
 
 
@@ -140,11 +140,11 @@ def test_a_source_that_has_no_more_is_reported(
         first = proposed(run, Selection.kind)[0]
         answer(run, office, lambda one: (does_not_fit if one.id == first.id else fits)(one))
 
-    assert go(run, only, office, profile).waiting == 8
+    assert build_once(run, only, office, profile).waiting == 8
     refuse_first()
-    assert go(run, only, office, profile).waiting == 1
+    assert build_once(run, only, office, profile).waiting == 1
     refuse_first()
-    assert go(run, only, office, profile).waiting == 0
+    assert build_once(run, only, office, profile).waiting == 0
     assert len(of_tier(run, "v0", "accepted")) == 7
     assert len(of_tier(run, "v0", "rejected")) == 2
 
@@ -154,25 +154,25 @@ def test_an_answer_can_be_changed_until_captions_were_validated(
 ) -> None:
     run = asking
     first, second, *_ = proposed(run, Selection.kind)
-    answer(run, office, fits, most=7)
-    go(run, build, office)
+    answer(run, office, fits, limit=7)
+    build_once(run, build, office)
     change_answer(run, office, first, does_not_fit(first))
-    assert go(run, build, office).waiting == 2
+    assert build_once(run, build, office).waiting == 2
     assert image_of(run, first) in {one.id for one in of_tier(run, "v0", "rejected")}
     change_answer(run, office, first, fits(first))
     answer(run, office, fits)
-    assert go(run, build, office).waiting == 0
+    assert build_once(run, build, office).waiting == 0
     states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
     assert states[image_of(run, first)] == states[image_of(run, second)] == "accepted"
     before = dict(states)
     change_answer(run, office, second, does_not_fit(second))
-    go(run, build, office)
+    build_once(run, build, office)
     states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
     assert states == before, "a benchmark that was validated keeps its images"
 
 
 def test_nobody_is_asked_where_the_gate_is_automatic(run: RunContext, build: RecosBuild) -> None:
-    report = go(run, build.model_copy(update={"selection_gate": "auto"}), MemoryOffice())
+    report = build_once(run, build.model_copy(update={"selection_gate": "auto"}), MemoryOffice())
     assert report.waiting == 0
     assert not list(find(run.store, DATASET, Selection.kind))
     assert {one.state for one in images_of_tier(run.store, DATASET, "v0")} == {"proposed"}

@@ -79,7 +79,7 @@ def tracked(
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("tracked")) as run:
         report = track(run, spec_of(*street.videos), known)
         assert (report.done, report.rejected) == (2, {})
-        assert known.videos_begun == 2
+        assert known.resets == 2
         assert known.detectors <= max(1, (os.cpu_count() or 1) // 2), "one for a worker"
         yield run
 

@@ -18,7 +18,7 @@ from schemas.base import sha256_of
 from schemas.build import SourceSpec
 from schemas.records import Granularity, Image
 from tests.flows.command_line import Loupe
-from tests.flows.withdrawals import Home, home_of, left_of
+from tests.flows.withdrawals import Home, home_of, state_after_withdrawal
 from tests.flows.worlds import RunningProgram, write_people
 from tests.flows.worlds import loupe as loupe_program
 from tests.release.worlds import DATASET, SOURCES
@@ -171,7 +171,9 @@ def test_killed_it_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
     last = start(home.folder)
     assert last.wait() == 0, last.output
     store = Store.open(f"sqlite:///{home.folder / 'loupe.db'}")
-    assert left_of(home._replace(world=home.world._replace(store=store))) == left_of(undisturbed)
+    assert state_after_withdrawal(
+        home._replace(world=home.world._replace(store=store))
+    ) == state_after_withdrawal(undisturbed)
     store.close()
     undisturbed.store.close()
 

@@ -32,9 +32,9 @@ from schemas.provenance import Role
 from schemas.records import Image, Rewrite
 from tests.annotate.memory_desk import MemoryOffice
 from tests.db.samples import store_entities
-from tests.flows.evaluation_samples import made_up
+from tests.flows.evaluation_samples import synthetic_evaluation
 from tests.flows.homes import bytes_of
-from tests.flows.withdrawals import OPERATOR, Home, home_of, left_of
+from tests.flows.withdrawals import OPERATOR, Home, home_of, state_after_withdrawal
 from tests.release.worlds import DATASET, PERSON, SOURCES, picture
 
 DerivedRecord = Callable[[str], Home]
@@ -112,7 +112,7 @@ class Shown(NamedTuple):
         asked = next(iter(own))
         ask_about(home, asked, next(iter(others)), sha256=own[asked].sha256)
         release = home.release("1.0.0")
-        store_evaluation(home.store, made_up(read_release(release), "model", 0.3))
+        store_evaluation(home.store, synthetic_evaluation(read_release(release), "model", 0.3))
         board = collect(home.store, str(release))
         written = write_leaderboard(board, leaderboard_folder(home.folder, board))
         page = home.folder / "reports" / f"{DATASET}-captions.html"
@@ -135,9 +135,9 @@ def gone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gone]:
     """Only read: what was withdrawn stays so."""
     home = home_of(tmp_path_factory.mktemp("gone") / "home")
     shown = Shown.on(home)
-    before = left_of(home)
+    before = state_after_withdrawal(home)
     plan = person(home)
-    assert left_of(home) == before, "a plan changes nothing"
+    assert state_after_withdrawal(home) == before, "a plan changes nothing"
     carry_out(home.run, home.confirmed(plan), desks=at_desk())
     yield Gone(home, plan, shown)
     home.store.close()
@@ -203,11 +203,11 @@ def test_what_evaluations_and_pages_show_of_it_is_erased(gone: Gone, tmp_path: P
 
 
 def test_it_is_done_once(gone: Gone) -> None:
-    before = left_of(gone.home)
+    before = state_after_withdrawal(gone.home)
     plan = person(gone.home)
     assert plan.is_done
     carry_out(gone.home.run, find_withdrawal(gone.home.store, plan.earlier[0].key))
-    assert left_of(gone.home) == before
+    assert state_after_withdrawal(gone.home) == before
 
 
 def test_on_grounds_of_quality_all_else_stays_and_another_ground_may_still_erase_it(
@@ -324,12 +324,12 @@ def test_on_postgresql_it_ends_as_on_sqlite(
             np.ones((len(own), 2), np.float32),
         )
         read = read_release(home.release("1.0.0"))
-        store_evaluation(home.store, made_up(read, "model", 0.3))
+        store_evaluation(home.store, synthetic_evaluation(read, "model", 0.3))
         carry_out(home.run, home.confirmed(person(home)), desks=at_desk())
         home.withdraw("annotator", PERSON.name, "consent", erases=True)
         home.withdraw("source", SOURCES[2].name, "quality", dataset=DATASET)
         assert person(home).is_done
-    assert left_of(homes[1]) == left_of(homes[0])
+    assert state_after_withdrawal(homes[1]) == state_after_withdrawal(homes[0])
     homes[1].store.close()
 
 
@@ -458,7 +458,7 @@ def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: DerivedRecord
     undisturbed = made("undisturbed")
     undisturbed.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     (done,) = list_withdrawals(undisturbed.store)
-    wanted = left_of(undisturbed)
+    wanted = state_after_withdrawal(undisturbed)
     steps = [one.step for one in steps_of(undisturbed.store, done.id)][1:]
     assert len(steps) >= 7
     for place, last in enumerate(steps):
@@ -474,7 +474,7 @@ def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: DerivedRecord
         (open_,) = list_withdrawals(home.store)
         assert not open_.is_finished
         carry_out(home.run, open_)
-        assert left_of(home) == wanted, last
+        assert state_after_withdrawal(home) == wanted, last
 
 
 def test_killed_while_it_erases_it_goes_on_with_the_rest(made: DerivedRecord) -> None:
@@ -485,4 +485,4 @@ def test_killed_while_it_erases_it_goes_on_with_the_rest(made: DerivedRecord) ->
     with pytest.raises(Killed):
         carry_out(home.with_blobs(mortal), withdrawal)
     carry_out(home.run, withdrawal)
-    assert left_of(home) == left_of(undisturbed)
+    assert state_after_withdrawal(home) == state_after_withdrawal(undisturbed)

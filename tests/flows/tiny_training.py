@@ -1,4 +1,4 @@
-"""What `loupe train` is given where it has to be quick: drawn people and a tiny CLIP."""
+"""Input of a quick `loupe train`: drawn people and a tiny CLIP."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ batch_pairs = 6
 
 
 def write_tiny_training(folder: Path) -> TrainingRequest:
-    """Twelve identities of the train split, a training file, and a folder to train in."""
+    """Write twelve identities of the train split and a training file into `folder`."""
     (folder / "clip.json").write_text(json.dumps(TINY_CLIP), encoding="utf-8")
     config = folder / "train.toml"
     config.write_text(CONFIG, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A small installation with a release to withdraw from, and what is left of it."""
+"""A small installation with a release, and its state after withdrawals."""
 
 import atexit
 import shutil
@@ -40,7 +40,7 @@ OPERATOR = AgentRef("person", "operator")
 
 
 class Home(NamedTuple):
-    """An installation whose dataset was released as 1.0.0."""
+    """An installation with a dataset released as 1.0.0."""
 
     run: RunContext
     world: World
@@ -51,7 +51,7 @@ class Home(NamedTuple):
         return self.world.store
 
     def release(self, version: str, dataset: str = DATASET) -> Path:
-        """Where a release lies."""
+        """Return the folder of a release."""
         return self.folder / "releases" / f"{dataset}-{version}"
 
     def plan(
@@ -67,13 +67,13 @@ class Home(NamedTuple):
     def withdraw(
         self, sort: Sort, name: str, ground: Ground = "privacy", **values: Any
     ) -> WithdrawalPlan:
-        """From the plan to the end."""
+        """Plan, confirm and carry out a withdrawal."""
         plan = self.plan(sort, name, ground, **values)
         carry_out(self.run, self.confirmed(plan))
         return plan
 
     def with_blobs(self, blobs: BlobStore) -> RunContext:
-        """A run whose files lie in `blobs`."""
+        """Return the run with `blobs` as its blob store."""
         return replace(self.run, blobs=blobs)
 
     def states(self) -> dict[str, str]:
@@ -92,9 +92,9 @@ def home_of(
     url: str | None = None,
     releases: tuple[tuple[str, Tier | None], ...] = RELEASED,
 ) -> Home:
-    """An installation in `folder` that holds what was composed, released.
+    """Create an installation in `folder` with the composer's contents, stored and released.
 
-    Without a composer it is that of `small_world`, copied from one that is built once.
+    Without a composer, copy an installation of `small_world` that is built once a process.
     """
     if composer is None and not (url or "").startswith("postgresql"):
         return _copied(folder)
@@ -110,11 +110,11 @@ def home_of(
 
 @cache
 def _small_home() -> Path:
-    """The folder of the installation that others are copied from, removed at exit."""
-    made = Path(mkdtemp(prefix="loupe-home-"))
-    atexit.register(shutil.rmtree, made)
-    home_of(made, small_world()).store.close()
-    return made
+    """Return the folder of the installation to copy, which is removed at exit."""
+    folder = Path(mkdtemp(prefix="loupe-home-"))
+    atexit.register(shutil.rmtree, folder)
+    home_of(folder, small_world()).store.close()
+    return folder
 
 
 def _copied(folder: Path) -> Home:
@@ -126,8 +126,8 @@ def _copied(folder: Path) -> Home:
     return home
 
 
-def left_of(home: Home) -> dict[str, Any]:
-    """All that the store holds of a withdrawal, and every file; without times."""
+def state_after_withdrawal(home: Home) -> dict[str, Any]:
+    """Return the store's contents that a withdrawal changes, without times, and every file."""
     queries: dict[str, Any] = {
         "entities": select(Entity.id, Entity.state),
         "decisions": select(Decision.entity_id, Decision.verdict, Decision.reason),

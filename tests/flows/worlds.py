@@ -1,4 +1,4 @@
-"""Small collections, build files and profiles on disk, and Loupe's programs run on them."""
+"""Small collections, build files and profiles on disk, and Loupe's programs as processes."""
 
 import io
 import json
@@ -29,10 +29,10 @@ _SIZE_PX = (24, 48)
 def write_people(
     folder: Path, granularity: Granularity, *, identities: int, images: int, captions: int
 ) -> Path:
-    """An annotation file in the CUHK-PEDES form, with `images` tiny pictures an identity beside it.
+    """Write an annotation file in the CUHK-PEDES format, with `images` tiny images an identity.
 
-    The descriptions are those of the demonstration world; the pictures are plain colours, no two
-    the same, because what is drawn here takes a thousandth of the time.
+    The descriptions are those of the demonstration world. The images are plain colours, all
+    different, which takes a thousandth of the time of drawing people.
     """
     folder.mkdir(parents=True)
     rows = []
@@ -43,7 +43,9 @@ def write_people(
             (folder / file_path).write_bytes(_picture(identity, number))
             chance = Chance(granularity, identity, number)
             pose = draw_pose(chance, person, chance.pick(tuple(View)))
-            texts = [describe(person, pose, granularity, who, chance) for who in range(captions)]
+            texts = [
+                describe(person, pose, granularity, author, chance) for author in range(captions)
+            ]
             rows.append(
                 {"id": identity, "split": "test", "file_path": file_path, "captions": texts}
             )
@@ -59,7 +61,7 @@ def _picture(identity: int, number: int) -> bytes:
 
 
 def write_toml(path: Path, values: Mapping[str, Any]) -> Path:
-    """`values` as TOML: keys with plain values or lists of these, then (lists of) tables."""
+    """Write `values` as TOML: keys with plain values or lists of them, then (lists of) tables."""
     path.write_text("\n".join(_toml_lines(values, "")) + "\n", encoding="utf-8")
     return path
 
@@ -78,11 +80,11 @@ def _toml_lines(values: Mapping[str, Any], prefix: str) -> list[str]:
 
 
 class RunningProgram:
-    """A program of ours in a process group of its own, and what it says while it runs.
+    """A program of Loupe in its own process group, and its output while it runs.
 
-    Its process is a fork of one that has imported what commands need, as the imports take longer
-    than most runs. What it says goes to `lines` with the seconds since its start; standard error
-    and output alike.
+    The process is a fork of one that has imported what commands need, because the imports take
+    longer than most runs. `lines` holds the lines of standard output and standard error, each with
+    the seconds since the start.
     """
 
     def __init__(
@@ -99,22 +101,22 @@ class RunningProgram:
         )
         self._process.start()
         writing.close()
-        reading.recv()  # the group is there
-        self._said_here = reading
+        reading.recv()  # the process group exists
+        self._output_pipe = reading
         self.lines: list[tuple[float, str]] = []
-        self._said = threading.Condition()
-        self._over = False
+        self._new_line = threading.Condition()
+        self._is_over = False
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
 
     @property
     def output(self) -> str:
-        """All that it said so far."""
-        with self._said:
+        """The output so far."""
+        with self._new_line:
             return "".join(line for _, line in self.lines)
 
     def wait(self, timeout_seconds: float = 600) -> int:
-        """Waits for its end; gives its exit status."""
+        """Wait for the end of the program; return its exit status."""
         if not self.ended_within(timeout_seconds):
             self.kill()
             raise TimeoutError(self.output)
@@ -123,52 +125,52 @@ class RunningProgram:
         return self._process.exitcode
 
     def wait_for(self, count: int, marks: str) -> bool:
-        """Waits until `count` lines with `marks` in them were said; False if it ended before."""
+        """Wait for `count` output lines that contain `marks`; False if the program ended before."""
 
-        with self._said:
-            self._said.wait_for(lambda: self._over or self._count(marks) >= count)
-            return not self._over
+        with self._new_line:
+            self._new_line.wait_for(lambda: self._is_over or self._count(marks) >= count)
+            return not self._is_over
 
     def count(self, marks: str) -> int:
-        """How many lines with `marks` in them it has said so far."""
-        with self._said:
+        """Return the number of output lines so far that contain `marks`."""
+        with self._new_line:
             return self._count(marks)
 
     def _count(self, marks: str) -> int:
         return sum(marks in line for _, line in self.lines)
 
     def ended_within(self, seconds: float) -> bool:
-        """Whether it comes to its end in so many seconds from now."""
+        """Whether the program ends within this number of seconds from now."""
         self._process.join(seconds)
         return self._process.exitcode is not None
 
     def send(self, number: int) -> None:
-        """A signal to the program alone."""
+        """Send a signal to the program, not to its process group."""
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
 
     def kill(self) -> None:
-        """SIGKILL to the whole group: nothing of it can say goodbye."""
+        """Send SIGKILL to the whole process group."""
         assert self._process.pid is not None
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.join()
         self._listener.join(timeout=10)
 
     def _listen(self) -> None:
-        with os.fdopen(os.dup(self._said_here.fileno()), encoding="utf-8") as stream:
+        with os.fdopen(os.dup(self._output_pipe.fileno()), encoding="utf-8") as stream:
             for line in stream:
-                with self._said:
+                with self._new_line:
                     self.lines.append((time.time() - self.started, line))
-                    self._said.notify_all()
-        with self._said:
-            self._over = True
-            self._said.notify_all()
+                    self._new_line.notify_all()
+        with self._new_line:
+            self._is_over = True
+            self._new_line.notify_all()
 
 
 def loupe(
     home: Path, *arguments: str | Path, variables: Mapping[str, str] | None = None
 ) -> RunningProgram:
-    """`loupe` on an installation of its own."""
+    """Start `loupe` in a new process on the installation `home`."""
     return RunningProgram(main, arguments, {"LOUPE_HOME": str(home), **(variables or {})})
 
 
@@ -178,11 +180,11 @@ def _run(
     environment: dict[str, str],
     writing: "Connection[Any, Any]",
 ) -> None:
-    """Becomes the program: what is left of the caller is what it has imported."""
+    """Replace the environment and output of this process and run the program."""
     os.setsid()
     writing.send(None)
-    for said in (1, 2):
-        os.dup2(writing.fileno(), said)
+    for descriptor in (1, 2):
+        os.dup2(writing.fileno(), descriptor)
     writing.close()
     os.chdir(REPOSITORY)
     os.environ.clear()
@@ -201,7 +203,7 @@ def _is_ours(name: str) -> bool:
 
 @contextmanager
 def own_environment() -> Iterator[None]:
-    """Without the `LOUPE_` variables of the caller, for fixtures of a whole module."""
+    """Remove the caller's `LOUPE_` variables, for fixtures of module scope."""
     with pytest.MonkeyPatch.context() as patch:
         for name in filter(_is_ours, list(os.environ)):
             patch.delenv(name)
