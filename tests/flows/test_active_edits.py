@@ -1,4 +1,4 @@
-"""Edits under other settings: pictures are made once, what is said of them is of today."""
+"""Edits after changed settings: pictures are kept, their measurements are renewed."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def build(stills: StillsWorld) -> CcdBuild:
 def released(
     build: CcdBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunContext]:
-    """What a run made at which nobody looked; nobody changes it."""
+    """An installation built without annotators (read-only)."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
         unattended(run, build)
         yield run
@@ -52,14 +52,14 @@ def released(
 
 @pytest.fixture
 def done(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
-    """The same, to be changed."""
+    """A copy of `released` that tests may change."""
     with copied_run(released, tmp_path / "home") as run:
         yield run
 
 
 @pytest.fixture
 def edits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many edits were asked of the editor, each time."""
+    """Numbers of edits requested from the editor, one for each call."""
     counted: list[int] = []
     edit = StillsEditor.edit
 
@@ -74,35 +74,35 @@ def edits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def unattended(run: RunContext, build: CcdBuild, version: str = "0.1.0", **contrast: Any) -> None:
     def no_desks() -> MemoryOffice:
-        raise AssertionError("nobody is to be asked")
+        raise AssertionError("no annotator may be asked")
 
     later = build.model_copy(update={"version": version})
     run_pipeline(run, ccd_pipeline(), later, contrast_profile(**contrast), no_desks)
 
 
-def standing(run: RunContext) -> dict[str, StoredEntity]:
-    """The candidate of each strategy."""
+def active_candidates(run: RunContext) -> dict[str, StoredEntity]:
+    """Return the live candidate of each strategy."""
     live = entities(run, Candidate.kind, *LIVE)
-    made_for = parents_of(run.store, [one.id for one in live], Role.MADE_FOR)
-    assert set(Counter(found[0] for found in made_for.values()).values()) == {1}
-    return {made_for[one.id][0]: one for one in live}
+    strategies = parents_of(run.store, [one.id for one in live], Role.MADE_FOR)
+    assert set(Counter(found[0] for found in strategies.values()).values()) == {1}
+    return {strategies[one.id][0]: one for one in live}
 
 
-def shown(run: RunContext) -> set[str]:
-    """The candidates that live contrastive images are."""
+def accepted_candidates(run: RunContext) -> set[str]:
+    """Return the ids of the candidates that live contrastive images were accepted from."""
     images = [one.id for one in entities(run, Image.kind, *LIVE) if one.record(Image).contrast]
     return {found[0] for found in parents_of(run.store, images, Role.ACCEPTED_FROM).values()}
 
 
-def test_another_check_judges_pictures_again_and_edits_none(
+def test_changed_check_settings_measure_existing_pictures_again_without_editing(
     done: RunContext, build: CcdBuild, edits: list[int]
 ) -> None:
-    before = standing(done)
+    before = active_candidates(done)
     ordered = len(entities(done, ImageRequest.kind))
     unattended(done, build, "0.2.0", edit_check=OTHER_CHECK)
     failed = ordered - len(entities(done, StoredEdit.kind))
-    assert sum(edits) <= failed, "only what gave no picture is tried again"
-    after = standing(done)
+    assert sum(edits) <= failed, "only failed edits are tried again"
+    after = active_candidates(done)
     assert not {one.id for one in before.values()} & {one.id for one in after.values()}
     both = before.keys() & after.keys()
     assert both
@@ -110,55 +110,57 @@ def test_another_check_judges_pictures_again_and_edits_none(
         old, new = (one[strategy].record(Candidate) for one in (before, after))
         assert old.image == new.image
         assert old.measurement != new.measurement
-    assert shown(done) == {one.id for one in after.values()}
+    assert accepted_candidates(done) == {one.id for one in after.values()}
     unattended(done, build, "0.3.0")
-    assert standing(done).keys() == before.keys()
-    assert shown(done) == {one.id for one in before.values()}
+    assert active_candidates(done).keys() == before.keys()
+    assert accepted_candidates(done) == {one.id for one in before.values()}
 
 
-def test_another_editor_takes_the_place(done: RunContext, build: CcdBuild) -> None:
+def test_candidates_of_a_new_editor_replace_those_of_the_old_one(
+    done: RunContext, build: CcdBuild
+) -> None:
     unattended(done, build, "0.2.0", editor=BuiltinEditor(revision="3"))
-    origins = [one.record(Candidate).origin for one in standing(done).values()]
+    origins = [one.record(Candidate).origin for one in active_candidates(done).values()]
     assert origins
     assert {one.model for one in origins if one.way == "edit"} == {"loupe-coded-stills-editor@3"}
 
 
-def test_what_people_said_of_a_picture_counts_however_it_is_measured(
+def test_verdicts_on_a_picture_hold_after_it_is_measured_again(
     run: RunContext, build: CcdBuild
 ) -> None:
     office, people, _ = open_office(run)
     build = build.model_copy(update={"candidates_gate": GATES["candidates_gate"]})
     assert build_once(run, build, office).waiting
-    turned_down = min(entities(run, Candidate.kind, "proposed"), key=lambda one: one.seq)
-    answer_all(
-        run, office, people, lambda one: wrong(one) if one.id == turned_down.id else right(one)
-    )
+    rejected = min(entities(run, Candidate.kind, "proposed"), key=lambda one: one.seq)
+    answer_all(run, office, people, lambda one: wrong(one) if one.id == rejected.id else right(one))
     assert not build_once(run, build, office).waiting
-    before = standing(run)
+    before = active_candidates(run)
     other = contrast_profile(edit_check=OTHER_CHECK)
     report = build_once(run, build.model_copy(update={"version": "0.2.0"}), office, other)
-    after = standing(run)
-    seen = {one.record(Candidate).image.sha256 for one in [turned_down, *before.values()]}
+    after = active_candidates(run)
+    seen = {one.record(Candidate).image.sha256 for one in [rejected, *before.values()]}
     waiting = entities(run, Candidate.kind, "proposed")
     assert not seen & {one.record(Candidate).image.sha256 for one in waiting}
     assert report.waiting == len(waiting)
     assert before.items() <= after.items()
 
 
-def test_a_picture_is_known_by_its_strategy(released: RunContext) -> None:
+def test_an_edited_picture_is_linked_to_its_strategy_and_candidate(released: RunContext) -> None:
     run = released
-    candidates = standing(run)
-    made = parents_of(run.store, [one.id for one in candidates.values()], Role.EDITED_AS)
-    below = children_of(run.store, candidates, Role.EDITED_FOR)
-    assert all(made[one.id][0] in below[strategy] for strategy, one in candidates.items())
+    candidates = active_candidates(run)
+    stored_edits = parents_of(run.store, [one.id for one in candidates.values()], Role.EDITED_AS)
+    of_strategy = children_of(run.store, candidates, Role.EDITED_FOR)
+    assert all(
+        stored_edits[one.id][0] in of_strategy[strategy] for strategy, one in candidates.items()
+    )
     pictures = {one.id: one.record(StoredEdit) for one in entities(run, StoredEdit.kind)}
     for one in candidates.values():
-        edit = pictures[made[one.id][0]]
+        edit = pictures[stored_edits[one.id][0]]
         assert edit.picture == one.record(Candidate).image
         assert edit.model == "loupe-coded-stills-editor@2"
 
 
-def test_an_editor_is_looked_up_for_an_edit_alone_and_once_a_dataset(
+def test_an_editor_revision_is_looked_up_at_the_first_edit_and_once_a_dataset(
     run: RunContext, build: CcdBuild, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[QwenImageEdit] = []
@@ -182,17 +184,17 @@ def test_an_editor_is_looked_up_for_an_edit_alone_and_once_a_dataset(
     assert pin(run, DATASET, BuiltinEditor()) == BuiltinEditor()
 
 
-def test_edits_before_a_fault_are_not_made_again(
+def test_edits_made_before_an_editor_fault_are_kept(
     run: RunContext, build: CcdBuild, edits: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     edit = StillsEditor.edit
-    made: list[EditedPicture] = []
+    delivered: list[EditedPicture] = []
 
     def failing(self: StillsEditor, requests: Any) -> Iterator[tuple[int, EditOutcome]]:
         for number, outcome in edit(self, requests):
-            if made:
+            if delivered:
                 raise ModelError("the editor is gone")
-            made.extend([outcome] if isinstance(outcome, EditedPicture) else [])
+            delivered.extend([outcome] if isinstance(outcome, EditedPicture) else [])
             yield number, outcome
 
     with monkeypatch.context() as broken:

@@ -1,4 +1,4 @@
-"""A run says how many anchors it lost, and where."""
+"""A run reports how many anchors it lost, and at which step."""
 
 from pathlib import Path
 
@@ -26,18 +26,18 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture
-def said(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    messages: list[str] = []
-    monkeypatch.setattr(Progress, "say", lambda _, text: messages.append(text))
-    return messages
+def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    monkeypatch.setattr(Progress, "say", lambda _, text: found.append(text))
+    return found
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")
 
 
-def test_each_anchor_is_counted_at_the_step_that_lost_it(
-    run: RunContext, stills: StillsWorld, said: list[str], tmp_path: Path
+def test_each_lost_anchor_is_counted_at_the_step_that_lost_it(
+    run: RunContext, stills: StillsWorld, messages: list[str], tmp_path: Path
 ) -> None:
     listed = tmp_path / "names.txt"
     names = sorted(path.name for path in stills.image_root.glob("*.jpg"))[:2]
@@ -51,11 +51,13 @@ def test_each_anchor_is_counted_at_the_step_that_lost_it(
     count, lost = anchor_attrition(run.store, DATASET)
     assert (count, lost["without a strategy"]) == (4, 2)
     whole = 4 - sum(lost.values())
-    assert said[-1].startswith(f"{whole} of 4 anchors came to a group with captions; left out: 2 ")
+    assert messages[-1].startswith(
+        f"{whole} of 4 anchors came to a group with captions; left out: 2 "
+    )
 
 
-def test_an_anchor_that_lost_its_images_is_kept_where_the_build_says_so(
-    run: RunContext, stills: StillsWorld, said: list[str]
+def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
+    run: RunContext, stills: StillsWorld, messages: list[str]
 ) -> None:
     build = contrast_build(stills, anchors=3)
     run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
@@ -72,17 +74,17 @@ def test_an_anchor_that_lost_its_images_is_kept_where_the_build_says_so(
         assert verify_release(folder) == []
         released.append({row.image_entity_id for row in read_release(folder).rows})
     assert released[1] - released[0] == {lone}
-    assert said[-1] == "3 of 3 anchors came to a group with captions"
+    assert messages[-1] == "3 of 3 anchors came to a group with captions"
 
 
-def test_a_language_that_the_model_does_not_write_is_reported(
-    run: RunContext, stills: StillsWorld, said: list[str]
+def test_a_second_language_the_model_cannot_write_raises_an_error(
+    run: RunContext, stills: StillsWorld, messages: list[str]
 ) -> None:
     build = contrast_build(stills, anchors=2)
     run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
-    assert not said[-1].startswith("0 of 2")
+    assert not messages[-1].startswith("0 of 2")
     translated = build.model_copy(update={"version": "0.2.0", "second_language": "zh"})
     with pytest.raises(ModelError, match="captions are written in English only"):
         run_pipeline(run, ccd_pipeline(), translated, load_profile("builtin"), no_desks)
     message = "0 of 2 anchors came to a group with captions; left out: 2 without captions"
-    assert said[-1] == message
+    assert messages[-1] == message

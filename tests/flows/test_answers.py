@@ -1,4 +1,4 @@
-"""Answers of models: their object is found, and their texts are clean, or refused."""
+"""Parsing the answers of models: find the JSON object, clean its texts, reject unusable ones."""
 
 import json
 from collections.abc import Callable
@@ -60,7 +60,7 @@ FOREIGN = (
 
 
 def fault(check: Callable[..., object], *arguments: object) -> str | None:
-    """The reason for which a text is refused; None where it is taken."""
+    """Return the reason for which `check` rejects a text, or None."""
     try:
         check(*arguments)
     except UnusableAnswerError as unusable:
@@ -68,12 +68,12 @@ def fault(check: Callable[..., object], *arguments: object) -> str | None:
     return None
 
 
-def test_other_languages_are_found() -> None:
+def test_texts_in_other_languages_are_rejected() -> None:
     missed = [text for text in FOREIGN if fault(check_language, text, "It", ENGLISH) is None]
     assert missed == ["De auto is rood."]
 
 
-def test_names_and_quoted_words_are_english_enough() -> None:
+def test_foreign_names_and_quoted_words_are_accepted() -> None:
     cases = [
         "Change the Labrador Retriever into a Siberian Husky.",
         "A croissant on a plate",
@@ -89,13 +89,13 @@ def test_names_and_quoted_words_are_english_enough() -> None:
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
-def test_no_published_caption_is_called_foreign() -> None:
+def test_no_published_caption_is_rejected_as_foreign() -> None:
     rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
     captions = [one["caption"] for row in rows for one in json.loads(row)["captions"]]
     assert [one for one in captions if fault(check_language, one, "It", ENGLISH)] == []
 
 
-def test_a_translation_is_in_its_language() -> None:
+def test_a_translation_must_be_in_the_requested_language() -> None:
     cases = [
         (ENGLISH.upper(), "de", "untranslated"),
         ("A car that is red is on the street.", "zh", "wrong_language"),
@@ -109,7 +109,7 @@ def test_a_translation_is_in_its_language() -> None:
 
 
 @given(st.text(max_size=80), st.integers(1, 60))
-def test_what_is_taken_is_a_plain_line(text: str, most: int) -> None:
+def test_accepted_text_is_a_plain_line(text: str, most: int) -> None:
     read = detail = ""
     try:
         read = read_text(text, "It", most)
@@ -125,7 +125,7 @@ def test_what_is_taken_is_a_plain_line(text: str, most: int) -> None:
 
 
 @given(st.text(max_size=9000))
-def test_a_quoted_answer_is_one_line_that_ends_no_marker(raw: str) -> None:
+def test_a_quoted_answer_is_one_line_without_markers(raw: str) -> None:
     quoted = quoted_answer(raw)
     assert "<" not in quoted
     assert "\n" not in quoted
@@ -134,7 +134,7 @@ def test_a_quoted_answer_is_one_line_that_ends_no_marker(raw: str) -> None:
         assert json.loads(quoted) == raw
 
 
-def test_an_answer_without_one_object_is_refused() -> None:
+def test_an_answer_without_exactly_one_object_is_rejected() -> None:
     for raw in ('{"a": ' + "9" * 5000 + "}", "no", '{"a": 1} {"b": 2}', "[1]"):
         found = read_answer(answered(raw), "ask", dict)
         assert isinstance(found, Rejection), raw
@@ -142,12 +142,12 @@ def test_an_answer_without_one_object_is_refused() -> None:
         assert found.context["answer"] == raw
 
 
-def test_a_foreign_text_is_foreign_between_quotation_marks_too() -> None:
+def test_a_foreign_text_in_quotation_marks_is_rejected() -> None:
     assert fault(check_language, f'"{FOREIGN[1]}"', "It", ENGLISH) == "wrong_language"
 
 
 @given(st.text(max_size=80))
-def test_nothing_but_white_space_is_changed(text: str) -> None:
+def test_reading_a_text_changes_only_white_space(text: str) -> None:
     unseen = "\u00ad\u200b\u2060\ufeff"
     for read in (read_line, read_text):
         with suppress(UnusableAnswerError):
@@ -155,7 +155,7 @@ def test_nothing_but_white_space_is_changed(text: str) -> None:
             assert line.split() == "".join(one for one in text if one not in unseen).split()
 
 
-def test_a_text_in_words_holds_markup_as_a_quotation_alone() -> None:
+def test_markup_in_a_text_is_accepted_only_in_a_quotation() -> None:
     cases: list[tuple[str, str | None]] = [
         ('A shirt that says "<think>".', None),
         ("A shirt that says <think>.", "markup"),
@@ -169,7 +169,7 @@ def test_a_text_in_words_holds_markup_as_a_quotation_alone() -> None:
         assert fault(read_text, text, "It", 80) == reason, text
 
 
-# The object of an answer, whatever is around it and whatever it quotes.
+# The JSON object of an answer, with any text around it and any quotation in it.
 
 _PIECES = st.sampled_from(
     ("<think>", "</think>", "```", "```json", "</s>", "<|im_end|>", "[INST]", "{", "}", '"', "a ")
@@ -190,19 +190,21 @@ _AROUND = st.sampled_from(
 
 
 @given(_TEXTS, _AROUND)
-def test_texts_come_back_to_the_letter(text: str, around: str) -> None:
+def test_texts_of_the_object_are_returned_unchanged(text: str, around: str) -> None:
     content = {"caption": text}
     assert find_object(around.replace("{}", json.dumps(content))) == content
 
 
 @given(_TEXTS, st.text(max_size=20))
-def test_any_answer_gives_an_object_none_or_an_error_of_ours(one: str, other: str) -> None:
+def test_any_answer_gives_an_object_or_none_or_an_unusable_answer_error(
+    one: str, other: str
+) -> None:
     with suppress(UnusableAnswerError):
         found = find_object(one + other)
         assert found is None or isinstance(found, dict)
 
 
-def test_what_is_no_answer() -> None:
+def test_truncated_and_ambiguous_answers_are_rejected() -> None:
     cases = [
         ('<think>{"caption": "a"}', "truncated_answer"),
         ('```json\n{"caption": "a"}', "truncated_answer"),
@@ -214,7 +216,7 @@ def test_what_is_no_answer() -> None:
         assert fault(find_object, raw) == reason, raw
 
 
-def test_there_may_be_no_object() -> None:
+def test_an_answer_may_have_no_object() -> None:
     cases = ["", "A dog.", "[1]", '{"a": 1}</think>', "<think>{}</think> A dog.", '{"a": "</think>']
     for raw in cases:
         assert find_object(raw) is None, raw
@@ -226,7 +228,7 @@ TEXT = "A man in a red coat walks."
 ANSWER = json.dumps({"rewrite": TEXT})
 
 
-def test_only_the_rewrite_is_left() -> None:
+def test_text_around_the_rewrite_is_removed() -> None:
     cases: list[str] = [
         ANSWER,
         TEXT,
@@ -250,7 +252,7 @@ def test_only_the_rewrite_is_left() -> None:
         assert clean_answer(raw, 200) == TEXT, raw
 
 
-def test_what_holds_no_rewrite_is_rejected() -> None:
+def test_an_answer_without_a_rewrite_is_rejected() -> None:
     cases: list[tuple[str, str]] = [
         ("empty", ""),
         ("empty", "<think>nothing</think>"),
@@ -289,7 +291,7 @@ def test_an_answer_at_the_token_limit_is_rejected() -> None:
     inserted=st.text(max_size=6),
     wrap=st.sampled_from(("{}", "<think>x</think>{}", "```json\n{}\n```", "Sure: {}", "{} Bye")),
 )
-def test_mutated_answers_are_never_lost_and_never_wrongly_taken(
+def test_mutated_answers_are_cleaned_or_rejected_with_the_raw_answer(
     start: int, length: int, inserted: str, wrap: str
 ) -> None:
     mutated = ANSWER[:start] + inserted + ANSWER[start + length :]
@@ -305,11 +307,11 @@ def test_mutated_answers_are_never_lost_and_never_wrongly_taken(
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(1, len(ANSWER) - 1))
-def test_a_cut_json_answer_is_never_taken(end: int) -> None:
+def test_a_cut_json_answer_is_rejected(end: int) -> None:
     assert isinstance(clean_answer(ANSWER[:end], 200), Rejection)
 
 
-def test_controls_that_json_smuggles_in_never_reach_a_caption() -> None:
+def test_control_characters_escaped_in_json_are_rejected() -> None:
     for escape in (r"\ud800", r"\u0000", r"\u001b[2J", r"\u202e"):
         answer = clean_answer(f'{{"rewrite": "A man {escape} in a coat."}}', 2000)
         assert isinstance(answer, Rejection), escape
@@ -350,18 +352,18 @@ CAPTIONS = (
 )
 
 
-def test_refusals_are_found() -> None:
+def test_refusals_are_detected() -> None:
     for text in REFUSALS:
         assert refusal_in(text), text
 
 
-def test_captions_are_no_refusals() -> None:
+def test_captions_that_sound_like_refusals_are_accepted() -> None:
     for text in CAPTIONS:
         assert refusal_in(text) is None, text
         assert chatter_in(text) is None, text
 
 
-def test_chatter_is_found() -> None:
+def test_chatter_is_detected() -> None:
     for text in (
         "Sure! Here is the caption: A dog.",
         "Here's a rewritten version: A dog.",
@@ -371,14 +373,14 @@ def test_chatter_is_found() -> None:
         assert chatter_in(text), text
 
 
-# When two captions say the same: one rule for all stages.
+# When two captions say the same: the rule that all stages use.
 
 
-def test_signs_and_numbers_are_words() -> None:
+def test_operators_and_numbers_count_as_words() -> None:
     assert words_of("3.5 × 2 = 7!") == ("3.5", "×", "2", "=", "7")
 
 
-def test_these_say_the_same() -> None:
+def test_captions_with_the_same_words_are_equal() -> None:
     cases = [
         ("A red car.", "a RED  car"),
         ("A red car, parked", "A red car – parked!"),
@@ -390,7 +392,7 @@ def test_these_say_the_same() -> None:
         assert words_of(one) == words_of(other), one
 
 
-def test_these_say_something_else() -> None:
+def test_captions_with_different_words_differ() -> None:
     cases = [
         ("It prints -1.", "It prints 1."),
         ("It prints −1.", "It prints 1."),
@@ -407,8 +409,8 @@ def test_these_say_something_else() -> None:
 
 
 @given(st.text(max_size=40))
-def test_case_space_and_a_final_stop_never_count(text: str) -> None:
-    said = words_of(text)
-    assert words_of(f"  {text} .") == said
-    assert words_of(" ".join(text.split())) == said
-    assert all(words_of(word) for word in said if word != "-")  # a word before a number only
+def test_white_space_and_a_final_stop_do_not_matter(text: str) -> None:
+    words = words_of(text)
+    assert words_of(f"  {text} .") == words
+    assert words_of(" ".join(text.split())) == words
+    assert all(words_of(word) for word in words if word != "-")  # a word before a number only

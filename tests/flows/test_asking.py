@@ -1,4 +1,4 @@
-"""What is said where a model leaves inputs without an answer."""
+"""Errors when a model leaves inputs without an answer."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def report_of(*left: Deferred) -> StageReport:
     return report
 
 
-def test_where_all_is_answered_nothing_is_said() -> None:
+def test_no_error_if_all_inputs_were_answered() -> None:
     assert left_unanswered(MODEL, report_of()) is None
     require_answers(MODEL, report_of())
 
 
-def test_the_last_word_of_each_reason_is_reported() -> None:
+def test_the_last_detail_of_each_reason_is_reported() -> None:
     report = report_of(
         Deferred(2, "timeout", "first"), Deferred(3, "timeout", "last"), Deferred(4, "not_asked")
     )
@@ -34,7 +34,7 @@ def test_the_last_word_of_each_reason_is_reported() -> None:
     )
 
 
-def test_what_no_waiting_mends_is_not_to_be_waited_for(subtests: pytest.Subtests) -> None:
+def test_permanent_faults_ask_to_fix_the_settings(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "misconfigured",
         "out_of_memory",
@@ -46,7 +46,7 @@ def test_what_no_waiting_mends_is_not_to_be_waited_for(subtests: pytest.Subtests
             assert message.endswith("fix the settings and run again")
 
 
-def test_what_was_answered_after_all_is_not_reported() -> None:
+def test_an_input_answered_later_is_not_reported() -> None:
     report = report_of(Deferred(2, "timeout", "slow"))
     report.add([WorkResult(2)])
     assert report.details == {}

@@ -1,4 +1,4 @@
-"""Runs side by side buy every answer once, whatever separates them; a killed one loses little."""
+"""Parallel runs pay for every answer once; a killed run loses only the requests in flight."""
 
 import os
 import sys
@@ -21,15 +21,15 @@ pytestmark = [pytest.mark.timeout(240), pytest.mark.xdist_group("kill")]
 CALLS = 40
 DELAY_SECONDS = 0.1
 on_sqlite = pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)
-"""What hangs on processes and not on the database: both read /proc alike."""
+"""For tests of processes: both databases read /proc in the same way."""
 on_postgres = pytest.mark.parametrize(
     "database_url", [pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
 )
-IN_FLIGHT = 2 * 4  # of a run: two chunks at once, four requests each
+IN_FLIGHT = 2 * 4  # of one run: two chunks at once, four requests each
 
 
 class Bill(NamedTuple):
-    """What a run says at its end that it paid for."""
+    """The costs that a run prints at its end."""
 
     calls: int
     cost: float
@@ -37,7 +37,7 @@ class Bill(NamedTuple):
 
 
 class World(NamedTuple):
-    """A store with captions to ask about, and the server that is asked."""
+    """A store with captions to ask about, and the counting server."""
 
     database_url: str
     folder: Path
@@ -59,17 +59,17 @@ class World(NamedTuple):
         return RunningProgram(execute, [*wrapped_in, *program, *arguments], variables or {})
 
     @property
-    def bought(self) -> int:
+    def paid(self) -> int:
         return self.server.ledger.counts.total()
 
     @property
     def distinct(self) -> int:
         return len(self.server.ledger.counts)
 
-    def wait_until_bought(self, count: int) -> None:
+    def wait_until_paid(self, count: int) -> None:
         until = time.monotonic() + 60
-        while self.bought < count:
-            assert time.monotonic() < until, f"{self.bought} calls after a minute"
+        while self.paid < count:
+            assert time.monotonic() < until, f"{self.paid} calls after a minute"
             time.sleep(0.005)
 
 
@@ -81,12 +81,12 @@ def world(store: Store, database_url: str, tmp_path: Path) -> Iterator[World]:
 
 
 def execute() -> None:
-    """Becomes the command that its arguments are."""
+    """Replace this process by the command in its arguments."""
     os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606
 
 
 def begin(world: World, *runs: RunningProgram) -> None:
-    """Lets runs begin their work at the same time, once all of them are ready."""
+    """Start the work of all runs at the same time, once they are ready."""
     for run in runs:
         assert run.wait_for(1, "ready"), run.output
     (world.folder / "begin").touch()
@@ -100,23 +100,23 @@ def bill_of(run: RunningProgram) -> Bill:
 
 def expect_each_call_once(world: World, *runs: RunningProgram) -> None:
     bills = [bill_of(run) for run in runs]
-    print(f"{world.bought - world.distinct} of {world.distinct} calls were bought twice")  # noqa: T201
-    assert (world.distinct, world.bought) == (CALLS, CALLS)
+    print(f"{world.paid - world.distinct} of {world.distinct} calls were bought twice")  # noqa: T201
+    assert (world.distinct, world.paid) == (CALLS, CALLS)
     assert sum(bill.calls for bill in bills) == CALLS, bills
     assert [bill.deferred for bill in bills] == [0] * len(bills)
 
 
 @on_sqlite
-def test_runs_in_separate_pid_namespaces_buy_each_call_once(world: World) -> None:
+def test_runs_in_separate_pid_namespaces_pay_each_call_once(world: World) -> None:
     require("unshare")
     runs = [world.start(wrapped_in=OWN_NAMESPACE)]
-    time.sleep(1.5)  # both have process id 1; what differs is when they started
+    time.sleep(1.5)  # both have process id 1 and differ only in their start times
     runs.append(world.start(wrapped_in=OWN_NAMESPACE))
     begin(world, *runs)
     expect_each_call_once(world, *runs)
 
 
-def test_a_run_whose_clock_is_ahead_and_steps_buys_each_call_once(world: World) -> None:
+def test_a_run_with_a_fast_stepping_clock_pays_each_call_once(world: World) -> None:
     require("faketime")
     offset = world.folder / "offset"
     offset.write_text("+90s\n")
@@ -127,42 +127,42 @@ def test_a_run_whose_clock_is_ahead_and_steps_buys_each_call_once(world: World) 
     other = world.start()
     begin(world, stepped, other)
     for number, step in enumerate(("+0s", "-90s", "+3600s"), 1):
-        world.wait_until_bought(number * CALLS // 5)
+        world.wait_until_paid(number * CALLS // 5)
         offset.write_text(f"{step}\n")
     expect_each_call_once(world, stepped, other)
 
 
 @on_postgres
-def test_runs_of_different_plans_share_the_calls_that_both_need(world: World) -> None:
-    """On SQLite those do that have budgets, below."""
+def test_runs_of_different_plans_share_common_calls(world: World) -> None:
+    """The test of budgets below covers SQLite."""
     runs = [world.start("one"), world.start("another")]
     begin(world, *runs)
     expect_each_call_once(world, *runs)
 
 
 @on_sqlite
-def test_a_neighbour_takes_over_at_once_from_a_killed_run(world: World) -> None:
+def test_another_run_takes_over_from_a_killed_run_without_waiting(world: World) -> None:
     killed = world.start()
     begin(world, killed)
-    world.wait_until_bought(CALLS // 4)
+    world.wait_until_paid(CALLS // 4)
     killed.kill()
-    time.sleep(2 * DELAY_SECONDS)  # what was in flight is counted
+    time.sleep(2 * DELAY_SECONDS)  # the requests in flight are counted
     other = world.start()
     begin(world, other)
-    begun = time.monotonic()
+    started = time.monotonic()
     bill = bill_of(other)
-    assert time.monotonic() - begun < LEASE_SECONDS / 2, "a dead neighbour is not waited for"
+    assert time.monotonic() - started < LEASE_SECONDS / 2, "it does not wait for the lease to end"
     assert world.distinct == CALLS
-    assert world.bought - CALLS <= IN_FLIGHT, "only what was in flight is asked again"
+    assert world.paid - CALLS <= IN_FLIGHT, "only requests in flight are sent again"
     assert bill.deferred == 0
 
 
 @on_sqlite
-def test_runs_side_by_side_spend_no_more_than_their_own_budgets(world: World) -> None:
+def test_parallel_runs_each_keep_to_their_own_budget(world: World) -> None:
     limit = 200.0  # tokens at a price of one; a call has about twenty
     runs = [world.start(plan, max_cost=limit) for plan in ("one", "another")]
     begin(world, *runs)
     bills = [bill_of(run) for run in runs]
-    assert world.bought == world.distinct == sum(bill.calls for bill in bills) < CALLS
+    assert world.paid == world.distinct == sum(bill.calls for bill in bills) < CALLS
     for bill in bills:
         assert limit <= bill.cost < limit + IN_FLIGHT * 40, bill

@@ -1,4 +1,4 @@
-"""Answers of models that are no use, at the flow: repaired or quarantined, and nothing lost."""
+"""Unusable answers of models in `build-ccd`: repaired or quarantined, and none lost."""
 
 import json
 from collections import Counter
@@ -55,8 +55,10 @@ def shown_families(stills: StillsWorld) -> list[Family]:
 
 
 @pytest.fixture
-def go(run: RunContext, web: FoundVariants, model: CountingServer) -> Callable[..., BuildReport]:
-    """Builds with answers that are spoiled so."""
+def build_with(
+    run: RunContext, web: FoundVariants, model: CountingServer
+) -> Callable[..., BuildReport]:
+    """Runs the build with answers changed by `spoil`."""
     complete = model.complete
 
     def build(spoil: Spoil = lambda _, text: text, **values: Any) -> BuildReport:
@@ -73,7 +75,7 @@ def go(run: RunContext, web: FoundVariants, model: CountingServer) -> Callable[.
 
 
 def caption_of(request: dict[str, Any]) -> str:
-    """The caption that strategies or fine captions are wanted for."""
+    """Return the caption for which strategies or fine captions are requested."""
     parse = RefinementBrief if asks_for_captions(request) else StrategyBrief
     return parse.parse(brief_of(request)).caption
 
@@ -83,7 +85,7 @@ def rejections(run: RunContext, stage: str) -> list[Rejection]:
 
 
 def anchors_of_strategies(run: RunContext) -> Counter[str]:
-    """How many strategies there are for each first caption."""
+    """Return the number of strategies by the first caption of their anchor."""
     return Counter(one.record(Strategy).caption for one in entities(run, Strategy.kind))
 
 
@@ -104,8 +106,8 @@ def no_change(caption: str) -> dict[str, str]:
     }
 
 
-def test_no_anchor_is_lost_whatever_is_answered(
-    go: Callable[..., BuildReport],
+def test_every_anchor_has_strategies_or_a_rejection(
+    build_with: Callable[..., BuildReport],
     run: RunContext,
     shown_families: list[Family],
     model: CountingServer,
@@ -126,7 +128,7 @@ def test_no_anchor_is_lost_whatever_is_answered(
         return text
 
     model.ledger.add_faults(Fault("status", match=json.dumps(refusing)[1:-1], status=400))
-    go(spoil)
+    build_with(spoil)
     anchors = {
         one.id: one.record(Image).file_path
         for one in entities(run, Image.kind)
@@ -157,27 +159,29 @@ def test_no_anchor_is_lost_whatever_is_answered(
     assert sum(one.refusal is not None for one in drafts) == len(parts)
 
 
-def test_a_question_is_asked_again_with_what_is_wrong_and_paid_once(
-    go: Callable[..., BuildReport], run: RunContext, model: CountingServer
+def test_an_unusable_answer_is_repaired_by_one_request_with_its_problem(
+    build_with: Callable[..., BuildReport], run: RunContext, model: CountingServer
 ) -> None:
     def spoil(request: dict[str, Any], text: str) -> str:
         return text if asks_for_captions(request) or is_repair(request) else CUT
 
-    go(spoil)
+    build_with(spoil)
     asked = [one.body for one in model.ledger.seen if not asks_for_captions(one.body)]
-    first, anew = ([one for one in asked if is_repair(one) is repair] for repair in (False, True))
-    assert len(first) == len(anew) == FAMILIES
-    for request in anew:
+    first, repairs = (
+        [one for one in asked if is_repair(one) is repair] for repair in (False, True)
+    )
+    assert len(first) == len(repairs) == FAMILIES
+    for request in repairs:
         assert json.dumps(CUT) in prompt_text(request), "the answer is quoted as data"
     assert rejections(run, "propose_strategies") == []
     before = Counter(model.ledger.counts)
     assert set(before.values()) == {1}
-    go(spoil)
+    build_with(spoil)
     assert model.ledger.counts == before
 
 
-def test_what_a_server_leaves_open_is_asked_by_the_next_run_alone(
-    go: Callable[..., BuildReport],
+def test_the_next_run_asks_only_for_answers_that_server_faults_left_open(
+    build_with: Callable[..., BuildReport],
     run: RunContext,
     shown_families: list[Family],
     model: CountingServer,
@@ -194,24 +198,24 @@ def test_what_a_server_leaves_open_is_asked_by_the_next_run_alone(
         Fault("status", match="<problem>", status=503, times=MANY),
     )
     with pytest.raises(ModelError, match="server_error"):
-        go(spoil)
+        build_with(spoil)
     assert len({one.group for one in entities(run, StrategyDraft.kind)}) == FAMILIES - 2
-    assert rejections(run, "propose_strategies") == [], "a server's fault is nobody's rejection"
+    assert rejections(run, "propose_strategies") == [], "a server fault rejects nothing"
     model.ledger.faults.clear()
     before = model.ledger.counts.total()
-    go(spoil)
+    build_with(spoil)
     asked = [one.body for one in model.ledger.seen[before:] if not asks_for_captions(one.body)]
     assert Counter(map(caption_of, asked)) == {failing: 1, repaired: 1}
     assert anchors_of_strategies(run).keys() == {one.first.captions[0] for one in shown_families}
 
 
 def test_a_group_is_repaired_or_quarantined_whole(
-    go: Callable[..., BuildReport],
+    build_with: Callable[..., BuildReport],
     run: RunContext,
     shown_families: list[Family],
     model: CountingServer,
 ) -> None:
-    """One coarse caption whose answer is unusable twice costs the group, and no other group."""
+    """A coarse caption whose answer is unusable twice costs its group, but no other group."""
     repaired, broken = shown_families[0].first.captions[1], shown_families[1].first.captions[2]
 
     def spoil(request: dict[str, Any], text: str) -> str:
@@ -221,7 +225,7 @@ def test_a_group_is_repaired_or_quarantined_whole(
             return text
         return json.dumps({CAPTIONS_FIELD: json.loads(text)[CAPTIONS_FIELD][:-1]})
 
-    go(spoil)
+    build_with(spoil)
     (rejection,) = rejections(run, "refine_captions")
     assert rejection.reason == "wrong_count"
     wanted = 1 + len(shown_families[1].variants)
@@ -238,9 +242,9 @@ def test_a_group_is_repaired_or_quarantined_whole(
 
 
 def test_translations_are_released_beside_their_captions(
-    go: Callable[..., BuildReport], run: RunContext, shown_families: list[Family]
+    build_with: Callable[..., BuildReport], run: RunContext, shown_families: list[Family]
 ) -> None:
-    """In a second language; an answer without it, or in English, is requested again."""
+    """An answer without a translation, or with one in English, is requested again."""
     lacking, english = shown_families[0].first.captions[1], shown_families[1].first.captions[2]
 
     def spoil(request: dict[str, Any], text: str) -> str:
@@ -253,7 +257,7 @@ def test_translations_are_released_beside_their_captions(
             return json.dumps({**answer, TRANSLATIONS_FIELD: answer[CAPTIONS_FIELD]})
         return text
 
-    go(spoil, second_language="zh")
+    build_with(spoil, second_language="zh")
     rows = released(run)
     assert len(rows) == FAMILIES + sum(len(one.variants) for one in shown_families)
     for row in rows:
@@ -266,19 +270,22 @@ def test_translations_are_released_beside_their_captions(
     assert translation(rows[0]["captions"][0]) in lines.read_text(encoding="utf-8")
 
 
-def test_a_second_language_that_is_wanted_later_costs_captions_alone(
-    go: Callable[..., BuildReport], run: RunContext, model: CountingServer, web: FoundVariants
+def test_a_second_language_added_later_costs_only_requests_for_captions(
+    build_with: Callable[..., BuildReport],
+    run: RunContext,
+    model: CountingServer,
+    web: FoundVariants,
 ) -> None:
-    go()
+    build_with()
     plain = released(run)
     assert all(row["translations"] == {} for row in plain)
     before, searches = Counter(model.ledger.counts), list(web.service.queries)
-    go(second_language="zh", version="0.2.0")
+    build_with(second_language="zh", version="0.2.0")
     folder = run.settings.home / "releases" / f"{DATASET}-0.2.0"
     assert verify_release(folder) == []
     rows = json.loads((folder / f"{DATASET}.json").read_text(encoding="utf-8"))
     assert [row["file_path"] for row in rows] == [row["file_path"] for row in plain]
-    assert all(len(row["captions"]) == 5 for row in rows), "and none is there twice"
+    assert all(len(row["captions"]) == 5 for row in rows), "no caption twice"
     assert all(len(row["translations"]["zh"]) == 5 for row in rows)
     new = model.ledger.counts - before
     assert new.total() == 5 * FAMILIES

@@ -1,4 +1,4 @@
-"""`build-ccd` in this process: from drawn stills to a release, nobody asked."""
+"""`build-ccd` in this process: from drawn stills to a release, without annotators."""
 
 import json
 import shutil
@@ -37,7 +37,7 @@ from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, se
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run, new_run
 
-pytestmark = pytest.mark.xdist_group("ccd_build")  # what all look at is made once
+pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
 
 
 @pytest.fixture(scope="module")
@@ -49,17 +49,17 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 def built(
     stills: StillsWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunContext]:
-    """An installation in which everything was built; nobody changes it."""
+    """An installation after a build (read-only)."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("built")) as run:
-        go(run, contrast_build(stills))
+        run_unattended(run, contrast_build(stills))
         yield run
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")
 
 
-def go(run: RunContext, build: CcdBuild) -> BuildReport:
+def run_unattended(run: RunContext, build: CcdBuild) -> BuildReport:
     return run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
 
 
@@ -85,7 +85,7 @@ def test_groups_are_released_whole(built: RunContext) -> None:
     assert {row["licence"] for row in rows} == {"CC0-1.0"}
 
 
-def test_edits_that_were_lost_are_made_again_and_drawn_again(
+def test_lost_edits_and_overlays_are_restored_identically(
     built: RunContext, tmp_path: Path
 ) -> None:
     edits = [one.record(StoredEdit).picture for one in entities(built, StoredEdit.kind)]
@@ -107,7 +107,7 @@ def test_edits_that_were_lost_are_made_again_and_drawn_again(
 
 @contextmanager
 def hidden(folder: Path) -> Iterator[None]:
-    """A moment in which a folder is away."""
+    """Hide a folder in this context."""
     away = folder.rename(folder.with_name("away"))
     try:
         yield
@@ -115,7 +115,7 @@ def hidden(folder: Path) -> Iterator[None]:
         away.rename(folder)
 
 
-def test_every_image_of_a_group_is_another(built: RunContext) -> None:
+def test_the_images_of_a_group_are_distinct(built: RunContext) -> None:
     pictures = defaultdict(list)
     for image in entities(built, Image.kind, *LIVE):
         pictures[image.group].append(image.record(Image).sha256)
@@ -134,15 +134,15 @@ def test_lineage_leads_from_a_contrastive_image_to_its_strategy(built: RunContex
         assert contrast is not None
         assert anchors[image.id] == [contrast.anchor_id] == [image.group]
     strategies = {one.id: one.record(Strategy) for one in entities(built, Strategy.kind)}
-    made_for = parents_of(built.store, [one[0] for one in candidates.values()], Role.MADE_FOR)
+    parents = parents_of(built.store, [one[0] for one in candidates.values()], Role.MADE_FOR)
     for image in images:
-        strategy = strategies[made_for[candidates[image.id][0]][0]]
+        strategy = strategies[parents[candidates[image.id][0]][0]]
         contrast = image.record(Image).contrast
         assert contrast is not None
         assert (strategy.difference, strategy.plan) == (contrast.difference, contrast.plan)
 
 
-def test_captions_carry_who_wrote_them_and_coarse_ones_stay_apart(built: RunContext) -> None:
+def test_fine_captions_have_authors_and_coarse_captions_stay_proposed(built: RunContext) -> None:
     captions = [one.record(Caption) for one in entities(built, Caption.kind, "accepted")]
     assert {caption.author for caption in captions} == {"loupe-coded-stills-contraster@2"}
     coarse = [
@@ -154,7 +154,7 @@ def test_captions_carry_who_wrote_them_and_coarse_ones_stay_apart(built: RunCont
     assert not any(caption.author for caption in coarse)
 
 
-def test_what_nobody_looked_at_is_dropped_where_it_is_doubted(built: RunContext) -> None:
+def test_without_review_flagged_candidates_and_groups_are_rejected(built: RunContext) -> None:
     groups = entities(built, CaptionGroup.kind)
     candidates = entities(built, Candidate.kind)
     judged = [(one.state, one.record(CaptionGroup).doubts) for one in groups]
@@ -163,12 +163,12 @@ def test_what_nobody_looked_at_is_dropped_where_it_is_doubted(built: RunContext)
     assert {state for state, doubts in judged if not doubts} == {"accepted"}
 
 
-def test_a_second_run_does_nothing_and_gives_the_same_release(
+def test_a_second_run_changes_nothing_and_gives_the_same_release(
     built: RunContext, stills: StillsWorld, tmp_path: Path
 ) -> None:
     with copied_run(built, tmp_path / "home") as run:
         before = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
-        second = go(run, contrast_build(stills))
+        second = run_unattended(run, contrast_build(stills))
         after = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
     first = read_manifest(built.settings.home / "releases" / f"{DATASET}-0.1.0")
     assert second.release_id == first.id
@@ -180,7 +180,7 @@ _KINDS = (Image.kind, Strategy.kind, Candidate.kind, ContrastGroup.kind, Caption
 _PAID = ("propose strategies", "edit images", "refine captions")
 
 
-def test_a_folder_is_searched_before_anything_is_edited(
+def test_a_folder_is_searched_before_images_are_edited(
     run: RunContext, drawn_stills: DrawnStills, tmp_path: Path
 ) -> None:
     stills = drawn_stills(40)
@@ -188,31 +188,31 @@ def test_a_folder_is_searched_before_anything_is_edited(
     with (folder / "licences.jsonl").open("a", encoding="utf-8") as listed:
         listed.write('{"file_name": "none-such.jpg", "licence": "CC0-1.0"}\n')
     ways: tuple[Way, ...] = ("search", "edit")
-    report = go(run, contrast_build(stills, anchors=6, ways=ways, search_folder=folder))
+    report = run_unattended(run, contrast_build(stills, anchors=6, ways=ways, search_folder=folder))
     assert report.release is not None
     candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
     found = [one for one in candidates if one.origin.way == "search"]
-    assert found, "the folder holds pictures that are alike"
+    assert found, "the folder holds similar images"
     rejected = {one.strategy_id for one in candidates if one.doubts}
-    standing = Counter(one.strategy_id for one in candidates if not one.doubts)
-    assert set(standing.values()) == {1}, "one image a strategy"
+    accepted = Counter(one.strategy_id for one in candidates if not one.doubts)
+    assert set(accepted.values()) == {1}, "one image a strategy"
     assert "missing_image" in {one.reason for one in quarantined(run.store, DATASET)}
     assert any(one.origin.way == "edit" and one.strategy_id in rejected for one in candidates)
 
 
-def test_a_folder_that_cannot_be_searched_is_reported_before_anything_is_paid(
+def test_a_missing_search_folder_is_reported_before_any_model_is_asked(
     run: RunContext, stills: StillsWorld, tmp_path: Path
 ) -> None:
     folder = tmp_path / "pictures"
     build = contrast_build(stills, ways=("search",), search_folder=folder)
     for missing in ("pictures", "pictures/licences.jsonl"):
         with pytest.raises(ConfigurationError, match=f"search_folder must hold .*{missing}"):
-            go(run, build)
+            run_unattended(run, build)
         assert entities(run, Image.kind) == []
         folder.mkdir(exist_ok=True)
 
 
-def test_a_caption_that_is_missing_costs_its_image_alone(
+def test_an_image_without_captions_is_quarantined(
     run: RunContext, stills: StillsWorld, tmp_path: Path
 ) -> None:
     listed = tmp_path / "names.txt"
@@ -224,7 +224,7 @@ def test_a_caption_that_is_missing_costs_its_image_alone(
         .model_copy(update={"name": "bare", "format": "image-list", "annotations": listed})
     )
     build = contrast_build(stills, anchors=2)
-    go(run, build.model_copy(update={"sources": (*build.sources, bare)}))
+    run_unattended(run, build.model_copy(update={"sources": (*build.sources, bare)}))
     reasons = Counter(one.reason for one in quarantined(run.store, DATASET))
     assert reasons["no_caption"] == 2
     assert released(run)

@@ -1,4 +1,4 @@
-"""Services that are wrong, gone or odd, and hosts that are away for a while: what a build does."""
+"""Faults of search services and image hosts during `build-ccd`."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -33,7 +33,7 @@ from tests.sources.web.adversary import answer, hang_up
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-AWAY = answer(status="503 Service Unavailable")
+UNAVAILABLE = answer(status="503 Service Unavailable")
 WRONG_KEY = Reply(401, {"detail": "Authentication credentials were not provided."})
 
 
@@ -44,7 +44,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 @pytest.fixture
 def shown_families(stills: StillsWorld) -> list[Family]:
-    """Three anchors, and five strategies of them all."""
+    """Three anchors with five strategies in total."""
     return families(stills, 1, 2, 2)
 
 
@@ -53,12 +53,12 @@ def service(web: FoundVariants) -> SearchServer:
     return web.service
 
 
-Go = Callable[..., BuildReport]
+RunBuild = Callable[..., BuildReport]
 
 
 @pytest.fixture
-def go(run: RunContext, web: FoundVariants, model: CountingServer) -> Go:
-    """Runs the build at a time, with these settings of the search and these of downloads."""
+def run_build(run: RunContext, web: FoundVariants, model: CountingServer) -> RunBuild:
+    """Runs the build at a time, with these settings of search and downloads."""
 
     def build(
         now: datetime = NOON,
@@ -96,27 +96,29 @@ def requests(run: RunContext) -> int:
 
 
 def test_a_wrong_key_is_reported_after_one_request_that_does_not_count(
-    go: Go, run: RunContext, service: SearchServer
+    run_build: RunBuild, run: RunContext, service: SearchServer
 ) -> None:
     service.faults = [WRONG_KEY] * 9
     for asked in (1, 2):
         with pytest.raises(ModelError) as stopped:
-            go(daily_budget=5)
+            run_build(daily_budget=5)
         assert "answered with status 401" in str(stopped.value)
         assert "fix the settings and run again" in str(stopped.value)
         assert len(service.seen) == asked
     assert requests(run) == 0
 
 
-def test_a_service_that_is_gone_is_asked_about_three_orders(go: Go, service: SearchServer) -> None:
+def test_an_unreachable_service_is_asked_three_times_only(
+    run_build: RunBuild, service: SearchServer
+) -> None:
     service.faults = [Reply(hang_up=True)] * 9
     with pytest.raises(ModelError, match=r"2 not_asked, 3 unreachable\); unreachable: .*127\.0"):
-        go()
+        run_build()
     assert len(service.seen) == 3
 
 
-def test_what_was_found_before_a_service_was_gone_is_used(
-    go: Go, run: RunContext, service: SearchServer
+def test_results_found_before_a_service_failed_are_used(
+    run_build: RunBuild, run: RunContext, service: SearchServer
 ) -> None:
     known, before = service.results_of, list[str]()
 
@@ -128,42 +130,42 @@ def test_what_was_found_before_a_service_was_gone_is_used(
 
     service.results_of = two_only
     with pytest.raises(ModelError, match=r"1 misconfigured, 2 not_asked"):
-        go()
+        run_build()
     assert accepted(run) == 2
-    report = go()
+    report = run_build()
     assert report.release is not None
     assert accepted(run) == len(set(service.queries)) == 5
 
 
-def test_an_answer_that_nobody_can_read_keeps_no_other_order(
-    go: Go, run: RunContext, service: SearchServer
+def test_an_unreadable_answer_affects_no_other_request(
+    run_build: RunBuild, run: RunContext, service: SearchServer
 ) -> None:
     service.faults = [Reply(body={"results": "none"})]
-    assert go(max_retries=4).release is not None
+    assert run_build(max_retries=4).release is not None
     assert accepted(run) == 4
     assert len(service.seen) == 5
     (rejected,) = quarantined(run.store, DATASET, "unreadable_answer")
     assert rejected.context["raw"] == '{"results": "none"}'
-    go(max_retries=4)
+    run_build(max_retries=4)
     assert len(service.seen) == 5
 
 
-def test_half_a_character_and_odd_fields_lose_no_hit(
-    go: Go, run: RunContext, service: SearchServer
+def test_results_with_invalid_unicode_and_odd_fields_are_used(
+    run_build: RunBuild, run: RunContext, service: SearchServer
 ) -> None:
     known = service.results_of
     odd = {"title": "\ud800", "width": 640.5, "height": "x", "filetype": 3}
     service.results_of = lambda query: [{**one, **odd} for one in known(query)]
-    assert go().release is not None
+    assert run_build().release is not None
     assert accepted(run) == 5
 
 
-def test_results_that_name_no_image_are_not_nothing(
-    go: Go, run: RunContext, service: SearchServer
+def test_results_without_an_image_address_are_rejected_with_a_count(
+    run_build: RunBuild, run: RunContext, service: SearchServer
 ) -> None:
     service.results_of = lambda _: [{"title": "no address"}, None, {"url": 3}]
     with pytest.raises(UsageError, match="nothing of"):
-        go()
+        run_build()
     rejected = list(quarantined(run.store, DATASET, "no_readable_results"))
     assert len(rejected) == 5
     assert "returned 3 results" in rejected[0].detail
@@ -172,7 +174,7 @@ def test_results_that_name_no_image_are_not_nothing(
 
 
 class Ended:
-    """A service that has ended."""
+    """A search service that was shut down for good."""
 
     ref = ModelRef(name="ended-search", revision="1")
     parameters: dict[str, Any] = {}  # noqa: RUF012
@@ -186,11 +188,11 @@ class Ended:
         return outcome
 
 
-def test_what_a_service_that_has_ended_leaves_is_served_by_another_service(
-    go: Go, run: RunContext
+def test_strategies_left_by_a_service_that_shut_down_are_edited_instead(
+    run_build: RunBuild, run: RunContext
 ) -> None:
     with pytest.raises(BudgetReachedError):
-        go(daily_budget=2)
+        run_build(daily_budget=2)
     assert accepted(run) == 2
     request_images(run, DATASET, "search")
     ended = RecordedSearch(Ended(), run.store, DATASET, None)
@@ -203,29 +205,29 @@ def test_what_a_service_that_has_ended_leaves_is_served_by_another_service(
     assert len(edits) == 3
 
 
-def hosts_say(web: FoundVariants, reply: HostReply) -> dict[str, Any]:
-    """Has the host answer everything so; what it said before."""
+def set_replies(web: FoundVariants, reply: HostReply) -> dict[str, Any]:
+    """Make the host give this reply to all requests; return its former replies."""
     before = dict(web.host.replies)
     web.host.replies |= dict.fromkeys(before, reply)
     return before
 
 
-def test_a_host_that_is_away_is_asked_again_later(
-    go: Go, run: RunContext, web: FoundVariants
+def test_images_of_an_unavailable_host_are_downloaded_by_a_later_run(
+    run_build: RunBuild, run: RunContext, web: FoundVariants
 ) -> None:
-    before = hosts_say(web, AWAY)
+    before = set_replies(web, UNAVAILABLE)
     with pytest.raises(ServiceError, match=r"5 http_status\).*status 503.*run again later"):
-        go()
+        run_build()
     assert list(quarantined(run.store, DATASET)) == []
     web.host.replies |= before
-    assert go().release is not None
+    assert run_build().release is not None
     assert accepted(run) == 5
 
 
-def test_a_host_that_stays_away_is_given_up_and_chosen_from_once_it_is_back(
-    go: Go, run: RunContext, web: FoundVariants
+def test_downloads_of_a_host_are_given_up_after_hours_and_can_be_put_back(
+    run_build: RunBuild, run: RunContext, web: FoundVariants
 ) -> None:
-    before = hosts_say(web, AWAY)
+    before = set_replies(web, UNAVAILABLE)
     for hours, error in (
         (0, ServiceError),
         (0, ServiceError),
@@ -233,7 +235,7 @@ def test_a_host_that_stays_away_is_given_up_and_chosen_from_once_it_is_back(
         (2, UsageError),
     ):
         with pytest.raises(error):
-            go(NOON + hours * HOUR)
+            run_build(NOON + hours * HOUR)
     assert reasons(run, "download_image") == ["http_status"] * 5
     rejected = list(quarantined(run.store, DATASET, "no_download"))
     assert [one.detail for one in rejected] == [
@@ -241,25 +243,27 @@ def test_a_host_that_stays_away_is_given_up_and_chosen_from_once_it_is_back(
     ] * 5
     web.host.replies |= before
     assert put_back(run.store, DATASET, "http_status") == 5
-    assert go(NOON + 3 * HOUR).release is not None
+    assert run_build(NOON + 3 * HOUR).release is not None
     assert accepted(run) == 5
     assert list(quarantined(run.store, DATASET)) == []
 
 
-def test_where_nobody_answers_no_address_is_given_up(
-    go: Go, run: RunContext, web: FoundVariants
+def test_downloads_are_not_given_up_while_no_host_answers(
+    run_build: RunBuild, run: RunContext, web: FoundVariants
 ) -> None:
-    hosts_say(web, hang_up())
+    set_replies(web, hang_up())
     for hours in range(5):
         with pytest.raises(ServiceError, match="5 interrupted"):
-            go(NOON + hours * HOUR)
+            run_build(NOON + hours * HOUR)
     assert list(quarantined(run.store, DATASET)) == []
 
 
-def test_of_a_hit_one_picture_counts(go: Go, run: RunContext, web: FoundVariants) -> None:
+def test_a_hit_counts_once_with_the_picture_of_the_current_settings(
+    run_build: RunBuild, run: RunContext, web: FoundVariants
+) -> None:
     for download in ({}, {"resize_longest_px": 100}):
-        with pytest.raises(UsageError):  # nothing is similar enough, and none is chosen
-            go(choice={"floor": 0.999, "ceiling": 1.0}, download=download)
+        with pytest.raises(UsageError):  # no image is similar enough to be chosen
+            run_build(choice={"floor": 0.999, "ceiling": 1.0}, download=download)
     pictures = [one.record(FoundPicture).picture for one in entities(run, FoundPicture.kind)]
     assert sorted(one.width_px <= 100 for one in pictures) == [False] * 5 + [True] * 5
     considered = [one.record(ResultsConsidered) for one in entities(run, ResultsConsidered.kind)]
@@ -267,10 +271,10 @@ def test_of_a_hit_one_picture_counts(go: Go, run: RunContext, web: FoundVariants
     assert len({one.picture_ids for one in considered}) == 10
 
 
-def test_where_an_image_stands_nothing_is_searched_for_or_downloaded_again(
-    go: Go, run: RunContext, web: FoundVariants
+def test_changed_settings_do_not_repeat_searches_and_downloads_of_accepted_images(
+    run_build: RunBuild, run: RunContext, web: FoundVariants
 ) -> None:
-    first = go()
+    first = run_build()
     asked, downloaded = len(web.service.seen), len(web.host.paths())
     before = {one.id for one in entities(run, Candidate.kind)}
     changes: dict[str, dict[str, Any]] = {
@@ -282,14 +286,14 @@ def test_where_an_image_stands_nothing_is_searched_for_or_downloaded_again(
         "pictures": {"download": {"resize_longest_px": 100}},
     }
     for name, changed in changes.items():
-        report = go(**changed)
+        report = run_build(**changed)
         assert (len(web.service.seen), len(web.host.paths())) == (asked, downloaded), name
         assert {one.id for one in entities(run, Candidate.kind)} == before, name
         assert report.release_id == first.release_id, name
 
 
-def test_what_is_turned_down_is_searched_for_by_another_service_alone(
-    go: Go, run: RunContext, web: FoundVariants, service: SearchServer
+def test_a_changed_search_is_run_only_for_strategies_without_an_image(
+    run_build: RunBuild, run: RunContext, web: FoundVariants, service: SearchServer
 ) -> None:
     known = service.results_of
     empty: Sequence[str] = list[str]()
@@ -300,17 +304,17 @@ def test_what_is_turned_down_is_searched_for_by_another_service_alone(
         return [] if query in empty else known(query)
 
     service.results_of = first_unknown
-    go()
+    run_build()
     assert accepted(run) == 4
     service.results_of = known
     hits = len(entities(run, FoundHit.kind))
-    go(include_mature=True, version="0.2.0")
+    run_build(include_mature=True, version="0.2.0")
     assert service.queries[5:] == list(empty)
     assert len(entities(run, FoundHit.kind)) == hits + 1
     assert accepted(run) == 5
 
 
-def test_faults_are_distinguished_from_verdicts() -> None:
+def test_transient_download_faults_are_distinguished_from_final_ones() -> None:
     def refused(reason: str, **context: Any) -> Rejection:
         return Rejection(stage="download_image", reason=reason, detail="", context=context)
 

@@ -1,4 +1,4 @@
-"""What is decided goes on while the rest waits; the release does not depend on the order."""
+"""Decided items continue while others wait; the release does not depend on the order."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -47,31 +47,33 @@ class Reviewer:
     def build_once(self, build: CcdBuild) -> BuildReport:
         return build_once(self.run, build, self.office)
 
-    def answer(self, says: Opinion, wanted: Callable[[StoredEntity], bool]) -> list[StoredEntity]:
-        """Answers the tasks that show what is `wanted`; gives what they showed."""
+    def answer(
+        self, opinion: Opinion, wanted: Callable[[StoredEntity], bool]
+    ) -> list[StoredEntity]:
+        """Answer the open tasks whose entity is `wanted`; return these entities."""
         open_tasks = self.desk.open_tasks()
         known = tasks_by_key(self.run.store, [task.key for task in open_tasks])
         shown = fetch(self.run.store, [task.entity_id for task in known.values()])
         asked = [(task.id, shown[known[task.key].entity_id]) for task in open_tasks]
         chosen = [(number, one) for number, one in asked if wanted(one)]
         for number, one in chosen:
-            self.desk.submit(number, says(one))
+            self.desk.submit(number, opinion(one))
         return [one for _, one in chosen]
 
     def deepest(self) -> StoredEntity:
-        """The newest that waits: a group, or an image, or else a strategy."""
+        """Return the newest waiting entity: a group, else a candidate, else a strategy."""
         kinds = (Strategy.kind, Candidate.kind, CaptionGroup.kind)
         return [one for kind in kinds for one in entities(self.run, kind, "proposed")][-1]
 
 
-def opinion(shown: StoredEntity) -> list[dict[str, object]]:
-    """About a third of the strategies and half of the images are refused."""
+def mixed_opinion(shown: StoredEntity) -> list[dict[str, object]]:
+    """Reject about a third of the strategies and half of the candidates."""
     refused = {Strategy.kind: 3, Candidate.kind: 2}.get(shown.kind)
     text = shown.record(Strategy).detail if shown.kind == Strategy.kind else shown.id[:4]
     return wrong(shown) if refused and sum(text.encode()) % refused == 0 else right(shown)
 
 
-def test_one_undecided_strategy_holds_back_its_own_anchor_only(
+def test_an_undecided_strategy_holds_back_only_its_anchor(
     sqlite_store: Store, tmp_path: Path, build: CcdBuild
 ) -> None:
     ann = Reviewer(context_of(sqlite_store, tmp_path / "home"))
@@ -117,10 +119,10 @@ def test_a_release_is_the_same_whether_items_are_decided_at_once_or_one_by_one(
             while (report := ann.build_once(build)).waiting:
                 runs[way] += 1
                 if way == "at once":
-                    assert ann.answer(opinion, lambda _: True)
+                    assert ann.answer(mixed_opinion, lambda _: True)
                     continue
                 chosen = ann.deepest()
-                assert ann.answer(opinion, chosen.__eq__)
+                assert ann.answer(mixed_opinion, chosen.__eq__)
             assert report.release is not None
             assert verify_release(report.release) == []
             released[way] = report.release_id
@@ -130,10 +132,10 @@ def test_a_release_is_the_same_whether_items_are_decided_at_once_or_one_by_one(
     assert len(set(released.values())) == 1, released
 
 
-def test_a_search_needs_all_strategies(
+def test_a_search_waits_until_all_strategies_are_decided(
     sqlite_store: Store, tmp_path: Path, stills: StillsWorld
 ) -> None:
-    """Which image it gives depends on what others have: it must not depend on who was first."""
+    """Its results depend on the images of other strategies, but must not depend on their order."""
     folder = searched_folder(stills, tmp_path / "pictures")
     build = contrast_build(
         stills, anchors=2, ways=("search", "edit"), search_folder=folder, **GATES

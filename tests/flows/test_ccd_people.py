@@ -1,4 +1,4 @@
-"""`build-ccd` with people at all gates: what they say is done, and what they say later, too."""
+"""`build-ccd` with annotators at all gates: decisions, later changes of them, and reversals."""
 
 import io
 import re
@@ -64,7 +64,7 @@ PLAN = "What a reviewer would rather have it become."
 
 
 class Work(NamedTuple):
-    """A run with people, who are called by pseudonym."""
+    """A run with two annotators and an adjudicator, given by pseudonym."""
 
     run: RunContext
     office: MemoryOffice
@@ -74,23 +74,23 @@ class Work(NamedTuple):
     def build_once(self, build: CcdBuild) -> BuildReport:
         return build_once(self.run, build, self.office)
 
-    def say(self, says: Opinion) -> list[StoredEntity]:
-        """All answer what waits for them, in the same way; what they were shown."""
-        return answer_all(self.run, self.office, self.people, says)
+    def answer(self, opinion: Opinion) -> list[StoredEntity]:
+        """Answer all open tasks alike; return the entities shown."""
+        return answer_all(self.run, self.office, self.people, opinion)
 
-    def until_released(self, build: CcdBuild, says: Opinion = right) -> BuildReport:
-        """Goes on until nobody is asked any more."""
+    def until_released(self, build: CcdBuild, opinion: Opinion = right) -> BuildReport:
+        """Run the build and answer tasks until it is released."""
         while (report := self.build_once(build)).waiting:
-            assert self.say(says), report.sentence
+            assert self.answer(opinion), report.sentence
         assert report.release is not None
         return report
 
-    def change(self, shown: StoredEntity, says: Opinion, step: str) -> None:
-        change_answer(self.run, self.office, shown, says, step)
+    def change(self, shown: StoredEntity, opinion: Opinion, step: str) -> None:
+        change_answer(self.run, self.office, shown, opinion, step)
 
     @property
     def calls(self) -> int:
-        """How many answers of models were paid."""
+        """Number of model calls."""
         with self.run.store.read() as connection:
             return connection.execute(select(func.count()).select_from(ModelCall)).scalar_one()
 
@@ -101,7 +101,7 @@ class Work(NamedTuple):
         return entities(self.run, kind, "proposed")
 
     def released(self, build: CcdBuild) -> Rows:
-        """The rows of a release, by the entity of their image."""
+        """Return the rows of a release by the entity of their image."""
         folder = self.folder(build)
         assert verify_release(folder) == []
         assert not read_release(folder).manifest.unreviewed
@@ -125,13 +125,13 @@ def work(sqlite_store: Store, tmp_path: Path) -> Work:
 
 @pytest.fixture
 def build(stills: StillsWorld) -> CcdBuild:
-    """Edits of two anchors, with people at all gates."""
+    """Edits of two anchors, with annotators at all gates."""
     return contrast_build(stills, anchors=2, **GATES)
 
 
 @pytest.fixture
 def searching(stills: StillsWorld, tmp_path: Path) -> CcdBuild:
-    """Searched images of two anchors, and edits."""
+    """Found and edited images of two anchors, with annotators at all gates."""
     folder = searched_folder(stills, tmp_path / "pictures")
     return contrast_build(stills, anchors=2, ways=("search", "edit"), search_folder=folder, **GATES)
 
@@ -145,33 +145,35 @@ def strategy_of(work: Work, candidate: StoredEntity) -> str:
 
 
 def image_of(work: Work, candidate: StoredEntity) -> StoredEntity:
-    """The image that an accepted candidate became."""
+    """Return the image accepted from a candidate."""
     images = {one.id: one for one in entities(work.run, Image.kind)}
-    made_of = parents_of(work.run.store, list(images), Role.ACCEPTED_FROM)
-    (found,) = (images[one] for one, origin in made_of.items() if origin == [candidate.id])
+    candidates = parents_of(work.run.store, list(images), Role.ACCEPTED_FROM)
+    (found,) = (images[one] for one, origin in candidates.items() if origin == [candidate.id])
     return found
 
 
 def live(work: Work) -> dict[str, str]:
-    """What counts now of images, groups and captions; whether it was looked at is left out."""
+    """Return the kinds of all live images, groups and captions by id, reviewed or not."""
     kinds = (Image.kind, ContrastGroup.kind, CaptionGroup.kind, Caption.kind)
     return {one.id: one.kind for kind in kinds for one in entities(work.run, kind, *LIVE)}
 
 
-def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: CcdBuild) -> None:
+def test_two_annotators_review_every_strategy_and_an_adjudicator_settles_conflicts(
+    work: Work, build: CcdBuild
+) -> None:
     first = work.build_once(build)
     strategies = work.waiting(Strategy.kind)
     assert first.waiting == len(strategies) >= 4
     ann, bea = work.people
-    conflict, refused, mended, other_type = strategies[:4]
+    conflict, refused, edited, other_type = strategies[:4]
     another = next(one for one in DifferenceType if one != difference(other_type))
     agreed = {
         refused.id: wrong,
-        mended.id: edited_strategy(plan=PLAN),
+        edited.id: edited_strategy(plan=PLAN),
         other_type.id: edited_strategy(another),
     }
     assert len(answer(work.run, work.office, ann, except_for(right, agreed))) == len(strategies)
-    assert work.build_once(build).waiting == len(strategies), "one alone decides nothing"
+    assert work.build_once(build).waiting == len(strategies), "one answer decides nothing"
     answer(work.run, work.office, bea, except_for(right, {**agreed, conflict.id: wrong}))
 
     held = work.build_once(build)
@@ -185,25 +187,27 @@ def test_two_look_at_every_strategy_and_a_third_settles_it(work: Work, build: Cc
     report = work.build_once(build)
     states = {one: work.state(one) for one in strategies}
     assert (states[conflict], states[refused]) == ("rejected", "rejected")
-    assert (states[mended], states[other_type]) == ("superseded", "superseded")
+    assert (states[edited], states[other_type]) == ("superseded", "superseded")
     edits = [one for one in entities(work.run, Strategy.kind, "accepted") if by_people(one)]
     edited_from = parents_of(work.run.store, [one.id for one in edits], Role.EDITED_FROM)
-    assert {found[0] for found in edited_from.values()} == {mended.id, other_type.id}
+    assert {found[0] for found in edited_from.values()} == {edited.id, other_type.id}
     ordered = parents_of(
         work.run.store, [one.id for one in entities(work.run, ImageRequest.kind)], Role.ORDERED_BY
     )
     accepted = {one.id for one in entities(work.run, Strategy.kind, "accepted")}
     assert sorted(one for found in ordered.values() for one in found) == sorted(accepted)
-    made = {strategy_of(work, one): one.record(Candidate) for one in work.waiting(Candidate.kind)}
-    assert report.waiting == len(made)
+    candidates = {
+        strategy_of(work, one): one.record(Candidate) for one in work.waiting(Candidate.kind)
+    }
+    assert report.waiting == len(candidates)
     for edit in edits:
-        if edit.id in made:
+        if edit.id in candidates:
             columns = edit.record(Strategy)
-            assert (made[edit.id].plan, made[edit.id].difference) == (
+            assert (candidates[edit.id].plan, candidates[edit.id].difference) == (
                 columns.plan,
                 columns.difference,
             )
-    assert made.keys() <= accepted
+    assert candidates.keys() <= accepted
 
 
 def difference(strategy: StoredEntity) -> DifferenceType:
@@ -214,16 +218,16 @@ def by_people(strategy: StoredEntity) -> bool:
     return strategy.record(Strategy).author.startswith("reviewer-")
 
 
-def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBuild) -> None:
+def test_a_rejected_found_image_is_replaced_by_an_edit(work: Work, searching: CcdBuild) -> None:
     work.build_once(searching)
-    work.say(right)
+    work.answer(right)
     work.build_once(searching)
     found = work.waiting(Candidate.kind)
     assert {one.record(Candidate).origin.way for one in found} == {"search"}
     without = {one.id for one in entities(work.run, Strategy.kind)}
     without -= {strategy_of(work, one) for one in found}
     refused = found[::2]
-    work.say(except_for(right, dict.fromkeys((one.id for one in refused), wrong)))
+    work.answer(except_for(right, dict.fromkeys((one.id for one in refused), wrong)))
 
     second = work.build_once(searching)
     edits = work.waiting(Candidate.kind)
@@ -232,15 +236,15 @@ def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBui
     orders = [one for one in entities(work.run, ImageRequest.kind) if one.group == "edit"]
     ordered = parents_of(work.run.store, [one.id for one in orders], Role.ORDERED_BY)
     wanted = without | {strategy_of(work, one) for one in refused}
-    assert {strategy for many in ordered.values() for strategy in many} == wanted
-    unlucky, *lucky = edits
-    work.say(except_for(right, {unlucky.id: wrong}))
+    assert {strategy for parents in ordered.values() for strategy in parents} == wanted
+    refused_edit, *kept_edits = edits
+    work.answer(except_for(right, {refused_edit.id: wrong}))
 
     assert work.until_released(searching).release is not None
-    accepted = {one.id for one in (*found, *lucky)} - {one.id for one in refused}
+    accepted = {one.id for one in (*found, *kept_edits)} - {one.id for one in refused}
     images = [one for one in entities(work.run, Image.kind) if one.record(Image).contrast]
-    made_of = parents_of(work.run.store, [one.id for one in images], Role.ACCEPTED_FROM)
-    assert {candidate for many in made_of.values() for candidate in many} == accepted
+    candidates = parents_of(work.run.store, [one.id for one in images], Role.ACCEPTED_FROM)
+    assert {candidate for parents in candidates.values() for candidate in parents} == accepted
     people = last_agents(work.run.store, [one.id for one in images])
     assert {agent.kind for agent in people.values()} == {"person"}
     grouped = {
@@ -254,12 +258,14 @@ def test_what_is_turned_down_is_tried_the_next_way(work: Work, searching: CcdBui
     assert released.keys() <= grouped
 
 
-def test_where_there_is_no_other_way_the_group_does_without(work: Work, build: CcdBuild) -> None:
+def test_a_group_goes_without_a_rejected_image_that_no_method_can_replace(
+    work: Work, build: CcdBuild
+) -> None:
     work.build_once(build)
-    work.say(right)
+    work.answer(right)
     work.build_once(build)
     first, *others = work.waiting(Candidate.kind)
-    work.say(except_for(right, {first.id: wrong}))
+    work.answer(except_for(right, {first.id: wrong}))
     work.until_released(build)
     assert [one.id for one in entities(work.run, Candidate.kind, "rejected")] == [first.id]
     images = [one for one in entities(work.run, Image.kind) if one.record(Image).contrast]
@@ -267,30 +273,28 @@ def test_where_there_is_no_other_way_the_group_does_without(work: Work, build: C
     assert len(entities(work.run, ImageRequest.kind)) >= len(others) + 1
 
 
-def test_groups_are_accepted_edited_and_rejected_as_a_whole(
-    work: Work, stills: StillsWorld
-) -> None:
+def test_groups_are_accepted_edited_or_rejected_as_a_whole(work: Work, stills: StillsWorld) -> None:
     build = contrast_build(stills, anchors=4, **GATES)
     for kind in (Strategy.kind, Candidate.kind):
         work.build_once(build)
-        assert {one.kind for one in work.say(right)} == {kind}
+        assert {one.kind for one in work.answer(right)} == {kind}
     waiting = work.build_once(build).waiting
     groups = work.waiting(CaptionGroup.kind)
     assert waiting == len(groups) >= 3
     written, calls = live(work), work.calls
     (early,) = answer(work.run, work.office, work.people[0], right, limit=1)
     assert work.build_once(build).waiting == waiting - 1
-    assert (live(work), work.calls) == (written, calls), "those who are not done change nothing"
-    mended, refused, *kept = [one for one in groups if one.id != early.id]
-    work.say(except_for(right, {mended.id: edited_group({(0, 1): EDITED}), refused.id: wrong}))
+    assert (live(work), work.calls) == (written, calls), "an answer of one of two changes nothing"
+    edited, refused, *kept = [one for one in groups if one.id != early.id]
+    work.answer(except_for(right, {edited.id: edited_group({(0, 1): EDITED}), refused.id: wrong}))
     assert work.build_once(build).waiting == 0
 
     rows = work.released(build)
-    for column, member in enumerate(members_of(mended)):
+    for column, member in enumerate(members_of(edited)):
         row, expected = rows[str(member.picture.image_id)], list(member.captions)
         authors, origins = [DRAFTER] * 5, ["drafted"] * 5
         if column == 1:
-            expected[0], authors[0], origins[0] = EDITED, editor_of(work, mended), "edited_draft"
+            expected[0], authors[0], origins[0] = EDITED, editor_of(work, edited), "edited_draft"
         assert row["captions"] == expected
         assert row["caption_authors"] == authors
         assert row["caption_origins"] == origins
@@ -298,7 +302,7 @@ def test_groups_are_accepted_edited_and_rejected_as_a_whole(
     gone = {member.picture.image_id for member in members_of(refused)}
     assert not gone & rows.keys()
     assert rows.keys() == {
-        member.picture.image_id for one in (early, mended, *kept) for member in members_of(one)
+        member.picture.image_id for one in (early, edited, *kept) for member in members_of(one)
     }
     contrasts = read_release(work.folder(build)).manifest.statistics.contrasts
     assert contrasts is not None
@@ -310,17 +314,17 @@ def test_groups_are_accepted_edited_and_rejected_as_a_whole(
     assert "unreviewed" not in card.casefold()
 
 
-def test_a_group_cannot_be_released_in_which_people_said_the_same_of_two_images(
+def test_a_group_with_the_same_caption_for_two_images_is_not_released(
     work: Work, build: CcdBuild
 ) -> None:
     for _ in range(2):
         work.build_once(build)
-        work.say(right)
+        work.answer(right)
     work.build_once(build)
     group, *others = work.waiting(CaptionGroup.kind)
     assert others
     same = members_of(group)[0].captions[0].upper()
-    work.say(except_for(right, {group.id: edited_group({(0, 1): same})}))
+    work.answer(except_for(right, {group.id: edited_group({(0, 1): same})}))
     report = work.build_once(build)
     (checked,) = (one for one in report.stages if one.stage == "check groups")
     assert checked.rejected == {"same_captions": 1}
@@ -338,7 +342,7 @@ def members_of(group: StoredEntity) -> tuple[GroupMember, ...]:
 
 
 def editor_of(work: Work, group: StoredEntity) -> str:
-    """Who edited a group."""
+    """Return the annotator who edited a group."""
     edits = entities(work.run, CaptionGroup.kind, "accepted")
     edited = parents_of(work.run.store, [one.id for one in edits], Role.EDITED_FROM)
     (author,) = (
@@ -356,7 +360,7 @@ def contrastive(rows: Rows) -> Rows:
 def finished(
     stills: StillsWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Work]:
-    """Edits of two anchors of which all was accepted, and released; nobody changes it."""
+    """Edits of two anchors, all accepted and released (read-only)."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("finished")) as run:
         work = Work(run, *open_office(run))
         work.until_released(contrast_build(stills, anchors=2, **GATES))
@@ -365,22 +369,24 @@ def finished(
 
 @pytest.fixture
 def done(finished: Work, tmp_path: Path) -> Iterator[Work]:
-    """The same, to be changed."""
+    """A copy of `finished` that tests may change."""
     with copied_run(finished.run, tmp_path / "done") as run:
         yield finished._replace(run=run, office=deepcopy(finished.office))
 
 
-def an_accepted(work: Work) -> StoredEntity:
-    """A candidate whose group has others, too."""
+def accepted_candidate(work: Work) -> StoredEntity:
+    """Return an accepted candidate of a group with at least two."""
     found = entities(work.run, Candidate.kind, "accepted")
     sizes = Counter(one.group for one in found)
     return next(one for one in found if sizes[one.group] >= 2)
 
 
-def test_the_lineage_of_a_caption_is_shown_in_words(finished: Work, build: CcdBuild) -> None:
+def test_the_lineage_tree_of_a_caption_names_every_entity_once(
+    finished: Work, build: CcdBuild
+) -> None:
     row = next(iter(contrastive(finished.released(build)).values()))
     traced = trace(finished.run.store, row["caption_entity_ids"][0])
-    text = drawn(lineage_tree(traced))
+    text = rendered(lineage_tree(traced))
     for kind in ("candidate", "strategy", "contrast_group", "caption_group", "prompt", "source"):
         assert re.search(rf"{kind} [0-9a-f]{{12}} in ", text), kind
     difference, detail, plan = (row["contrast"][name] for name in ("difference", "detail", "plan"))
@@ -393,18 +399,18 @@ def test_the_lineage_of_a_caption_is_shown_in_words(finished: Work, build: CcdBu
     assert not [line for line in lines if "{" in line and "answered by" not in line]
     for id_, node in traced.entities.items():
         named = [line for line in lines if f"{node.entity.kind} {id_[:12]} in " in line]
-        assert sum("as above" not in line for line in named) == 1, "each is shown once"
+        assert sum("as above" not in line for line in named) == 1, "each entity is shown once"
 
 
-def drawn(tree: Tree) -> str:
+def rendered(tree: Tree) -> str:
     console = Console(width=1000, file=io.StringIO())
     console.print(tree, no_wrap=True)
     assert isinstance(console.file, io.StringIO)
     return "\n".join(line.rstrip() for line in console.file.getvalue().splitlines()) + "\n"
 
 
-def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: CcdBuild) -> None:
-    candidate = an_accepted(done)
+def test_an_image_rejected_later_leaves_its_group(done: Work, build: CcdBuild) -> None:
+    candidate = accepted_candidate(done)
     image = image_of(done, candidate)
     before, calls, earlier = live(done), done.calls, done.released(build)
     done.change(candidate, wrong, "candidates")
@@ -416,7 +422,7 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     assert group.group == candidate.group
     shown = {member.picture.image_id for member in members_of(group)}
     assert image.id not in shown
-    assert done.calls == calls + 5, "the captions of this group alone are asked for"
+    assert done.calls == calls + 5, "only the captions of this group are requested"
     old = {one for one, kind in before.items() if kind == Caption.kind} - live(done).keys()
     described = parents_of(done.run.store, list(old), Role.DESCRIBES)
     assert {found[0] for found in described.values()} == {*shown, image.id}
@@ -424,7 +430,7 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     done.build_once(later(build))
     assert done.calls == calls + 5
 
-    done.say(right)
+    done.answer(right)
     assert done.build_once(later(build)).waiting == 0
     rows = done.released(later(build))
     assert rows.keys() == earlier.keys() - {image.id}
@@ -437,15 +443,15 @@ def test_an_image_that_is_turned_down_later_leaves_its_group(done: Work, build: 
     )
 
 
-def test_who_changes_it_back_has_what_was_there(done: Work, build: CcdBuild) -> None:
-    before, earlier = live(done), said(done.released(build))
-    candidate = an_accepted(done)
+def test_reversing_a_later_rejection_restores_the_release(done: Work, build: CcdBuild) -> None:
+    before, earlier = live(done), caption_columns(done.released(build))
+    candidate = accepted_candidate(done)
     done.change(candidate, wrong, "candidates")
     done.until_released(later(build))
-    assert_it_comes_back(done, later(build, 2), candidate, "candidates", before, earlier)
+    assert_restored(done, later(build, 2), candidate, "candidates", before, earlier)
 
 
-def assert_it_comes_back(
+def assert_restored(
     work: Work,
     build: CcdBuild,
     changed: StoredEntity,
@@ -453,73 +459,73 @@ def assert_it_comes_back(
     before: dict[str, str],
     earlier: dict[str, Any],
 ) -> None:
-    """Once it is accepted again, all is as it was, and nobody is asked or paid again."""
+    """Accepting the entity again restores the state, without new tasks or model calls."""
     calls = work.calls
     work.change(changed, right, step)
-    assert work.build_once(build).waiting == 0, "nobody is asked again"
-    assert work.calls == calls, "nothing is paid again"
+    assert work.build_once(build).waiting == 0, "no new tasks"
+    assert work.calls == calls, "no new model calls"
     assert live(work) == before
-    assert said(work.released(build)) == earlier
+    assert caption_columns(work.released(build)) == earlier
 
 
-def said(rows: Rows) -> dict[str, Any]:
-    """The captions of each image, their authors, and whether they were reviewed."""
+def caption_columns(rows: Rows) -> dict[str, Any]:
+    """Return each image's captions, their authors, and whether they were reviewed."""
     columns = [name for name in next(iter(rows.values())) if "caption" in name]
     return {image: [row[name] for name in columns] for image, row in rows.items()}
 
 
-def test_a_group_that_was_edited_comes_back_as_it_was_edited(work: Work, build: CcdBuild) -> None:
+def test_an_edited_group_is_restored_with_its_edits(work: Work, build: CcdBuild) -> None:
     for _ in range(2):
         work.build_once(build)
-        work.say(right)
+        work.answer(right)
     work.build_once(build)
-    candidate = an_accepted(work)
+    candidate = accepted_candidate(work)
     (group,) = (one for one in work.waiting(CaptionGroup.kind) if one.group == candidate.group)
-    work.say(except_for(right, {group.id: edited_group({(2, 1): EDITED})}))
+    work.answer(except_for(right, {group.id: edited_group({(2, 1): EDITED})}))
     work.until_released(build)
-    before, earlier = live(work), said(work.released(build))
+    before, earlier = live(work), caption_columns(work.released(build))
     assert EDITED in texts(earlier)
     work.change(candidate, wrong, "candidates")
     work.until_released(later(build))
-    assert EDITED not in texts(said(work.released(later(build))))
-    assert_it_comes_back(work, later(build, 2), candidate, "candidates", before, earlier)
+    assert EDITED not in texts(caption_columns(work.released(later(build))))
+    assert_restored(work, later(build, 2), candidate, "candidates", before, earlier)
 
 
 def texts(columns: dict[str, Any]) -> set[str]:
-    """All fine captions."""
+    """Return all fine captions."""
     return {text for first, *_ in columns.values() for text in first}
 
 
-def test_a_strategy_that_is_changed_later_takes_its_image_with_it(
+def test_changing_a_strategy_later_deactivates_its_image(
     done: Work, build: CcdBuild, subtests: pytest.Subtests
 ) -> None:
     opinions = {"rejected": wrong, "edited": edited_strategy(plan=PLAN)}
-    for number, (name, says) in enumerate(opinions.items()):
+    for number, (name, opinion) in enumerate(opinions.items()):
         with subtests.test(name):
             changed, restored = later(build, 2 * number + 1), later(build, 2 * number + 2)
-            candidate = an_accepted(done)
+            candidate = accepted_candidate(done)
             image = image_of(done, candidate)
             id_ = strategy_of(done, candidate)
             strategy = fetch(done.run.store, [id_])[id_]
-            before, earlier = live(done), said(done.released(build))
-            done.change(strategy, says, "strategies")
+            before, earlier = live(done), caption_columns(done.released(build))
+            done.change(strategy, opinion, "strategies")
             done.until_released(changed)
             assert done.state(candidate) == done.state(image) == "inactive"
             rows = contrastive(done.released(changed))
             assert image.id not in rows
             plans = [row["contrast"]["plan"] for row in rows.values()]
-            assert plans.count(PLAN) == (says is not wrong)
-            assert_it_comes_back(done, restored, strategy, "strategies", before, earlier)
+            assert plans.count(PLAN) == (opinion is not wrong)
+            assert_restored(done, restored, strategy, "strategies", before, earlier)
 
 
-def test_of_two_ways_the_first_that_people_accept_gives_the_image(
+def test_of_two_accepted_candidates_the_found_one_gives_the_image(
     work: Work, searching: CcdBuild
 ) -> None:
-    """What was found and turned down, then edited, and then accepted after all, is found."""
+    """A found image that is accepted after its rejection replaces the edit made meanwhile."""
     work.build_once(searching)
-    work.say(right)
+    work.answer(right)
     work.build_once(searching)
-    work.say(wrong)
+    work.answer(wrong)
     work.until_released(searching)
     found = {
         strategy_of(work, one): one
@@ -529,7 +535,7 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
     edited = entities(work.run, Candidate.kind, "accepted")
     second = next(one for one in edited if strategy_of(work, one) in found)
     first = found[strategy_of(work, second)]
-    before, earlier = live(work), said(work.released(searching))
+    before, earlier = live(work), caption_columns(work.released(searching))
     work.change(first, right, "candidates")
     work.until_released(later(searching))
     assert (work.state(first), work.state(second)) == ("accepted", "inactive")
@@ -539,20 +545,20 @@ def test_of_two_ways_the_first_that_people_accept_gives_the_image(
     assert work.build_once(later(searching, 2)).waiting == 0
     assert (work.state(first), work.state(second)) == ("rejected", "accepted")
     assert live(work) == before
-    assert said(work.released(later(searching, 2))) == earlier
+    assert caption_columns(work.released(later(searching, 2))) == earlier
 
 
-def test_what_another_model_says_takes_the_place_and_gives_it_back(
+def test_changing_a_model_and_back_restores_the_release(
     done: Work, build: CcdBuild, subtests: pytest.Subtests
 ) -> None:
     """One image a strategy and five captions an image, independent of earlier requests."""
     for number, role in enumerate(("strategist", "refiner")):
         with subtests.test(role=role):
             changed, restored = later(build, 2 * number + 1), later(build, 2 * number + 2)
-            before, earlier = live(done), said(done.released(build))
+            before, earlier = live(done), caption_columns(done.released(build))
             other = contrast_profile(**{role: BuiltinContraster(revision="3")})
             while build_once(done.run, changed, done.office, other).waiting:
-                assert done.say(right)
+                assert done.answer(right)
             rows = done.released(changed)
             assert len(rows) == len(earlier)
             assert all(len(row["captions"]) == 5 for row in rows.values())
@@ -564,7 +570,7 @@ def test_what_another_model_says_takes_the_place_and_gives_it_back(
                 "loupe-coded-stills-contraster@3" if role == "strategist" else DRAFTER
             }
             calls = done.calls
-            assert done.build_once(restored).waiting == 0, "nobody is asked again"
-            assert done.calls == calls, "nothing is paid again"
+            assert done.build_once(restored).waiting == 0, "no new tasks"
+            assert done.calls == calls, "no new model calls"
             assert live(done) == before
-            assert said(done.released(restored)) == earlier
+            assert caption_columns(done.released(restored)) == earlier

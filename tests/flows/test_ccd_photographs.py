@@ -1,7 +1,7 @@
-"""`build-ccd` on real photographs with the built-in models, which know next to nothing of them.
+"""`build-ccd` on real photographs with the built-in models, which cannot interpret them.
 
-Strategies propose only changes that can be made, and without review, variants that cannot be
-distinguished from their anchor are dropped.
+The strategies propose only changes that the editor can make. Without review, variants that cannot
+be distinguished from their anchor are dropped.
 """
 
 import io
@@ -44,7 +44,7 @@ NOT_TO_BE_CHANGED = "CC BY-ND 2.0"
 
 @pytest.fixture
 def build(tmp_path: Path) -> CcdBuild:
-    """A few captioned photographs as anchors; all that there are are searched. Two are broken."""
+    """A build with captioned photographs as anchors, one of them cut off, and a search folder."""
     if not (COCO.is_dir() and PHOTOS.is_dir()):
         unavailable("the photographs are not there: ../shared/data/coco_captions and photos")
     coco = shutil.copytree(COCO, tmp_path / "coco")
@@ -72,7 +72,7 @@ def build(tmp_path: Path) -> CcdBuild:
 
 
 def searched(folder: Path) -> Path:
-    """All photographs with licences, of which one forbids what is done here."""
+    """Create a folder with all photographs and their licences, one of which forbids changes."""
     shutil.copytree(PHOTOS, folder)
     for path in COCO.glob("*.jpg"):
         shutil.copy(path, folder)
@@ -91,32 +91,32 @@ def searched(folder: Path) -> Path:
     return folder
 
 
-def held(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
+def stored(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
     return list(find(run.store, DATASET, kind, states=states or None))
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")
 
 
-def test_where_nobody_looks_nothing_passes_that_cannot_be_distinguished(
+def test_without_review_indistinguishable_variants_are_not_released(
     run: RunContext, build: CcdBuild
 ) -> None:
     with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):
         run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
     (lost,) = quarantined(run.store, "coco")
     assert lost.detail == "image 'cut.jpg' is cut off: the file ends before its last pixel"
-    assert_strategies_are_of_the_whole_picture(run)
-    groups = held(run, CaptionGroup.kind)
+    assert_strategies_change_the_whole_picture(run)
+    groups = stored(run, CaptionGroup.kind)
     assert len(groups) == ANCHORS
     assert {(one.state, bool(one.record(CaptionGroup).doubts)) for one in groups} == {
         ("rejected", True)
     }
 
 
-def assert_strategies_are_of_the_whole_picture(run: RunContext) -> None:
-    """Of each photograph its light and its style, and nothing that might not be there."""
-    strategies = [one.record(Strategy) for one in held(run, Strategy.kind)]
+def assert_strategies_change_the_whole_picture(run: RunContext) -> None:
+    """Each photograph has strategies for its light and its style only."""
+    strategies = [one.record(Strategy) for one in stored(run, Strategy.kind)]
     assert {one.difference for one in strategies} == WHOLE_PICTURE
     assert {one.detail for one in strategies} == {"the light", "the style"}
     anchors = Counter(one.anchor.sha256 for one in strategies)
@@ -126,13 +126,13 @@ def assert_strategies_are_of_the_whole_picture(run: RunContext) -> None:
     assert reasons <= known, reasons
 
 
-def test_people_turn_down_what_was_found_and_release_what_was_edited(
+def test_with_review_found_images_are_rejected_and_edits_are_released(
     run: RunContext, build: CcdBuild
 ) -> None:
     office = MemoryOffice()
     asked = build.model_copy(update={"candidates_gate": "required", "groups_gate": "required"})
     assert build_once(run, asked, office).waiting
-    found = [one.record(Candidate) for one in held(run, Candidate.kind, "proposed")]
+    found = [one.record(Candidate) for one in stored(run, Candidate.kind, "proposed")]
     assert {one.origin.way for one in found} == {"search"}
     for one in found:
         assert one.image.sha256 != one.anchor.sha256, "the anchor itself is in the folder"
@@ -142,10 +142,10 @@ def test_people_turn_down_what_was_found_and_release_what_was_edited(
     answer(run, office, HOUSE, only_edits)
     while (report := build_once(run, asked, office)).waiting:
         assert answer(run, office, HOUSE, only_edits)
-    edits = [one.record(Candidate) for one in held(run, Candidate.kind, "accepted")]
+    edits = [one.record(Candidate) for one in stored(run, Candidate.kind, "accepted")]
     assert Counter(one.difference for one in edits) == dict.fromkeys(WHOLE_PICTURE, ANCHORS)
     for one in edits:
-        assert_it_is_the_anchor_otherwise(run, one)
+        assert_light_or_style_changed(run, one)
     folder = run.settings.home / "releases" / f"{DATASET}-{build.version}"
     assert report.release is not None
     assert verify_release(folder) == []
@@ -164,20 +164,20 @@ def test_people_turn_down_what_was_found_and_release_what_was_edited(
 
 
 def only_edits(shown: StoredEntity) -> Regions:
-    """What was found shows something else altogether; edits and their captions are right."""
+    """Reject images found by search; accept edits and their captions."""
     is_found = shown.kind == Candidate.kind and shown.record(Candidate).origin.way == "search"
     return wrong(shown) if is_found else right(shown)
 
 
-def assert_it_is_the_anchor_otherwise(run: RunContext, edit: Candidate) -> None:
-    """The same picture in other light, or without its colours; things stay where they are."""
+def assert_light_or_style_changed(run: RunContext, edit: Candidate) -> None:
+    """The edit shows the anchor in other light or without its colours, with the same layout."""
     anchor, edited = (pixels(run, one) for one in (edit.anchor, edit.image))
     assert anchor.shape == edited.shape
-    assert (np.abs(anchor - edited).max(axis=2) > 20).mean() > 0.02, "one sees that it is another"
+    assert (np.abs(anchor - edited).max(axis=2) > 20).mean() > 0.02, "the change is visible"
     if edit.detail == "the light":
         assert edited.mean() < anchor.mean() - 10, "it is darker"
         before, after = anchor.mean(axis=2).ravel(), edited.mean(axis=2).ravel()
-        assert np.corrcoef(before, after)[0, 1] > 0.9, "and shows the same"
+        assert np.corrcoef(before, after)[0, 1] > 0.9, "the content is the same"
     else:
         spread = edited.max(axis=2) - edited.min(axis=2)
         assert spread.mean() < 5, "black-and-white, or a sketch"

@@ -1,4 +1,4 @@
-"""A service's daily budget stops a build cleanly; the next day's goes on where it was."""
+"""The daily budget of a search service stops a build; the next day's run continues it."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -25,7 +25,7 @@ from tests.servers.counting_server import CountingServer
 from tests.servers.search_server import Reply, SearchServer
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-MOST = 2
+DAILY_BUDGET = 2
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 @pytest.fixture
 def shown_families(stills: StillsWorld) -> list[Family]:
-    """Three anchors, and five strategies of them all."""
+    """Three anchors with five strategies in total."""
     return families(stills, 1, 2, 2)
 
 
@@ -46,87 +46,87 @@ def service(web: FoundVariants) -> SearchServer:
 
 @pytest.fixture
 def profile(web: FoundVariants, model: CountingServer) -> Profile:
-    return web.profile(model, daily_budget=MOST, max_retries=3)
+    return web.profile(model, daily_budget=DAILY_BUDGET, max_retries=3)
 
 
 @pytest.fixture
-def go_at(
+def run_at(
     run: RunContext, web: FoundVariants, profile: Profile
 ) -> Callable[[datetime], BuildReport]:
-    """Runs the build at a time of day."""
+    """Runs the build at a given time."""
     return lambda now: build_found(run, web.build, profile, clock=lambda: now)
 
 
-def test_each_day_does_its_share_and_no_query_is_asked_twice(
-    go_at: Callable[[datetime], BuildReport],
+def test_each_day_spends_its_budget_and_no_query_is_sent_twice(
+    run_at: Callable[[datetime], BuildReport],
     run: RunContext,
     service: SearchServer,
     model: CountingServer,
 ) -> None:
-    for day, asked in enumerate((MOST, 2 * MOST)):
+    for day, asked in enumerate((DAILY_BUDGET, 2 * DAILY_BUDGET)):
         now = NOON + timedelta(days=day)
         for later in (timedelta(), timedelta(hours=11, minutes=59)):
             with pytest.raises(BudgetReachedError) as stopped:
-                go_at(now + later)
+                run_at(now + later)
             assert "the daily budget is 2" in str(stopped.value)
             tomorrow = (now + timedelta(days=1)).date()
             assert f"its next day begins at {tomorrow}T00:00:00+00:00" in str(stopped.value)
             assert len(service.seen) == asked
     before = Counter(model.ledger.counts)
-    assert len(before) == 3, "strategies of each anchor"
+    assert len(before) == 3, "one request for strategies for each anchor"
 
-    report = go_at(NOON + timedelta(days=2))
+    report = run_at(NOON + timedelta(days=2))
     assert Counter(service.queries) == Counter(set(service.queries))
     assert len(service.queries) == len(entities(run, ImageRequest.kind)) == 5
     assert len(entities(run, Candidate.kind, "accepted")) == 5
     assert report.release is not None
     assert set(model.ledger.counts.values()) == {1}
-    go_at(NOON + timedelta(days=3))
-    assert len(service.queries) == 5, "nothing is left to be asked"
+    run_at(NOON + timedelta(days=3))
+    assert len(service.queries) == 5, "no query is left"
 
 
-def test_requests_are_counted_by_the_day_of_the_clock(
-    go_at: Callable[[datetime], BuildReport], run: RunContext, profile: Profile
+def test_requests_are_counted_by_day(
+    run_at: Callable[[datetime], BuildReport], run: RunContext, profile: Profile
 ) -> None:
     with pytest.raises(BudgetReachedError):
-        go_at(NOON)
+        run_at(NOON)
     search = profile.contrast.search
     assert search is not None
     day = NOON.replace(hour=0)
-    assert requests_since(run.store, search.ref, day) == MOST
+    assert requests_since(run.store, search.ref, day) == DAILY_BUDGET
     with pytest.raises(BudgetReachedError):
-        go_at(NOON + timedelta(days=1))
-    assert requests_since(run.store, search.ref, day + timedelta(days=1)) == MOST
+        run_at(NOON + timedelta(days=1))
+    assert requests_since(run.store, search.ref, day + timedelta(days=1)) == DAILY_BUDGET
 
 
-def test_requests_that_fail_count_too(
-    go_at: Callable[[datetime], BuildReport], service: SearchServer
+def test_failed_requests_count_toward_the_budget(
+    run_at: Callable[[datetime], BuildReport], service: SearchServer
 ) -> None:
     service.faults = [Reply(500, {"detail": "try again"})]
     with pytest.raises(BudgetReachedError):
-        go_at(NOON)
-    assert len(service.seen) == MOST
-    assert len(set(service.queries)) == 1, "the first query took both"
+        run_at(NOON)
+    assert len(service.seen) == DAILY_BUDGET
+    assert len(set(service.queries)) == 1, "both requests were for the first query"
     with pytest.raises(BudgetReachedError):
-        go_at(NOON + timedelta(days=1))
-    assert len(service.seen) == 2 * MOST
-    assert Counter(service.queries).most_common(2)[1][1] == 1, "and is not asked again"
+        run_at(NOON + timedelta(days=1))
+    assert len(service.seen) == 2 * DAILY_BUDGET
+    assert Counter(service.queries).most_common(2)[1][1] == 1, "it is not sent again"
 
 
-def test_a_service_that_has_had_enough_stops_the_build_until_its_next_day(
-    go_at: Callable[[datetime], BuildReport], service: SearchServer
+def test_a_sustained_rate_limit_stops_the_build_until_the_next_day(
+    run_at: Callable[[datetime], BuildReport], service: SearchServer
 ) -> None:
     headers = {"X-RateLimit-Available-anon_sustained": "0", "Retry-After": "3600"}
     service.faults = [Reply(429, {"detail": "Request was throttled."}, headers)]
     with pytest.raises(BudgetReachedError, match="is unavailable"):
-        go_at(NOON)
+        run_at(NOON)
     assert len(service.seen) == 1
     with pytest.raises(BudgetReachedError, match="daily budget"):
-        go_at(NOON + timedelta(days=1))
-    assert len(service.seen) == 1 + MOST
+        run_at(NOON + timedelta(days=1))
+    assert len(service.seen) == 1 + DAILY_BUDGET
 
 
-def test_the_command_stops_as_for_any_budget(
+def test_the_command_exits_with_the_budget_exit_code(
     loupe: Loupe,
     home: Path,
     tmp_path: Path,
@@ -136,7 +136,7 @@ def test_the_command_stops_as_for_any_budget(
 ) -> None:
     counted = {"provider": "openai", "name": "counting", "revision": "1"}
     counted |= {"base_url": model.base_url}
-    search = {"provider": "openverse", "base_url": service.base_url, "daily_budget": MOST}
+    search = {"provider": "openverse", "base_url": service.base_url, "daily_budget": DAILY_BUDGET}
     profile = write_contrast_profile(
         tmp_path / "profile.toml", {"strategist": counted, "refiner": counted, "search": search}
     )
@@ -148,5 +148,5 @@ def test_the_command_stops_as_for_any_budget(
         assert "openverse was sent 2 requests today and the daily budget is 2" in message
         assert "run again then to continue" in message
         assert "Traceback" not in message
-        assert len(service.seen) == MOST
+        assert len(service.seen) == DAILY_BUDGET
     assert not (home / "releases").exists()

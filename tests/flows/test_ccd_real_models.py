@@ -1,7 +1,7 @@
 """`build-ccd` with models of the real classes: Qwen3-VL behind vLLM, and Qwen-Image-Edit.
 
-Their weights are random: what they say and draw is nonsense. All of it has to go to quarantine or
-to people, with the raw answer; nothing may be lost, and nothing paid for twice.
+Their answers and pictures are nonsense, because their weights are random. All of these must go
+to quarantine, with the raw answer, or to annotators; none may be lost or paid for twice.
 """
 
 from collections import Counter
@@ -42,7 +42,7 @@ from tests.servers.vllm_server import VllmServer
 pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 ANCHORS = 3
-MOST_TOKENS = 1200
+MAX_TOKENS = 1200
 
 
 @pytest.fixture(scope="module")
@@ -52,20 +52,20 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory: pytest.TempPathFactory) -> QwenImageEdit:
-    """The pipeline of the paper, tiny and random."""
-    pytest.importorskip("diffusers")  # here, as it takes seconds
+    """The paper's pipeline, tiny and with random weights."""
+    pytest.importorskip("diffusers")  # not at the top of the module, because it takes seconds
     return qwen_spec(build_pipeline(tmp_path_factory.mktemp("editor") / "pipeline"))
 
 
 @pytest.fixture
 def proposing() -> Iterator[CountingServer]:
-    """A server that proposes as the built-in model does, and counts."""
+    """A counting server that answers like the built-in model."""
     with counting_server(complete=contrast_completion) as server:
         yield server
 
 
 def vllm_model(server: VllmServer) -> OpenAIChat:
-    sampling = Sampling(temperature=1.0, seed=3, max_tokens=MOST_TOKENS)
+    sampling = Sampling(temperature=1.0, seed=3, max_tokens=MAX_TOKENS)
     return OpenAIChat(
         provider="openai",
         name=server.model,
@@ -76,18 +76,18 @@ def vllm_model(server: VllmServer) -> OpenAIChat:
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")
 
 
-def nonsense(run: RunContext, stage: str) -> list[Rejection]:
-    """What went to quarantine in a stage, each with the raw answer."""
+def rejected_answers(run: RunContext, stage: str) -> list[Rejection]:
+    """Return the rejections of a stage, which must hold the raw answers."""
     found = [one for one in quarantined(run.store, DATASET) if one.stage == stage]
     assert all(one.context["answer"] for one in found)
     return found
 
 
 def calls(run: RunContext) -> Counter[tuple[str, str]]:
-    """How many calls of each stage ended how."""
+    """Return the numbers of model calls by stage and status."""
     with run.store.read() as connection:
         return Counter(
             (row.stage, row.status)
@@ -95,7 +95,7 @@ def calls(run: RunContext) -> Counter[tuple[str, str]]:
         )
 
 
-def test_random_words_get_no_further_than_the_first_step(
+def test_nonsense_strategies_are_quarantined_and_nothing_is_released(
     run: RunContext, stills: StillsWorld, editor: QwenImageEdit, vllm_server: VllmServer
 ) -> None:
     model = vllm_model(vllm_server)
@@ -106,16 +106,16 @@ def test_random_words_get_no_further_than_the_first_step(
             run_pipeline(run, ccd_pipeline(), build, profile, no_desks)
         asked = calls(run)
         assert asked["propose_strategies", "answered"] == ANCHORS, asked
-        assert asked.total() == 2 * ANCHORS, "each is asked for once more, and never again"
+        assert asked.total() == 2 * ANCHORS, "one repair for each anchor, and no more"
     anchors = {one.id for one in entities(run, Image.kind) if is_anchor(one)}
     drafts = [one.id for one in entities(run, StrategyDraft.kind)]
     understood = {found[0] for found in parents_of(run.store, drafts, Role.ANCHOR).values()}
-    lost = nonsense(run, "propose_strategies")
+    lost = rejected_answers(run, "propose_strategies")
     assert len(lost) + len(understood) == len(anchors) == ANCHORS
     assert len(entities(run, ImageRequest.kind)) == len(entities(run, Strategy.kind, "accepted"))
 
 
-def test_random_edits_and_captions_go_to_people_and_to_quarantine(
+def test_nonsense_edits_go_to_annotators_and_nonsense_captions_to_quarantine(
     run: RunContext,
     stills: StillsWorld,
     editor: QwenImageEdit,
@@ -132,12 +132,12 @@ def test_random_edits_and_captions_go_to_people_and_to_quarantine(
     )
     office = MemoryOffice()
     waiting = build_once(run, build, office, profile).waiting
-    assert_every_order_has_its_end(run, waiting, editor)
+    assert_every_request_has_a_result(run, waiting, editor)
     answer(run, office, HOUSE, right)
     is_released = releases(run, build, office, profile)
     groups = entities(run, ContrastGroup.kind)
     written = entities(run, CaptionGroup.kind)
-    lost = nonsense(run, "refine_captions")
+    lost = rejected_answers(run, "refine_captions")
     assert len(written) + len(lost) == len(groups) == ANCHORS
     captions = [one for one in entities(run, Caption.kind, "accepted") if is_fine(one)]
     accepted = [one for one in written if one.state == "accepted"]
@@ -146,19 +146,19 @@ def test_random_edits_and_captions_go_to_people_and_to_quarantine(
     assert asked["refine_captions", "answered"] == 5 * len(groups)
     assert asked["propose_strategies", "answered"] == ANCHORS
     assert releases(run, build, office, profile) == is_released
-    assert calls(run) == asked, "nothing is paid again"
+    assert calls(run) == asked, "no new model calls"
     assert proposing.ledger.summary()["total"] == ANCHORS
 
 
-def assert_every_order_has_its_end(run: RunContext, waiting: int, editor: QwenImageEdit) -> None:
-    """Each edit was made and measured, and is a candidate or in quarantine; noise is doubted."""
+def assert_every_request_has_a_result(run: RunContext, waiting: int, editor: QwenImageEdit) -> None:
+    """Each request gave a measured candidate, flagged if it is noise, or a rejection."""
     orders = entities(run, ImageRequest.kind)
-    made = [one.record(Candidate) for one in entities(run, Candidate.kind)]
+    candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
     lost = [one for one in quarantined(run.store, DATASET) if one.stage == "edit_images"]
     assert len(orders) == len(entities(run, Strategy.kind, "accepted")) >= ANCHORS
-    assert len(made) + len(lost) == len(orders)
-    assert waiting == len(made) > 0
-    for one in made:
+    assert len(candidates) + len(lost) == len(orders)
+    assert waiting == len(candidates) > 0
+    for one in candidates:
         assert one.origin.way == "edit"
         assert (one.origin.model, one.origin.steps) == (str(editor.ref), editor.steps)
         assert one.measurement is not None
@@ -167,12 +167,12 @@ def assert_every_order_has_its_end(run: RunContext, waiting: int, editor: QwenIm
             one.anchor.width_px,
             one.anchor.height_px,
         )
-        assert one.measurement.changed_share > 0.9, "all of the picture is noise now"
+        assert one.measurement.changed_share > 0.9, "the whole picture is noise"
         assert bool(one.doubts) or concerns_all(one.difference)
 
 
 def releases(run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Profile) -> bool:
-    """Goes on; whether something was written that can be released, which then verifies."""
+    """Run the build; return whether it gave a release, which must verify."""
     try:
         report = build_once(run, build, office, profile)
     except UsageError as error:

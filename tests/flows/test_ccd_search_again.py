@@ -1,4 +1,4 @@
-"""Searching again with another service or folder, or the next day, mixes nothing up."""
+"""Searching again with another service or folder, or on the next day, keeps results apart."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,17 +36,17 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 @pytest.fixture
 def shown_families(stills: StillsWorld) -> list[Family]:
-    """Two anchors, and three strategies of both."""
+    """Two anchors with three strategies in total."""
     return families(stills, 1, 2)
 
 
-def of_folders(model: CountingServer) -> Profile:
+def folder_profile(model: CountingServer) -> Profile:
     counted = counted_model(model.base_url)
     return contrast_profile(strategist=counted, refiner=counted)
 
 
 def folder_of(stills: StillsWorld, names: list[str], folder: Path) -> Path:
-    """A folder with these stills alone."""
+    """Create a folder with these stills only."""
     whole = searched_folder(stills, folder)
     listed = (whole / "licences.jsonl").read_text().splitlines(keepends=True)
     kept = [line for line in listed if any(f'"{name}"' in line for name in names)]
@@ -56,7 +56,7 @@ def folder_of(stills: StillsWorld, names: list[str], folder: Path) -> Path:
 
 
 def stage(report: BuildReport, name: str) -> int:
-    """How many inputs a stage has done in a run."""
+    """Return the number of inputs that a stage has processed in a run."""
     (found,) = (one.done for one in report.stages if one.stage == name)
     return found
 
@@ -65,7 +65,7 @@ def with_folder(build: CcdBuild, folder: Path) -> CcdBuild:
     return build.model_copy(update={"search_folder": folder, "version": f"0.{len(folder.name)}.0"})
 
 
-def test_a_folder_gives_way_to_a_service(
+def test_results_of_a_service_replace_those_of_a_folder(
     run: RunContext,
     web: FoundVariants,
     model: CountingServer,
@@ -74,9 +74,9 @@ def test_a_folder_gives_way_to_a_service(
     tmp_path: Path,
 ) -> None:
     folder = folder_of(stills, [shown_families[0].first.file_name], tmp_path / "pictures")
-    told_why = r"nothing of .contrasts. can be released: it has 2 images, none of them with a"
-    with pytest.raises(UsageError, match=told_why):
-        build_found(run, with_folder(web.build, folder), of_folders(model))
+    message = r"nothing of .contrasts. can be released: it has 2 images, none of them with a"
+    with pytest.raises(UsageError, match=message):
+        build_found(run, with_folder(web.build, folder), folder_profile(model))
     of_folder = entities(run, FoundHit.kind)
     assert of_folder
     report = build_found(run, web.build, web.profile(model))
@@ -87,10 +87,10 @@ def test_a_folder_gives_way_to_a_service(
     assert len(found) == 3
     pictures = {one.id: parents_of(run.store, [one.id], Role.FOUND_AS)[one.id][0] for one in found}
     hits = parents_of(run.store, pictures.values(), Role.DOWNLOADED_FROM)
-    assert {hit for many in hits.values() for hit in many} <= {one.id for one in of_web}
+    assert {hit for parents in hits.values() for hit in parents} <= {one.id for one in of_web}
 
 
-def test_no_service_leads_to_a_file_of_ours(
+def test_a_service_cannot_point_to_a_local_file(
     run: RunContext, web: FoundVariants, model: CountingServer
 ) -> None:
     known = web.service.results_of
@@ -103,7 +103,7 @@ def test_no_service_leads_to_a_file_of_ours(
     assert [one.reason for one in refused] == ["not_an_address"] * 3
 
 
-def test_a_folder_with_other_images_is_chosen_from_again(
+def test_candidates_are_chosen_again_from_a_folder_with_other_images(
     run: RunContext,
     web: FoundVariants,
     model: CountingServer,
@@ -113,18 +113,18 @@ def test_a_folder_with_other_images_is_chosen_from_again(
 ) -> None:
     variants = [one.file_name for family in shown_families for one in family.variants]
     first = folder_of(stills, variants[:2], tmp_path / "one")
-    report = build_found(run, with_folder(web.build, first), of_folders(model))
+    report = build_found(run, with_folder(web.build, first), folder_profile(model))
     before = {one.id for one in entities(run, Candidate.kind)}
     second = folder_of(stills, variants[2:], tmp_path / "others")
-    report = build_found(run, with_folder(web.build, second), of_folders(model))
+    report = build_found(run, with_folder(web.build, second), folder_profile(model))
     assert stage(report, "choose candidates") > 0
-    made = [one for one in entities(run, Candidate.kind) if one.id not in before]
-    assert made
-    pages = {one.record(Candidate).origin.page for one in made}  # type: ignore[union-attr]
+    new = [one for one in entities(run, Candidate.kind) if one.id not in before]
+    assert new
+    pages = {one.record(Candidate).origin.page for one in new}  # type: ignore[union-attr]
     assert pages <= {f"folder:{name}" for name in variants[2:]}
 
 
-def test_an_anchor_is_no_contrastive_image_of_another(
+def test_an_anchor_is_not_used_as_a_contrastive_image_of_another_anchor(
     run: RunContext, web: FoundVariants, model: CountingServer, shown_families: list[Family]
 ) -> None:
     known, (first, second) = web.service.results_of, shown_families
@@ -145,7 +145,7 @@ def test_an_anchor_is_no_contrastive_image_of_another(
     assert len(entities(run, Candidate.kind, "accepted")) == 2
 
 
-def test_orders_of_what_is_turned_down_are_inactive_until_it_is_accepted_again(
+def test_image_requests_of_a_rejected_strategy_are_inactive_until_it_is_accepted(
     run: RunContext, web: FoundVariants, model: CountingServer
 ) -> None:
     with pytest.raises(BudgetReachedError):
@@ -161,7 +161,7 @@ def test_orders_of_what_is_turned_down_are_inactive_until_it_is_accepted_again(
     assert len(entities(run, ImageRequest.kind)) == 3
 
 
-def test_what_a_budget_lets_be_found_goes_on_to_the_candidates(
+def test_images_found_within_the_budget_become_candidates(
     run: RunContext, web: FoundVariants, model: CountingServer
 ) -> None:
     build = web.build.model_copy(update={"ways": ("search", "edit")})
@@ -172,7 +172,7 @@ def test_what_a_budget_lets_be_found_goes_on_to_the_candidates(
     assert [one.record(Candidate).origin.way for one in accepted].count("search") == 2
     assert len(accepted) == 2
     orders = [one.record(ImageRequest).way for one in entities(run, ImageRequest.kind)]
-    assert orders == ["search"] * 3, "what is not searched for yet is not edited instead"
+    assert orders == ["search"] * 3, "a strategy that was not searched for yet is not edited"
 
     report = build_found(run, build, profile, clock=lambda: NOON + timedelta(days=1))
     assert report.release is not None

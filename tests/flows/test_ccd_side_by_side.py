@@ -1,4 +1,4 @@
-"""Two builds of contrastive images at once: nothing is asked, searched, fetched or edited twice."""
+"""Two parallel builds of contrastive images: no request, search, download or edit happens twice."""
 
 import shutil
 import threading
@@ -48,7 +48,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 @pytest.fixture
 def shown_families(stills: StillsWorld) -> list[Family]:
-    """Two anchors; what differs from them is found by some strategies, and edited for others."""
+    """Two anchors, with found images for some strategies and edits for others."""
     return families(stills)[:2]
 
 
@@ -71,46 +71,46 @@ def web(
 
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs share the work piece by piece, so that they are in each other's way all the time."""
+    """Chunks of one input, so that parallel runs compete for every one."""
     for module in (strategy_proposals, found_images, image_choice, edited_images, model_step):
-        monkeypatch.setattr(module, "Stage", _OneByOne)
+        monkeypatch.setattr(module, "Stage", _SingleInputStage)
 
 
-class _OneByOne(Stage):
+class _SingleInputStage(Stage):
     def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__(*values, **{**named, "chunk_size": 1})
 
 
 @pytest.fixture
 def edits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each edit was made, by any editor of this process."""
-    made: Counter[str] = Counter()
+    """Number of times that each edit was made in this process."""
+    counted: Counter[str] = Counter()
 
     class Counted(StillsEditor):
         def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
             asked = list(requests)
-            made.update(f"{one.instruction} {one.seed}" for one in asked)
+            counted.update(f"{one.instruction} {one.seed}" for one in asked)
             return super().edit(asked)
 
     monkeypatch.setattr(edit_ledger, "build_image_editor", lambda _: Counted(BuiltinEditor()))
-    return made
+    return counted
 
 
 class Together(NamedTuple):
-    """Several runs at once on an installation of their own."""
+    """Results of parallel runs on one installation."""
 
     home: Path
     reports: list[BuildReport]
 
     @property
     def release_id(self) -> str | None:
-        """The one release that they all came to, and that is as it should be."""
+        """The release that all runs returned, after its verification."""
         assert verify_release(self.home / RELEASE) == []
         (release_id,) = {report.release_id for report in self.reports}
         return release_id
 
     def assert_equal(self, other: "Together") -> None:
-        """They came to the release and the store of the other runs."""
+        """Assert that the release and the store equal those of the other runs."""
         assert {report.release_id for report in other.reports} == {self.release_id}
         assert bytes_of(self.home / RELEASE) == bytes_of(other.home / RELEASE)
         assert problems_of(self.home) == []
@@ -120,7 +120,7 @@ class Together(NamedTuple):
 def run_together(
     home: Path, database: Path, runs: int, build: CcdBuild, profile: Profile
 ) -> Together:
-    """So many runs at once on a new installation in `home`."""
+    """Run the build `runs` times in parallel on a new installation in `home`."""
     home.mkdir()
     shutil.copy(database, home / "loupe.db")
     together = threading.Barrier(runs)
@@ -143,7 +143,7 @@ def run_together(
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.timeout(300)
-def test_nothing_is_paid_twice(
+def test_parallel_builds_repeat_no_request_search_download_or_edit(
     tmp_path: Path,
     migrated_sqlite: Path,
     web: FoundVariants,
@@ -164,14 +164,14 @@ def test_nothing_is_paid_twice(
 
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.timeout(300)
-def test_one_picture_stands_for_one_strategy(
+def test_a_picture_is_used_for_one_strategy_only(
     tmp_path: Path,
     migrated_sqlite: Path,
     web: FoundVariants,
     shown_families: list[Family],
     model: CountingServer,
 ) -> None:
-    """Where one picture is found for several strategies of an anchor, one of them has it."""
+    """A picture found for several strategies of an anchor is used for one of them."""
     known = {
         variant.captions[0]: web.service.results_of(family.variants[0].captions[0])
         for family in shown_families
@@ -193,7 +193,7 @@ def test_one_picture_stands_for_one_strategy(
 def paid_of(
     web: FoundVariants, model: CountingServer, edits: Counter[str]
 ) -> tuple[Counter[str], ...]:
-    """What was asked, searched, fetched and edited since the last time, and how often."""
+    """Return and reset the counts of model requests, searches, downloads and edits."""
     paid = (
         Counter(model.ledger.counts),
         Counter(web.service.queries),

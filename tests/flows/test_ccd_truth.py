@@ -1,4 +1,4 @@
-"""What a build of drawn stills accepts, compared with what was drawn: one detail differs."""
+"""Accepted candidates of drawn stills compared with ground truth: one detail differs."""
 
 import io
 from collections.abc import Iterator
@@ -26,11 +26,11 @@ from tests.flows.runs import context_of
 pytestmark = pytest.mark.slow
 
 ANCHORS = 7
-WANTED = 0.95
+MIN_CORRECT_SHARE = 0.95
 
 
 class Pair(NamedTuple):
-    """An accepted candidate, what was drawn of its anchor, and the change that was wanted."""
+    """An accepted candidate, the ground truth of its anchor, and the requested change."""
 
     candidate: Candidate
     truth: StillTruth
@@ -46,14 +46,18 @@ def test_accepted_pairs_differ_in_exactly_the_labelled_detail(
     folder = searched_folder(stills, tmp_path / "pictures")
     build = contrast_build(stills, anchors=ANCHORS, ways=("search", "edit"), search_folder=folder)
     run_pipeline(
-        run, ccd_pipeline(), build, load_profile("builtin"), lambda: pytest.fail("nobody is asked")
+        run,
+        ccd_pipeline(),
+        build,
+        load_profile("builtin"),
+        lambda: pytest.fail("no annotator may be asked"),
     )
     pairs = list(_accepted(run, truths))
     wrong = {pair.candidate: found for pair in pairs if (found := _faults(run, pair, truths))}
     assert len(pairs) >= 2 * ANCHORS
     assert {pair.candidate.origin.way for pair in pairs} == {"search", "edit"}
     right = 1 - len(wrong) / len(pairs)
-    assert right >= WANTED, [(one.plan, found) for one, found in wrong.items()]
+    assert right >= MIN_CORRECT_SHARE, [(one.plan, found) for one, found in wrong.items()]
 
 
 def _accepted(run: RunContext, truths: dict[str, StillTruth]) -> Iterator[Pair]:
@@ -69,7 +73,7 @@ def _accepted(run: RunContext, truths: dict[str, StillTruth]) -> Iterator[Pair]:
 
 
 def _faults(run: RunContext, pair: Pair, truths: dict[str, StillTruth]) -> list[str]:
-    """What else the two pictures differ in."""
+    """Return the differences of the candidate from the scene that was requested."""
     try:
         wanted = changed_scene(pair.truth.scene, pair.change)
     except UneditableError as fault:
@@ -81,12 +85,12 @@ def _faults(run: RunContext, pair: Pair, truths: dict[str, StillTruth]) -> list[
         case FoundImage(page=page):
             found = truths[page.removeprefix("folder:")].scene
             same = True
-    is_right = found is not None and same and _said(found) == _said(wanted)
+    is_right = found is not None and same and _content(found) == _content(wanted)
     return [] if is_right else [f"{found} is not {wanted}"]
 
 
-def _said(scene: Scene) -> tuple[object, ...]:
-    """What a scene shows without its layout; positions count where a caption states them."""
+def _content(scene: Scene) -> tuple[object, ...]:
+    """Return the content of a scene without its layout, except positions stated in captions."""
     content = content_of(scene)
     return (sorted(map(str, content.groups)), *content[1:-2], content.word)
 

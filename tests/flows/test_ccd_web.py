@@ -1,6 +1,6 @@
-"""Contrastive images of the web: found, downloaded and credited, or refused with a reason.
+"""Contrastive images from the web: found, downloaded and credited, or rejected with a reason.
 
-The service and all hosts are servers on loopback; a request to any other host fails.
+The service and all hosts are local servers; a request to any other host fails.
 """
 
 import io
@@ -58,10 +58,10 @@ GPS, LATITUDE = 0x8825, {1: "N", 2: (52.0, 31.0, 12.0)}
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="480"/>'
 PAGE = b"<!DOCTYPE html><html><body>Please log in</body></html>"
 NOBODY = "http://10.0.0.1"
-NOT_ASKED_FOR = ("licence_not_permitted", "forbidden_by_robots")
+NOT_REQUESTED = ("licence_not_permitted", "forbidden_by_robots")
 
 Found = dict[str, list[dict[str, Any]]]
-"""What a service knows, by query."""
+"""Results of a service by query."""
 
 
 @pytest.fixture(scope="module")
@@ -70,20 +70,20 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def contacted() -> Iterator[None]:
-    """No socket of this process is connected to anything but 127.0.0.1."""
+def no_other_hosts() -> Iterator[None]:
+    """Fail if a socket of this process connects to another address than 127.0.0.1."""
     elsewhere: list[Any] = []
     connect = socket.socket.connect
 
     def checked(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_UNIX and address[0] != "127.0.0.1":
             elsewhere.append(address)
-            raise ConnectionRefusedError("nothing outside is to be contacted")
+            raise ConnectionRefusedError("no other host may be no_other_hosts")
         connect(self, address)
 
     def looked_up(host: Any, *_: Any, **__: Any) -> Any:
         elsewhere.append(host)
-        raise socket.gaierror(socket.EAI_NONAME, "no name is to be looked up")
+        raise socket.gaierror(socket.EAI_NONAME, "no name may be looked up")
 
     lookup = socket.getaddrinfo
     with pytest.MonkeyPatch.context() as patch:
@@ -113,7 +113,7 @@ def profile(model: CountingServer, service: SearchServer, host: Adversary) -> Pr
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")
 
 
 def downloader(settings: DownloadSettings) -> ImageDownloader:
@@ -121,7 +121,7 @@ def downloader(settings: DownloadSettings) -> ImageDownloader:
 
 
 def hit(url: str, licence: str | None, **values: Any) -> dict[str, Any]:
-    """A result as Openverse gives it; `licence` is a code and a version."""
+    """Return a result in the format of Openverse; `licence` is a code and a version."""
     code, _, version = (licence or "").partition(" ")
     terms = {"license": code, "license_version": version} if licence else {}
     page = f"https://example.org/{url.partition('?')[0].rpartition('/')[2]}"
@@ -129,7 +129,7 @@ def hit(url: str, licence: str | None, **values: Any) -> dict[str, Any]:
 
 
 def with_place(picture: Path) -> bytes:
-    """The picture with the place where it was taken."""
+    """Return the picture with GPS coordinates in its EXIF data."""
     with Pictures.open(picture) as opened:
         exif = opened.getexif()
         exif[GPS] = LATITUDE
@@ -139,7 +139,7 @@ def with_place(picture: Path) -> bytes:
 
 
 def world(stills: StillsWorld, shown_families: list[Family], host: Adversary) -> Found:
-    """What is found for each query, and what the host answers."""
+    """Set the replies of the host; return the results of each query."""
     first, second, third = shown_families
 
     def drawn(name: str) -> bytes:
@@ -218,7 +218,7 @@ REFUSED = {
     "beyond.jpg": "http_status",
     "127.0.0.2:{port}/a.jpg": "private_address",
 }
-"""Every hit that is no use, by what is in its address, and why."""
+"""Reason of the rejection of every unusable hit, by a part of its address."""
 
 CREDITS = {
     "place.jpg": ("CC-BY-4.0", "Ann [*Smith*](x)"),
@@ -226,11 +226,11 @@ CREDITS = {
     "000028.jpg": ("CC-BY-NC-2.0", "Bo"),
     "000062.jpg": ("CC-PDM-1.0", "C"),
 }
-"""Every hit that is of use, by the end of its page's address."""
+"""Licence and creator of every usable hit, by the end of its page's address."""
 
 
 class Web(NamedTuple):
-    """A benchmark that was built of what is on the web."""
+    """A benchmark built with images from the web, and its servers."""
 
     run: RunContext
     report: BuildReport
@@ -245,7 +245,7 @@ class Web(NamedTuple):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """What was released of images that were found."""
+        """The released rows of contrastive images."""
         rows: list[dict[str, Any]] = json.loads((self.release / f"{DATASET}.json").read_text())
         return [row for row in rows if row["contrast"]]
 
@@ -257,7 +257,7 @@ def web(
     migrated_sqlite: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Web]:
-    """The benchmark, built once; nobody changes it."""
+    """The benchmark, built once (read-only)."""
     home = tmp_path_factory.mktemp("web")
     with (
         new_run(migrated_sqlite, home) as run,
@@ -270,16 +270,16 @@ def web(
         source = source_of_anchors(stills, firsts, home / "anchors.json")
         build = contrast_build(stills, anchors=None, ways=("search",), sources=(source,))
 
-        def go() -> BuildReport:
+        def build_once() -> BuildReport:
             pipeline = ccd_pipeline(make_downloader=downloader)
             return run_pipeline(run, pipeline, build, profile(model, service, host), no_desks)
 
-        yield Web(run, go(), service, host, model, go)
+        yield Web(run, build_once(), service, host, model, build_once)
 
 
-def test_what_is_permitted_is_released_with_whom_it_is_owed_to(web: Web) -> None:
+def test_permitted_images_are_released_with_licence_and_creator(web: Web) -> None:
     assert verify_release(web.release) == []
-    pages = {f"https://example.org/{name}": owed for name, owed in CREDITS.items()}
+    pages = {f"https://example.org/{name}": credit for name, credit in CREDITS.items()}
     assert {row["source_url"]: (row["licence"], row["creator"]) for row in web.rows} == pages
     assert {row["source"] for row in web.rows} == {"openverse"}
     text = (web.release / ATTRIBUTION).read_text(encoding="utf-8")
@@ -293,7 +293,7 @@ def test_what_is_permitted_is_released_with_whom_it_is_owed_to(web: Web) -> None
     assert len(origins) == len(pages)
 
 
-def test_the_origin_of_an_image_leads_to_its_hit_and_its_service(web: Web) -> None:
+def test_the_lineage_of_an_image_leads_to_its_hit_and_its_service(web: Web) -> None:
     store = web.run.store
     images = [one for one in entities(web.run, Image.kind) if one.record(Image).contrast]
     assert len(images) == len(CREDITS)
@@ -309,7 +309,7 @@ def test_the_origin_of_an_image_leads_to_its_hit_and_its_service(web: Web) -> No
         assert stored[service].record(Source).name == record.source == "openverse"
 
 
-def test_what_cannot_be_used_is_in_quarantine_with_its_reason(web: Web) -> None:
+def test_unusable_hits_are_quarantined_with_a_reason(web: Web) -> None:
     of_hits = [
         one
         for one in quarantined(web.run.store, DATASET)
@@ -328,16 +328,16 @@ def test_what_cannot_be_used_is_in_quarantine_with_its_reason(web: Web) -> None:
     assert "s3cr3t" not in "".join(one.detail for one in of_hits)
 
 
-def test_only_what_is_permitted_is_asked_for(web: Web) -> None:
+def test_only_permitted_images_are_requested(web: Web) -> None:
     asked = set(web.host.paths())
-    forbidden = {f"/{name}" for name, reason in REFUSED.items() if reason in NOT_ASKED_FOR}
+    forbidden = {f"/{name}" for name, reason in REFUSED.items() if reason in NOT_REQUESTED}
     assert not asked & forbidden
     assert asked >= {"/place.jpg", "/moved.jpg", "/broken.jpg", "/inside.jpg", "/drawing.svg"}
     licences = {seen.parameters["license"] for seen in web.service.seen}
     assert licences == {"by,by-nc,by-nc-sa,by-sa,cc0,pdm"}
 
 
-def test_an_order_without_an_image_tells_why(web: Web) -> None:
+def test_a_request_without_an_image_has_a_reason(web: Web) -> None:
     of_orders = Counter(
         (one.stage, one.reason)
         for one in quarantined(web.run.store, DATASET)
@@ -356,7 +356,7 @@ def test_an_order_without_an_image_tells_why(web: Web) -> None:
     assert len(orders) == len(CREDITS) + of_orders.total()
 
 
-def test_a_result_that_names_no_image_is_counted(web: Web) -> None:
+def test_a_result_without_an_image_address_is_counted(web: Web) -> None:
     (rejected,) = (
         one for one in quarantined(web.run.store, DATASET) if one.stage == "read_results"
     )
@@ -365,7 +365,7 @@ def test_a_result_that_names_no_image_is_counted(web: Web) -> None:
     assert report.rejected == {"no_address": 1}
 
 
-def test_what_is_released_says_what_came_and_under_which_terms(
+def test_released_images_record_their_download_and_terms(
     web: Web, stills: StillsWorld, shown_families: list[Family]
 ) -> None:
     images = [
@@ -380,10 +380,10 @@ def test_what_is_released_says_what_came_and_under_which_terms(
     assert all(one.url for one in pictures)
     sent = sha256_of(with_place(stills.image_root / shown_families[0].variants[0].file_name))
     (changed,) = (one for one in images if one.source_sha256 != one.sha256)
-    assert changed.source_sha256 == sent, "what would come again is known"
+    assert changed.source_sha256 == sent, "the digest of the downloaded file is stored"
 
 
-def test_no_place_is_kept_of_where_a_picture_was_taken(
+def test_gps_coordinates_of_an_image_are_removed(
     web: Web, stills: StillsWorld, shown_families: list[Family]
 ) -> None:
     sent = with_place(stills.image_root / shown_families[0].variants[0].file_name)
@@ -394,7 +394,7 @@ def test_no_place_is_kept_of_where_a_picture_was_taken(
     assert len(list((web.release / "images").iterdir())) == len(CREDITS) + 3
 
 
-def test_a_second_run_asks_nobody(web: Web) -> None:
+def test_a_second_run_sends_no_requests(web: Web) -> None:
     before = (list(web.service.seen), list(web.host.requests), +web.model.ledger.counts)
     again = web.build_again()
     assert (web.service.seen, web.host.requests, web.model.ledger.counts) == before

@@ -1,4 +1,4 @@
-"""`loupe check` judges pairs that people bring."""
+"""`loupe check` on pairs given by a file or by options."""
 
 import json
 from pathlib import Path
@@ -33,7 +33,7 @@ def test_one_pair_is_given_by_options(loupe: Loupe) -> None:
     }
 
 
-def test_a_line_that_is_no_pair_is_named(loupe: Loupe, tmp_path: Path) -> None:
+def test_an_error_names_the_line_that_is_not_a_pair(loupe: Loupe, tmp_path: Path) -> None:
     file = tmp_path / "pairs.jsonl"
     file.write_text('{"source": "A man.", "rewrite": "A man."}\n{"source": "A man."}\n')
     ended = loupe("check", str(file))
