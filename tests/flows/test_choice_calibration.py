@@ -1,4 +1,4 @@
-"""The bounds of the choice: suggested from results, shown on a page, and reported if unmeasured."""
+"""Similarity bounds of the image choice: suggestions, report page, and warnings."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def calibrate(
     return calibrate_choice(results, 10, unrelated, SETTINGS, "embedder@1")
 
 
-def test_near_duplicates_and_others_are_separated_by_the_ceiling() -> None:
+def test_the_ceiling_separates_near_duplicates_from_other_results() -> None:
     results = observed(draws(0.2, 0.8, 101))
     results += observed(draws(0.9, 1.0, 40), near_duplicate=True)
     found = calibrate(results)
@@ -73,7 +73,7 @@ def test_the_ceiling_makes_the_fewest_errors() -> None:
     assert errors(bound) <= fewest + 1  # three digits
 
 
-def test_unrelated_pictures_make_the_floor_until_people_have_spoken() -> None:
+def test_the_floor_follows_unrelated_pairs_until_enough_verdicts_exist() -> None:
     unrelated = draws(0.0, 0.4, 401)
     found = calibrate(observed(draws(0.2, 0.8, 50)), unrelated)
     assert found.floor.value == pytest.approx(0.38)
@@ -86,7 +86,7 @@ def test_unrelated_pictures_make_the_floor_until_people_have_spoken() -> None:
     assert (found.judged, found.accepted) == (82, 41)
 
 
-def test_the_ceiling_spares_what_people_accepted() -> None:
+def test_the_ceiling_keeps_candidates_that_annotators_accepted() -> None:
     results = observed(draws(0.2, 0.8, 101)) + observed(draws(0.86, 0.94, 30), accepted=True)
     results += observed(draws(0.9, 1.0, 200), near_duplicate=True)
     found = calibrate(results)
@@ -94,7 +94,7 @@ def test_the_ceiling_spares_what_people_accepted() -> None:
     assert found.ceiling.reason == "95% of the candidates that people accepted are below it"
 
 
-def test_of_too_little_nothing_is_suggested() -> None:
+def test_no_bound_is_suggested_from_too_few_results() -> None:
     few = observed(draws(0.2, 0.8, 60))
     few += observed(draws(0.9, 1, LEAST_KNOWN - 1), near_duplicate=True)
     found = calibrate(few, draws(0, 1, LEAST_KNOWN - 1))
@@ -105,14 +105,14 @@ def test_of_too_little_nothing_is_suggested() -> None:
     assert (nothing.results, nothing.quantiles, nothing.unrelated) == (0, (), ())
 
 
-def test_unrelated_are_results_of_others() -> None:
+def test_unrelated_pairs_are_results_of_other_anchors() -> None:
     anchors = np.eye(3)
     results = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0.6, 0.8]])
     found = unrelated_similarities(anchors, results, np.array([0, 1, 1]))
     assert sorted(found.tolist()) == pytest.approx([0, 0, 0, 0, 0, 0.8])
 
 
-# The page.
+# The report page.
 
 
 def results(*, judged: bool = True) -> list[ObservedResult]:
@@ -134,7 +134,7 @@ def calibrated(observed: list[ObservedResult]) -> ChoiceCalibration:
     return calibrate_choice(observed, 48, unrelated, ChoiceSettings(), "<embedder>@1")
 
 
-def test_every_result_is_in_a_bar() -> None:
+def test_every_result_is_counted_in_a_bar() -> None:
     observed = results()
     plot = choice_plot(calibrated(observed), observed)
     counts = [int(bar.title.split()[0]) for bar in plot.bars]
@@ -151,7 +151,7 @@ def test_every_result_is_in_a_bar() -> None:
     assert [one.name for one in plot.suggested] == ["floor", "ceiling"]
 
 
-def test_the_page_says_what_was_found_and_escapes_names() -> None:
+def test_the_page_shows_the_results_and_escapes_names() -> None:
     observed = results()
     page = render_choice_report(calibrated(observed), observed, "<b>coco</b>")
     assert "<b>coco</b>" not in page
@@ -161,13 +161,13 @@ def test_the_page_says_what_was_found_and_escapes_names() -> None:
     assert "://" not in page
 
 
-def test_without_results_there_is_a_page_too() -> None:
+def test_a_page_without_results_says_so() -> None:
     page = render_choice_report(calibrated([]), [], "coco")
     assert "There are no results yet." in page
     assert "too little is known" in page
 
 
-# Bounds that were not measured with the embedder that they are applied to.
+# Warnings about bounds that were not measured with the embedder in use.
 
 LITTLE = SuggestedBound(value=None, known=7, reason="too little is known")
 ENOUGH = SuggestedBound(value=0.42, known=31, reason="enough is")
@@ -191,7 +191,7 @@ def found(floor: SuggestedBound, ceiling: SuggestedBound) -> ChoiceCalibration:
     )
 
 
-def test_bounds_of_other_embedders_are_called_unmeasured() -> None:
+def test_bounds_measured_with_another_embedder_give_a_warning() -> None:
     for name in ("small", "paper", "current"):
         settings = load_profile(name).contrast
         message = uncalibrated_threshold_warning(settings, found(ENOUGH, LITTLE))
@@ -202,10 +202,10 @@ def test_bounds_of_other_embedders_are_called_unmeasured() -> None:
         edits = edit_bounds_warning(settings)
         assert edits is not None, name
         assert "(shift above -4, doubtful below 0)" in edits
-        assert settings.edit_check.least_shift == -4, "an unmeasured bound throws no edit out"
+        assert settings.edit_check.least_shift == -4, "an unmeasured bound rejects no edit"
 
 
-def test_of_measured_bounds_nothing_is_said() -> None:
+def test_measured_bounds_give_no_warning() -> None:
     settings = load_profile("builtin").contrast
     assert uncalibrated_threshold_warning(settings, found(LITTLE, LITTLE)) is None
     assert edit_bounds_warning(settings) is None
@@ -213,7 +213,7 @@ def test_of_measured_bounds_nothing_is_said() -> None:
     assert uncalibrated_threshold_warning(other, found(LITTLE, LITTLE)) is not None
 
 
-def test_where_the_embedder_is_unused_its_bounds_are_not_reported() -> None:
+def test_bounds_of_an_unused_embedder_give_no_warning() -> None:
     assert edit_bounds_warning(ContrastSettings()) is not None
-    deaf = ContrastSettings(edit_check=EditCheckSettings(least_shift=None))
-    assert edit_bounds_warning(deaf) is None
+    unused = ContrastSettings(edit_check=EditCheckSettings(least_shift=None))
+    assert edit_bounds_warning(unused) is None

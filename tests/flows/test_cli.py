@@ -1,4 +1,4 @@
-"""The command line: what it prints, what it answers, and how it refuses."""
+"""The command line: output, exit codes and error messages."""
 
 import errno
 import os
@@ -36,7 +36,7 @@ def all_commands(
         yield from all_commands(inner, (*path, name))
 
 
-def test_every_command_explains_itself() -> None:
+def test_every_command_and_parameter_has_help() -> None:
     for path, command in all_commands():
         result = CliRunner().invoke(app, [*path, "--help"])
         assert result.exit_code == 0, (path, result.output)
@@ -45,13 +45,13 @@ def test_every_command_explains_itself() -> None:
             assert parameter.help, (path, parameter.name)
 
 
-def test_without_arguments_it_shows_what_there_is() -> None:
+def test_without_arguments_the_commands_are_listed() -> None:
     result = CliRunner().invoke(app, [])
     assert "Usage" in result.output
     assert "import" in result.output
 
 
-def test_wrong_usage_is_exit_code_2(loupe: Loupe) -> None:
+def test_wrong_usage_exits_with_code_2(loupe: Loupe) -> None:
     wrong = (["fly"], ["import"], ["run", "build-nothing"], ["quarantine", "x", "--limit=0"])
     assert [loupe(*arguments).exit_code for arguments in wrong] == [2] * len(wrong)
 
@@ -64,7 +64,7 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
-def test_importing_hostile_input_keeps_the_rest(
+def test_valid_records_of_a_hostile_file_are_imported(
     loupe: Loupe, source: Path, home_store: Store
 ) -> None:
     done = loupe("import", "json-lines", write_hostile(source), "--name", "hostile", "--json")
@@ -76,7 +76,7 @@ def test_importing_hostile_input_keeps_the_rest(
     assert sorted(captions) == sorted([CAPTION, INJECTION])
 
 
-def test_what_a_command_wrote_at_home_is_closed_to_others_and_what_was_asked_for_is_not(
+def test_files_at_home_are_private_and_requested_pages_are_not(
     loupe: Loupe, home: Path, source: Path, tmp_path: Path
 ) -> None:
     before = os.umask(0o022)
@@ -89,7 +89,7 @@ def test_what_a_command_wrote_at_home_is_closed_to_others_and_what_was_asked_for
     assert stat.S_IMODE((tmp_path / "page.html").stat().st_mode) == 0o644
 
 
-def test_quarantine_names_file_record_field_and_reason(loupe: Loupe, source: Path) -> None:
+def test_quarantine_shows_file_record_field_and_reason(loupe: Loupe, source: Path) -> None:
     loupe("import", "json-lines", write_hostile(source), "--name", "hostile")
     shown = loupe("quarantine", "hostile", "--json")
     assert shown.exit_code == 0
@@ -104,8 +104,7 @@ def test_quarantine_names_file_record_field_and_reason(loupe: Loupe, source: Pat
     assert sum(row["inputs"] for row in shown.json["counts"]) == len(shown.json["records"])
 
 
-def test_quarantine_is_readable_whatever_the_names(loupe: Loupe, source: Path) -> None:
-    """A file name with markup in it is shown, not obeyed."""
+def test_quarantine_shows_file_names_with_markup_literally(loupe: Loupe, source: Path) -> None:
     loupe("import", "json-lines", write_hostile(source), "--name", "hostile")
     shown = loupe("quarantine", "hostile", "--reason", "missing_image")
     assert shown.exit_code == 0
@@ -115,7 +114,7 @@ def test_quarantine_is_readable_whatever_the_names(loupe: Loupe, source: Path) -
     assert "\x1b" not in loupe("quarantine", "hostile").out
 
 
-def test_importing_again_does_only_what_is_missing(loupe: Loupe, source: Path) -> None:
+def test_importing_again_imports_only_missing_records(loupe: Loupe, source: Path) -> None:
     path = write_hostile(source)
     first = loupe("import", "json-lines", path, "--name", "hostile", "--json")
     again = loupe("import", "json-lines", path, "--name", "hostile", "--json")
@@ -136,7 +135,7 @@ def test_a_corrected_record_is_imported(loupe: Loupe, source: Path) -> None:
     assert "hostile has no quarantined records with the reason missing_image" in none.out
 
 
-def test_an_uncorrected_record_is_back_in_quarantine(loupe: Loupe, source: Path) -> None:
+def test_an_uncorrected_record_returns_to_quarantine(loupe: Loupe, source: Path) -> None:
     path = write_hostile(source)
     loupe("import", "json-lines", path, "--name", "hostile")
     before = loupe("quarantine", "hostile", "--json").json
@@ -147,12 +146,12 @@ def test_an_uncorrected_record_is_back_in_quarantine(loupe: Loupe, source: Path)
     assert loupe("quarantine", "hostile", "--json").json == before
 
 
-def test_nothing_in_quarantine(loupe: Loupe) -> None:
+def test_an_empty_quarantine(loupe: Loupe) -> None:
     assert "nothing is quarantined" in loupe("quarantine").out
     assert loupe("quarantine", "--json").json == {"counts": [], "records": []}
 
 
-def test_what_cannot_be_is_said_in_one_sentence(loupe: Loupe) -> None:
+def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
     cases = [
         (["import", "jsonl", "x.jsonl"], "no format is called 'jsonl'; did you mean json-lines?"),
         (["import", "../x", "x.jsonl"], "no format is called '../x'"),
@@ -176,7 +175,7 @@ def test_what_cannot_be_is_said_in_one_sentence(loupe: Loupe) -> None:
         assert refused.out == "", arguments
 
 
-def test_an_error_is_printed_with_its_brackets(capsys: pytest.CaptureFixture[str]) -> None:
+def test_brackets_in_an_error_are_printed_literally(capsys: pytest.CaptureFixture[str]) -> None:
     def lack() -> None:
         raise MissingExtraError("the profile", "torch")
 
@@ -185,7 +184,7 @@ def test_an_error_is_printed_with_its_brackets(capsys: pytest.CaptureFixture[str
     assert "uv pip install -e '.[torch]'" in capsys.readouterr().err
 
 
-def test_ctrl_c_says_that_nothing_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_reports_that_nothing_is_half_written(capsys: pytest.CaptureFixture[str]) -> None:
     interrupted = typer.Typer()
 
     @interrupted.command()
@@ -200,7 +199,7 @@ def test_ctrl_c_says_that_nothing_is_lost(capsys: pytest.CaptureFixture[str]) ->
     assert "stopped; nothing is left half-written" in capsys.readouterr().err
 
 
-def test_a_disk_that_is_full_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_gives_a_one_sentence_error(capsys: pytest.CaptureFixture[str]) -> None:
     def fill() -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "out/images/7.jpg")
 
@@ -213,7 +212,7 @@ def test_a_disk_that_is_full_is_one_sentence(capsys: pytest.CaptureFixture[str])
     )
 
 
-def test_a_folder_that_is_closed_to_us_is_not_said_to_be_written_to(
+def test_a_permission_error_does_not_claim_a_write(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     def read() -> None:
@@ -225,7 +224,7 @@ def test_a_folder_that_is_closed_to_us_is_not_said_to_be_written_to(
     assert message == "error: out/data cannot be read or written (Permission denied)\n"
 
 
-def test_a_fault_of_ours_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unexpected_error_is_not_caught(capsys: pytest.CaptureFixture[str]) -> None:
     def lose() -> None:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", "x")
 
@@ -233,7 +232,7 @@ def test_a_fault_of_ours_stays_one(capsys: pytest.CaptureFixture[str]) -> None:
         main(lose)
 
 
-def test_a_database_that_does_not_answer_is_one_sentence(
+def test_an_unreachable_database_gives_a_one_sentence_error(
     loupe: Loupe, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_DATABASE_URL", "postgresql://me:hunter2@127.0.0.1:1/loupe")
@@ -269,11 +268,11 @@ def build_file(tmp_path: Path) -> Path:
     )
 
 
-def test_a_tiny_world_is_built_looked_at_and_built_again(
+def test_a_tiny_build_is_released_and_repeated_without_work(
     loupe: Loupe, build_file: Path, home: Path, home_store: Store
 ) -> None:
     forecast = loupe("cost", "--config", build_file, "--json").json["forecast"]
-    assert [row["calls"] for row in forecast] == [0, 0], "nothing is drawn yet"
+    assert [row["calls"] for row in forecast] == [0, 0], "no identities are sampled yet"
 
     built = loupe("run", "build-ufine3c", "--config", build_file, "--in-process", "--json")
     assert built.exit_code == 0, built.err
@@ -291,10 +290,10 @@ def test_a_tiny_world_is_built_looked_at_and_built_again(
     spent = loupe("cost", "tiny", "--json").json["spent"]
     assert sum(row["calls"] for row in spent) == 4
     assert "loupe-rule-rewriter" in loupe("cost").out
-    _look_at_lineage(loupe, home_store)
+    _check_lineage(loupe, home_store)
 
 
-def _look_at_lineage(loupe: Loupe, store: Store) -> None:
+def _check_lineage(loupe: Loupe, store: Store) -> None:
     rewrite = next(find(store, "tiny", "rewrite"))
     tree = loupe("lineage", rewrite.id[:12])
     assert tree.exit_code == 0
@@ -306,7 +305,7 @@ def _look_at_lineage(loupe: Loupe, store: Store) -> None:
     assert len(kinds) >= 5
 
 
-def test_an_unknown_key_of_a_build_file_is_named(loupe: Loupe, build_file: Path) -> None:
+def test_an_error_names_an_unknown_key_of_a_build_file(loupe: Loupe, build_file: Path) -> None:
     text = build_file.read_text(encoding="utf-8").replace("dataset =", "datset =")
     build_file.write_text(text, encoding="utf-8")
     refused = loupe("run", "build-ufine3c", "--config", build_file, "--in-process")
@@ -328,7 +327,7 @@ def test_a_budget_without_prices_is_refused(loupe: Loupe, build_file: Path, tmp_
     assert "--max-cost needs a price for every model" in refused.err
 
 
-def test_a_source_cannot_be_imported_into_what_was_built(loupe: Loupe, build_file: Path) -> None:
+def test_a_source_cannot_be_imported_into_a_built_dataset(loupe: Loupe, build_file: Path) -> None:
     loupe("run", "build-ufine3c", "--config", build_file, "--in-process")
     people = build_file.parent / "people"
     refused = loupe("import", "cuhk-pedes", people / "annotations.json", "--name", "tiny")
@@ -336,7 +335,7 @@ def test_a_source_cannot_be_imported_into_what_was_built(loupe: Loupe, build_fil
     assert "'tiny' was built from other sources" in refused.err
 
 
-def test_a_name_on_the_command_line_stands_for_the_format(loupe: Loupe, source: Path) -> None:
+def test_a_format_name_is_normalised_on_the_command_line(loupe: Loupe, source: Path) -> None:
     (source / "a.jpg").write_bytes(encoded())
     path = source / "list.jsonl"
     path.write_text('{"file_name": "a.jpg", "captions": ["A person."]}', encoding="utf-8")
@@ -349,14 +348,14 @@ def test_a_name_on_the_command_line_stands_for_the_format(loupe: Loupe, source: 
 
 @pytest.fixture
 def drawn_world(home: Path) -> Path:
-    """A demonstration world of two people, where `loupe demo` would draw its own."""
+    """A demonstration world of two people in the place of the one that `loupe demo` draws."""
     folder = home / "demonstration" / f"people-{SEED}"
     world = write_people_world(folder, SEED, 2)
     (folder / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
     return folder
 
 
-def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
+def test_the_demo_builds_a_release_and_suggests_commands_that_work(
     loupe: Loupe, home: Path, drawn_world: Path
 ) -> None:
     done = loupe("demo")
@@ -382,10 +381,10 @@ def test_the_demo_ends_in_a_release_and_says_what_to_try_next(
 
 
 @pytest.mark.parametrize(("found", "message"), [(None, "source "), ("/bin/loupe", "")])
-def test_where_the_shell_knows_no_loupe_the_demo_says_how_it_will(
+def test_the_demo_explains_how_to_activate_loupe_if_it_is_not_on_the_path(
     monkeypatch: pytest.MonkeyPatch, found: str | None, message: str
 ) -> None:
     monkeypatch.setattr("flows.cli.run.shutil.which", lambda _name: found)
-    said = run._activation()
-    assert message in said
-    assert bool(said) == bool(message)
+    shown = run._activation()
+    assert message in shown
+    assert bool(shown) == bool(message)

@@ -1,4 +1,4 @@
-"""What is stored does not depend on the order in which chunks of a stage are committed."""
+"""The store does not depend on the order in which chunks of a stage are committed."""
 
 import random
 import shutil
@@ -29,7 +29,7 @@ _WORKERS = 6
 
 
 class _OutOfOrder(ThreadExecutor):
-    """Chunks end in an order that chance decides."""
+    """Executor whose chunks end in a random order."""
 
     def __init__(self, name: str, workers: int, chance: random.Random) -> None:
         super().__init__(name, 1 if workers == 1 else _WORKERS)
@@ -47,23 +47,23 @@ class _OutOfOrder(ThreadExecutor):
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every input is a chunk of its own."""
-    made = Stage.__init__
+    """Make every input its own chunk."""
+    original = Stage.__init__
 
     def init(self: Stage, *first: Any, **values: Any) -> None:
-        made(self, *first, **{**values, "chunk_size": 1})
+        original(self, *first, **{**values, "chunk_size": 1})
 
     monkeypatch.setattr(Stage, "__init__", init)
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no annotator may be asked")
 
 
 def run_out_of_order(
     home: Path, database: Path, seed: int, pipeline: Any, build: Any, profile: Any
 ) -> dict[str, Counter[Any]]:
-    """What a build in `home` stores, whose chunks end in an order that `seed` decides."""
+    """Run a build in `home` whose chunks end in the order of `seed`; return what it stored."""
     executor = partial(_OutOfOrder, chance=random.Random(seed))
     home.mkdir()
     shutil.copy(database, home / "loupe.db")
@@ -77,7 +77,7 @@ def run_out_of_order(
 
 @pytest.mark.usefixtures("one_by_one")
 @pytest.mark.timeout(300)
-def test_contrastive_images(
+def test_the_store_of_build_ccd_does_not_depend_on_commit_order(
     tmp_path: Path, migrated_sqlite: Path, drawn_stills: DrawnStills
 ) -> None:
     stills = drawn_stills(24)
@@ -94,7 +94,7 @@ def test_contrastive_images(
 
 @pytest.mark.usefixtures("one_by_one")
 @pytest.mark.timeout(300)
-def test_confusable_images(
+def test_the_store_of_build_recos_does_not_depend_on_commit_order(
     tmp_path: Path, migrated_sqlite: Path, drawn_stills: DrawnStills
 ) -> None:
     build = small_build(drawn_stills(60), tmp_path, last="v2")

@@ -1,4 +1,4 @@
-"""Build files: relative to where they lie, and refused with the key that is wrong."""
+"""Build files: relative paths, and errors that name the wrong key."""
 
 import re
 from pathlib import Path
@@ -33,7 +33,7 @@ def write(folder: Path, text: str = BUILD) -> Path:
     return path
 
 
-def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_build_file(tmp_path: Path) -> None:
     build = load_build(write(tmp_path), UFine3CBuild)
     assert build.dataset == "mine"
     assert build.identities_per_source == 750
@@ -41,13 +41,15 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert build.sources[0].images == Path("/data/people")
 
 
-def test_a_home_folder_is_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tilde_is_the_home_folder_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOME", "/home-of-somebody")
     build = load_build(write(tmp_path, BUILD.replace("/data", "~/data")), UFine3CBuild)
     assert build.sources[0].images == Path("/home-of-somebody/data/people")
 
 
-def test_a_wrong_key_is_named(tmp_path: Path) -> None:
+def test_an_error_names_the_wrong_key(tmp_path: Path) -> None:
     cases = [
         ("dataset", "datset", "unknown key 'datset'; did you mean 'dataset'"),
         ("format", "formta", r"sources\.0\.format is missing"),
@@ -65,13 +67,13 @@ def test_a_wrong_key_is_named(tmp_path: Path) -> None:
         assert "build.toml" in str(raised.value), new
 
 
-def test_two_sources_of_one_name_are_refused(tmp_path: Path) -> None:
+def test_two_sources_with_the_same_name_are_refused(tmp_path: Path) -> None:
     twice = BUILD + BUILD[BUILD.index("[[sources]]") :]
     with pytest.raises(ConfigurationError, match="sources must differ in name; got people twice"):
         load_build(write(tmp_path, twice), UFine3CBuild)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_an_error_names_the_unreadable_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read: No such file"):
         load_build(tmp_path / "none.toml", UFine3CBuild)
     with pytest.raises(ConfigurationError, match="Is a directory"):
@@ -97,7 +99,7 @@ every_nth_frame = 3
 """
 
 
-def test_addresses_of_videos_are_relative_to_the_file(tmp_path: Path) -> None:
+def test_video_paths_are_relative_to_the_build_file(tmp_path: Path) -> None:
     build = load_build(write(tmp_path, VIDEO_BUILD), UFine6926Build)
     (street,) = build.sources
     assert street.videos == (str(tmp_path / "clips/*.mp4"), "s3://bucket/street", "/data/list.txt")
@@ -117,13 +119,13 @@ def test_an_unknown_home_is_reported(tmp_path: Path) -> None:
         )
 
 
-def test_one_address_needs_no_list(tmp_path: Path) -> None:
+def test_a_single_video_path_needs_no_list(tmp_path: Path) -> None:
     text = VIDEO_BUILD.replace('["clips/*.mp4", "s3://bucket/street", "/data/list.txt"]', '"clips"')
     (street,) = load_build(write(tmp_path, text), UFine6926Build).sources
     assert street.videos == (str(tmp_path / "clips"),)
 
 
-def test_a_wrong_key_of_a_video_build_is_named(tmp_path: Path) -> None:
+def test_an_error_names_the_wrong_key_of_a_video_build(tmp_path: Path) -> None:
     cases = [
         ('licence = "CC BY 4.0"', "", r"sources\.0\.licence is missing"),
         ('"CC BY 4.0"', '" "', r"sources\.0\.licence: .* got ' '"),
@@ -139,12 +141,12 @@ def test_a_wrong_key_of_a_video_build_is_named(tmp_path: Path) -> None:
         assert re.search(sentence, str(raised.value)), new
 
 
-def test_videos_without_terms_are_refused() -> None:
+def test_videos_without_a_licence_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="source: licence: String should match"):
         load_source(VideoSourceSpec, name="street", videos="clips", licence="")
 
 
-def test_folders_that_a_release_is_compared_with_are_relative_to_the_file(tmp_path: Path) -> None:
+def test_folders_to_compare_a_release_with_are_relative_to_the_build_file(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     against = 'against = ["images", "test=images", "coco@1.0.0"]\n'
     build = load_build(write(tmp_path, against + BUILD), UFine3CBuild)
@@ -154,7 +156,7 @@ def test_folders_that_a_release_is_compared_with_are_relative_to_the_file(tmp_pa
     )
 
 
-def test_the_papers_own_builds_are_there_with_all_gates(tmp_path: Path) -> None:
+def test_the_builds_of_the_papers_are_included_with_all_gates_required(tmp_path: Path) -> None:
     ufine3c, recos = (
         load_build(tmp_path / "ufine3c", UFine3CBuild),
         load_build(tmp_path / "recos", RecosBuild),

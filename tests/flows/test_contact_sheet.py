@@ -1,4 +1,4 @@
-"""`loupe filter sheet`: the page in a real Chromium, its figures, and which crops are on it."""
+"""`loupe filter sheet`: the crops and figures on its page, and the page in a real Chromium."""
 
 import json
 import re
@@ -29,7 +29,7 @@ THRESHOLDS = Thresholds(SETTINGS, "a test")
 
 @pytest.fixture
 def filled(home: Path, home_store: Store) -> Store:
-    """Eight tracks with crops ever sharper, and one with a switch and a near-duplicate."""
+    """Eight tracks with increasing sharpness, and one with a switch and a near-duplicate."""
     blobs = blobs_of(home)
     tracks = [
         track(
@@ -61,7 +61,7 @@ def rule(sheet: Sheet, setting: str) -> Any:
     return found
 
 
-def test_the_nearest_and_some_of_the_others_are_shown_in_order(sheet: Sheet) -> None:
+def test_crops_near_the_threshold_and_some_others_are_shown_in_order(sheet: Sheet) -> None:
     blurred = rule(sheet, "least_sharpness")
     values = sorted(10 + 16.0 * number + frame for number in range(8) for frame in range(16))
     bad = [value for value in values if value < 60]
@@ -79,14 +79,14 @@ def test_the_nearest_and_some_of_the_others_are_shown_in_order(sheet: Sheet) -> 
     assert blurred.only_here == 50
 
 
-def test_an_upper_threshold_is_ordered_the_other_way(filled: Store) -> None:
+def test_crops_of_an_upper_threshold_are_in_descending_order(filled: Store) -> None:
     store_tracks(filled, [track([observation(f, overlap=f / 20) for f in range(20)], 30)])
     overlaps = rule(collect(filled, DATASET, THRESHOLDS), "most_overlap")
     assert [tile.value for tile in overlaps.dropped] == [f / 20 for f in range(19, 5, -1)]
     assert [tile.value for tile in overlaps.left][:3] == [0.25, 0.2, 0.15]
 
 
-def test_what_was_compared_stands_beside_it(sheet: Sheet) -> None:
+def test_a_crop_is_shown_beside_the_crop_it_was_compared_with(sheet: Sheet) -> None:
     (tile,) = rule(sheet, "duplicate_bits").dropped
     assert (tile.seen.frame, tile.beside.frame, tile.value, tile.alone) == (902, 900, 0, True)
     switch = rule(sheet, "switch_distance").left
@@ -94,7 +94,7 @@ def test_what_was_compared_stands_beside_it(sheet: Sheet) -> None:
     assert switch[0].beside.frame == 920
 
 
-def test_counts_are_those_of_the_reports(sheet: Sheet, filled: Store) -> None:
+def test_counts_agree_with_the_filter_reports(sheet: Sheet, filled: Store) -> None:
     reports = [one.record(FilterReport) for one in find(filled, DATASET, "filter_report")]
     document = sheet_document(sheet)
     assert (document["tracks"], document["crops"]) == (9, 138)
@@ -111,13 +111,13 @@ def test_counts_are_those_of_the_reports(sheet: Sheet, filled: Store) -> None:
             assert one["dropped"] == sum(found.rule == "near_duplicate" for found in findings)
 
 
-def test_the_command_writes_the_page_and_says_the_figures(
+def test_the_command_writes_the_page_and_prints_the_figures(
     loupe: Loupe, filled: Store, tmp_path: Path
 ) -> None:
     page = tmp_path / "sheet.html"
-    said = loupe("filter", "sheet", DATASET, "--out", page)
-    assert said.exit_code == 0
-    assert re.search(r"blurred +│ least_sharpness +│ ≥ 60 +│ +138 │ +50 │ +12 ", said.out)
+    done = loupe("filter", "sheet", DATASET, "--out", page)
+    assert done.exit_code == 0
+    assert re.search(r"blurred +│ least_sharpness +│ ≥ 60 +│ +138 │ +50 │ +12 ", done.out)
     one = loupe("filter", "sheet", DATASET, "--rule", "blurred", "--out", page, "--json").json
     assert [row["setting"] for row in one["rules"]] == [
         "least_sharpness",
@@ -130,7 +130,9 @@ def test_the_command_writes_the_page_and_says_the_figures(
     assert what_if["thresholds_from"] == "profile 'builtin'"
 
 
-def test_wrong_names_are_refused(loupe: Loupe, filled: Store, tmp_path: Path) -> None:
+def test_unknown_rules_and_datasets_are_refused(
+    loupe: Loupe, filled: Store, tmp_path: Path
+) -> None:
     page = tmp_path / "sheet.html"
     wrong = loupe("filter", "sheet", DATASET, "--rule", "ugly", "--out", page)
     assert (wrong.exit_code, page.exists()) == (2, False)
@@ -140,18 +142,18 @@ def test_wrong_names_are_refused(loupe: Loupe, filled: Store, tmp_path: Path) ->
 
 
 @pytest.mark.browser
-def test_the_page_opens_with_every_crop_in_it(
+def test_the_page_shows_every_crop_in_a_browser(
     loupe: Loupe, filled: Store, browser: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "sheet.html"
     document = loupe("filter", "sheet", DATASET, "--out", path, "--json").json
     assert "<b>" not in re.sub(r"</?b>(?=[−\d])|(?<=\d)</b>", "", path.read_text(encoding="utf-8"))
     page = browser.new_page(viewport={"width": 1360, "height": 900})
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())
     assert all_pictures_show(page)
     assert page.locator("section.rule").count() == len(document["rules"])
@@ -168,8 +170,8 @@ def test_the_page_opens_with_every_crop_in_it(
         assert line is not None
         assert plot is not None
         assert plot["x"] < line["x"] < plot["x"] + plot["width"], width
-    assert said == []
-    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert messages == []
+    assert [url for url in requested if not url.startswith("data:")] == [path.as_uri()]
     page.close()
 
 
@@ -181,7 +183,7 @@ finite = st.floats(-1e4, 1e4, allow_nan=False).map(lambda value: round(value, 3)
     st.lists(st.tuples(st.one_of(finite, st.integers(0, 64)), st.integers(0, 2)), min_size=1),
     finite,
 )
-def test_a_histogram_counts_everything_once_and_holds_its_threshold(
+def test_a_histogram_counts_every_value_once_and_contains_its_threshold(
     measured: list[tuple[float, int]], threshold: float
 ) -> None:
     values = np.array([value for value, _ in measured], float)
@@ -201,14 +203,14 @@ def test_a_histogram_counts_everything_once_and_holds_its_threshold(
     json.dumps(drawn.marks)
 
 
-def test_whole_numbers_get_a_bar_each_and_whole_marks() -> None:
+def test_integers_get_one_bar_each_and_integer_marks() -> None:
     drawn = histogram(np.array([0.0, 0, 1, 3]), np.array([0, 0, 1, 1], np.int8), 2, 0.5)
     assert len(drawn.bars) == 3
     assert all(mark == int(mark) for _, mark in drawn.marks)
     assert drawn.bars[0].left < drawn.threshold < drawn.bars[1].left + 1
 
 
-def test_figures_are_short() -> None:
+def test_figures_are_rounded() -> None:
     shown = [figure(value) for value in (0.25349, 1.5, 72.41, 1234.5, 0, -2.0)]
     assert shown == ["0.253", "1.50", "72.4", "1,234", "0", "−2.00"]
     assert figure(8.0, is_count=True) == "8"

@@ -1,4 +1,4 @@
-"""Runs whose release is compared with other datasets."""
+"""Builds that compare their release with other datasets."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_worl
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunContext]:
-    """A dataset of four images, in the home of a run."""
+    """A run with a dataset of four images."""
     composer = Composer()
     for number in range(4):
         image = composer.image(SOURCES[0], str(number), f"{number}.jpg", data=picture(number))
@@ -30,7 +30,9 @@ def run(tmp_path: Path) -> Iterator[RunContext]:
     world.store.close()
 
 
-def test_what_a_build_shares_is_stated_in_its_release(run: RunContext, tmp_path: Path) -> None:
+def test_a_release_states_the_images_it_shares_with_other_datasets(
+    run: RunContext, tmp_path: Path
+) -> None:
     (tmp_path / "test-images").mkdir()
     (tmp_path / "test-images" / "renamed.jpg").write_bytes(picture(2))
     report = BuildReport(DATASET)
@@ -43,6 +45,6 @@ def test_what_a_build_shares_is_stated_in_its_release(run: RunContext, tmp_path:
     assert (dataset.name, dataset.images, dataset.measures[0].leaks) == ("cuhk-pedes", 4, 4)
 
 
-def test_a_name_that_nothing_has_ends_the_run(run: RunContext) -> None:
+def test_an_unknown_name_to_compare_with_is_refused(run: RunContext) -> None:
     with pytest.raises(UsageError, match="neither a folder nor a dataset with images"):
         release(run, BuildReport(DATASET), Released(against=("nobody",)), "1.0.0")

@@ -1,4 +1,4 @@
-"""The builds of the demonstration, which one installation may hold side by side."""
+"""The demonstration builds."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +11,12 @@ from schemas.build import SourceSpec, VideoSourceSpec
 from sources.demonstration import write_people_world
 
 
-def test_both_demonstrations_fit_into_one_installation(
+def test_both_demonstrations_can_share_an_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_files, "VIDEO_SECONDS", 1)
     people = tmp_path / "demonstration" / f"people-{SEED}"
-    world = write_people_world(people, SEED, 2)  # a small one in its place
+    world = write_people_world(people, SEED, 2)  # a small world in its place
     (people / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
     still, moving = demonstration_build(tmp_path), demonstration_video_build(tmp_path)
     names = [still.dataset, *names_of(still.sources), moving.dataset, *names_of(moving.sources)]

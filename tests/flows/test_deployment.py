@@ -1,4 +1,4 @@
-"""The deployment as a user runs it: real Prefect, real Label Studio, real pictures."""
+"""Deployments as a user runs them: real Prefect, real Label Studio, real images."""
 
 import json
 import random
@@ -66,7 +66,7 @@ EDITED = "What a reviewer wrote by hand, text number {}."
 
 
 class Answer(NamedTuple):
-    """What a person says about a rewrite."""
+    """A reviewer's answer about a rewrite."""
 
     verdict: str
     regions: Regions
@@ -75,7 +75,7 @@ class Answer(NamedTuple):
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Two people of each source of the demonstration world, and four pictures of COCO."""
+    """A build of two people of each demonstration source and four images of COCO."""
     if not COCO.is_dir():
         unavailable("the COCO captions are not there: ../shared/data/coco_captions")
     world = write_people_world(tmp_path / "people", 7, 2, 0, 0)
@@ -104,14 +104,14 @@ def config(tmp_path: Path) -> Path:
         "dataset": DATASET,
         "gate": "required",
         "identities_per_source": 2,
-        "max_unusable_share": 1.0,  # a model says random words
+        "max_unusable_share": 1.0,  # one model answers random words
         "sources": [*sources, coco],
     }
     return write_toml(tmp_path / "build.toml", values)
 
 
 def random_words(request: dict[str, Any]) -> dict[str, Any]:
-    """Words of the request without any sense; a third of the answers are cut off."""
+    """Answer random words of the request; a third of the answers are cut off."""
     prompt = prompt_text(request)
     chance = random.Random(prompt)
     words = chance.choices(re.findall(r"[a-z]+", prompt), k=chance.randrange(5, 40))
@@ -128,7 +128,7 @@ def random_model() -> Iterator[CountingServer]:
 
 @pytest.fixture
 def profile(tmp_path: Path, random_model: CountingServer) -> Path:
-    """A model that says random things, and the built-in one."""
+    """A profile with a model that answers random words and the built-in one."""
     tiny = {
         "provider": "openai",
         "name": "tiny",
@@ -142,7 +142,7 @@ def profile(tmp_path: Path, random_model: CountingServer) -> Path:
     return write_toml(tmp_path / "profile.toml", values)
 
 
-def test_what_people_decide_is_what_is_released(
+def test_the_release_follows_the_decisions_of_reviewers(
     installation: Prefect, label_studio: LabelStudioServer, config: Path, profile: Path
 ) -> None:
     first = installation.run("build-ufine3c/default", config=config, profile=profile)
@@ -153,7 +153,7 @@ def test_what_people_decide_is_what_is_released(
         first.message,
     )
     assert waiting is not None, first.message
-    assert_artifacts_tell(installation, first)
+    assert_artifacts_report_the_run(installation, first)
 
     store = installation.store
     shown = {
@@ -181,26 +181,26 @@ def test_what_people_decide_is_what_is_released(
         answer = answers[key]
         assert ((image, text) in released) is (answer.verdict == "accept"), (answer, text)
         assert ((image, answer.text) in released) is (answer.verdict == "edit"), answer
-    assert_nobody_else_let_random_words_through(store, released, shown, answers)
-    assert_edits_lead_back(store, released, shown, answers, config)
+    assert_random_words_are_released_only_if_accepted(store, released, shown, answers)
+    assert_lineage_of_edits(store, released, shown, answers, config)
 
 
 @pytest.fixture
 def here(installation: Prefect, monkeypatch: pytest.MonkeyPatch) -> Iterator[Prefect]:
-    """The installation, on whose server flows that are called in this process run."""
+    """The installation; flows called in this process report to its Prefect server."""
     monkeypatch.setenv("LOUPE_HOME", str(installation.settings.home))
     login = prefect_auth_string(installation.settings.home)
     server = {
         PREFECT_API_URL: f"{installation.url}/api",
         PREFECT_API_AUTH_STRING: login,
-        PREFECT_LOGGING_TO_API_ENABLED: False,  # it would go on after the server has ended
+        PREFECT_LOGGING_TO_API_ENABLED: False,  # it would continue after the server's end
     }
     with temporary_settings(server):
         yield installation
 
 
 def write_small_profile(file: Path) -> Path:
-    """The built-in models, a lenient filter, and few images to compare a caption with."""
+    """Write a profile of the built-in models with a lenient filter and a small k."""
     lenient = {"least_height_px": 20, "least_width_px": 6, "least_sharpness": 0, "least_images": 2}
     values = {
         "description": "small",
@@ -213,7 +213,7 @@ def write_small_profile(file: Path) -> Path:
 
 
 def call(server: Prefect, name: str, **given: object) -> State[None]:
-    """The state in which a deployed flow ends that is called with these parameters."""
+    """Call a deployed flow with these parameters in this process; return its final state."""
     deployed = server.deployment(f"{name}/default")
     assert given.keys() <= deployed["parameter_openapi_schema"]["properties"].keys()
     run: Any = load_flow_from_entrypoint(deployed["entrypoint"])
@@ -226,7 +226,7 @@ def call(server: Prefect, name: str, **given: object) -> State[None]:
 def test_every_other_deployment_runs_its_own_flow(
     here: Prefect, street: StreetWorld, drawn_stills: DrawnStills, tmp_path: Path
 ) -> None:
-    """In this process: what the worker does is the same for all of them."""
+    """Run in this process, because the worker treats all deployments alike."""
     video = {
         "name": "street",
         "licence": "CC0-1.0",
@@ -270,7 +270,7 @@ def test_every_other_deployment_runs_its_own_flow(
     assert f"| {record.best.metrics['R@1']:.2f} |" in artifacts["out-training"]
 
 
-def test_a_fault_of_the_user_is_one_sentence(installation: Prefect, tmp_path: Path) -> None:
+def test_a_user_error_gives_a_one_sentence_message(installation: Prefect, tmp_path: Path) -> None:
     absent = tmp_path / "absent.toml"
     typed = installation.typed("build-ufine3c/default", config=absent, profile="builtin")
     state = installation.newest_state()
@@ -279,7 +279,7 @@ def test_a_fault_of_the_user_is_one_sentence(installation: Prefect, tmp_path: Pa
     assert "Traceback" not in typed.stdout
 
 
-def test_a_run_on_the_server_is_cancelled_and_stores_what_is_paid_for(
+def test_a_cancelled_run_stores_the_answers_in_flight(
     installation: Prefect, tmp_path: Path
 ) -> None:
     home, port = installation.settings.home, str(installation.settings.prefect_port)
@@ -295,8 +295,8 @@ def test_a_run_on_the_server_is_cancelled_and_stores_what_is_paid_for(
     assert run.count(WAITING.removesuffix("; ")) == 1
 
 
-def assert_artifacts_tell(installation: Prefect, run: FlowRun) -> None:
-    """Tasks, counts, rejections by reason and cost are on Prefect's pages."""
+def assert_artifacts_report_the_run(installation: Prefect, run: FlowRun) -> None:
+    """Assert that Prefect's pages show tasks, counts, rejections by reason and costs."""
     artifacts = installation.artifacts()
     report = artifacts[f"{DATASET}-report"]
     assert "wait for people" in report
@@ -323,19 +323,18 @@ def assert_artifacts_tell(installation: Prefect, run: FlowRun) -> None:
 
 
 def rows_of(artifact: Any) -> list[dict[str, Any]]:
-    """The rows of a table artifact."""
+    """Return the rows of a table artifact."""
     return list(json.loads(artifact) if isinstance(artifact, str) else artifact)
 
 
 def decide(rewrites: Iterable[StoredEntity]) -> Iterator[Answer]:
-    """One answer for each rewrite: most of the sensible ones are accepted, random words are not."""
+    """Return an answer for each rewrite: accept most sensible ones, reject random words."""
     count: Counter[str] = Counter()
     for number, rewrite in enumerate(rewrites):
         record = rewrite.record(Rewrite)
         count[record.author] += 1
-        turn = count[record.author]
         edited = EDITED.format(number)
-        verdict = {1: "edit", 2: "reject"}.get(turn % 5, "accept")
+        verdict = {1: "edit", 2: "reject"}.get(count[record.author] % 5, "accept")
         if record.author == RANDOM_MODEL:
             verdict = "reject"
         if verdict == "edit":
@@ -347,7 +346,7 @@ def decide(rewrites: Iterable[StoredEntity]) -> Iterator[Answer]:
 
 
 def annotate(label_studio: LabelStudioServer, answers: Mapping[str, Answer]) -> None:
-    """The first user answers; everybody else would be added with `loupe annotator add`."""
+    """Answer all tasks as the first user, who needs no `loupe annotator add`."""
     with closing(signed_in(label_studio)) as person:
         project = project_of(person)
         query = f"project={project}&page_size=1000&fields=all"
@@ -361,7 +360,7 @@ def annotate(label_studio: LabelStudioServer, answers: Mapping[str, Answer]) -> 
 
 
 def project_of(person: httpx.Client) -> int:
-    """The number of the project in which the rewrites wait."""
+    """Return the id of the project with the rewrites."""
     projects = person.get("/api/projects", params={"page_size": 100}).raise_for_status().json()
     title = f"Loupe · {shipped().queue(DATASET, 'rewrites').name}"
     (number,) = [one["id"] for one in projects["results"] if one["title"] == title]
@@ -375,7 +374,7 @@ def assert_picture_is_served(url: str) -> None:
 
 
 def signed_in(label_studio: LabelStudioServer) -> httpx.Client:
-    """The first user, with the token of `loupe up`."""
+    """Return a client of the first user, with the token of `loupe up`."""
     client = httpx.Client(base_url=label_studio.url, trust_env=False, timeout=120)
     token = {"refresh": label_studio.token}
     access = client.post("/api/token/refresh/", json=token).raise_for_status().json()["access"]
@@ -384,7 +383,7 @@ def signed_in(label_studio: LabelStudioServer) -> httpx.Client:
 
 
 def released_texts(folder: Path) -> dict[tuple[str, str], str]:
-    """The id of each released text, by the image's id and the text."""
+    """Return the entity ids of the released texts, by image id and text."""
     found = {}
     for file in sorted((folder / "data").glob("*.parquet")):
         columns = ["image_entity_id", "captions", "caption_entity_ids"]
@@ -394,31 +393,31 @@ def released_texts(folder: Path) -> dict[tuple[str, str], str]:
     return found
 
 
-def assert_nobody_else_let_random_words_through(
+def assert_random_words_are_released_only_if_accepted(
     store: Store,
     released: dict[tuple[str, str], str],
     shown: dict[str, StoredEntity],
     answers: dict[str, Answer],
 ) -> None:
-    """What the random model wrote is released where a person accepted it, and nowhere else."""
+    """Assert that rewrites of the random model are released only if a reviewer accepted them."""
     accepted = {shown[key].id for key, answer in answers.items() if answer.verdict == "accept"}
     random_words = [
         rewrite
         for rewrite in find(store, DATASET, Rewrite.kind)
         if rewrite.record(Rewrite).author == RANDOM_MODEL
     ]
-    assert random_words, "the model said nothing that could be checked"
+    assert random_words, "the model gave no rewrite that passed the checks"
     assert {rewrite.id for rewrite in random_words} & set(released.values()) <= accepted
 
 
-def assert_edits_lead_back(
+def assert_lineage_of_edits(
     store: Store,
     released: dict[tuple[str, str], str],
     shown: dict[str, StoredEntity],
     answers: dict[str, Answer],
     config: Path,
 ) -> None:
-    """From an edited text back to what was shown, who wrote and who edited it, and the files."""
+    """Assert that an edited text leads back to its draft, author, editor and source file."""
     files = {source.name: source.annotations for source in load_build(config, UFine3CBuild).sources}
     editors = set()
     for key, answer in answers.items():

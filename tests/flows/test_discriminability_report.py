@@ -1,4 +1,4 @@
-"""The report on the validation of captions: its figures, and its page in a browser."""
+"""The report on caption validation: its figures, and its page in a browser."""
 
 import io
 import math
@@ -33,7 +33,7 @@ PASS, OVER, UNDER = CaptionVerdict
 
 
 class Model:
-    """dis(t) is the mark that a text ends with, less chance; a new text is nearer to the middle."""
+    """Model whose dis(t) is the number at the end of a text; a revision is nearer to 1.15."""
 
     def __init__(self) -> None:
         self.random = Random(4)
@@ -57,7 +57,7 @@ class Model:
         return f"{history.key}, written anew {nearer:.4f}"
 
 
-def made_histories(images: int = 120) -> tuple[CaptionHistory, ...]:
+def validated_histories(images: int = 120) -> tuple[CaptionHistory, ...]:
     random, tasks = Random(7), list(RetrievalTask)
     drafts = [
         Draft(
@@ -76,11 +76,11 @@ def made_histories(images: int = 120) -> tuple[CaptionHistory, ...]:
 
 @pytest.fixture(scope="module")
 def report() -> DiscriminabilityReportData:
-    return report_on("made-up <stills>", made_histories(), SETTINGS, 0.012, "words@1")
+    return report_on("made-up <stills>", validated_histories(), SETTINGS, 0.012, "words@1")
 
 
 def thumbnail(name: str) -> str | None:
-    """A picture of an image, but of every eleventh none."""
+    """Return a picture of an image, or None for every eleventh."""
     number = int(name.split()[1])
     if number % 11 == 10:
         return None
@@ -89,7 +89,7 @@ def thumbnail(name: str) -> str | None:
     return shrunk_uri(file.getvalue(), 150)
 
 
-def test_every_caption_is_in_the_histogram_of_every_round(
+def test_every_caption_is_counted_in_the_histogram_of_every_round(
     report: DiscriminabilityReportData,
 ) -> None:
     assert len(report.rounds) == 4
@@ -104,7 +104,7 @@ def test_every_caption_is_in_the_histogram_of_every_round(
     assert min(tops) == pytest.approx(0, abs=0.05)
 
 
-def test_the_bars_left_of_the_interval_are_over_detailed(
+def test_bars_outside_the_interval_are_over_or_under_detailed(
     report: DiscriminabilityReportData,
 ) -> None:
     width = 100 / BINS
@@ -119,7 +119,9 @@ def test_the_bars_left_of_the_interval_are_over_detailed(
             assert kinds == {PASS}
 
 
-def test_shares_rise_from_round_to_round(report: DiscriminabilityReportData) -> None:
+def test_the_share_of_passing_captions_rises_with_every_round(
+    report: DiscriminabilityReportData,
+) -> None:
     rounds = [one.summary for one in report.rounds]
     shares = [one.share_passing for one in rounds]
     assert shares == sorted(shares)
@@ -133,7 +135,9 @@ def test_shares_rise_from_round_to_round(report: DiscriminabilityReportData) -> 
     assert report.calibrated is True
 
 
-def test_examples_are_from_both_ends(report: DiscriminabilityReportData) -> None:
+def test_examples_are_the_captions_with_lowest_and_highest_dis(
+    report: DiscriminabilityReportData,
+) -> None:
     low = [history.attempts[0].dis for history in report.most_detailed]
     high = [history.attempts[0].dis for history in report.most_general]
     assert (len(low), len(high)) == (EXAMPLES, EXAMPLES)
@@ -143,12 +147,12 @@ def test_examples_are_from_both_ends(report: DiscriminabilityReportData) -> None
     assert (low[0], high[0]) == (min(every), max(every))
 
 
-def test_a_report_on_no_captions_is_a_page_all_the_same() -> None:
+def test_a_report_without_captions_is_rendered() -> None:
     empty = report_on("nothing", [], SETTINGS, 1.0, "words@1")
     assert "<b>0</b> captions" in render_report(empty, thumbnail)
 
 
-def test_the_page_says_what_is_not_stored(report: DiscriminabilityReportData) -> None:
+def test_the_page_marks_images_that_are_not_stored(report: DiscriminabilityReportData) -> None:
     page = render_report(report, lambda name: None)
     assert "<img" not in page
     assert page.count("not stored") == 2 * EXAMPLES
@@ -158,17 +162,17 @@ def test_the_page_says_what_is_not_stored(report: DiscriminabilityReportData) ->
 
 
 @pytest.mark.browser
-def test_the_page_opens_whole_in_a_browser(
+def test_the_page_shows_all_rounds_and_examples_in_a_browser(
     report: DiscriminabilityReportData, browser: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "pages" / "captions.html"
     write_report(report, thumbnail, path)
     page = browser.new_page(viewport={"width": 1360, "height": 900})
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())
     assert page.locator("figure.round").count() == len(report.rounds)
     assert page.locator("article.example").count() == 2 * EXAMPLES
@@ -184,6 +188,6 @@ def test_the_page_opens_whole_in_a_browser(
         for end, value in zip(ends, report.interval, strict=True):
             place = (end["x"] + end["width"] / 2 - plot["x"]) / plot["width"]
             assert place == pytest.approx(value / math.log(10), abs=0.01), width
-    assert said == []
-    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert messages == []
+    assert [url for url in requested if not url.startswith("data:")] == [path.as_uri()]
     page.close()

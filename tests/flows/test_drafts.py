@@ -1,4 +1,4 @@
-"""Drafts for those who describe: one of the two who describe an image begins with one."""
+"""Drafts: one of the two annotators who describe an image starts from a draft."""
 
 from collections.abc import Callable
 
@@ -35,8 +35,8 @@ LENIENT = FilterSettings(
     most_images=3,
     pose_model=None,
 )
-OWN = " ".join(["A person in a coat walks by, seen by somebody who writes"] * 2)
-Go = Callable[..., BuildReport]
+OWN_WORDS = " ".join(["A person in a coat walks by, seen by somebody who writes"] * 2)
+RunBuild = Callable[..., BuildReport]
 
 
 @pytest.fixture
@@ -48,7 +48,9 @@ def office(run: RunContext) -> MemoryOffice:
 
 
 @pytest.fixture
-def go(run: RunContext, office: MemoryOffice, street: StreetWorld, known_street: KnownStreet) -> Go:
+def run_build(
+    run: RunContext, office: MemoryOffice, street: StreetWorld, known_street: KnownStreet
+) -> RunBuild:
     spec = VideoSourceSpec(
         name="street", videos=tuple(map(str, street.videos)), licence="CC0-1.0", citation="none"
     )
@@ -77,7 +79,7 @@ def go(run: RunContext, office: MemoryOffice, street: StreetWorld, known_street:
 
 def profile() -> Profile:
     tracking = TrackingSettings(checkpoint_frames=50, observations=4)
-    long = BuiltinDescriber(style="flowing")  # drafts that can be kept as they are
+    long = BuiltinDescriber(style="flowing")  # drafts long enough to be kept unchanged
     describe = DescribeSettings(models=(long, BuiltinDescriber(name="loupe-plain-describer")))
     update = {"tracking": tracking, "filter": LENIENT, "describe": describe}
     return load_profile("builtin").model_copy(update=update)
@@ -88,30 +90,30 @@ def sent(office: MemoryOffice) -> list[tuple[str, NewTask]]:
 
 
 def draft_in(task: NewTask) -> str | None:
-    """The text that a page opens with."""
+    """Return the draft that the page of a task opens with, or None."""
     return task.data[DRAFT] or None
 
 
 def write(office: MemoryOffice, change: Callable[[str, str | None], str]) -> int:
-    """Everybody describes all that waits for them; gives how many pages opened with a draft."""
-    begun = 0
+    """Describe all open tasks of all annotators; return how many opened with a draft."""
+    with_draft = 0
     for name, desk in office.desks.items():
         drafts = {task.key: draft_in(task) for task in desk.sent}
         for task in desk.open_tasks():
             text = change(name, drafts[task.key])
-            begun += drafts[task.key] is not None
+            with_draft += drafts[task.key] is not None
             desk.submit(task.id, [ticked("verdict", "accept"), written("text", text)])
-    return begun
+    return with_draft
 
 
 def captions(run: RunContext, *states: str) -> list[StoredEntity]:
     return list(find(run.store, DATASET, Caption.kind, states=states or None))
 
 
-def test_one_of_two_begins_with_a_draft_and_the_card_counts_it(
-    run: RunContext, office: MemoryOffice, go: Go
+def test_one_of_two_annotators_starts_from_a_draft_and_the_card_counts_it(
+    run: RunContext, office: MemoryOffice, run_build: RunBuild
 ) -> None:
-    report = go()
+    report = run_build()
     images = list(find(run.store, DATASET, Image.kind, states=("proposed",)))
     assert report.waiting == len(images) > 0
     shown = [(name, task) for name, task in sent(office) if draft_in(task)]
@@ -130,11 +132,11 @@ def test_one_of_two_begins_with_a_draft_and_the_card_counts_it(
 
     def answer(name: str, draft: str | None) -> str:
         if draft is None:
-            return f"{OWN} as {name}"
-        return draft if keeps(name, draft) else f"{draft} {OWN}"
+            return f"{OWN_WORDS} as {name}"
+        return draft if keeps(name, draft) else f"{draft} {OWN_WORDS}"
 
     assert write(office, answer) == len(images)
-    built = go()
+    built = run_build()
     assert built.release is not None
     assert verify_release(built.release) == []
     unchanged = sum(keeps(name, draft_in(task) or "") for name, task in shown)
@@ -147,16 +149,17 @@ def test_one_of_two_begins_with_a_draft_and_the_card_counts_it(
     assert f"| written by a person | {len(images)} (50 %) |" in card
     assert f"| edited by a person from another text | {len(images) - unchanged} " in card
     assert {one.state for one in fetch(run.store, drafts).values()} == {"superseded"}
-    begun = parents_of(run.store, [one.id for one in captions(run, "accepted")], Role.EDITED_FROM)
-    assert sorted(draft for found in begun.values() for draft in found) == sorted(drafts)
-    assert go().release_id == built.release_id
+    accepted = [one.id for one in captions(run, "accepted")]
+    edited_from = parents_of(run.store, accepted, Role.EDITED_FROM)
+    assert sorted(draft for found in edited_from.values() for draft in found) == sorted(drafts)
+    assert run_build().release_id == built.release_id
 
 
-def test_whoever_is_asked_in_place_of_the_first_begins_with_nothing(
-    run: RunContext, office: MemoryOffice, go: Go
+def test_a_replacement_annotator_gets_no_draft(
+    run: RunContext, office: MemoryOffice, run_build: RunBuild
 ) -> None:
     hire(run.store, office, "eve")
-    go()
+    run_build()
     drafted = [(name, task.key) for name, task in sent(office) if draft_in(task)]
     for name, key in drafted:
         desk = office(name)
@@ -164,34 +167,36 @@ def test_whoever_is_asked_in_place_of_the_first_begins_with_nothing(
             one.id for tasks in desk.tasks.values() for one in tasks.values() if one.key == key
         ]
         desk.annotate(number, [], cancelled=True)
-    go()
+    run_build()
     assert len([task for _, task in sent(office) if draft_in(task)]) == len(drafted)
     assert len(sent(office)) == 3 * len(drafted)
-    write(office, lambda name, _: f"{OWN} as {name}")
-    built = go()
+    write(office, lambda name, _: f"{OWN_WORDS} as {name}")
+    built = run_build()
     assert built.release is not None
     assert "started as a draft" not in (built.release / "README.md").read_text("utf-8")
     unused = [one.state for one in captions(run) if one.record(Caption).author == MODEL]
     assert unused == ["proposed"] * len(drafted)
 
 
-def test_without_the_setting_everybody_begins_with_nothing(
-    run: RunContext, office: MemoryOffice, go: Go
+def test_without_the_setting_no_annotator_gets_a_draft(
+    run: RunContext, office: MemoryOffice, run_build: RunBuild
 ) -> None:
-    go(drafts=False)
+    run_build(drafts=False)
     assert sent(office)
     assert not any(draft_in(task) for _, task in sent(office))
     assert captions(run) == []
 
 
-def test_drafts_are_taken_back_where_they_are_no_longer_wanted(run: RunContext, go: Go) -> None:
-    go()
+def test_drafts_are_deactivated_if_the_setting_is_removed(
+    run: RunContext, run_build: RunBuild
+) -> None:
+    run_build()
     before = {one.id for one in captions(run, "proposed")}
     assert before
-    go(drafts=False)
+    run_build(drafts=False)
     assert captions(run, "proposed") == []
-    go()
+    run_build()
     assert {one.id for one in captions(run, "proposed")} == before
-    report = go(gate="auto")
+    report = run_build(gate="auto")
     assert report.release is not None
     assert before < {one.id for one in captions(run, "accepted")}

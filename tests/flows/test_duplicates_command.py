@@ -1,4 +1,4 @@
-"""`loupe duplicates`: a folder of images, some of them alike and one broken."""
+"""`loupe duplicates` on folders with duplicates and broken images."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ PHOTOGRAPHS = Path(__file__).parents[3] / "shared" / "data" / "near_duplicates"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three pictures, of which one is there in several ways."""
+    """A folder with three pictures, one of them also as a copy, half-size and mirrored."""
     (tmp_path / "deeper").mkdir()
     for number in range(3):
         (tmp_path / f"{number}.jpg").write_bytes(encoded(street(number)))
@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_clusters_are_listed_with_what_is_kept(loupe: Loupe, folder: Path) -> None:
+def test_clusters_are_listed_with_the_image_kept(loupe: Loupe, folder: Path) -> None:
     ran = loupe("duplicates", folder)
     assert ran.exit_code == 0, ran.err
     assert ran.out.splitlines() == [
@@ -37,7 +37,7 @@ def test_clusters_are_listed_with_what_is_kept(loupe: Loupe, folder: Path) -> No
     assert "fingerprint_images" in ran.err
 
 
-def test_as_json(loupe: Loupe, folder: Path) -> None:
+def test_clusters_as_json(loupe: Loupe, folder: Path) -> None:
     (folder / "0 mirrored.png").unlink()
     found = loupe("duplicates", folder, "--json").json
     assert (found["images"], found["kept"], found["exact"], found["near"]) == (5, 3, 1, 1)
@@ -51,7 +51,7 @@ def test_as_json(loupe: Loupe, folder: Path) -> None:
     assert found["settings"]["hash_bits"] == 10
 
 
-def test_a_smaller_radius_compares_less(loupe: Loupe, folder: Path) -> None:
+def test_a_smaller_radius_finds_fewer_duplicates(loupe: Loupe, folder: Path) -> None:
     (folder / "deeper" / "half.jpg").write_bytes(VARIANTS["cropped"](street(1)))
     assert loupe("duplicates", folder, "--json").json["kept"] == 3
     at_most = loupe("duplicates", folder, "--json", "--radius", "0").json
@@ -59,7 +59,7 @@ def test_a_smaller_radius_compares_less(loupe: Loupe, folder: Path) -> None:
     assert at_most["kept"] >= 3
 
 
-def test_broken_files_are_named_and_the_rest_goes_on(loupe: Loupe, folder: Path) -> None:
+def test_broken_files_are_reported_and_the_others_compared(loupe: Loupe, folder: Path) -> None:
     (folder / "broken.jpg").write_bytes(encoded(street(1))[:3000])
     ran = loupe("duplicates", folder, "--json")
     assert ran.exit_code == 1
@@ -69,7 +69,7 @@ def test_broken_files_are_named_and_the_rest_goes_on(loupe: Loupe, folder: Path)
     assert "image 'broken.jpg' cannot be decoded" in ran.err
 
 
-def test_photographs(loupe: Loupe) -> None:
+def test_duplicates_among_photographs(loupe: Loupe) -> None:
     if not PHOTOGRAPHS.is_dir():
         unavailable(f"{PHOTOGRAPHS} is not there")
     ran = loupe("duplicates", PHOTOGRAPHS, "--json")

@@ -1,4 +1,4 @@
-"""Edits that an editor cannot make: the others are made, and nobody waits for them for ever."""
+"""Edits that an editor cannot make do not stop the others and are given up after some attempts."""
 
 from collections.abc import Iterable, Iterator
 
@@ -30,7 +30,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 def unattended(run: RunContext, stills: StillsWorld) -> str | None:
     def no_desks() -> MemoryOffice:
-        raise AssertionError("nobody is to be asked")
+        raise AssertionError("no annotator may be asked")
 
     return run_pipeline(
         run, ccd_pipeline(), contrast_build(stills, anchors=2), contrast_profile(), no_desks
@@ -39,7 +39,7 @@ def unattended(run: RunContext, stills: StillsWorld) -> str | None:
 
 @pytest.fixture
 def small_memory(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Instructions that do not fit into memory; of none the first that is asked for is one."""
+    """Instructions that do not fit into memory; if empty, the first requested one is added."""
     too_large: list[str] = []
 
     def edit(
@@ -58,20 +58,20 @@ def small_memory(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return too_large
 
 
-def test_one_edit_that_never_fits_into_memory_is_given_up(
+def test_an_edit_that_never_fits_into_memory_is_given_up(
     run: RunContext, stills: StillsWorld, small_memory: list[str]
 ) -> None:
-    made = []
+    candidates = []
     for attempt in range(1, MOST_ATTEMPTS):
         with pytest.raises(ModelError, match=r"1 out_of_memory\).*it needs 80 GB"):
             unattended(run, stills)
         failed = [one.record(FailedEdit) for one in entities(run, FailedEdit.kind)]
         assert [one.attempt for one in failed] == list(range(1, attempt + 1))
-        made.append({one.id for one in entities(run, Candidate.kind)})
-    assert made[0]
-    assert all(one == made[0] for one in made), "the others were made in the first run"
+        candidates.append({one.id for one in entities(run, Candidate.kind)})
+    assert candidates[0]
+    assert all(one == candidates[0] for one in candidates), "the first run made the others"
     assert unattended(run, stills) is not None
-    assert {one.id for one in entities(run, Candidate.kind)} == made[0]
+    assert {one.id for one in entities(run, Candidate.kind)} == candidates[0]
     assert len(entities(run, FailedEdit.kind)) == MOST_ATTEMPTS
 
 

@@ -1,4 +1,4 @@
-"""Edits of the wrong thing are flagged where the region to change is known."""
+"""Edits of the wrong object are flagged by the region to change or by the embedder."""
 
 from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
@@ -23,7 +23,7 @@ from tests.flows.drawn_stills import DrawnStills
 
 EDIT = StillsEditor.edit
 ALL_PASS = {"least_shift": -4.0, "doubtful_shift": -4.0}
-"""The embedder's word throws nothing out."""
+"""Bounds with which the embedder rejects no edit."""
 Edit = Callable[[StillsEditor, Iterable[EditRequest]], Iterator[tuple[int, EditOutcome]]]
 
 
@@ -35,18 +35,18 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 def build(
     run: RunContext, stills: StillsWorld, check: EditCheckSettings, anchors: int
 ) -> list[Candidate]:
-    """The candidates of a build in which nobody looks, whatever became of them."""
+    """Return all candidates of a build without annotators, in any state."""
 
     def no_desks() -> MemoryOffice:
-        raise AssertionError("nobody is to be asked")
+        raise AssertionError("no annotator may be asked")
 
     wanted = contrast_build(stills, anchors=anchors)
     run_pipeline(run, ccd_pipeline(), wanted, contrast_profile(edit_check=check), no_desks)
     return [one.record(Candidate) for one in entities(run, Candidate.kind)]
 
 
-def on_the_wrong_thing(*, tells_regions: bool) -> Edit:
-    """The built-in editor, but that it gives another colour to a thing that nobody spoke of."""
+def recolour_another_object(*, reports_regions: bool) -> Edit:
+    """Return an `edit` like the built-in one that recolours an object not in the instruction."""
 
     def edit(
         self: StillsEditor, requests: Iterable[EditRequest]
@@ -54,18 +54,18 @@ def on_the_wrong_thing(*, tells_regions: bool) -> Edit:
         for place, request in enumerate(requests):
             ((_, asked),) = EDIT(self, [request])
             if isinstance(asked, EditedPicture) and asked.regions:
-                asked = recoloured_elsewhere(self, request, asked)
-                if not tells_regions:
+                asked = recoloured_object(self, request, asked)
+                if not reports_regions:
                     asked = asked.model_copy(update={"regions": ()})
             yield place, asked
 
     return edit
 
 
-def recoloured_elsewhere(
+def recoloured_object(
     editor: StillsEditor, request: EditRequest, asked: EditedPicture
 ) -> EditedPicture:
-    """Another thing of the picture in another colour; as it was asked for where there is none."""
+    """Recolour another object of the picture; return the requested edit if there is none."""
     with Image.open(BytesIO(request.image.data)) as opened:
         scene = read_scene(opened.convert("RGB"))
         scale = 320 / opened.width
@@ -86,21 +86,21 @@ def touches(thing: Thing, box: Box, scale: float) -> bool:
     return not apart(thing.box, (left, top, right, bottom))
 
 
-def test_where_it_was_to_change_is_stored_and_held_against_what_did(
+def test_the_region_to_change_is_stored_and_compared_with_the_change(
     run: RunContext, stills: StillsWorld
 ) -> None:
-    made = build(run, stills, EditCheckSettings(), anchors=2)
-    known = [one for one in made if one.measurement and one.measurement.region_by]
+    candidates = build(run, stills, EditCheckSettings(), anchors=2)
+    known = [one for one in candidates if one.measurement and one.measurement.region_by]
     assert known
     assert all(one.measurement.outside_share is not None for one in known if one.measurement)
     assert not [one.doubts for one in known if any("region" in doubt for doubt in one.doubts)]
     assert any(one.record(StoredEdit).regions for one in entities(run, StoredEdit.kind))
 
 
-def test_an_edit_of_the_wrong_thing_is_doubted_by_its_region(
+def test_an_edit_outside_the_region_is_flagged(
     run: RunContext, stills: StillsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StillsEditor, "edit", on_the_wrong_thing(tells_regions=True))
+    monkeypatch.setattr(StillsEditor, "edit", recolour_another_object(reports_regions=True))
     settings = EditCheckSettings(**ALL_PASS, doubtful_unplaced_shift=-4.0)
     wrong = [
         one
@@ -110,13 +110,13 @@ def test_an_edit_of_the_wrong_thing_is_doubted_by_its_region(
     assert len(wrong) >= 4
     for one in wrong:
         assert "Next to nothing changed in the wanted region." in one.doubts
-    assert not [one for one in entities(run, Candidate.kind, "accepted") if doubted(one)]
+    assert not [one for one in entities(run, Candidate.kind, "accepted") if is_flagged(one)]
 
 
-def test_where_no_region_is_known_the_embedder_raises_the_doubt(
+def test_without_a_region_the_embedder_flags_an_edit_of_the_wrong_object(
     run: RunContext, stills: StillsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(StillsEditor, "edit", on_the_wrong_thing(tells_regions=False))
+    monkeypatch.setattr(StillsEditor, "edit", recolour_another_object(reports_regions=False))
     unplaced = [
         one
         for one in build(run, stills, EditCheckSettings(**ALL_PASS), anchors=4)
@@ -125,9 +125,9 @@ def test_where_no_region_is_known_the_embedder_raises_the_doubt(
     wrong = [one for one in unplaced if one.measurement and (one.measurement.shift or 0) < 0.03]
     assert len(wrong) >= 4
     assert all("wanted detail may not have changed" in " ".join(one.doubts) for one in wrong)
-    assert len(unplaced) > len(wrong), "right edits are among them"
+    assert len(unplaced) > len(wrong), "some edits are right"
     assert not any(one.doubts for one in unplaced if one not in wrong)
 
 
-def doubted(candidate: StoredEntity) -> bool:
+def is_flagged(candidate: StoredEntity) -> bool:
     return bool(candidate.record(Candidate).doubts)

@@ -1,4 +1,4 @@
-"""Embedding through the cache: in order, once, stored as it goes, and never a wrong image."""
+"""Embedding through the cache: order, no repeated work, resumption, and checks of files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +22,7 @@ TEXTS = ("a man in a red shirt", "a woman in blue trousers", "a man in a red shi
 
 
 class CountingEmbedder(ColourLexiconEmbedder):
-    """Remembers how many it embedded; a text that says «die» ends it."""
+    """Counts the images and texts it embeds; the text «die» raises KeyboardInterrupt."""
 
     def __init__(self, spec: BuiltinEmbedder) -> None:
         super().__init__(spec)
@@ -41,7 +41,7 @@ class CountingEmbedder(ColourLexiconEmbedder):
 
 
 class Bench:
-    """A store, and whatever models were built on it."""
+    """A store, and the models built for it."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -63,7 +63,7 @@ def bench(sqlite_store: Store) -> Bench:
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[ImageFile]:
-    """An image of each colour, and the first one again under another name."""
+    """An image of each colour, and a copy of the first under another name."""
     found = []
     for place, colour in enumerate((*COLOURS, COLOURS[0])):
         path = tmp_path / f"{place}.png"
@@ -72,7 +72,7 @@ def files(tmp_path: Path) -> list[ImageFile]:
     return found
 
 
-def test_rows_are_those_of_the_model_in_order(bench: Bench, files: list[ImageFile]) -> None:
+def test_rows_equal_those_of_the_model_in_order(bench: Bench, files: list[ImageFile]) -> None:
     alone = ColourLexiconEmbedder(BuiltinEmbedder())
     cached = bench.embedder()
     pictures = [Image.new("RGB", (20, 40), colour) for colour in (*COLOURS, COLOURS[0])]
@@ -90,7 +90,7 @@ def test_equal_inputs_are_embedded_once(bench: Bench, files: list[ImageFile]) ->
     assert row_count(bench.store, Embedding) == 7
 
 
-def test_what_is_stored_needs_no_model(bench: Bench, files: list[ImageFile]) -> None:
+def test_stored_embeddings_need_no_model(bench: Bench, files: list[ImageFile]) -> None:
     first = bench.embedder()
     images, texts = first.embed_images(files), first.embed_texts(TEXTS)
     again = bench.embedder()
@@ -99,20 +99,20 @@ def test_what_is_stored_needs_no_model(bench: Bench, files: list[ImageFile]) -> 
     assert len(bench.built) == 1
 
 
-def test_only_what_is_missing_is_embedded(bench: Bench, files: list[ImageFile]) -> None:
+def test_only_missing_images_are_embedded(bench: Bench, files: list[ImageFile]) -> None:
     bench.embedder().embed_images(files[:2])
     bench.embedder().embed_images(files)
     assert [model.images for model in bench.built] == [2, 2]
 
 
-def test_another_revision_has_its_own(bench: Bench) -> None:
+def test_each_revision_has_its_own_embeddings(bench: Bench) -> None:
     bench.embedder().embed_texts(TEXTS)
     bench.embedder("2").embed_texts(TEXTS)
     assert len(bench.built) == 2
     assert bench.built[0].texts == bench.built[1].texts
 
 
-def test_a_killed_run_goes_on_where_it_was(bench: Bench) -> None:
+def test_a_killed_run_is_resumed(bench: Bench) -> None:
     texts = [f"text {number}" for number in range(1500)]
     with pytest.raises(KeyboardInterrupt):
         bench.embedder().embed_texts([*texts, "die"])
@@ -122,12 +122,12 @@ def test_a_killed_run_goes_on_where_it_was(bench: Bench) -> None:
     assert bench.built[1].texts == texts[done:]
 
 
-def test_nothing_in_nothing_out(bench: Bench) -> None:
+def test_empty_inputs_give_empty_arrays(bench: Bench) -> None:
     assert bench.embedder().embed_images([]).shape == (0, bench.built[0].dimension)
     assert bench.embedder().embed_texts([]).shape == (0, bench.built[0].dimension)
 
 
-def test_a_file_that_has_changed_is_refused(bench: Bench, files: list[ImageFile]) -> None:
+def test_a_changed_file_is_refused(bench: Bench, files: list[ImageFile]) -> None:
     Image.new("RGB", (20, 40), "black").save(files[2].path)
     with pytest.raises(BlobMismatchError, match=r"2\.png' must have the SHA-256"):
         bench.embedder().embed_images(files)
@@ -141,7 +141,7 @@ def test_a_file_that_has_changed_is_refused(bench: Bench, files: list[ImageFile]
         (b"\x89PNG\r\n\x1a\n", r"2\.png' cannot be decoded"),
     ],
 )
-def test_what_is_no_image_is_named(
+def test_an_error_names_the_unreadable_image(
     bench: Bench, files: list[ImageFile], data: bytes | None, sentence: str
 ) -> None:
     path = files[2].path
@@ -155,7 +155,7 @@ def test_what_is_no_image_is_named(
 
 def test_many_images_keep_their_order(tmp_path: Path) -> None:
     files = []
-    for number in range(300):  # more than a batch, and more than are decoded ahead
+    for number in range(300):  # more than a batch and more than are decoded ahead
         path = tmp_path / f"{number}.bmp"
         Image.new("L", (4, 4), number % 256).save(path)
         files.append(ImageFile(sha256_of(path.read_bytes()), path))
@@ -166,7 +166,7 @@ def test_many_images_keep_their_order(tmp_path: Path) -> None:
     assert found == [(number % 256,) * 3 for number in range(300)]
 
 
-def test_large_images_come_in_smaller_batches(tmp_path: Path) -> None:
+def test_large_images_are_read_in_smaller_batches(tmp_path: Path) -> None:
     path = tmp_path / "large.png"
     Image.new("L", (5000, 4000)).save(path)
     files = [ImageFile(sha256_of(path.read_bytes()), path)] * 4
