@@ -9,6 +9,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.ray_engine", []),
     ("benchmarks.scale_model", []),
     ("benchmarks.postgres_commit", []),
+    ("benchmarks.shards", []),
     ("benchmarks.claiming", []),
     ("benchmarks.run_again", []),
     ("benchmarks.inspect_images", []),

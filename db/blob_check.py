@@ -2,7 +2,7 @@
 
 import random
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import NamedTuple, Self
@@ -107,12 +107,15 @@ class BlobCheck:
         self._lists.execute("DELETE FROM faulty WHERE (sha256, media_type) = (?, ?)", blob)
         return is_live
 
-    def orphans(self) -> Iterator[str]:
+    def orphans(self, others: Iterable[str] = ()) -> Iterator[str]:
         """Return the paths of files that no entity refers to, for example after a run was killed.
 
-        Files that a current run has stored but not yet committed are included.
+        Files that a current run has stored but not yet committed are included. `others` are the
+        digests of files that are referred to elsewhere.
         """
         self._list_named()  # committed meanwhile
+        rows = ((sha256,) for sha256 in others)
+        self._lists.executemany("INSERT OR IGNORE INTO file VALUES (?)", rows)
         suffixes = self._lists.execute("SELECT DISTINCT media_type FROM named").fetchall()
         for (media_type,) in suffixes:
             self._lists.execute(
@@ -120,13 +123,13 @@ class BlobCheck:
                 (suffix_of(media_type), media_type),
             )
         for page in pages(self._blobs.stored(), 500):
-            marks = ",".join("?" * len(page))
+            marks = ",".join("?" * 2 * len(page))
             known = self._lists.execute(
                 f"SELECT name FROM file WHERE name IN ({marks})",  # noqa: S608
-                [name for name, _ in page],
+                [one for name, _ in page for one in (name, _stem(name))],
             )
             names = {name for (name,) in known}
-            yield from (path for name, path in page if name not in names)
+            yield from (path for name, path in page if names.isdisjoint((name, _stem(name))))
 
     def _list_named(self) -> None:
         query = select(Entity.seq, Entity.id, Entity.kind, Entity.state, Entity.payload)
@@ -147,6 +150,11 @@ class BlobCheck:
         """Return whether an entity that refers to the file is not withdrawn now."""
         stored = fetch(self._store, [id_ for _, id_ in self.naming(blob)])
         return any(one.state != "withdrawn" for one in stored.values())
+
+
+def _stem(name: str) -> str:
+    """Return the digest in the name of a file."""
+    return name.partition(".")[0]
 
 
 def sampled_faults(store: Store, blobs: BlobStore, count: int) -> tuple[int, list[FaultyBlob]]:

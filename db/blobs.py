@@ -89,7 +89,18 @@ class BlobStore:
         sha256 = sha256_of(data)
         if not replace and self.has(sha256, media_type, len(data)):
             return sha256
-        path = self.path_of(sha256, media_type)
+        self._write(self.path_of(sha256, media_type), data)
+        return sha256
+
+    def put_shard(self, root: str, data: bytes) -> None:
+        """Store the file of a shard (`flows.shards`), or replace it.
+
+        Raises:
+            ServiceError: the disk is full, the bucket does not exist, or writing is not permitted.
+        """
+        self._write(self.shard_path(root), data)
+
+    def _write(self, path: str, data: bytes) -> None:
         try:
             if self.is_local:
                 _write_atomically(Path(path), data, self._incoming)
@@ -99,7 +110,6 @@ class BlobStore:
             raise ServiceError(
                 f"the blob store cannot write {path!r}: {error.strerror or error}"
             ) from error
-        return sha256
 
     def fault_of(self, sha256: str, media_type: str) -> BlobFault | None:
         """Return the fault of a blob, reading one chunk at a time; None if it has none.
@@ -157,6 +167,33 @@ class BlobStore:
             )
         return data
 
+    def read_shard(self, root: str) -> bytes:
+        """Return the file of a shard, whose reader compares its records with the root.
+
+        Raises:
+            MissingBlobError: it is not stored.
+        """
+        path = self.shard_path(root)
+        try:
+            data: bytes = self._filesystem.cat_file(path)
+        except FileNotFoundError as error:
+            raise MissingBlobError(
+                f"the shard {path!r} is missing; restore it from a backup"
+            ) from error
+        return data
+
+    def shard_path(self, root: str) -> str:
+        """Return the path of a shard with that Merkle root on the file system of the store."""
+        return f"{self._root}/shards/{root[:2]}/{root}.parquet"
+
+    def erase_shard(self, root: str) -> bool:
+        """Delete the file of a shard permanently; return False if it does not exist.
+
+        Raises:
+            ServiceError: deleting it is not permitted.
+        """
+        return self._erase(self.shard_path(root))
+
     def erase(self, sha256: str, media_type: str) -> bool:
         """Delete a blob permanently; return False if it does not exist.
 
@@ -166,7 +203,9 @@ class BlobStore:
         Raises:
             ServiceError: deleting it is not permitted.
         """
-        path = self.path_of(sha256, media_type)
+        return self._erase(self.path_of(sha256, media_type))
+
+    def _erase(self, path: str) -> bool:
         try:
             self._filesystem.invalidate_cache()
             if not self._filesystem.exists(path):

@@ -50,6 +50,7 @@ def _keep(why: str, *, goes_empty: bool = False) -> RolePolicy:
 ROLES: dict[str, RolePolicy] = {
     # images and videos
     Role.IMPORTED_FROM: _erase("was imported from the source"),
+    Role.COMPUTED_FROM: _erase("holds what was computed from the records of the shard"),
     Role.SAMPLED_FROM: _erase("is a copy in another dataset"),
     Role.CROP_OF: _erase("is cut out of the video"),
     Role.TRACKED_IN: _erase("holds crops of the video"),

@@ -292,6 +292,20 @@ def _changed_after(connection: Connection, pending: Pending, mark: _Mark) -> Ite
 
 
 @retried
+def configurations_of(
+    store: Store, stage: str, entity_ids: Iterable[str] | None = None
+) -> list[dict[str, Any]]:
+    """Return the configurations of the plans of a stage, or of those that made these entities."""
+    query = select(Plan.configuration).where(Plan.stage == stage)
+    with store.read() as connection:
+        if entity_ids is None:
+            return list(connection.execute(query.order_by(Plan.id)).scalars())
+        made = query.join(Activity, Activity.plan_id == Plan.id)
+        made = made.join(Entity, Entity.activity_id == Activity.id)
+        return [found for (found,) in rows_in(connection, made, Entity.id, entity_ids)]
+
+
+@retried
 def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, int]:
     """Count the plans of a stage that processed each input; inputs without any are left out."""
     plans = select(Plan.id).where(Plan.stage == stage)

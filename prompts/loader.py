@@ -51,7 +51,12 @@ class Prompt(PromptHeader):
                 f"prompt {self.id!r} takes the variables {sorted(self.variables)}; "
                 f"got {sorted(values)}"
             )
-        return _TEMPLATES.from_string(self.text).render(values)
+        return _compiled(self.text).render(values)
+
+
+@cache
+def _compiled(text: str) -> jinja2.Template:
+    return _TEMPLATES.from_string(text)
 
 
 @cache

@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from release.files import DigestingFile
 from schemas.base import canonical_json
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
+from schemas.merkle import leaf_hash, node_hash
 from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile, stays_below
 
 MANIFEST = "manifest.json"
@@ -65,9 +66,8 @@ def file_entry(file: ReleasedFile) -> bytes:
 class Listing:
     """The files of a manifest one at a time, and the manifest's values about all of them.
 
-    The root is that of a Merkle tree over SHA-256 (RFC 6962, section 2.1), built leaf by leaf.
-    Leaves are hashed after a byte 0 and nodes after a byte 1, so that they cannot be confused. Only
-    the roots of complete subtrees are kept, so that memory grows with the height of the tree.
+    The root is that of a Merkle tree (`schemas.merkle`), built leaf by leaf. Only the roots of
+    complete subtrees are kept, so that memory grows with the height of the tree.
 
     Attributes:
         is_sorted: whether the files are in the order of their paths, without duplicates.
@@ -84,9 +84,9 @@ class Listing:
         """Append a file."""
         entry = file_entry(file)
         self._tail.update(_between(self._count) + entry)
-        carried, root = self._count, hashlib.sha256(b"\x00" + entry).digest()
+        carried, root = self._count, leaf_hash(entry)
         while carried & 1:
-            root = _node_hash(self._subtrees.pop(), root)
+            root = node_hash(self._subtrees.pop(), root)
             carried >>= 1
         self._subtrees.append(root)
         self._count += 1
@@ -97,7 +97,7 @@ class Listing:
         """`manifest` with the root and the count of the files so far, and an unchanged id."""
         root = self._subtrees[-1] if self._subtrees else hashlib.sha256().digest()
         for subtree in reversed(self._subtrees[:-1]):
-            root = _node_hash(subtree, root)
+            root = node_hash(subtree, root)
         update = {"files_root": root.hex(), "files_count": self._count}
         return manifest.model_copy(update=update)
 
@@ -106,10 +106,6 @@ class Listing:
         whole = self._tail.copy()
         whole.update(_END)
         return whole.digest()
-
-
-def _node_hash(left: bytes, right: bytes) -> bytes:
-    return hashlib.sha256(b"\x01" + left + right).digest()
 
 
 def manifest_text(manifest: Manifest, files: Iterable[ReleasedFile]) -> Iterator[bytes]:

@@ -29,6 +29,7 @@ class Role(StrEnum):
     """
 
     IMPORTED_FROM = "imported_from"
+    COMPUTED_FROM = "computed_from"
     SAMPLED_FROM = "sampled_from"
     CROP_OF = "crop_of"
     TRACKED_IN = "tracked_in"

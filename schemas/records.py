@@ -189,6 +189,22 @@ class Rewrite(EntityRecord):
     author: str
 
 
+class Shard(EntityRecord):
+    """Some thousand records of a source, or what a step computed from them, in one Parquet file.
+
+    `number` is its position among the shards of its source. `root` is the root of a Merkle tree
+    over its `records`; `rejected` counts the records that cannot be used, by reason.
+    """
+
+    kind: ClassVar[str] = "shard"
+    source: str
+    step: str
+    number: int = Field(ge=0)
+    records: int = Field(gt=0)
+    root: Sha256
+    rejected: dict[str, int]
+
+
 class Rejection(Record):
     """Why a stage could not use one input. `reason` is a stable snake_case word, for counting.
 

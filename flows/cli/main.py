@@ -25,6 +25,7 @@ from flows.cli import (
     reproduce,
     run,
     services,
+    shards,
     sources,
     store,
     track,
@@ -85,6 +86,7 @@ app.add_typer(annotator.app, name="annotator")
 app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
 app.command()(within_memory(lineage.lineage))
+app.add_typer(shards.app, name="shards")
 app.command()(withdraw.withdraw)
 app.command()(withdraw.withdrawals)
 app.add_typer(store.app, name="store")

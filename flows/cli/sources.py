@@ -53,6 +53,13 @@ def import_(
         str | None,
         typer.Option(help="Citation, if it differs from the known citation of the format."),
     ] = None,
+    shards: Annotated[
+        bool,
+        typer.Option(
+            "--shards",
+            help="Import into files of 10,000 records, for millions of them (`loupe shards`).",
+        ),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Import annotations and images, or videos.
@@ -75,6 +82,8 @@ def import_(
     if format_name == _VIDEOS:
         from flows.ufine6926.video_import import import_videos
 
+        if shards:
+            raise UsageError("videos cannot be imported into shards; leave out --shards")
         if licence is None:
             raise UsageError("videos need a licence; give it with --licence")
         videos = load_source(
@@ -95,7 +104,13 @@ def import_(
             licence=licence,
             citation=citation,
         )
-        dataset, (_, report) = spec.name, import_source(context, spec)
+        dataset = spec.name
+        if shards:
+            from flows.shards.steps import import_shards
+
+            report = import_shards(context, spec)
+        else:
+            _, report = import_source(context, spec)
     if as_json:
         print_json(report.as_json())
     if report.rejected:

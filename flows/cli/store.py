@@ -188,6 +188,7 @@ def check(
     from db.blob_check import BlobCheck
     from flows.blob_repair import repair_blobs
     from flows.engine.context import open_context
+    from flows.shards.files import digests_in_shards
     from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
@@ -200,7 +201,8 @@ def check(
         repairs = repair_blobs(context, found, folders or ()) if repair else ()
         count_repaired, repaired = _counted(repairs)
         count, faulty = _counted(found.faulty())
-        unnamed, paths = _counted(found.orphans() if orphans else ())
+        others = digests_in_shards(context.store, context.blobs)
+        unnamed, paths = _counted(found.orphans(others) if orphans else ())
     context.store.close()
     if as_json:
         document: dict[str, Any] = {

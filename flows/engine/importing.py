@@ -3,7 +3,7 @@
 import getpass
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from db.entities import LIVE, NewEntity, StoredEntity, find, new_entity
 from db.release_rows import last_correction
@@ -33,6 +33,7 @@ from schemas.records import (
     SourceTerms,
     TermsCorrection,
 )
+from sources.annotations import Importer
 from sources.images import ImageLimits, ImageProblem, InspectedImage, inspect_any
 from sources.importer import importer_for, read_source
 from sources.records import BadRow, ReadOptions, Row, SourceRow
@@ -202,6 +203,31 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
     """Import `spec` into the dataset of its name; a second import adds only what is missing.
 
     Raises:
+        FormatError, ConfigurationError: see `open_source`.
+    """
+    source = open_source(context, spec)
+    stage = Stage(
+        name=STAGE,
+        version=VERSION,
+        dataset=spec.name,
+        configuration=source.configuration,
+        workers=usual_workers(),  # each waits for a decoding process
+        label=f"import {spec.name}",
+    )
+
+    def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
+        source.tombstones.look()
+        return [source.result(number, row) for number, row in rows]
+
+    # The file's digest determines the order of its rows.
+    rows = () if is_finished(context, stage) else source.rows()
+    return source.entity, run_stream(context, stage, enumerate(rows), work, fixed=True)
+
+
+def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
+    """Register the source of `spec`, to be imported into the dataset of its name.
+
+    Raises:
         FormatError: the file is not in this format, or the image folder does not exist.
         ConfigurationError: the name belongs to a dataset that was built.
     """
@@ -221,41 +247,42 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         granularity=spec.granularity,
     )
     entity, source = register_source(context, described, spec)
-    options, limits = ReadOptions(split=spec.split), ImageLimits()
-    stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=spec.name,
-        configuration={
-            "source": source.model_dump(mode="json"),
-            "options": options.model_dump(mode="json"),
-            "limits": limits.model_dump(mode="json"),
-        },
-        workers=usual_workers(),  # each waits for a decoding process
-        label=f"import {spec.name}",
-    )
-
-    importing = _Import(context, source, entity.id, spec.images, limits, Tombstones(context.store))
-
-    def work(rows: Sequence[tuple[int, Row]]) -> list[WorkResult]:
-        importing.tombstones.look()
-        return [importing.result(number, row) for number, row in rows]
-
-    # The file's digest determines the order of its rows.
-    rows = () if is_finished(context, stage) else read_source(importer, spec.annotations, options)
-    return entity, run_stream(context, stage, enumerate(rows), work, fixed=True)
+    tombstones = Tombstones(context.store)
+    return OpenSource(context, spec, importer, source, entity, tombstones, ImageLimits())
 
 
 @dataclass(frozen=True)
-class _Import:
-    """The import of one source: converts rows to entities or rejections."""
+class OpenSource:
+    """A registered source, whose rows are converted to entities or rejections."""
 
     context: RunContext
+    spec: SourceSpec
+    importer: Importer
     source: Source
-    source_id: str
-    image_root: Path
-    limits: ImageLimits
+    entity: NewEntity
     tombstones: Tombstones
+    limits: ImageLimits
+
+    @property
+    def _options(self) -> ReadOptions:
+        return ReadOptions(split=self.spec.split)
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """Everything that determines its rows and their results."""
+        return {
+            "source": self.source.model_dump(mode="json"),
+            "options": self._options.model_dump(mode="json"),
+            "limits": self.limits.model_dump(mode="json"),
+        }
+
+    def rows(self) -> Iterator[Row]:
+        """Read the rows of its annotation file.
+
+        Raises:
+            FormatError: the file is not in its format.
+        """
+        return read_source(self.importer, self.spec.annotations, self._options)
 
     def result(self, number: int, row: Row) -> WorkResult:
         """Return the result of the row with that number."""
@@ -263,7 +290,7 @@ class _Import:
             return WorkResult(number, rejection=row.as_rejection())
         made: list[NewEntity] = []
         for one in (row.contrast.anchor, row) if row.contrast else (row,):
-            inspected = inspect_any(self.image_root, one, self.limits)
+            inspected = inspect_any(self.spec.images, one, self.limits)
             if isinstance(inspected, ImageProblem):
                 bad_row = inspected.as_bad_row(row, self.source.annotation_file)
                 return WorkResult(number, rejection=bad_row.as_rejection())
@@ -298,7 +325,7 @@ class _Import:
             categories=row.categories,
         )
         return [
-            new_entity(record, self.source.name, parents=[(Role.IMPORTED_FROM, self.source_id)])
+            new_entity(record, self.source.name, parents=[(Role.IMPORTED_FROM, self.entity.id)])
         ]
 
     def _image(
@@ -326,7 +353,7 @@ class _Import:
         image = new_entity(
             record,
             self.source.name,
-            parents=[(Role.IMPORTED_FROM, self.source_id), *known, *differs],
+            parents=[(Role.IMPORTED_FROM, self.entity.id), *known, *differs],
             split=row.split,
             group=f"{self.source.name}/{row.identity}",
         )

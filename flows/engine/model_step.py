@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity
 from db.quarantine import (
@@ -184,7 +184,7 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
     )
 
     def work(items: Sequence[tuple[int, Any]]) -> list[StageResult]:
-        return _results(model, step, items)
+        return step_results(model.model, step, items)
 
     if isinstance(step.inputs, Pending):
         report = run_stage(
@@ -209,15 +209,31 @@ def _streams(spec: ChatModelSpec, chunk_size: int) -> int:
     return min(1 + ceil(spec.max_in_flight / chunk_size), _MOST_STREAMS)
 
 
-def _results(
-    model: DatasetModel,
+class LedgerModel(Protocol):
+    """A chat model with a ledger of its calls; see `flows.engine.ledger.RecordedChatModel`."""
+
+    def key(self, request: ChatRequest) -> str:
+        """Return the key of a call."""
+        ...
+
+    def has_answered(self, purposes: Iterable[str]) -> bool:
+        """Tell whether it ever answered a request with one of these purposes."""
+        ...
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """Answer requests as a `ChatModel` does."""
+        ...
+
+
+def step_results(
+    model: LedgerModel,
     step: LLMStep[Any, SubjectT, ValueT],
     items: Sequence[tuple[int, Any]],
 ) -> list[StageResult]:
     """Return the results of a chunk, in order."""
     asked = list(step.request([input_ for _, input_ in items]))
     asks = [one for found in asked if not isinstance(found, WorkResult) for one in found]
-    answers = iter(ask_and_parse(model.model, asks, step.parse, step.repair))
+    answers = iter(ask_and_parse(model, asks, step.parse, step.repair))
     results: dict[int, StageResult] = {}
     complete: dict[int, list[Parsed[SubjectT, ValueT]]] = {}
     for (number, _), found in zip(items, asked, strict=True):
@@ -237,7 +253,7 @@ def _results(
 
 
 def ask_and_parse(
-    model: RecordedChatModel,
+    model: LedgerModel,
     asks: Sequence[Ask[SubjectT]],
     parse: Callable[[SubjectT, ChatAnswer], ValueT | Rejection],
     repair: Callable[[ChatRequest, ChatAnswer, Rejection], ChatRequest] | None = None,
@@ -259,7 +275,7 @@ def ask_and_parse(
 
 
 def _asked(
-    model: RecordedChatModel,
+    model: LedgerModel,
     asks: Mapping[int, Ask[SubjectT]],
     parse: Callable[[SubjectT, ChatAnswer], ValueT | Rejection],
 ) -> dict[int, Parsed[SubjectT, ValueT] | Unparsable]:
@@ -291,7 +307,7 @@ def _copy_rejection(value: object, request: ChatRequest, answer: ChatAnswer) -> 
     return None
 
 
-def ask(model: RecordedChatModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
+def ask(model: LedgerModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOutcome]:
     """Return outcomes by position; after the server is lost or refuses all, the rest is omitted.
 
     A model that refuses every request with the same message, and has never answered a request of

@@ -261,17 +261,29 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
 
     def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[_Rewritten]:
         """Load the sources and siblings of these rewrites."""
-        rank = {author: place for place, author in enumerate(self.authors)}
         caption_ids = parents_of(reader, [rewrite.id for rewrite in inputs], Role.REWRITE_OF)
         captions = fetch(reader, {ids[0] for ids in caption_ids.values()})
-        siblings = _siblings(reader, self.dataset, inputs, rank)
+        groups = sorted({str(rewrite.group) for rewrite in inputs})
+        rewrites = find_in_groups(reader, self.dataset, Rewrite.kind, groups)
+        sources = [captions[caption_ids[rewrite.id][0]] for rewrite in inputs]
+        return self.paired(inputs, sources, rewrites)
+
+    def paired(
+        self,
+        inputs: Sequence[StoredEntity],
+        sources: Sequence[StoredEntity],
+        rewrites: Iterable[StoredEntity],
+    ) -> list[_Rewritten]:
+        """Return each input with its source and the earlier ones of the `rewrites` of its image."""
+        rank = {author: place for place, author in enumerate(self.authors)}
+        siblings = _siblings(rewrites, rank)
         found = []
-        for rewrite in inputs:
-            own = _order(rewrite.record(Rewrite), rewrite.id, rank)
+        for rewrite, caption in zip(inputs, sources, strict=True):
+            record = rewrite.record(Rewrite)
+            own = _order(record, rewrite.id, rank)
             earlier = tuple(text for order, text in siblings[str(rewrite.group)] if order < own)
-            source = captions[caption_ids[rewrite.id][0]].record(Caption)
-            text = rewrite.record(Rewrite).text
-            pair = RewritePair(source=source.text, rewrite=text, siblings=earlier)
+            source = caption.record(Caption).text
+            pair = RewritePair(source=source, rewrite=record.text, siblings=earlier)
             found.append(_Rewritten(rewrite, pair))
         return found
 
@@ -307,12 +319,11 @@ def _order(rewrite: Rewrite, entity_id: str, rank: Mapping[str, int]) -> _Order:
 
 
 def _siblings(
-    store: Store, dataset: str, rewrites: Sequence[StoredEntity], rank: Mapping[str, int]
+    rewrites: Iterable[StoredEntity], rank: Mapping[str, int]
 ) -> dict[str, list[tuple[_Order, str]]]:
-    """Return all rewrites of the images concerned, by image, in the order of precedence."""
+    """Return rewrites by image, in the order of precedence."""
     siblings: dict[str, list[tuple[_Order, str]]] = defaultdict(list)
-    groups = sorted({str(rewrite.group) for rewrite in rewrites})
-    for entity in find_in_groups(store, dataset, Rewrite.kind, groups):
+    for entity in rewrites:
         record = entity.record(Rewrite)
         if record.author in rank:
             siblings[str(entity.group)].append((_order(record, entity.id, rank), record.text))

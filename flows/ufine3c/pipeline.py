@@ -4,6 +4,7 @@ from flows.engine.build_files import demonstration_build
 from flows.engine.importing import import_source
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.sampling import SampleSettings, draw_sample
+from flows.shards.promotion import has_shards, promote_drawn
 from flows.ufine3c.faithfulness import check_rewrites
 from flows.ufine3c.rewriting import forecast, rewrite_captions
 from schemas.build import UFine3CBuild
@@ -32,12 +33,15 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
 
 def _draw_samples(run: UFine3CRun) -> None:
     for spec in run.build.sources:
-        source, imported = import_source(run.context, spec)
         settings = SampleSettings(
             identities=spec.identities or run.build.identities_per_source,
             images_per_identity=spec.images_per_identity,
             seed=run.build.seed,
         )
+        if has_shards(run.store, spec.name):
+            source, imported = promote_drawn(run.context, spec, settings)
+        else:
+            source, imported = import_source(run.context, spec)
         run.add(imported, draw_sample(run.context, run.dataset, spec, source, settings))
 
 

@@ -83,15 +83,21 @@ def rewrite_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    prompt = prompt_of(spec, settings)
     model = DatasetModel(context, dataset, spec)
-    prompt_id = model.store_prompt(prompt).id
-    limit = settings.max_characters
+    prompt = model.store_prompt(prompt_of(spec, settings))
+    return run_llm_step(model, rewrite_step(dataset, spec, settings, prompt.id))
+
+
+def rewrite_step(
+    dataset: str, spec: ChatModelSpec, settings: RewriteSettings, prompt_id: str
+) -> LLMStep[StoredEntity, StoredEntity, str]:
+    """Return the step in which a model rewrites captions; `prompt_id` is its stored prompt."""
+    prompt, limit = prompt_of(spec, settings), settings.max_characters
 
     def output(answer: Parsed[StoredEntity, str]) -> WorkResult:
         caption = answer.subject
         rewrite = new_entity(
-            Rewrite(source=caption.record(Caption).source, text=answer.value, author=model.author),
+            Rewrite(source=caption.record(Caption).source, text=answer.value, author=str(spec.ref)),
             caption.dataset,
             parents=[(Role.REWRITE_OF, caption.id), (Role.PROMPTED_BY, prompt_id)],
             split=caption.split,
@@ -100,7 +106,7 @@ def rewrite_captions(
         )
         return WorkResult(caption.seq, entities=(rewrite,))
 
-    step: LLMStep[StoredEntity, StoredEntity, str] = LLMStep(
+    return LLMStep(
         name=STAGE,
         version=VERSION,
         label=f"rewrite {spec.name.rsplit('/', 1)[-1]}",
@@ -112,7 +118,6 @@ def rewrite_captions(
         parse=lambda _, answer: read_rewrite(answer, limit),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )
-    return run_llm_step(model, step)
 
 
 _CHARACTERS_PER_TOKEN = 4.0  # English text, the usual estimate

@@ -36,6 +36,7 @@ from flows.engine.context import RunContext
 from flows.engine.gates import open_desks
 from flows.engine.release_facts import release_facts
 from flows.engine.releasing import release_checks, release_signer
+from flows.shards.files import erase_withdrawn
 from flows.withdrawal.plan import ANNOTATOR, erase_pages, sweep
 from flows.withdrawal.releases import Patch
 from release.build import build_release
@@ -163,6 +164,7 @@ class _Work:
         if self._request.erases:
             yield Step("delete on the desk", self._erase_tasks, may_fail=True, repeats=True)
             yield Step("forget vectors", self._forget, repeats=True)
+            yield Step("erase records of shards", self._erase_in_shards, repeats=True)
             yield Step("erase files", self._erase, repeats=True)
             yield Step("erase pages", self._erase_pages, repeats=True)
         known = {one.manifest.id: one for one in list_releases(self._store)}
@@ -224,6 +226,12 @@ class _Work:
             "text_vectors": forget_texts(self._store, self._id, texts),
             "checkpoints": drop_checkpoints(self._store, ids),
         }
+
+    def _erase_in_shards(self) -> Details:
+        """Erase the records of shards that entities were made of, and those with erased files."""
+        digests = set(self._digests())
+        blobs = self._context.blobs
+        return {"records": erase_withdrawn(self._store, blobs, self._entities(), digests)}
 
     def _erase(self) -> Details:
         """Erase files, except those that an entity needs that is not withdrawn."""

@@ -1,0 +1,337 @@
+"""Shards: Parquet files of 10,000 records, each with the root of a Merkle tree in the store.
+
+A shard is an entity of the dataset of its source, and steps take shards as stages take records.
+Row k of a shard that a step computed belongs to row k of the shard it was computed from. A record
+is erased by leaving its hash alone, so that the root and the proofs of all others remain valid.
+"""
+
+import io
+import json
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from db.blobs import BlobStore
+from db.decisions import NewDecision
+from db.entities import (
+    LIVE,
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    datasets_of,
+    fetch,
+    find,
+    find_children,
+    new_entity,
+)
+from db.store import Store
+from db.withdrawal_graph import needed_blobs, own_blobs
+from db.work import WorkResult, configurations_of
+from schemas.base import canonical_json, framed
+from schemas.errors import IntegrityError, MissingBlobError
+from schemas.merkle import leaf_hash, merkle_levels
+from schemas.provenance import Role
+from schemas.records import Rejection, Shard
+
+RECORDS = 10_000
+IMPORT = "import_source"
+DUPLICATES = "near_duplicates"
+PROMOTE = "promote_record"
+_SCHEMA = pa.schema(
+    {
+        "number": pa.int64(),
+        "image": pa.string(),
+        "group": pa.string(),
+        "split": pa.string(),
+        "digests": pa.list_(pa.string()),
+        "result": pa.string(),
+        "vector": pa.binary(),
+        "erased": pa.binary(),
+    }
+)
+
+
+class ShardRow(NamedTuple):
+    """A record of a source, or what a step computed from it.
+
+    Attributes:
+        number: the number of the record in its source.
+        image: the id of its image, with `group` and `split` as in the store; None without one.
+        digests: the digests of its files, by which withdrawals find it.
+        result: a `RecordResult` as JSON; None if it is erased.
+        vector: the embedding of its image, float32.
+        erased: the hash of a record that is erased.
+    """
+
+    number: int
+    image: str | None = None
+    group: str | None = None
+    split: str | None = None
+    digests: frozenset[str] = frozenset()
+    result: str | None = None
+    vector: bytes | None = None
+    erased: bytes | None = None
+
+    @property
+    def leaf(self) -> bytes:
+        """The hash of the record in the Merkle tree of its shard."""
+        if self.erased is not None:
+            return self.erased
+        named = (self.image or "", self.group or "", self.split or "", self.result or "")
+        return leaf_hash(
+            framed(str(self.number), *named, *sorted(self.digests)) + (self.vector or b"")
+        )
+
+
+class RecordCall(NamedTuple):
+    """A call to a model, with the request and its outcome as JSON."""
+
+    key: str
+    model: str
+    revision: str
+    parameters: dict[str, Any]
+    request: str
+    outcome: str
+
+
+class RecordResult(NamedTuple):
+    """What stages store of one record; see `db.work.WorkResult`."""
+
+    entities: tuple[NewEntity, ...] = ()
+    decisions: tuple[NewDecision, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    calls: tuple[RecordCall, ...] = ()
+
+    def add(self, result: WorkResult) -> "RecordResult":
+        """Return this result and that of a stage."""
+        refused = (result.rejection,) if result.rejection else ()
+        return self._replace(
+            entities=self.entities + result.entities,
+            decisions=self.decisions + result.decisions,
+            rejections=self.rejections + refused,
+        )
+
+    def as_json(self) -> str:
+        """Return the result as JSON."""
+        rejections = [one.model_dump(mode="json") for one in self.rejections]
+        return canonical_json([self.entities, self.decisions, rejections, self.calls])
+
+    @classmethod
+    def of(cls, row: ShardRow) -> "RecordResult":
+        """Return the result in a row; an empty one if it is erased."""
+        if row.result is None:
+            return cls()
+        entities, decisions, rejections, calls = json.loads(row.result)
+        return cls(
+            tuple(
+                NewEntity(*one)._replace(parents=tuple((Role(role), id_) for role, id_ in one[6]))
+                for one in entities
+            ),
+            tuple(
+                NewDecision(id_, verdict, AgentRef(*by), *rest)
+                for id_, verdict, by, *rest in decisions
+            ),
+            tuple(Rejection.model_validate(one) for one in rejections),
+            tuple(RecordCall(*one) for one in calls),
+        )
+
+
+def store_shard(
+    blobs: BlobStore,
+    parent: NewEntity | StoredEntity,
+    step: str,
+    number: int,
+    rows: Sequence[ShardRow],
+    rejected: Iterable[str],
+) -> NewEntity:
+    """Write a shard and return its entity, which is to be committed.
+
+    If the run ends before that, the same rows are later written to the same place.
+
+    Args:
+        blobs: where to write it.
+        parent: the source, or the shard that it was computed from.
+        step: the step that made it.
+        number: its position among the shards of the source.
+        rows: its records.
+        rejected: the reason of each rejection.
+    """
+    root = merkle_levels([row.leaf for row in rows])[-1][0].hex()
+    _write(blobs, root, rows)
+    record = Shard(
+        source=parent.dataset,
+        step=step,
+        number=number,
+        records=len(rows),
+        root=root,
+        rejected=dict(sorted(Counter(rejected).items())),
+    )
+    role = Role.IMPORTED_FROM if step == IMPORT else Role.COMPUTED_FROM
+    return new_entity(record, parent.dataset, parents=[(role, parent.id)], group=step)
+
+
+def _write(blobs: BlobStore, root: str, rows: Sequence[ShardRow]) -> None:
+    columns = zip(*(row._replace(digests=sorted(row.digests)) for row in rows), strict=True)  # type: ignore[arg-type]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA), file, compression="zstd")
+    blobs.put_shard(root, file.getvalue())
+
+
+def read_shard(blobs: BlobStore, shard: StoredEntity) -> list[ShardRow]:
+    """Return the records of a shard, compared with its Merkle root.
+
+    Raises:
+        IntegrityError: its file is missing or damaged.
+    """
+    record = shard.record(Shard)
+    rows = list(_rows(blobs, record, ShardRow._fields))
+    found = merkle_levels([row.leaf for row in rows])[-1][0].hex() if rows else "no records"
+    if found != record.root:
+        raise IntegrityError(
+            f"shard {record.number} ({record.step}) of {record.source} is damaged: its records "
+            f"have the Merkle root {found}, the store states {record.root}; restore "
+            f"{blobs.shard_path(record.root)!r} from a backup"
+        )
+    return rows
+
+
+def _rows(blobs: BlobStore, shard: Shard, columns: Sequence[str]) -> Iterator[ShardRow]:
+    """Read columns of a shard, which are not compared with its root."""
+    file = io.BytesIO(blobs.read_shard(shard.root))
+    try:
+        table = pq.read_table(file, columns=list(columns), use_threads=False)
+        values = [table[name].to_pylist() for name in columns]
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise IntegrityError(
+            f"shard {shard.number} ({shard.step}) of {shard.source} is damaged: {error}; restore "
+            f"{blobs.shard_path(shard.root)!r} from a backup"
+        ) from error
+    for row in zip(*values, strict=True):
+        found = dict(zip(columns, row, strict=True))
+        yield ShardRow(**found | {"digests": frozenset(found.get("digests") or ())})
+
+
+_INDEX = ("number", "image", "group", "split", "digests")
+
+
+def read_index(blobs: BlobStore, shard: StoredEntity) -> Iterator[ShardRow]:
+    """Return the records of a shard that have an image, without their results.
+
+    Raises:
+        IntegrityError: its file is missing or damaged.
+    """
+    return (row for row in _rows(blobs, shard.record(Shard), _INDEX) if row.image is not None)
+
+
+def imported_shards(store: Store, dataset: str, source_id: str | None = None) -> list[StoredEntity]:
+    """Return the shards of a dataset, or of one of its annotation files, as imported, in order."""
+    shards = (one for one in find(store, dataset, Shard.kind, states=LIVE) if one.group == IMPORT)
+    if source_id is not None:
+        own = {one.id for one in find_children(store, source_id, Role.IMPORTED_FROM)}
+        shards = (one for one in shards if one.id in own)
+    return sorted(shards, key=lambda one: one.record(Shard).number)
+
+
+def computed_shards(store: Store, shard: StoredEntity) -> list[StoredEntity]:
+    """Return the shards that steps computed from a shard."""
+    found = find_children(store, shard.id, Role.COMPUTED_FROM)
+    return [one for one in found if one.state in LIVE]
+
+
+def erase_withdrawn(
+    store: Store, blobs: BlobStore, entity_ids: Iterable[str], digests: Collection[str]
+) -> int:
+    """Erase from all shards what was withdrawn; return the number of records.
+
+    Records are found by the digests of their files and, if they were promoted, by the entities that
+    were made of them. A shard that is withdrawn with its source is erased as a whole.
+    """
+    ids = list(entity_ids)
+    places: dict[str, set[int]] = defaultdict(set)
+    for made_from in configurations_of(store, PROMOTE, ids):
+        places[made_from["rows"][0]["shard"]].add(made_from["rows"][0]["row"])
+    erased = 0
+    for one in fetch(store, ids).values():
+        if one.kind == Shard.kind:
+            erased += _erase_shard(store, blobs, one)
+    for dataset in datasets_of(store):
+        erased += erase_records(store, blobs, dataset, digests, places)
+    return erased
+
+
+def erase_records(
+    store: Store,
+    blobs: BlobStore,
+    dataset: str,
+    digests: Collection[str],
+    places: Mapping[str, Collection[int]] = {},
+) -> int:
+    """Erase records from the shards of a source, and from all that was computed from them since.
+
+    Returns how many records were erased that were not erased before.
+
+    Args:
+        store: the store.
+        blobs: the blob store.
+        dataset: the dataset of the source.
+        digests: the digests of withdrawn files.
+        places: further places of records, by the id of their shard.
+    """
+    erased = 0
+    for shard in imported_shards(store, dataset):
+        found = set(places.get(shard.id, ()))
+        columns = ("number", "digests", "erased")
+        try:
+            for place, row in enumerate(_rows(blobs, shard.record(Shard), columns)):
+                if row.erased or not row.digests.isdisjoint(digests):
+                    found.add(place)
+        except MissingBlobError:
+            continue
+        if found:
+            erased += _erase_places(store, blobs, shard, found)
+    return erased
+
+
+def _erase_shard(store: Store, blobs: BlobStore, shard: StoredEntity) -> int:
+    """Erase a shard and the files of its records that no entity needs; return how many it had."""
+    try:
+        rows = read_shard(blobs, shard)
+    except MissingBlobError:
+        return 0
+    made = (one for row in rows for one in RecordResult.of(row).entities)
+    files = {file for one in made for file in own_blobs(one.kind, one.payload)}
+    with store.read() as connection:
+        needed = needed_blobs(connection, files)
+    for file in files:
+        if file.sha256 not in needed:
+            blobs.erase(*file)
+    blobs.erase_shard(shard.record(Shard).root)
+    return len(rows)
+
+
+def digests_in_shards(store: Store, blobs: BlobStore) -> Iterator[str]:
+    """Return the digests of the files of all records in shards."""
+    for dataset in datasets_of(store):
+        for shard in imported_shards(store, dataset):
+            for row in _rows(blobs, shard.record(Shard), ("number", "digests")):
+                yield from row.digests
+
+
+def _erase_places(
+    store: Store, blobs: BlobStore, shard: StoredEntity, places: Collection[int]
+) -> int:
+    """Erase records of a shard, and what steps computed from them; return how many are new."""
+    new = 0
+    for one in (shard, *computed_shards(store, shard)):
+        rows = read_shard(blobs, one)
+        left = [place for place in places if rows[place].erased is None]
+        for place in left:
+            rows[place] = ShardRow(rows[place].number, erased=rows[place].leaf)
+        if left:
+            _write(blobs, one.record(Shard).root, rows)
+        new += len(left) if one is shard else 0
+    return new

@@ -1,0 +1,220 @@
+"""Promote records of shards: they become entities, the same as if imported one by one.
+
+Answers of models to requests about a promoted record are stored with it, so that a build that asks
+them finds the answers. The activity that made the entities names shards, rows and Merkle proofs.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from pydantic import TypeAdapter
+
+from db.calls import NewCall, record_call
+from db.entities import NewEntity, StoredEntity, find
+from db.store import Store
+from db.withdrawals import refused_files
+from db.work import WorkResult, commit_chunk, configurations_of, register_plan, worked_inputs
+from flows.engine.context import RunContext
+from flows.engine.importing import WITHDRAWN, open_source
+from flows.engine.report import StageReport
+from flows.engine.sampling import SampleSettings, sample_identities
+from flows.shards.files import (
+    DUPLICATES,
+    PROMOTE,
+    RecordResult,
+    ShardRow,
+    computed_shards,
+    imported_shards,
+    read_index,
+    read_shard,
+)
+from schemas.build import SourceSpec
+from schemas.chat import ChatOutcome, ChatRequest, ModelRef
+from schemas.errors import ConfigurationError, IntegrityError, UsageError
+from schemas.merkle import merkle_levels, merkle_proof, merkle_root
+from schemas.records import Image, Rejection, Shard
+
+VERSION = "1"
+_DIGITS = 64
+_OUTCOME: TypeAdapter[ChatOutcome] = TypeAdapter(ChatOutcome)
+
+
+def has_shards(store: Store, dataset: str) -> bool:
+    """Return whether a source was imported into shards."""
+    return bool(imported_shards(store, dataset))
+
+
+def promote_drawn(
+    context: RunContext, spec: SourceSpec, settings: SampleSettings
+) -> tuple[NewEntity, StageReport]:
+    """Promote the records that `draw_sample` would draw from `spec` if all were entities.
+
+    Raises:
+        ConfigurationError: the annotation file is not the one in the shards.
+        IntegrityError: a shard is missing or damaged.
+    """
+    source = open_source(context, spec).entity
+    shards = imported_shards(context.store, spec.name, source.id)
+    if not shards:
+        raise ConfigurationError(
+            f"the shards of {spec.name!r} were made from another version of {spec.annotations}; "
+            f"import it again with: loupe import --shards"
+        )
+    refused = refused_files(context.store).keys()
+    gone = {one.id for one in find(context.store, spec.name, Image.kind, states=("withdrawn",))}
+    pool: dict[str, dict[str, int]] = {}
+    for shard in shards:
+        duplicates = _duplicates(context, shard)
+        for row in read_index(context.blobs, shard):
+            is_gone = row.image in gone or not refused.isdisjoint(row.digests)
+            if is_gone or row.split != spec.split or row.number in duplicates:
+                continue
+            pool.setdefault(str(row.group), {}).setdefault(str(row.image), row.number)
+        drawn = sample_identities({name: tuple(images) for name, images in pool.items()}, settings)
+        pool = {name: pool[name] for name in drawn.images}  # the others cannot be drawn any more
+    numbers = [pool[name][image] for name, images in drawn.images.items() for image in images]
+    return source, promote_records(context, spec.name, numbers, source.id)
+
+
+def _duplicates(context: RunContext, shard: StoredEntity) -> set[int]:
+    """Return the numbers of the records that the last search for near-duplicates rejected."""
+    found = [one for one in computed_shards(context.store, shard) if one.group == DUPLICATES]
+    rows = read_shard(context.blobs, found[-1]) if found else ()
+    return {row.number for row in rows if RecordResult.of(row).rejections}
+
+
+def find_records(context: RunContext, dataset: str, names: Iterable[str]) -> list[int]:
+    """Return the numbers of records that are named by number or by the SHA-256 of an image.
+
+    Raises:
+        UsageError: no record has an image with that digest.
+    """
+    found = {int(name) for name in names if name.isdecimal() and len(name) < _DIGITS}
+    digests = {name.lower() for name in names if not name.isdecimal() or len(name) == _DIGITS}
+    for shard in imported_shards(context.store, dataset) if digests else ():
+        for row in read_index(context.blobs, shard):
+            if not row.digests.isdisjoint(digests):
+                found.add(row.number)
+    if digests and not found:
+        raise UsageError(f"the shards of {dataset!r} have no image with one of these SHA-256")
+    return sorted(found)
+
+
+def promote_records(
+    context: RunContext, dataset: str, numbers: Iterable[int], source_id: str | None = None
+) -> StageReport:
+    """Promote records of the shards of `dataset`, by their numbers in the annotation file.
+
+    Of several versions of the file, `source_id` or else the newest one counts.
+
+    Raises:
+        UsageError: there is no such record.
+        IntegrityError: a shard is missing or damaged.
+    """
+    report = StageReport(f"promote records of {dataset}")
+    shards = {
+        one.record(Shard).number: one
+        for one in sorted(imported_shards(context.store, dataset, source_id))
+    }
+    size = shards[0].record(Shard).records if shards else 1
+    by_shard: dict[int, list[int]] = defaultdict(list)
+    for number in sorted(set(numbers)):
+        shard = shards.get(number // size)
+        if shard is None or number % size >= shard.record(Shard).records:
+            raise UsageError(f"the shards of {dataset!r} have no record {number}")
+        by_shard[number // size].append(number)
+    context.progress.start(report.stage, sum(map(len, by_shard.values())))
+    for at, wanted in by_shard.items():
+        tables = [
+            _Table(one, read_shard(context.blobs, one))
+            for one in (shards[at], *computed_shards(context.store, shards[at]))
+        ]
+        for number in wanted:
+            _promote(context, dataset, tables, number, number % size, report)
+            context.progress.advance(report.stage, 1)
+    context.progress.end(report)
+    return report
+
+
+class _Table:
+    """The rows of a shard, and its Merkle tree."""
+
+    def __init__(self, shard: StoredEntity, rows: Sequence[ShardRow]) -> None:
+        self.shard = shard
+        self.rows = rows
+        self._levels = merkle_levels([row.leaf for row in rows])
+
+    def named(self, place: int) -> dict[str, object]:
+        """Return what provenance states of a row."""
+        record = self.shard.record(Shard)
+        proof = b"".join(merkle_proof(self._levels, place)).hex()
+        return {
+            "shard": self.shard.id,
+            "step": record.step,
+            "root": record.root,
+            "records": record.records,
+            "row": place,
+            "proof": proof,
+        }
+
+
+def _promote(
+    context: RunContext,
+    dataset: str,
+    tables: Sequence[_Table],
+    number: int,
+    place: int,
+    report: StageReport,
+) -> None:
+    configuration = {"number": number, "rows": [one.named(place) for one in tables]}
+    plan_id = register_plan(context.store, PROMOTE, VERSION, configuration)
+    if worked_inputs(context.store, plan_id, [number]):
+        report.already_done += 1
+        return
+    row, result = tables[0].rows[place], RecordResult.of(tables[0].rows[place])
+    refused = next(iter(result.rejections), None)
+    if row.erased or not refused_files(context.store).keys().isdisjoint(row.digests):
+        detail = f"record {number} of {dataset!r} was withdrawn"
+        refused = Rejection(stage=PROMOTE, reason=WITHDRAWN, detail=detail)
+    if refused is None:
+        for table in tables[1:]:
+            _store_calls(context.store, dataset, RecordResult.of(table.rows[place]))
+    made = WorkResult(number, () if refused else result.entities, rejection=refused)
+    commit_chunk(context.store, context.activity(plan_id, dataset), [made])
+    report.add([made])
+
+
+def _store_calls(store: Store, dataset: str, result: RecordResult) -> None:
+    for call in result.calls:
+        outcome = _OUTCOME.validate_json(call.outcome)
+        request = ChatRequest.model_validate_json(call.request)
+        model = ModelRef(name=call.model, revision=call.revision)
+        new = NewCall(call.key, model, call.parameters, request, outcome, dataset, None, None)
+        record_call(store, new)
+
+
+def damaged_shards(context: RunContext, dataset: str) -> Iterator[str]:
+    """Check all shards of a source and the proofs of promoted records; return what is wrong."""
+    leaves: dict[str, list[bytes]] = {}
+    for imported in imported_shards(context.store, dataset):
+        for shard in (imported, *computed_shards(context.store, imported)):
+            try:
+                leaves[shard.id] = [row.leaf for row in read_shard(context.blobs, shard)]
+            except IntegrityError as error:
+                yield str(error)
+    for promoted in configurations_of(context.store, PROMOTE):
+        for one in promoted["rows"]:
+            if one["shard"] in leaves and not is_proven(one, leaves[one["shard"]][one["row"]]):
+                yield (
+                    f"record {promoted['number']} was promoted with a proof that does not lead to "
+                    f"the root of shard {one['shard']}"
+                )
+
+
+def is_proven(named: dict[str, object], leaf: bytes) -> bool:
+    """Return whether a record with this hash is in the shard that its provenance names."""
+    proof = bytes.fromhex(str(named["proof"]))
+    hashes = [proof[at : at + 32] for at in range(0, len(proof), 32)]
+    row, records = int(str(named["row"])), int(str(named["records"]))
+    root = merkle_root(leaf, row, records, hashes)
+    return root is not None and root.hex() == named["root"]

@@ -1,0 +1,515 @@
+"""Import a source into shards, and compute with them: rewrites, embeddings, near-duplicates."""
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from threading import Lock
+from typing import Any, ClassVar
+
+import numpy as np
+
+from db.blobs import BlobStore
+from db.entities import NewEntity, StoredEntity, pages
+from db.withdrawal_graph import own_digests
+from db.withdrawals import refused_files
+from db.work import Pending, WorkResult
+from flows.engine.contamination import Fingerprints
+from flows.engine.context import RunContext
+from flows.engine.embedding import read_ahead, stored_image
+from flows.engine.importing import open_source
+from flows.engine.model_step import require_answers, step_results
+from flows.engine.programs import Program
+from flows.engine.report import StageReport, StageResult
+from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stage, run_stream
+from flows.shards.files import (
+    DUPLICATES,
+    IMPORT,
+    RECORDS,
+    RecordCall,
+    RecordResult,
+    ShardRow,
+    computed_shards,
+    erase_records,
+    imported_shards,
+    read_shard,
+    store_shard,
+)
+from flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
+from flows.ufine3c.faithfulness import RewriteChecks
+from flows.ufine3c.rewriting import VERSION as REWRITE_VERSION
+from flows.ufine3c.rewriting import prompt_of, rewrite_step
+from models.embedding import ImageTextEmbedder
+from models.registry import OnDemandChatModel
+from retrieval.embedders import build_embedder, pinned
+from retrieval.similarity.near_duplicates import FINGERPRINTS_VERSION, find_near_duplicates
+from schemas.base import digest_of
+from schemas.build import SourceSpec
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
+from schemas.embedding import EmbeddingModelSpec, PlainModelSpec
+from schemas.errors import ConfigurationError, UsageError
+from schemas.processes import usual_workers
+from schemas.profile import (
+    ChatModelSpec,
+    FaithfulnessSettings,
+    Profile,
+    RewriteSettings,
+    TransformersChat,
+    VllmChat,
+)
+from schemas.records import Caption, Image, PromptText, Rejection, Shard
+from schemas.similarity import (
+    FINGERPRINT,
+    ImageFingerprint,
+    NearDuplicateReport,
+    NearDuplicateSettings,
+)
+from sources.records import Row
+
+VERSION = "1"
+_SECONDS = 6 * 3600.0  # CPU time a shard
+_answering = Lock()  # models in a process answer one stream at a time
+
+
+def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) -> StageReport:
+    """Import `spec` into shards of `size` records; a second import adds only what is missing.
+
+    Raises:
+        FormatError, ConfigurationError: see `flows.engine.importing.open_source`.
+    """
+    source = open_source(context, spec)
+    stage = Stage(
+        name="import_shards",
+        version=VERSION,
+        dataset=spec.name,
+        configuration={**source.configuration, "records": size},
+        chunk_size=1,
+        workers=usual_workers(),  # each waits for a decoding process
+        label=f"import {spec.name} into shards",
+    )
+
+    def result(number: int, rows: Sequence[Row]) -> WorkResult:
+        source.tombstones.look()
+        results = [source.result(number * size + k, row) for k, row in enumerate(rows)]
+        rejected = [one.rejection.reason for one in results if one.rejection]
+        indexed = list(map(_indexed, results))
+        shard = store_shard(context.blobs, source.entity, IMPORT, number, indexed, rejected)
+        return WorkResult(number, entities=(shard,))
+
+    def work(items: Sequence[tuple[int, Sequence[Row]]]) -> list[WorkResult]:
+        return [result(number, rows) for number, rows in items]
+
+    shards = () if is_finished(context, stage) else pages(source.rows(), size)
+    report = run_stream(context, stage, enumerate(shards), work, fixed=True)
+    _erase_late(context, spec.name)
+    return report
+
+
+def _erase_late(context: RunContext, dataset: str) -> None:
+    """Erase records that were withdrawn while shards were made of them."""
+    if refused := refused_files(context.store):
+        erase_records(context.store, context.blobs, dataset, refused.keys())
+
+
+def _indexed(result: WorkResult) -> ShardRow:
+    """Return an imported record, with its last image: the others are anchors of that one."""
+    content = RecordResult().add(result).as_json()
+    images = [one for one in result.entities if one.kind == Image.kind]
+    if not images:
+        return ShardRow(result.input, result=content)
+    digests = frozenset(one for image in images for one in own_digests(image.kind, image.payload))
+    image = images[-1]
+    return ShardRow(result.input, image.id, image.group, image.split, digests, content)
+
+
+# Steps: each computes a shard from every imported shard, row by row.
+
+
+@dataclass(frozen=True)
+class ShardStep(Program[StoredEntity, StoredEntity]):
+    """A step on the shards in a blob store."""
+
+    stage = "shards"
+    seconds = 60.0
+    step: ClassVar[str]
+    version: ClassVar[str]
+
+    blobs_url: str
+
+    @abstractmethod
+    def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
+        """Return the result of each row, in order, and the vector of its image if it has one."""
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """Everything that determines the results besides the shard."""
+        return {}
+
+    @property
+    def reads(self) -> str:
+        """The blob store."""
+        return self.blobs_url
+
+    @cached_property
+    def blobs(self) -> BlobStore:
+        """The blob store."""
+        return BlobStore(self.blobs_url)
+
+    def work(self, items: Sequence[StoredEntity]) -> list[WorkResult]:
+        """Return the shard that is computed from each shard."""
+        return [WorkResult(shard.seq, entities=(self._shard(shard),)) for shard in items]
+
+    def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
+        """Return a rejection: nothing is computed from the shard."""
+        return WorkResult(item.seq, rejection=rejection)
+
+    def _shard(self, shard: StoredEntity) -> NewEntity:
+        rows = read_shard(self.blobs, shard)
+        results = self.computed(rows)
+        made = [
+            ShardRow(row.number, erased=row.erased)
+            if row.erased
+            else ShardRow(row.number, result=result.as_json(), vector=vector)
+            for row, (result, vector) in zip(rows, results, strict=True)
+        ]
+        rejected = [one.reason for result, _ in results for one in result.rejections]
+        number = shard.record(Shard).number
+        return store_shard(self.blobs, shard, self.step, number, made, rejected)
+
+
+def run_step(
+    context: RunContext, dataset: str, program: ShardStep, *, local: bool = False
+) -> StageReport:
+    """Compute with all shards of a source that the step has not computed with yet.
+
+    If `local`, this process does it: its model is loaded once.
+
+    Raises:
+        UsageError: the source has no shards.
+        IntegrityError: a shard is missing or damaged.
+    """
+    if not imported_shards(context.store, dataset):
+        raise UsageError(f"{dataset!r} has no shards; import it with: loupe import --shards")
+    stage = Stage(
+        name=f"{program.step}_shards",
+        version=f"{VERSION}.{program.version}",
+        dataset=dataset,
+        configuration=program.configuration,
+        chunk_size=1,
+        workers=1,
+        label=f"{program.step} shards of {dataset}",
+    )
+    engine = {"engine_seconds": _SECONDS} | ({"engine": "threads"} if local else {})
+    slow = replace(context, settings=context.settings.model_copy(update=engine))
+    report = run_stage(slow, stage, Pending(dataset, Shard.kind, ("proposed",), IMPORT), program)
+    _erase_late(context, dataset)
+    return report
+
+
+def _stored(entity: NewEntity, seq: int) -> StoredEntity:
+    """Return an entity of a shard as one of the store; `seq` is its position."""
+    id_, dataset, kind, payload, split, group, _, _ = entity
+    return StoredEntity(seq, id_, dataset, kind, split, group, "proposed", payload)
+
+
+def _images(rows: Sequence[ShardRow]) -> list[StoredEntity]:
+    """Return the images of rows, each with the position of its row."""
+    return [
+        _stored(one, place)
+        for place, row in enumerate(rows)
+        for one in RecordResult.of(row).entities
+        if one.id == row.image
+    ]
+
+
+# Rewriting.
+
+
+def rewrite_shards(context: RunContext, dataset: str, profile: Profile) -> StageReport:
+    """Rewrite all captions of a source's shards with the models of a profile, and check them.
+
+    The rewrites are those that `rewrite_captions` and `check_rewrites` would store for the source.
+
+    Raises:
+        ConfigurationError: a model charges for its answers.
+        ModelError: a model is unavailable; run again when it answers.
+        UsageError, IntegrityError: see `run_step`.
+    """
+    settings = profile.rewrite
+    for spec in settings.models:
+        if spec.prices and (spec.prices.input_per_million or spec.prices.output_per_million):
+            raise ConfigurationError(
+                f"{spec.ref} charges for its answers, which are stored when a whole shard is "
+                f"rewritten, so that a killed run would pay again; rewrite record by record with "
+                f"`loupe run`, or remove its prices from the profile"
+            )
+    prompts = tuple(_store_prompt(context, dataset, spec, settings) for spec in settings.models)
+    step = ShardRewriting(context.blobs.url, dataset, settings, profile.faithfulness, prompts)
+    local = any(isinstance(one, VllmChat | TransformersChat) for one in settings.models)
+    return run_step(context, dataset, step, local=local)
+
+
+def _store_prompt(
+    context: RunContext, dataset: str, spec: ChatModelSpec, settings: RewriteSettings
+) -> str:
+    prompt = prompt_of(spec, settings)
+    record = PromptText(
+        prompt_id=prompt.id, version=prompt.version, digest=prompt.digest, text=prompt.text
+    )
+    return get_or_create_entity(context, record, dataset).id
+
+
+@dataclass(frozen=True)
+class ShardRewriting(ShardStep):
+    """Rewrites the captions of each record with all models, and checks the rewrites."""
+
+    step = "rewrite"
+    version = f"{REWRITE_VERSION}.{CHECK_VERSION}"
+
+    dataset: str
+    settings: RewriteSettings
+    faithfulness: FaithfulnessSettings
+    prompts: tuple[str, ...]
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The models, their prompts, and the settings of the check."""
+        return {
+            "models": [[one.ref.model_dump(), one.parameters] for one in self.settings.models],
+            "prompts": self.prompts,
+            "max_characters": self.settings.max_characters,
+            "faithfulness": self.faithfulness.model_dump(mode="json"),
+        }
+
+    def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
+        """Return calls, rewrites, reports and rejections of each row."""
+        found = [RecordResult()] * len(rows)
+        captions: list[StoredEntity] = []
+        places: list[int] = []
+        for place, row in enumerate(rows):
+            for one in RecordResult.of(row).entities:
+                if one.kind == Caption.kind:
+                    captions.append(_stored(one, len(captions)))
+                    places.append(place)
+        rewrites: list[StoredEntity] = []
+        sources: list[StoredEntity] = []
+        for spec, prompt in zip(self.settings.models, self.prompts, strict=True):
+            model = _ShardModel(spec)
+            step = rewrite_step(self.dataset, spec, self.settings, prompt)
+            with _answering:
+                results = step_results(model, step, list(enumerate(captions)))
+            for caption, result in zip(captions, _complete(spec, results), strict=True):
+                place = places[caption.seq]
+                call = model.calls[caption.record(Caption).text]
+                found[place] = found[place].add(result)
+                found[place] = found[place]._replace(calls=(*found[place].calls, call))
+                for one in result.entities:
+                    rewrites.append(_stored(one, len(rewrites)))
+                    sources.append(caption)
+        authors = tuple(str(spec.ref) for spec in self.settings.models)
+        checks = RewriteChecks(self.dataset, self.faithfulness, authors)
+        checked = checks.work(checks.paired(rewrites, sources, rewrites))
+        for caption, result in zip(sources, checked, strict=True):
+            found[places[caption.seq]] = found[places[caption.seq]].add(result)
+        return [(one, None) for one in found]
+
+
+def _complete(spec: ChatModelSpec, results: Sequence[StageResult]) -> list[WorkResult]:
+    """Return the results of all captions of a shard.
+
+    Raises:
+        ModelError: the model did not answer all requests.
+    """
+    report = StageReport("rewrite")
+    report.add(results)
+    require_answers(spec.ref, report)
+    return [one for one in results if isinstance(one, WorkResult)]
+
+
+class _ShardModel:
+    """A model whose calls are kept by subject, to be stored with a shard; equal ones once."""
+
+    def __init__(self, spec: ChatModelSpec) -> None:
+        self._model = OnDemandChatModel(spec)
+        self.calls: dict[str, RecordCall] = {}
+
+    def key(self, request: ChatRequest) -> str:
+        return request.key(self._model.ref, self._model.parameters)
+
+    def has_answered(self, purposes: Iterable[str]) -> bool:  # noqa: ARG002 - there is one purpose
+        return bool(self.calls)
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        sent: list[tuple[int, ChatRequest]] = []
+        again: list[tuple[int, str]] = []
+        outcomes: dict[str, ChatOutcome] = {}
+
+        def different() -> Iterator[ChatRequest]:
+            subjects = set()
+            for position, request in enumerate(requests):
+                if request.subject in subjects:
+                    again.append((position, request.subject))
+                    continue
+                subjects.add(request.subject)
+                sent.append((position, request))
+                yield request
+
+        for place, outcome in self._model.answer(different()):
+            position, request = sent[place]
+            outcomes[request.subject] = outcome
+            if not (isinstance(outcome, ChatFailure) and outcome.retriable):
+                self.calls[request.subject] = self._call(request, outcome)
+            yield position, outcome
+        for position, subject in again:
+            if subject in outcomes:
+                yield position, outcomes[subject]
+
+    def _call(self, request: ChatRequest, outcome: ChatOutcome) -> RecordCall:
+        if isinstance(outcome, ChatAnswer):  # equal answers are stored equally
+            outcome = outcome.model_copy(update={"seconds": 0.0})
+        return RecordCall(
+            self.key(request),
+            self._model.ref.name,
+            self._model.ref.revision,
+            self._model.parameters,
+            request.model_dump_json(),
+            outcome.model_dump_json(),
+        )
+
+
+# Embeddings and near-duplicates.
+
+
+def embed_shards(context: RunContext, dataset: str, spec: PlainModelSpec) -> StageReport:
+    """Embed the images of a source's shards.
+
+    Raises:
+        ModelError: the model cannot be loaded, or fails.
+        UsageError, IntegrityError: see `run_step`.
+    """
+    return run_step(context, dataset, ShardEmbedding(context.blobs.url, pinned(spec)), local=True)
+
+
+@dataclass(frozen=True)
+class ShardEmbedding(ShardStep):
+    """Embeds the image of each record."""
+
+    step = "embed"
+    version = "1"
+
+    spec: EmbeddingModelSpec
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The model."""
+        return {"model": self.spec.ref.model_dump(), "parameters": self.spec.parameters}
+
+    @cached_property
+    def _model(self) -> ImageTextEmbedder:
+        return build_embedder(self.spec)
+
+    def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
+        """Return the vector of each row."""
+        images = _images(rows)
+        vectors: list[bytes | None] = [None] * len(rows)
+        places = iter([one.seq for one in images])
+        files = [stored_image(self.blobs, one) for one in images]
+        for _, pictures in read_ahead(files):
+            for vector in self._model.embed_images(pictures):
+                vectors[next(places)] = vector.astype("<f4").tobytes()
+        return [(RecordResult(), vector) for vector in vectors]
+
+
+@dataclass(frozen=True)
+class ShardFingerprints(ShardStep):
+    """Computes the fingerprint of the image of each record."""
+
+    step = "fingerprint"
+    version = FINGERPRINTS_VERSION
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The algorithm."""
+        return {"made_by": FINGERPRINT}
+
+    def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
+        """Return the fingerprint of each row, or a rejection."""
+        found = [RecordResult()] * len(rows)
+        for result in Fingerprints(self.blobs_url).work(_images(rows)):
+            found[result.input] = RecordResult().add(result)
+        return [(one, None) for one in found]
+
+
+@dataclass(frozen=True)
+class ShardDuplicates(ShardStep):
+    """Rejects records whose image has the same content as one that is kept.
+
+    Attributes:
+        among: the digest of the images that are compared, and of the settings.
+        kept: the id of the image that is kept, by that of the image that is not.
+    """
+
+    step = DUPLICATES
+    version = "1"
+
+    among: str
+    kept: Mapping[str, str]
+
+    @property
+    def configuration(self) -> dict[str, Any]:
+        """The images that are compared."""
+        return {"among": self.among}
+
+    def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
+        """Return a rejection for each row whose image is not kept."""
+        return [(self._result(row), None) for row in rows]
+
+    def _result(self, row: ShardRow) -> RecordResult:
+        kept = self.kept.get(row.image or "")
+        if kept is None:
+            return RecordResult()
+        detail = f"image {row.image} has the same content as image {kept}, which is kept"
+        rejection = Rejection(stage=self.step, reason="near_duplicate", detail=detail)
+        return RecordResult(rejections=(rejection,))
+
+
+def find_shard_duplicates(
+    context: RunContext, dataset: str, settings: NearDuplicateSettings
+) -> NearDuplicateReport:
+    """Find near-duplicates among all images of a source's shards; one of each content is kept.
+
+    Embeddings are compared if all shards have them. Fingerprints and embeddings of all images are
+    in memory.
+
+    Raises:
+        UsageError, IntegrityError: see `run_step`.
+    """
+    run_step(context, dataset, ShardFingerprints(context.blobs.url))
+    images: dict[str, ImageFingerprint] = {}
+    vectors: list[bytes] = []
+    roots: list[str] = []
+    embedded = True
+    for shard in imported_shards(context.store, dataset):
+        steps = {one.group: one for one in computed_shards(context.store, shard)}
+        looks = read_shard(context.blobs, steps[ShardFingerprints.step])
+        embeddings = steps.get(ShardEmbedding.step)
+        embedded = embedded and embeddings is not None
+        shown = read_shard(context.blobs, embeddings) if embeddings else looks
+        used = [one for one in (steps[ShardFingerprints.step], embeddings) if one]
+        roots += [one.record(Shard).root for one in used]
+        for row, look, vector in zip(read_shard(context.blobs, shard), looks, shown, strict=True):
+            for one in RecordResult.of(look).entities:
+                if row.image is not None and row.image not in images:
+                    images[row.image] = _stored(one, 0).record(ImageFingerprint)
+                    vectors.append(vector.vector or b"")
+    array = np.frombuffer(b"".join(vectors), "<f4").reshape(len(images), -1) if embedded else None
+    found = find_near_duplicates(images, settings, embeddings=array)
+    kept = {
+        pair.first if pair.second == cluster.kept else pair.second: cluster.kept
+        for cluster in found.clusters
+        for pair in cluster.dropped
+    }
+    among = digest_of(settings.model_dump_json(), *roots)
+    step = ShardDuplicates(context.blobs.url, among, kept)
+    run_step(context, dataset, step, local=True)
+    return found.report

@@ -1,0 +1,261 @@
+"""Shards: what is done in them is what is done record by record; nothing is lost, all is found."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from annotate.projects import Desks
+from db.entities import AgentRef, fetch, find
+from db.lineage import trace
+from db.withdrawal_graph import WithdrawalTarget
+from flows.engine.contamination import fingerprint_images, fingerprints_of
+from flows.engine.context import RunContext
+from flows.engine.embedding import CachedEmbedder, stored_image
+from flows.engine.importing import import_source
+from flows.engine.pipeline import run_pipeline
+from flows.shards.files import (
+    PROMOTE,
+    RecordResult,
+    ShardRow,
+    computed_shards,
+    imported_shards,
+    read_shard,
+)
+from flows.shards.promotion import damaged_shards, find_records, is_proven, promote_records
+from flows.shards.steps import (
+    ShardFingerprints,
+    embed_shards,
+    find_shard_duplicates,
+    import_shards,
+    rewrite_shards,
+    run_step,
+)
+from flows.ufine3c.faithfulness import check_rewrites
+from flows.ufine3c.pipeline import ufine3c_pipeline
+from flows.ufine3c.rewriting import rewrite_captions
+from flows.withdrawal.execution import carry_out
+from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
+from models.profiles.loader import load_profile
+from release.verify import verify_release
+from retrieval.similarity.near_duplicates import find_near_duplicates
+from schemas.build import SourceSpec, UFine3CBuild
+from schemas.errors import IntegrityError, UsageError
+from schemas.records import Caption, Granularity, Image, Rewrite, Shard
+from tests.flows.homes import contents_of
+from tests.flows.runs import copied_run, new_run
+from tests.flows.worlds import write_people
+
+NAME, SIZE, BUILT = "people", 10, "built"
+PROFILE = load_profile("builtin")
+
+
+@pytest.fixture(scope="module")
+def spec(tmp_path_factory: pytest.TempPathFactory) -> SourceSpec:
+    """Twelve people with two images of two captions each; a file is missing, another is a copy."""
+    folder = tmp_path_factory.mktemp("source") / "people"
+    annotations = write_people(folder, Granularity.FINE, identities=12, images=2, captions=2)
+    (folder / "0003_1.jpg").unlink()
+    shutil.copy(folder / "0001_0.jpg", folder / "0009_1.jpg")
+    return SourceSpec(
+        name=NAME,
+        format="cuhk-pedes",
+        annotations=annotations,
+        images=folder,
+        licence="CC0-1.0",
+        citation="nobody",
+    )
+
+
+@pytest.fixture(scope="module")
+def sharded(
+    spec: SourceSpec, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunContext]:
+    """The source in three shards, rewritten; to be copied before it is changed."""
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("sharded")) as run:
+        import_shards(run, spec, SIZE)
+        rewrite_shards(run, NAME, PROFILE)
+        yield run
+
+
+@pytest.fixture
+def run(sharded: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    with copied_run(sharded, tmp_path / "home") as copied:
+        yield copied
+
+
+@pytest.fixture
+def item_by_item(spec: SourceSpec, migrated_sqlite: Path, tmp_path: Path) -> Iterator[RunContext]:
+    """The source imported as entities."""
+    (tmp_path / "items").mkdir()
+    with new_run(migrated_sqlite, tmp_path / "items") as items:
+        import_source(items, spec)
+        yield items
+
+
+def rows_of(run: RunContext, step: str) -> list[ShardRow]:
+    return [
+        row
+        for imported in imported_shards(run.store, NAME)
+        for shard in (imported, *computed_shards(run.store, imported))
+        if shard.group == step
+        for row in read_shard(run.blobs, shard)
+    ]
+
+
+def build(run: RunContext, spec: SourceSpec) -> set[str]:
+    """The entities of a build of five people, released as 0.1.0; nobody is asked."""
+
+    def no_desks() -> Desks:
+        raise AssertionError
+
+    values = UFine3CBuild(dataset=BUILT, identities_per_source=5, seed=3, sources=(spec,))
+    run_pipeline(run, ufine3c_pipeline(), values, PROFILE, no_desks)
+    kinds = (Image, Caption, Rewrite)
+    return {one.id for kind in kinds for one in find(run.store, BUILT, kind.kind)}
+
+
+def test_shards_hold_what_the_store_would_hold(
+    sharded: RunContext, item_by_item: RunContext
+) -> None:
+    for model in PROFILE.rewrite.models:
+        rewrite_captions(item_by_item, NAME, model, PROFILE.rewrite)
+    authors = [str(model.ref) for model in PROFILE.rewrite.models]
+    check_rewrites(item_by_item, NAME, PROFILE.faithfulness, authors)
+    found = [
+        RecordResult.of(row)
+        for step in ("import_source", "rewrite")
+        for row in rows_of(sharded, step)
+    ]
+    stored = contents_of(item_by_item.settings.home)
+    entities = {one.id: one for result in found for one in result.entities}
+    assert {one.kind for one in entities.values()} == {
+        "image",
+        "caption",
+        "rewrite",
+        "faithfulness",
+    }
+    assert fetch(item_by_item.store, entities).keys() == entities.keys()
+    assert len(stored["entities"]) == len(entities) + 2  # the source and the prompt
+    calls = {one.key for result in found for one in result.calls}
+    assert calls == {key for key, *_ in stored["calls"]}
+    rejections = sorted(one.reason for result in found for one in result.rejections)
+    assert rejections == sorted(row[2] for row in stored["work"].elements() if row[2])
+    assert "missing_image" in rejections
+
+
+def test_a_build_from_shards_is_the_build_from_entities(
+    run: RunContext, item_by_item: RunContext, spec: SourceSpec
+) -> None:
+    before = len(list(find(run.store, NAME, Image.kind)))
+    found = build(run, spec)
+    assert found == build(item_by_item, spec)
+    assert before == 0
+    promoted = list(find(run.store, NAME, Image.kind))
+    assert len(promoted) == len(list(find(run.store, BUILT, Image.kind)))
+    assert verify_release(run.settings.home / "releases" / f"{BUILT}-0.1.0") == []
+    calls = contents_of(run.settings.home)["calls"]
+    assert {key for key, *_ in calls} >= {
+        key for key, *_ in contents_of(item_by_item.settings.home)["calls"]
+    }
+    rewrite = next(find(run.store, BUILT, Rewrite.kind))
+    stages = {
+        one.stage: one.configuration for one in trace(run.store, rewrite.id).activities.values()
+    }
+    imported, rewritten = stages[PROMOTE]["rows"]
+    for named, step in ((imported, "import_source"), (rewritten, "rewrite")):
+        row = rows_of(run, step)[stages[PROMOTE]["number"]]
+        assert is_proven(named, row.leaf)
+        assert not is_proven(named | {"row": (named["row"] + 1) % named["records"]}, row.leaf)
+        assert not is_proven(named, rows_of(run, step)[stages[PROMOTE]["number"] - 1].leaf)
+
+
+def test_a_run_killed_before_its_commit_leaves_nothing_to_repair(
+    run: RunContext, sharded: RunContext
+) -> None:
+    program = ShardFingerprints(run.blobs.url)
+    program.work(imported_shards(run.store, NAME)[:2])  # files are there, the store has no rows
+    find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+    again = find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+    shards = [one.record(Shard) for one in find(run.store, NAME, Shard.kind)]
+    assert len(shards) == 4 * 3
+    files = {path.stem for path in Path(run.blobs.url).glob("shards/*/*.parquet")}
+    assert files == {one.root for one in shards}
+    assert again.kept == again.images - 1
+
+
+def test_near_duplicates_and_embeddings_are_those_of_entities(
+    run: RunContext, item_by_item: RunContext, spec: SourceSpec
+) -> None:
+    fingerprint_images(item_by_item, NAME)
+    images = list(find(item_by_item.store, NAME, Image.kind))
+    looks = fingerprints_of(item_by_item.store, [one.id for one in images])
+    wanted = find_near_duplicates(looks, PROFILE.captioning.near_duplicates)
+    embedder = CachedEmbedder(item_by_item.store, PROFILE.captioning.embedder)
+    vectors = embedder.embed_images([stored_image(item_by_item.blobs, one) for one in images])
+
+    report = find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+    assert report == wanted.report
+    embed_shards(run, NAME, PROFILE.captioning.embedder)
+    places = {row.number: row.image for row in rows_of(run, "import_source") if row.image}
+    duplicates = {
+        places[row.number]
+        for row in rows_of(run, "near_duplicates")
+        if RecordResult.of(row).rejections
+    }
+    assert duplicates == {one.id for one in images} - set(wanted.kept)
+    embedded = {places[row.number]: row.vector for row in rows_of(run, "embed") if row.vector}
+    expected = {one.id: vector.tobytes() for one, vector in zip(images, vectors, strict=True)}
+    assert embedded == expected
+    assert find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates).images == len(
+        images
+    )
+    build(run, spec)
+    drawn = {one.id for one in find(run.store, NAME, Image.kind)}
+    assert drawn.isdisjoint(duplicates)
+
+
+def test_a_damaged_shard_is_refused_in_a_sentence(run: RunContext) -> None:
+    first, second, third = imported_shards(run.store, NAME)
+    paths = [Path(run.blobs.shard_path(one.record(Shard).root)) for one in (first, second, third)]
+    shutil.copy(paths[1], paths[0])
+    paths[1].write_bytes(paths[1].read_bytes()[:-100])
+    paths[2].unlink()
+    for number, shard in ((0, 0), (10, 1)):
+        with pytest.raises(
+            IntegrityError, match=rf"^shard {shard} \(import_source\) of people is dam"
+        ):
+            promote_records(run, NAME, [number])
+    with pytest.raises(IntegrityError, match=r"is missing; restore it from a backup$"):
+        promote_records(run, NAME, [20])
+    with pytest.raises(IntegrityError, match=r"^shard 0 \(import_source\) of people is damaged: "):
+        run_step(run, NAME, ShardFingerprints(run.blobs.url))
+    assert len(list(damaged_shards(run, NAME))) == 3
+    with pytest.raises(UsageError, match="have no record 24"):
+        promote_records(run, NAME, [24])
+
+
+def test_a_withdrawal_reaches_promoted_and_other_records(run: RunContext) -> None:
+    rows = rows_of(run, "import_source")
+    digest = next(iter(rows[0].digests))
+    assert find_records(run, NAME, [digest]) == [0, 17]  # the same file twice
+    promoted = promote_records(run, NAME, [0, 3, 5])
+    assert (promoted.done, promoted.rejected) == (2, {"missing_image": 1})
+    (image,) = (one for one in find(run.store, NAME, Image.kind) if one.id == rows[0].image)
+    texts = [one.payload for one in RecordResult.of(rows[0]).entities if one.kind == "caption"]
+    request = request_of(WithdrawalTarget(sort="entity", name=image.id), "privacy", None)
+    plan = plan_withdrawal(run.store, request)
+    withdrawal = confirm(run.store, plan, "asked for", AgentRef("person", "operator"))
+    carry_out(run, withdrawal)
+    for step in ("import_source", "rewrite"):
+        erased = [row.number for row in rows_of(run, step) if row.erased]  # and roots are the same
+        assert erased == [0, 17]
+    held = "".join(row.result or "" for row in rows_of(run, "import_source"))
+    assert not any(text in held for text in texts)
+    assert list(damaged_shards(run, NAME)) == []
+    assert promote_records(run, NAME, [17]).rejected == {"withdrawn": 1}
+    source = request_of(WithdrawalTarget(sort="source", name=NAME), "copyright", None)
+    plan = plan_withdrawal(run.store, source)
+    carry_out(run, confirm(run.store, plan, "not ours", AgentRef("person", "operator")))
+    assert list(Path(run.blobs.url).glob("shards/*/*.parquet")) == []
