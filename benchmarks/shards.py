@@ -11,7 +11,9 @@ import argparse
 import sqlite3
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 from db.entities import find
@@ -130,21 +132,21 @@ def show_same(folder: Path, captions: int) -> None:
 def show_speed(folder: Path, captions: int) -> None:
     spec = source(folder, captions)
     context = opened(folder / "home")
-    for name, step in (
-        ("import", lambda: import_shards(context, spec)),
-        ("rewrite and check", lambda: rewrite_shards(context, NAME, profile())),
-    ):
-        started, used = time.perf_counter(), time.process_time()
-        step()
-        seconds = time.perf_counter() - started
-        print(
-            f"{name:<18} {captions:,} captions in {seconds:,.0f} s, a million in "
-            f"{seconds * MILLION / captions / 3600:.2f} h; in the run "
-            f"{1e6 * (time.process_time() - used) / captions:.0f} µs of processor time each"
-        )
+    timed("import", captions, partial(import_shards, context, spec))
+    timed("rewrite and check", captions, partial(rewrite_shards, context, NAME, profile()))
     files = list((folder / "home" / "blobs" / "shards").rglob("*.parquet"))
     size = sum(one.stat().st_size for one in files) / captions
     print(f"{len(files)} shards, {size:,.0f} bytes a caption")
+
+
+def timed(name: str, captions: int, step: Callable[[], object]) -> None:
+    started, used = time.perf_counter(), time.process_time()
+    step()
+    seconds = time.perf_counter() - started
+    each = 1e6 * (time.process_time() - used) / captions
+    hours = seconds * MILLION / captions / 3600
+    print(f"{name:<18} {captions:,} captions in {seconds:,.0f} s; a million in {hours:.2f} h")
+    print(f"  the run's processor time                 {each:>10,.0f} µs a caption")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from db.blobs import BlobStore
@@ -201,18 +202,38 @@ def read_shard(blobs: BlobStore, shard: StoredEntity) -> list[ShardRow]:
 
 def _rows(blobs: BlobStore, shard: Shard, columns: Sequence[str]) -> Iterator[ShardRow]:
     """Read columns of a shard, which are not compared with its root."""
+    table = _table(blobs, shard, columns)
+    for row in zip(*(table[name].to_pylist() for name in columns), strict=True):
+        found = dict(zip(columns, row, strict=True))
+        yield ShardRow(**found | {"digests": frozenset(found.get("digests") or ())})
+
+
+def _table(blobs: BlobStore, shard: Shard, columns: Sequence[str]) -> pa.Table:
     file = io.BytesIO(blobs.read_shard(shard.root))
     try:
-        table = pq.read_table(file, columns=list(columns), use_threads=False)
-        values = [table[name].to_pylist() for name in columns]
+        return pq.read_table(file, columns=list(columns), use_threads=False).select(columns)
     except (pa.ArrowException, OSError, KeyError) as error:
         raise IntegrityError(
             f"shard {shard.number} ({shard.step}) of {shard.source} is damaged: {error}; restore "
             f"{blobs.shard_path(shard.root)!r} from a backup"
         ) from error
-    for row in zip(*values, strict=True):
-        found = dict(zip(columns, row, strict=True))
-        yield ShardRow(**found | {"digests": frozenset(found.get("digests") or ())})
+
+
+def places_of(
+    blobs: BlobStore, shard: StoredEntity, digests: Iterable[str], *, erased: bool = False
+) -> set[int]:
+    """Return the places of records whose files have one of these digests, or that are `erased`.
+
+    Raises:
+        IntegrityError: its file is missing or damaged.
+    """
+    table = _table(blobs, shard.record(Shard), ("digests", "erased"))
+    lists = table["digests"].combine_chunks()
+    wanted = pc.is_in(lists.flatten(), value_set=pa.array(list(digests), pa.string()))
+    found = set(pc.list_parent_indices(lists).filter(wanted).to_pylist())
+    if erased:
+        found.update(pc.indices_nonzero(pc.is_valid(table["erased"])).to_pylist())
+    return found
 
 
 _INDEX = ("number", "image", "group", "split", "digests")
@@ -283,12 +304,8 @@ def erase_records(
     """
     erased = 0
     for shard in imported_shards(store, dataset):
-        found = set(places.get(shard.id, ()))
-        columns = ("number", "digests", "erased")
         try:
-            for place, row in enumerate(_rows(blobs, shard.record(Shard), columns)):
-                if row.erased or not row.digests.isdisjoint(digests):
-                    found.add(place)
+            found = places_of(blobs, shard, digests, erased=True).union(places.get(shard.id, ()))
         except MissingBlobError:
             continue
         if found:

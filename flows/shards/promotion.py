@@ -25,6 +25,7 @@ from flows.shards.files import (
     ShardRow,
     computed_shards,
     imported_shards,
+    places_of,
     read_index,
     read_shard,
 )
@@ -92,9 +93,9 @@ def find_records(context: RunContext, dataset: str, names: Iterable[str]) -> lis
     found = {int(name) for name in names if name.isdecimal() and len(name) < _DIGITS}
     digests = {name.lower() for name in names if not name.isdecimal() or len(name) == _DIGITS}
     for shard in imported_shards(context.store, dataset) if digests else ():
-        for row in read_index(context.blobs, shard):
-            if not row.digests.isdisjoint(digests):
-                found.add(row.number)
+        if places := places_of(context.blobs, shard, digests):
+            rows = read_shard(context.blobs, shard)
+            found.update(rows[place].number for place in places)
     if digests and not found:
         raise UsageError(f"the shards of {dataset!r} have no image with one of these SHA-256")
     return sorted(found)
