@@ -1,4 +1,4 @@
-"""`loupe queue gold`: what its user sees."""
+"""Output and exit codes of `loupe queue gold`."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ def test_gold_items_from_a_file_are_listed_and_removed(
     assert [row["entity"] for row in loupe(*GOLD, "list", QUEUE, "--json").json] == [second]
 
 
-def test_gold_items_are_drawn_from_what_was_settled(loupe: Loupe, home_store: Store) -> None:
+def test_gold_items_are_drawn_from_adjudicated_items(loupe: Loupe, home_store: Store) -> None:
     desk = Desk(home_store)
     for entity_id in store_rewrites(home_store, 4):
         desk.answer(entity_id, "judge", "reject", "adjudication")
@@ -46,7 +46,7 @@ def test_gold_items_are_drawn_from_what_was_settled(loupe: Loupe, home_store: St
     assert len(loupe(*GOLD, "list", QUEUE, "--json").json) == 3
 
 
-def test_a_queue_that_is_none_is_a_usage_error(loupe: Loupe) -> None:
+def test_an_unknown_queue_is_a_usage_error(loupe: Loupe) -> None:
     assert loupe(*GOLD, "list", "people-nonsense").exit_code == 2
     assert loupe(*GOLD, "list", "nobody-rewrites").exit_code == 2
 

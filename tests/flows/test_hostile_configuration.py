@@ -1,4 +1,4 @@
-"""Configuration that somebody else wrote is read, or refused in one sentence with exit code 2."""
+"""Fuzz tests of configuration files: each is loaded or refused with a one-line error."""
 
 import random
 from collections.abc import Callable
@@ -98,8 +98,8 @@ LINES = (
 )  # fmt: skip
 
 
-def changed(chance: random.Random, text: str) -> bytes:
-    """A value, a line or some bytes in place of others."""
+def mutated(chance: random.Random, text: str) -> bytes:
+    """Return `text` with values, lines or bytes replaced at random."""
     lines = text.splitlines()
     for _ in range(chance.randrange(1, 3)):
         at = chance.randrange(len(lines))
@@ -114,8 +114,8 @@ def changed(chance: random.Random, text: str) -> bytes:
     return bytes(content)
 
 
-def refusal(load: Callable[[], object]) -> str | None:
-    """What is said; None where nothing is wrong. All else than a refusal fails the test."""
+def error_message(load: Callable[[], object]) -> str | None:
+    """Return the message of a `ConfigurationError`, or None; other exceptions fail the test."""
     try:
         load()
     except ConfigurationError as error:
@@ -123,46 +123,48 @@ def refusal(load: Callable[[], object]) -> str | None:
     return None
 
 
-def attack(folder: Path, seeds: range) -> int:
-    """How many were refused."""
+def count_refused(folder: Path, seeds: range) -> int:
+    """Load mutated files and return how many were refused."""
     refused = 0
     for name, (text, load) in FILES.items():
         path = folder / f"{name}.toml"
         path.write_text(text)
         load(path)
         for seed in seeds:
-            path.write_bytes(changed(random.Random(f"{name} {seed}"), text))
-            said = refusal(partial(load, path))
-            if said is not None:
-                assert len(said.splitlines()) == 1, (name, seed, said[:300])
-                assert len(said) < 2000, (name, seed, said[:300])
+            path.write_bytes(mutated(random.Random(f"{name} {seed}"), text))
+            message = error_message(partial(load, path))
+            if message is not None:
+                assert len(message.splitlines()) == 1, (name, seed, message[:300])
+                assert len(message) < 2000, (name, seed, message[:300])
                 refused += 1
     return refused
 
 
-def test_any_change_is_read_or_refused(tmp_path: Path) -> None:
-    assert attack(tmp_path, range(25)) > 100
+def test_mutated_files_are_loaded_or_refused(tmp_path: Path) -> None:
+    assert count_refused(tmp_path, range(25)) > 100
 
 
 @pytest.mark.soak
-def test_any_change_is_read_or_refused_for_long(tmp_path: Path) -> None:
-    assert attack(tmp_path, range(25, 1500)) > 5000
+def test_many_mutated_files_are_loaded_or_refused(tmp_path: Path) -> None:
+    assert count_refused(tmp_path, range(25, 1500)) > 5000
 
 
 @pytest.mark.parametrize("content", [None, "/dev/zero", "/", "missing"])
-def test_what_is_no_file_is_refused(tmp_path: Path, content: str | None) -> None:
-    """A link may lead to a file, but not to something endless, a folder or itself."""
+def test_a_link_to_no_regular_file_is_refused(tmp_path: Path, content: str | None) -> None:
+    """The link leads to a device, a folder, a missing file or itself."""
     for name, (_, load) in FILES.items():
         path = tmp_path / f"{name}.toml"
         path.symlink_to(path if content is None else content)
         if name in ("queues", "releases") and content in (None, "missing"):
-            continue  # need not be there
+            continue  # these files are optional
         with pytest.raises(ConfigurationError):
             load(path)
 
 
-def test_overrides_of_a_profile_are_read_or_refused() -> None:
+def test_overrides_of_a_profile_are_applied_or_refused() -> None:
     for key in ("NAME", "REWRITE", "REWRITE__MAX_CHARACTERS", "REWRITE__X__Y", "", "__", "X\n"):
         for value in ("", "[" * 5000, "9" * 5000, "9" * 30, '"\\u0000"', "nan", "\udcff", "{}"):
-            said = refusal(partial(load_profile, "builtin", {f"LOUPE_PROFILE__{key}": value}))
-            assert said is None or len(said.splitlines()) == 1, (key, value[:9])
+            message = error_message(
+                partial(load_profile, "builtin", {f"LOUPE_PROFILE__{key}": value})
+            )
+            assert message is None or len(message.splitlines()) == 1, (key, value[:9])

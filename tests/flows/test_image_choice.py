@@ -1,4 +1,4 @@
-"""The candidate among the results of a search: the most similar that is not the anchor again."""
+"""Choosing the most similar search result that is not a copy of the anchor."""
 
 from collections.abc import Sequence
 
@@ -27,7 +27,7 @@ ANCHOR = np.array([1.0, 0.0])
 
 
 def results(*similarities: float) -> CandidateVectors:
-    """Vectors of any length that have these cosines to the anchor."""
+    """Vectors of different lengths with these cosines to the anchor."""
     lengths = np.linspace(0.5, 3, len(similarities))
     cosines = np.array(similarities)
     directions = np.column_stack((cosines, np.sqrt(1 - cosines**2)))
@@ -51,23 +51,23 @@ def chosen(*arguments: object) -> int:
     return found.place
 
 
-def test_the_most_similar_is_chosen_that_is_not_the_anchor_again() -> None:
+def test_the_most_similar_result_that_does_not_repeat_the_anchor_is_chosen() -> None:
     assert chosen([0.5, 0.8, 0.7]) == 1
     assert chosen([0.5, 0.8, 0.7], [False, True, False]) == 2
     assert chosen([0.5, 0.96, 0.7]) == 2
     assert chosen([0.2, 0.96, 0.31], [False, False, False]) == 2
 
 
-def test_the_bounds_themselves_are_within() -> None:
+def test_the_bounds_are_inclusive() -> None:
     assert chosen([0.95, 0.5]) == 0
     assert chosen([0.3]) == 0
 
 
-def test_of_equally_similar_ones_the_first_is_chosen() -> None:
+def test_ties_are_resolved_in_favour_of_the_first_result() -> None:
     assert chosen([0.4, 0.7, 0.7, 0.7]) == 1
 
 
-def test_only_the_first_results_are_looked_at() -> None:
+def test_only_the_first_results_are_considered() -> None:
     assert chosen([0.5, 0.6, 0.4, 0.4, 0.4, 0.9]) == 1
     found = choose([0.5, 0.6, 0.4, 0.4, 0.4, 0.9])
     assert isinstance(found, Choice)
@@ -87,7 +87,7 @@ def test_the_verdict_on_each_result_is_listed() -> None:
     ]
 
 
-def test_where_none_fits_the_rejection_says_why_with_figures() -> None:
+def test_the_rejection_counts_the_reasons_if_no_result_fits() -> None:
     cases: list[tuple[list[float], list[bool], str, str]] = [
         ([], [], "no_results", "the search returned no image to choose from"),
         (
@@ -134,18 +134,18 @@ def test_an_image_of_the_dataset_is_not_chosen_again() -> None:
     )
 
 
-def test_a_vector_without_a_direction_is_similar_to_nothing() -> None:
+def test_a_zero_vector_has_similarity_zero() -> None:
     assert similarities_to(ANCHOR, np.array([[0.0, 0.0], [2.0, 0.0]])) == [0.0, 1.0]
     assert similarities_to(ANCHOR, np.empty((0, 2))) == []
 
 
-def test_a_result_that_fits_much_less_than_the_anchor_is_doubted() -> None:
+def test_a_result_that_fits_its_caption_much_less_than_the_anchor_is_flagged() -> None:
     assert fit_doubts(0.2, SETTINGS) == fit_doubts(-0.05, SETTINGS) == ()
     (doubt,) = fit_doubts(-0.12, SETTINGS)
     assert "less than the anchor fits its own (by 0.120)" in doubt
 
 
-def test_bounds_must_rise() -> None:
+def test_the_floor_must_be_less_than_the_ceiling() -> None:
     with pytest.raises(ValueError, match=r"floor must be less than ceiling; got 0.9 and 0.4"):
         ChoiceSettings(floor=0.9, ceiling=0.4)
 
@@ -155,7 +155,7 @@ def test_bounds_must_rise() -> None:
     st.floats(-1, 0.9),
     st.floats(0.01, 0.5),
 )
-def test_it_is_what_a_literal_reading_gives(
+def test_the_choice_equals_a_literal_reference(
     found: list[tuple[float, bool]], floor: float, room: float
 ) -> None:
     settings = ChoiceSettings(floor=floor, ceiling=min(1.0, floor + room))
@@ -171,47 +171,47 @@ def test_it_is_what_a_literal_reading_gives(
     assert (outcome.place if isinstance(outcome, Choice) else None) == wanted
 
 
-# Which results are the anchor again.
+# Which results repeat the anchor.
 
 DUPLICATES = NearDuplicateSettings()
 UNKNOWN = Rejection(stage="fingerprint", reason="not_an_image", detail="nothing is known of it")
 VECTORS = np.eye(20, dtype=np.float32)  # nothing is said by them
 
 
-def look(data: bytes) -> ImageFingerprint:
+def fingerprint_of(data: bytes) -> ImageFingerprint:
     found = fingerprint(data, "picture")
     assert isinstance(found, ImageFingerprint)
     return found
 
 
-PICTURE = look(encoded(street(1)))
-COPIES = [PICTURE, *(look(variant(street(1))) for variant in VARIANTS.values())]
-OTHERS = [look(encoded(street(seed))) for seed in range(2, 8)]
+PICTURE = fingerprint_of(encoded(street(1)))
+COPIES = [PICTURE, *(fingerprint_of(variant(street(1))) for variant in VARIANTS.values())]
+OTHERS = [fingerprint_of(encoded(street(seed))) for seed in range(2, 8)]
 
 
-def again(*looks: ImageFingerprint | Rejection, vectors: Vectors = VECTORS) -> list[bool]:
-    return are_again(looks, vectors[: len(looks)], DUPLICATES)
+def repeats(*fingerprints: ImageFingerprint | Rejection, vectors: Vectors = VECTORS) -> list[bool]:
+    return are_again(fingerprints, vectors[: len(fingerprints)], DUPLICATES)
 
 
-def test_the_anchor_saved_again_is_found_among_the_results() -> None:
-    flags = again(PICTURE, *OTHERS, *COPIES)
+def test_copies_of_the_anchor_are_found_among_the_results() -> None:
+    flags = repeats(PICTURE, *OTHERS, *COPIES)
     assert flags == [False] * len(OTHERS) + [True] * len(COPIES)
-    assert again(PICTURE, COPIES[1], COPIES[1], OTHERS[0]) == [True, True, False]
-    assert again(PICTURE) == []
+    assert repeats(PICTURE, COPIES[1], COPIES[1], OTHERS[0]) == [True, True, False]
+    assert repeats(PICTURE) == []
 
 
-def test_an_embedding_that_says_the_same_of_pictures_that_look_different_is_believed() -> None:
+def test_equal_embeddings_mark_a_repeat_even_if_fingerprints_differ() -> None:
     vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], np.float32)
-    assert again(PICTURE, *OTHERS[:2], vectors=vectors) == [True, False]
+    assert repeats(PICTURE, *OTHERS[:2], vectors=vectors) == [True, False]
 
 
-def test_a_result_of_unknown_look_keeps_no_other_from_being_judged() -> None:
+def test_a_result_without_a_fingerprint_does_not_affect_the_others() -> None:
     other = OTHERS[0]
     same = np.repeat(VECTORS[:1], 4, axis=0)
-    assert again(PICTURE, UNKNOWN, PICTURE, other, vectors=same)[:2] == [False, True]
-    assert again(PICTURE, other, UNKNOWN, PICTURE) == [False, False, True]
+    assert repeats(PICTURE, UNKNOWN, PICTURE, other, vectors=same)[:2] == [False, True]
+    assert repeats(PICTURE, other, UNKNOWN, PICTURE) == [False, False, True]
 
 
-def test_of_an_anchor_of_unknown_look_similarity_alone_tells() -> None:
-    assert again(UNKNOWN, PICTURE, PICTURE, OTHERS[0]) == [False] * 3
-    assert again(PICTURE, UNKNOWN, UNKNOWN, UNKNOWN) == [False] * 3
+def test_nothing_repeats_an_anchor_without_a_fingerprint() -> None:
+    assert repeats(UNKNOWN, PICTURE, PICTURE, OTHERS[0]) == [False] * 3
+    assert repeats(PICTURE, UNKNOWN, UNKNOWN, UNKNOWN) == [False] * 3

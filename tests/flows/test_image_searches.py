@@ -1,4 +1,4 @@
-"""A folder of drawn stills is found by what is on them, with its terms, embedded once."""
+"""Searching a folder of drawn stills by text, and refusing unusable hits."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ SEED = 5
 
 @pytest.fixture(scope="module")
 def captions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
-    """A folder of stills, and a caption of each by its path; a few records are bad."""
+    """A folder of stills with some invalid records, and the caption of each still by path."""
     folder = tmp_path_factory.mktemp("stills")
     (folder / "stills").mkdir()
     captions, lines = {}, []
@@ -72,7 +72,7 @@ def test_a_caption_finds_its_still(
         outcome = search.search(caption, 5)
         assert isinstance(outcome, SearchAnswer)
         found += path in [path_in_folder(hit.image_url) for hit in outcome.hits]
-    assert found >= 0.8 * STILLS, "five of 24 by chance would be 5"
+    assert found >= 0.8 * STILLS, "chance would find 5 of 24"
 
 
 def test_images_are_embedded_once_and_queries_stored(
@@ -85,18 +85,18 @@ def test_images_are_embedded_once_and_queries_stored(
     assert row_count(sqlite_store, ModelCall) == 1
 
 
-def test_only_what_may_be_used_is_left(
+def test_hits_without_a_permitted_licence_are_refused(
     sqlite_store: Store, captions: tuple[Path, dict[str, str]]
 ) -> None:
     outcome = opened(sqlite_store, captions[0]).search("a dog", STILLS)
     assert isinstance(outcome, SearchAnswer)
     refused = [refused_hit("a dog", hit, FOLDER) for hit in outcome.hits]
-    [turned_down] = [found for found in refused if found is not None]
-    assert turned_down.reason == "licence_not_permitted"
-    assert turned_down.context["hit"]["title"] == "0 still"
+    [refused_one] = [found for found in refused if found is not None]
+    assert refused_one.reason == "licence_not_permitted"
+    assert refused_one.context["hit"]["title"] == "0 still"
 
 
-def test_a_folder_that_is_none_or_empty_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
+def test_a_missing_or_empty_folder_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="must exist"):
         opened(sqlite_store, tmp_path / "nowhere")
     with pytest.raises(FormatError):
@@ -106,7 +106,7 @@ def test_a_folder_that_is_none_or_empty_is_refused(sqlite_store: Store, tmp_path
         opened(sqlite_store, tmp_path)
 
 
-def test_a_service_without_its_keys_is_named(
+def test_a_missing_key_of_a_search_service_is_named(
     sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_SEARCH_ENGINE_ID", raising=False)
@@ -123,7 +123,7 @@ def hit(rank: int = 1, **fields: Any) -> SearchHit:
     return SearchHit(rank=rank, **{**known, **fields})
 
 
-def test_a_hit_is_turned_down_with_its_reason() -> None:
+def test_an_unusable_hit_is_refused_with_a_reason() -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"licence": None}, "licence_not_permitted"),
         ({"licence": "CC-BY-ND-4.0"}, "licence_not_permitted"),
@@ -143,7 +143,7 @@ def test_a_hit_is_turned_down_with_its_reason() -> None:
         assert found.context["hit"]["rank"] == 1
 
 
-def test_what_may_be_used_is_not_turned_down() -> None:
+def test_a_usable_hit_is_not_refused() -> None:
     of_google = GoogleSearch(provider="google").licence
     cases: list[dict[str, Any]] = [
         {},
@@ -155,7 +155,7 @@ def test_what_may_be_used_is_not_turned_down() -> None:
         assert refused_hit("a cat", hit(**fields)) is None, fields
 
 
-def test_the_search_of_a_folder_names_nothing_but_what_lies_there() -> None:
+def test_hits_of_a_folder_search_must_be_in_the_folder() -> None:
     assert refused_hit("a cat", hit(image_url="folder:a.jpg"), FOLDER) is None
     elsewhere = refused_hit("a cat", hit(), FOLDER)
     assert elsewhere is not None

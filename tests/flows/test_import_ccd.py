@@ -1,4 +1,4 @@
-"""CCD's published layout, there and back: a release imports, releases and evaluates the same."""
+"""Importing the published layout of CCD: it is released and evaluated like the original."""
 
 import json
 import shutil
@@ -25,7 +25,7 @@ NAME = "mscoco-ccd"
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as the authors publish theirs: lines, and images beside them."""
+    """A folder in the authors' published layout: annotation lines next to an image folder."""
     home = tmp_path_factory.mktemp("published")
     folder = built(home, groups=9, size=2)
     shutil.copytree(folder / "images", home / "data/images")
@@ -58,14 +58,14 @@ def order(row: dict[str, Any]) -> str:
     return json.dumps(row, sort_keys=True)
 
 
-def test_the_published_files_import_release_and_evaluate(
+def test_published_files_can_be_imported_released_and_evaluated(
     home_run: RunContext, published: Path, tmp_path: Path
 ) -> None:
-    again = imported(home_run, published / "data")
-    assert verify_release(again) == []
-    ours, theirs = rows_of(again, NAME), rows_of(published / "release", "coco-ccd")
+    release = imported(home_run, published / "data")
+    assert verify_release(release) == []
+    ours, theirs = rows_of(release, NAME), rows_of(published / "release", "coco-ccd")
     assert sorted(ours, key=order) == sorted(theirs, key=order)
-    read = read_release(again)
+    read = read_release(release)
     assert read.manifest.statistics.contrasts is not None
     assert read.manifest.statistics.contrasts.contrastive == 18
     images, texts = noisy(read, 1.0)
@@ -73,11 +73,13 @@ def test_the_published_files_import_release_and_evaluate(
     for path, vectors in zip(paths, (images, texts), strict=True):
         np.save(path, vectors)
     spec = PrecomputedEmbedder(provider="precomputed", name="m", images=paths[0], texts=paths[1])
-    result = evaluate_release(home_run, again, spec).evaluation.result
+    result = evaluate_release(home_run, release, spec).evaluation.result
     assert 50 < accuracies(result, "text-to-image")[0] <= 100
 
 
-def test_groups_are_those_of_the_anchor(home_run: RunContext, published: Path) -> None:
+def test_contrastive_images_are_in_the_group_of_their_anchor(
+    home_run: RunContext, published: Path
+) -> None:
     imported(home_run, published / "data")
     for image in find(home_run.store, NAME, Image.kind):
         contrast = image.record(Image).contrast
@@ -87,7 +89,7 @@ def test_groups_are_those_of_the_anchor(home_run: RunContext, published: Path) -
     assert len(groups) == 9
 
 
-def test_a_group_whose_anchor_has_no_image_is_named(
+def test_a_group_whose_anchor_has_no_image_is_rejected(
     home_run: RunContext, published: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(published / "data", tmp_path / "data"))
@@ -99,7 +101,7 @@ def test_a_group_whose_anchor_has_no_image_is_named(
     assert dict(report.rejected) == {"missing_image": 3}
 
 
-def test_originals_are_found_under_their_own_names(
+def test_originals_are_found_under_their_coco_file_names(
     home_run: RunContext, published: Path, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(published / "data", tmp_path / "data"))

@@ -1,4 +1,4 @@
-"""Rewrites that people have already go through the same checks, to a release, as a model's."""
+"""Rewrites imported from a file pass the same checks as those of a model."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A killed run costs nothing: SIGKILL at random moments changes neither bytes nor bills.
+"""Builds killed with SIGKILL at random moments give the same release for the same cost.
 
 Six kills; `make soak` does twenty.
 """
@@ -27,16 +27,16 @@ from tests.flows.killing import SUMMARY, KillableBuild, calls_in
 from tests.flows.worlds import RunningProgram, write_people, write_toml
 from tests.servers.processes import REPOSITORY
 
-pytestmark = pytest.mark.xdist_group("kill")  # takes minutes: begin early
+pytestmark = pytest.mark.xdist_group("kill")  # takes minutes: start early
 
 MAX_IN_FLIGHT = 4
 DELAY_SECONDS = 0.05
-ASKING = "rewrite counting"
+REQUEST_STAGE = "rewrite counting"
 RELEASE = Path("releases") / "people-0.1.0"
 
 
 class Counting(NamedTuple):
-    """A counting server in a process of its own."""
+    """A counting server in a separate process."""
 
     address: str
     client: httpx.Client
@@ -46,7 +46,7 @@ class Counting(NamedTuple):
         return f"{self.address}/v1"
 
     def counts(self) -> Counter[str]:
-        """How often each request came, once nothing is under way any more."""
+        """Return how often each request came, once no request is in flight."""
         before = None
         while (now := self._ask()) != before:
             before = now
@@ -54,7 +54,7 @@ class Counting(NamedTuple):
         return now
 
     def total(self) -> int:
-        """The number of requests so far."""
+        """Return the number of requests so far."""
         return self._ask().total()
 
     def reset(self) -> None:
@@ -65,9 +65,9 @@ class Counting(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """So long after the stage before has ended; the first stage begins with the program.
+    """A moment of a run: `requests` further requests and `seconds` after `stage` began.
 
-    So long is: until so many further requests have come, and so many seconds.
+    The first stage begins with the program, any other with the end of the one before.
     """
 
     stage: int
@@ -75,7 +75,7 @@ class Moment(NamedTuple):
     requests: int = 0
 
     def is_reached(self, run: RunningProgram, counting: Counting) -> bool:
-        """Waits for the moment; False if the run came to its end before."""
+        """Wait for the moment; return False if the run ended before."""
         if not run.wait_for(self.stage, SUMMARY):
             return False
         wanted = counting.total() + self.requests
@@ -85,42 +85,44 @@ class Moment(NamedTuple):
         return not run.ended_within(self.seconds)
 
     def earlier(self) -> "Moment":
-        """Half as far into its stage."""
+        """Return a moment half as far into the stage."""
         return Moment(self.stage, self.seconds / 2, self.requests // 2)
 
 
 @dataclass
 class Timeline:
-    """When an undisturbed run did what: the end of each stage, in seconds since its start."""
+    """Timeline of an undisturbed run: the end of each stage, in seconds since the start."""
 
     begin: float
     ends: list[float]
     labels: list[str]
 
     def draw(self, random_: random.Random, count: int, requests: int) -> list[Moment]:
-        """Moments at which work was going on, in their order.
+        """Draw moments at which the run was working, in chronological order.
 
-        A third of them are in the midst of `requests`, anywhere; for a third all moments of the run
-        are equally likely, and a third are in stages of their own: what takes long is hit often,
-        and what is over at once is hit, too.
+        A third of them are drawn uniformly from the stage that sends requests, a third uniformly
+        from the whole run, and a third from other stages, each used once. So long stages are hit
+        often, and short ones are hit, too.
         """
         begins = [self.begin, *self.ends[:-1]]
-        asking = self.labels.index(ASKING)
-        others = random_.sample([at for at in range(len(begins)) if at != asking], count // 3)
+        request_stage = self.labels.index(REQUEST_STAGE)
+        others = random_.sample(
+            [at for at in range(len(begins)) if at != request_stage], count // 3
+        )
         times = []
         for number in range(count):
             low, high = self.begin, self.ends[-1]
             if number % 3:
-                stage = asking if number % 3 == 1 else others[number // 3]
+                stage = request_stage if number % 3 == 1 else others[number // 3]
                 low, high = begins[stage], self.ends[stage]
             times.append(random_.uniform(low, high))
         moments = []
         reached = 0.0
         for at in sorted(times):
             stage = sum(end <= at for end in self.ends[:-1])
-            # What an earlier run has done is not done again: go on from there.
+            # Work done by an earlier run is not repeated: continue from there.
             seconds = at - max(reached, begins[stage]) + (0.0 if stage else self.begin)
-            if stage == asking:
+            if stage == request_stage:
                 further = random_.randrange(requests // count)
                 moments.append(Moment(stage, random_.uniform(0, 2 * DELAY_SECONDS), further))
             else:
@@ -161,7 +163,7 @@ def counting(tmp_path: Path) -> Iterator[Counting]:
 
 @pytest.fixture
 def build(tmp_path: Path, counting: Counting) -> KillableBuild:
-    """More images, captions and rewrites than one chunk holds, and some that are no use."""
+    """A build with more images, captions and rewrites than fit a chunk, some of them unusable."""
     street, square = tmp_path / "street", tmp_path / "square"
     coarse = write_people(street, Granularity.COARSE, identities=52, images=4, captions=2)
     fine = write_people(square, Granularity.FINE, identities=15, images=2, captions=1)
@@ -202,7 +204,7 @@ def build(tmp_path: Path, counting: Counting) -> KillableBuild:
 
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("count", [6, pytest.param(20, marks=pytest.mark.soak)])
-def test_kills_change_neither_the_release_nor_the_bill(
+def test_kills_change_neither_the_release_nor_the_cost(
     tmp_path: Path, build: KillableBuild, counting: Counting, count: int
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
@@ -231,7 +233,7 @@ def test_kills_change_neither_the_release_nor_the_bill(
 
 
 def run_undisturbed(build: KillableBuild, home: Path) -> Timeline:
-    """Runs from start to end, and says what took how long."""
+    """Run from start to end and return when each stage ended."""
     run = build.start(home)
     assert run.wait() == 0, run.output
     ended = time.time() - run.started
@@ -239,8 +241,8 @@ def run_undisturbed(build: KillableBuild, home: Path) -> Timeline:
     labels = [line.split("  ")[0].strip() for _, line in stages]
     with closing(sqlite3.connect(home / "loupe.db")) as database:
         (first,) = database.execute("SELECT min(started_at) FROM activity").fetchone()
-    begun = datetime.fromisoformat(first).replace(tzinfo=UTC).timestamp()
-    timeline = Timeline(begun - run.started, [*(at for at, _ in stages), ended], [*labels, "gate"])
+    begin = datetime.fromisoformat(first).replace(tzinfo=UTC).timestamp()
+    timeline = Timeline(begin - run.started, [*(at for at, _ in stages), ended], [*labels, "gate"])
     print(timeline)  # noqa: T201 - shown with a failure
     return timeline
 
@@ -252,10 +254,10 @@ def kill_often(
     moments: Sequence[Moment],
     labels: Sequence[str],
 ) -> Kills:
-    """Starts the build again and again, and kills it at ever later moments of its work.
+    """Start the build repeatedly and kill it at ever later moments.
 
-    In their order the kills leave each run something to do, as they would not if the first came
-    late. A run that comes to its end before its moment is killed earlier the next time.
+    The moments are in chronological order, so that each run has work left. If a run ends before
+    its moment, the next one is killed earlier.
     """
     kills = Kills()
     for planned in moments:
@@ -274,5 +276,5 @@ def kill_often(
 
 
 def stage_of(home: Path, label: str) -> str:
-    """`label`, or `release` where a release was being built."""
+    """Return `label`, or `release` if a release was being built."""
     return "release" if any(home.glob("releases/.*building-*")) else label

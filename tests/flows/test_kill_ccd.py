@@ -1,4 +1,4 @@
-"""A killed build of contrastive images goes on: SIGKILL changes no image, no caption, no bill."""
+"""A killed CCD build continues with the same images, captions and costs."""
 
 import random
 from collections import Counter
@@ -32,14 +32,14 @@ RELEASE = Path("releases") / f"{DATASET}-0.1.0"
 
 @pytest.fixture
 def model() -> Iterator[CountingServer]:
-    """A model that counts, and sometimes has to be asked again; it outlives what is killed."""
+    """A counting model that sometimes needs a second request; it survives the kills."""
     with counting_server(DELAY_SECONDS, remembered(spoiled(sometimes_cut))) as server:
         yield server
 
 
 @pytest.fixture
 def build(tmp_path: Path, model: CountingServer) -> KillableBuild:
-    """Four anchors, whose contrastive images are found in a folder or else edited."""
+    """A build of four anchors, whose contrastive images are found in a folder or edited."""
     stills = write_stills_world(tmp_path / "stills", seed=11, count=40)
     folder = searched_folder(stills, tmp_path / "pictures")
     wanted = contrast_build(stills, anchors=4, ways=("search", "edit"), search_folder=folder)
@@ -54,7 +54,7 @@ def build(tmp_path: Path, model: CountingServer) -> KillableBuild:
 
 
 @pytest.mark.timeout(900)
-def test_kills_change_neither_the_groups_nor_the_bill(
+def test_kills_change_neither_the_groups_nor_the_cost(
     tmp_path: Path, build: KillableBuild, model: CountingServer
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
@@ -78,7 +78,7 @@ def test_kills_change_neither_the_groups_nor_the_bill(
     seen = model.ledger.counts
     assert seen.keys() == wanted.keys()
     assert 0 <= max(lost) <= MAX_IN_FLIGHT
-    assert seen.total() == len(wanted) + sum(lost), "each answer that came back was paid once"
+    assert seen.total() == len(wanted) + sum(lost), "each answer that arrived was paid for once"
     assert verify_release(killed / RELEASE) == []
     assert bytes_of(killed / RELEASE) == bytes_of(undisturbed / RELEASE)
     assert problems_of(killed) == []

@@ -1,4 +1,4 @@
-"""A killed build of a benchmark goes on: SIGKILL changes no caption, no version, and no bill."""
+"""A killed ReCoS build continues with the same captions, versions and costs."""
 
 import random
 from collections import Counter
@@ -25,14 +25,14 @@ RELEASES = [Path("releases") / f"{DATASET}-{major}.1.0" for major in range(3)]
 
 @pytest.fixture
 def captioner() -> Iterator[CountingServer]:
-    """A model that counts; it outlives whatever is killed."""
+    """A counting model; it survives the kills."""
     with counting_server(DELAY_SECONDS, caption_completion) as server:
         yield server
 
 
 @pytest.fixture
 def build(tmp_path: Path, captioner: CountingServer) -> KillableBuild:
-    """Images of three tasks, captioned by the model that counts."""
+    """A build with images of three tasks, captioned by the counting model."""
     stills = write_stills_world(tmp_path / "stills", seed=11, count=60)
     config = write_build(small_build(stills, tmp_path), tmp_path / "build.toml")
     counted = {
@@ -47,7 +47,7 @@ def build(tmp_path: Path, captioner: CountingServer) -> KillableBuild:
 
 
 @pytest.mark.timeout(900)
-def test_kills_change_neither_the_versions_nor_the_bill(
+def test_kills_change_neither_the_versions_nor_the_cost(
     tmp_path: Path, build: KillableBuild, captioner: CountingServer
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
@@ -71,7 +71,7 @@ def test_kills_change_neither_the_versions_nor_the_bill(
     seen = captioner.ledger.counts
     assert seen.keys() == wanted.keys()
     assert 0 <= max(lost) <= MAX_IN_FLIGHT
-    assert seen.total() == len(wanted) + sum(lost), "each answer that came back was paid once"
+    assert seen.total() == len(wanted) + sum(lost), "each answer that arrived was paid for once"
     for release in RELEASES:
         assert bytes_of(killed / release) == bytes_of(undisturbed / release)
         assert verify_release(killed / release) == []

@@ -1,4 +1,4 @@
-"""A video half tracked goes on at its checkpoint: SIGKILL changes no track, no crop, no release."""
+"""A killed tracking stage continues from its checkpoint with the same result."""
 
 import random
 import sqlite3
@@ -24,7 +24,7 @@ RELEASE = Path("releases") / "walkers-0.1.0"
 
 
 class Build(NamedTuple):
-    """A build that can be run in one home after another."""
+    """A build that can be run in several homes."""
 
     config: Path
     profile: Path
@@ -36,7 +36,7 @@ class Build(NamedTuple):
 
 @pytest.fixture
 def build(street: StreetWorld, tmp_path: Path) -> Build:
-    """The street by the built-in detector, with a checkpoint every few frames."""
+    """A build of the street with the built-in detector and a checkpoint every few frames."""
     source = {
         "name": "street",
         "licence": "CC0-1.0",
@@ -49,7 +49,7 @@ def build(street: StreetWorld, tmp_path: Path) -> Build:
     builtin = {"provider": "builtin", "style": "flowing", "seed": 1}
     lenient = {"least_height_px": 20, "least_width_px": 6, "least_sharpness": 0, "least_images": 1}
     values = {
-        "description": "often a checkpoint",
+        "description": "frequent checkpoints",
         "rewrite": {"models": [builtin]},
         "tracking": {"checkpoint_frames": CHECKPOINT_FRAMES, "observations": 6},
         "filter": {**lenient, "least_contrast": 0, "least_relative_sharpness": 0},
@@ -58,54 +58,54 @@ def build(street: StreetWorld, tmp_path: Path) -> Build:
 
 
 @pytest.mark.timeout(1500)
-def test_kills_while_videos_are_tracked_change_nothing(tmp_path: Path, build: Build) -> None:
+def test_kills_during_tracking_do_not_change_the_release(tmp_path: Path, build: Build) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed of the kills: {seed}")  # noqa: T201 - shown with a failure, to repeat it
     chance = random.Random(seed)
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     finish(build, undisturbed)
 
-    positions = [frames_behind(killed)]
+    positions = [checkpointed_frames(killed)]
     for _ in range(KILLS):
         run = build.start(killed)
         wait_for_frames(run, killed, positions[-1] + CHECKPOINT_FRAMES * chance.randint(1, 2))
         time.sleep(chance.uniform(0, 0.4))
         run.kill()
-        positions.append(frames_behind(killed))
-    print(f"frames behind checkpoints after each kill: {positions}")  # noqa: T201
-    assert positions == sorted(set(positions)), "every run goes on, and none starts over"
+        positions.append(checkpointed_frames(killed))
+    print(f"checkpointed frames after each kill: {positions}")  # noqa: T201
+    assert positions == sorted(set(positions)), "every run continues, none starts over"
     finish(build, killed)
 
     assert problems_of(killed) == []
-    assert without_agents(contents_of(killed)) == without_agents(contents_of(undisturbed))
+    assert without_claims(contents_of(killed)) == without_claims(contents_of(undisturbed))
     assert bytes_of(killed / RELEASE) == bytes_of(undisturbed / RELEASE)
     assert verify_release(killed / RELEASE) == []
     assert checkpoints_in(killed) == 0
 
 
 def finish(build: Build, home: Path) -> None:
-    """Lets a run come to its end."""
+    """Run the build to its end."""
     run = build.start(home)
     assert run.wait() == 0, run.output
 
 
 def wait_for_frames(run: RunningProgram, home: Path, frames: int) -> None:
-    """Waits until so many frames are behind checkpoints; the run must not end before."""
-    while frames_behind(home) < frames:
+    """Wait until `frames` frames are checkpointed; the run must not end before."""
+    while checkpointed_frames(home) < frames:
         assert not run.ended_within(0.02), run.output
 
 
-def frames_behind(home: Path) -> int:
-    """How many frames of all videos need not be looked at again."""
-    return ask(home, "SELECT coalesce(sum(position), 0) FROM checkpoint")
+def checkpointed_frames(home: Path) -> int:
+    """Return how many frames of all videos need not be processed again."""
+    return query_number(home, "SELECT coalesce(sum(position), 0) FROM checkpoint")
 
 
 def checkpoints_in(home: Path) -> int:
-    return ask(home, "SELECT count(*) FROM checkpoint")
+    return query_number(home, "SELECT count(*) FROM checkpoint")
 
 
-def ask(home: Path, query: str) -> int:
-    """One number of the store; 0 before there is one."""
+def query_number(home: Path, query: str) -> int:
+    """Return the number a query yields; 0 before the table exists."""
     if not (home / "loupe.db").exists():
         return 0
     with closing(sqlite3.connect(home / "loupe.db")) as database:
@@ -113,6 +113,6 @@ def ask(home: Path, query: str) -> int:
         return int(database.execute(query).fetchone()[0]) if "checkpoint" in tables else 0
 
 
-def without_agents(contents: dict[str, Counter[Any]]) -> dict[str, Counter[Any]]:
-    """What must be equal: all but who held which lease."""
+def without_claims(contents: dict[str, Counter[Any]]) -> dict[str, Counter[Any]]:
+    """Return the contents without the claims, which name the run that held them."""
     return {name: rows for name, rows in contents.items() if name != "claims"}

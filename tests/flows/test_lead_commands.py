@@ -1,4 +1,4 @@
-"""What the lead of a queue does with people, items and hours, from the command line."""
+"""Commands for the lead of a queue: audits, hours, reports, bulk decisions and priorities."""
 
 import csv
 import json
@@ -20,7 +20,7 @@ def desk(home_store: Store) -> Desk:
     return Desk(home_store)
 
 
-def test_what_an_audit_found_wrong_is_decided_again(loupe: Loupe, desk: Desk) -> None:
+def test_items_found_wrong_in_an_audit_are_reopened(loupe: Loupe, desk: Desk) -> None:
     ann = add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"]).pseudonym
     hers, others = store_rewrites(desk.store, 8)[:5], store_rewrites(desk.store, 3, first=100)
     for entity_id in hers:
@@ -31,17 +31,17 @@ def test_what_an_audit_found_wrong_is_decided_again(loupe: Loupe, desk: Desk) ->
     assert (drawn["drawn"], drawn["waiting"]) == (5, 5)
     for entity_id in hers:
         desk.answer(entity_id, "c", "reject" if entity_id == hers[0] else "accept", "audit")
-    assert loupe("quality", "estimate", QUEUE).exit_code == 2  # none of everybody's work
+    assert loupe("quality", "estimate", QUEUE).exit_code == 2  # no sample over all annotators
     assert hers[0] in loupe("quality", "estimate", QUEUE, "--of", "Ann").out
     reopened = loupe("queue", "reopen", QUEUE, "--found-wrong", "--json").json
     assert (reopened["reopened"], reopened["tasks"]) == (1, 1)
     states = {one: entity.state for one, entity in fetch(desk.store, hers).items()}
     assert [one for one, state in states.items() if state == "proposed"] == [hers[0]]
     assert desk.task_state(hers[0], ann) == "returned"
-    assert loupe("queue", "reopen", QUEUE, "--found-wrong").exit_code == 2  # nothing is left
+    assert loupe("queue", "reopen", QUEUE, "--found-wrong").exit_code == 2  # nothing left to reopen
 
 
-def test_a_timesheet_counts_no_answer_twice_and_none_too_long(loupe: Loupe, desk: Desk) -> None:
+def test_a_timesheet_counts_answers_once_and_shortens_long_ones(loupe: Loupe, desk: Desk) -> None:
     ann = add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"]).pseudonym
     first, second = store_rewrites(desk.store, 2)
     monday = datetime(2026, 3, 2, 9, tzinfo=UTC)
@@ -59,7 +59,7 @@ def test_a_timesheet_counts_no_answer_twice_and_none_too_long(loupe: Loupe, desk
     assert (row["annotator"], row["name"], row["hours"]) == (ann, "", "0.2500")
 
 
-def test_a_person_is_shown_what_they_got_wrong_and_why(
+def test_an_annotator_report_explains_wrong_gold_answers(
     loupe: Loupe, desk: Desk, tmp_path: Path
 ) -> None:
     ann = add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"]).pseudonym
@@ -74,24 +74,24 @@ def test_a_person_is_shown_what_they_got_wrong_and_why(
     assert loupe("queue", "gold", "add", QUEUE, file).exit_code == 0
     for entity_id in (right, wrong):
         desk.check(entity_id, ann, correct=entity_id == right)
-    said = loupe("annotator", "report", "Ann").out
-    assert "2 answers, 1 of 2 gold answers right" in said
-    assert wrong in said
-    assert right not in said
-    assert "Verdict: Reject; Reason: not in the image" in said
-    assert "There is no hat." in said
+    report = loupe("annotator", "report", "Ann").out
+    assert "2 answers, 1 of 2 gold answers right" in report
+    assert wrong in report
+    assert right not in report
+    assert "Verdict: Reject; Reason: not in the image" in report
+    assert "There is no hat." in report
     (queue,) = loupe("annotator", "report", "Ann", "--json").json["queues"]
     assert {one["entity"]: one["correct"] for one in queue["gold"]} == {right: True, wrong: False}
 
 
-def test_a_lead_finds_items_and_accepts_them_in_bulk(loupe: Loupe, desk: Desk) -> None:
+def test_items_are_searched_and_accepted_in_bulk(loupe: Loupe, desk: Desk) -> None:
     items = store_rewrites(desk.store, 12)
     desk.decide(items[1], "reject", desk.answer(items[1], "a", "reject"))
     found = loupe("queue", "search", QUEUE, "COLOUR 1", "--ids").out.split()
     assert found == [items[1], items[10], items[11]]
     assert "3 items" in loupe("queue", "search", QUEUE, "colour 1").out
     assert loupe("queue", "search", QUEUE, "--state", "rejected", "--ids").out.split() == [items[1]]
-    assert loupe("queue", "accept", QUEUE, *found).exit_code == 2  # why?
+    assert loupe("queue", "accept", QUEUE, *found).exit_code == 2  # a reason is required
     accepted = loupe("queue", "accept", QUEUE, *found, "--reason", "looked at the sheet", "--json")
     assert accepted.json["accepted"] == 2
     states = {one: entity.state for one, entity in fetch(desk.store, found).items()}
@@ -100,7 +100,7 @@ def test_a_lead_finds_items_and_accepts_them_in_bulk(loupe: Loupe, desk: Desk) -
     assert row["policy"] == "required"
 
 
-def test_people_pause_and_items_come_first(loupe: Loupe, desk: Desk) -> None:
+def test_annotators_are_paused_and_items_prioritized(loupe: Loupe, desk: Desk) -> None:
     add_annotator(desk.store, "Ann", "http://desk", 1, ["annotator"])
     assert loupe("annotator", "pause", "Ann", "--json").json["state"] == "paused"
     assert loupe("annotator", "resume", "Ann").out.strip() == "Ann: active"

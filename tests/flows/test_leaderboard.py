@@ -1,4 +1,4 @@
-"""`loupe leaderboard`: the order of models, their intervals, and the page in Chromium."""
+"""`loupe leaderboard`: order of the models, confidence intervals, and the page in Chromium."""
 
 import json
 import re
@@ -71,7 +71,7 @@ def board(scored: Store, folder: Path) -> Leaderboard:
     return collect(scored, str(folder))
 
 
-def test_models_stand_by_their_scores_and_chance_last(
+def test_models_are_sorted_by_score_with_chance_last(
     board: Leaderboard, results: list[EvaluationResult]
 ) -> None:
     assert [one.direction for one in board.boards] == ["text-to-image", "image-to-text"]
@@ -88,7 +88,7 @@ def test_models_stand_by_their_scores_and_chance_last(
     assert chance.scores["R@1"].value == pytest.approx(100 * 2 / 12)
 
 
-def test_of_one_model_the_newest_evaluation_counts(folder: Path, read: ReadRelease) -> None:
+def test_only_the_latest_evaluation_of_a_model_counts(folder: Path, read: ReadRelease) -> None:
     old, new = (synthetic_evaluation(read, "one", quality) for quality in (0.1, 2.0))
     new = new.model_copy(update={"code_revision": "1" * 40})
     stored = [StoredEvaluation(one, datetime.now(UTC)) for one in (old, new)]
@@ -99,7 +99,7 @@ def test_of_one_model_the_newest_evaluation_counts(folder: Path, read: ReadRelea
     assert row.evaluation.result == new
 
 
-def test_models_of_one_name_are_distinguished() -> None:
+def test_models_with_the_same_name_are_distinguished() -> None:
     checkpoints = [
         evaluation(
             model={
@@ -117,7 +117,9 @@ def test_models_of_one_name_are_distinguished() -> None:
     assert model_names(stored) == names
 
 
-def test_published_rows_stand_where_they_fit(board: Leaderboard, read: ReadRelease) -> None:
+def test_published_rows_are_shown_for_a_comparable_dataset(
+    board: Leaderboard, read: ReadRelease
+) -> None:
     assert board.like == "UFine3C"
     tables = board.boards[0].published
     assert {table.dataset for table in tables} == {"UFine3C"}
@@ -134,12 +136,12 @@ def test_published_rows_stand_where_they_fit(board: Leaderboard, read: ReadRelea
     assert published_dataset(imported.model_copy(update={"sources": (ufine,)})) == "UFine6926"
 
 
-def test_under_scores_on_drawn_people_stands_nothing_published(read: ReadRelease) -> None:
+def test_a_demonstration_release_shows_no_published_rows(read: ReadRelease) -> None:
     manifest = read.manifest.model_copy(update={"demonstration": True})
     assert arranged(FoundRelease(manifest, None), "test", []).like is None
 
 
-def test_groups_have_a_table_of_their_own(board: Leaderboard) -> None:
+def test_groups_are_scored_in_a_separate_table(board: Leaderboard) -> None:
     (table,) = board.tables
     assert (table.dimension, table.direction, table.metric) == ("source", "text-to-image", "R@1")
     assert table.groups == ("CUHK-PEDES", "ICFG-PEDES", "UFine6926")
@@ -152,7 +154,7 @@ def test_groups_have_a_table_of_their_own(board: Leaderboard) -> None:
         assert model.scores["R@1"].value == pytest.approx(mean)
 
 
-def test_what_nobody_scored_or_released_is_one_sentence(
+def test_a_release_without_scores_is_a_one_line_error(
     loupe: Loupe, home_store: Store, folder: Path, tmp_path: Path
 ) -> None:
     for arguments, expected in (
@@ -161,10 +163,10 @@ def test_what_nobody_scored_or_released_is_one_sentence(
         (["nothing"], "no release named 'nothing'"),
         ([tmp_path], "there is no release in"),
     ):
-        ended = loupe("leaderboard", *arguments)
-        assert ended.exit_code == 2
-        assert expected in " ".join(ended.err.split())
-        assert "Traceback" not in ended.err
+        finished = loupe("leaderboard", *arguments)
+        assert finished.exit_code == 2
+        assert expected in " ".join(finished.err.split())
+        assert "Traceback" not in finished.err
     changed = shutil.copytree(folder, tmp_path / "changed")
     manifest = changed / "manifest.json"
     text = manifest.read_text(encoding="utf-8").replace('"1.0.0"', '"1.0.1"')
@@ -177,12 +179,12 @@ def test_what_nobody_scored_or_released_is_one_sentence(
 def test_the_command_prints_and_writes_three_files(
     loupe: Loupe, scored: Store, folder: Path, tmp_path: Path
 ) -> None:
-    said = loupe("leaderboard", folder, "--out", tmp_path / "board")
-    assert said.exit_code == 0
-    assert "ufine3c 1.0.0, test: text-to-image" in said.out
-    assert re.search(r"chance +│ +16\.67 ", said.out)
-    assert "IRRA (trained on UFine6926; published, on UFine3C itself)" in said.out
-    assert str(tmp_path / "board" / "leaderboard.html") in said.out
+    output = loupe("leaderboard", folder, "--out", tmp_path / "board")
+    assert output.exit_code == 0
+    assert "ufine3c 1.0.0, test: text-to-image" in output.out
+    assert re.search(r"chance +│ +16\.67 ", output.out)
+    assert "IRRA (trained on UFine6926; published, on UFine3C itself)" in output.out
+    assert str(tmp_path / "board" / "leaderboard.html") in output.out
     names = sorted(path.name for path in (tmp_path / "board").iterdir())
     assert names == ["leaderboard.html", "leaderboard.json", "leaderboard.md"]
     written = json.loads((tmp_path / "board" / "leaderboard.json").read_text(encoding="utf-8"))
@@ -201,14 +203,14 @@ def _plain(document: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key not in ("id", "evaluated_at")}
 
 
-def test_without_out_it_goes_below_home(
+def test_the_default_output_folder_is_in_the_home(
     loupe: Loupe, scored: Store, folder: Path, home: Path
 ) -> None:
     assert loupe("leaderboard", folder).exit_code == 0
     assert (home / "leaderboards" / "ufine3c-1.0.0-test" / "leaderboard.html").is_file()
 
 
-def test_markdown_says_what_was_published_elsewhere(board: Leaderboard) -> None:
+def test_markdown_marks_published_rows(board: Leaderboard) -> None:
     text = render_markdown(board)
     assert "| *chance* | 16.67 |" in text
     assert "| IRRA † | 56.34 | 72.17 | 78.47 | 54.24 | 42.92 | – | – |" in text
@@ -220,7 +222,7 @@ def test_markdown_says_what_was_published_elsewhere(board: Leaderboard) -> None:
             assert line.count("|") == header.count("|")
 
 
-def test_scores_are_printed_as_they_are_read() -> None:
+def test_scores_are_formatted_for_reading() -> None:
     score = Score(value=43.218, low=40, high=46.5)
     assert (score_text(score, "R@1"), interval_text(score, "R@1")) == ("43.22", "40.00–46.50")
     rank = Score(value=1.5)
@@ -228,7 +230,7 @@ def test_scores_are_printed_as_they_are_read() -> None:
     assert score_text(None, "mSD") == "–"
 
 
-def test_pictures_that_are_gone_or_changed_are_named(
+def test_missing_or_changed_images_are_named(
     board: Leaderboard, folder: Path, tmp_path: Path
 ) -> None:
     copy = shutil.copytree(folder, tmp_path / "copy")
@@ -239,47 +241,45 @@ def test_pictures_that_are_gone_or_changed_are_named(
         for hard in row.found.hardest
         for found in hard.retrieved
     }
-    gone, changed, *_ = sorted(shown)
-    (copy / gone).unlink()
+    missing, changed, *_ = sorted(shown)
+    (copy / missing).unlink()
     (copy / changed).write_bytes((copy / changed).read_bytes() + b"\0")
     page = render_page(board._replace(folder=copy))
-    assert f"{gone} is not available" in page
+    assert f"{missing} is not available" in page
     assert f"{changed} is not available" in page
     assert "is not available" not in render_page(board)
     assert "<img" not in render_page(board._replace(folder=None))
 
 
-def test_a_model_that_finds_every_match_first_has_no_hardest_queries(
-    read: ReadRelease, folder: Path
-) -> None:
+def test_a_perfect_model_has_no_hardest_queries(read: ReadRelease, folder: Path) -> None:
     stored = [StoredEvaluation(synthetic_evaluation(read, "perfect", 1e6), datetime.now(UTC))]
     page = render_page(arranged(FoundRelease(read.manifest, folder), "test", stored))
     assert page.count("<b>perfect@1</b>: every query has a match at rank 1.") == 2
     assert "first match at rank" not in page
 
 
-def test_the_page_is_the_same_when_it_is_written_again(board: Leaderboard) -> None:
+def test_the_page_is_deterministic(board: Leaderboard) -> None:
     assert render_page(board) == render_page(board)
 
 
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [1360, 390])
-def test_the_page_opens_whole_in_a_browser(
+def test_the_page_renders_in_a_browser(
     loupe: Loupe, scored: Store, folder: Path, browser: Any, tmp_path: Path, width: int
 ) -> None:
     assert loupe("leaderboard", folder, "--out", tmp_path).exit_code == 0
     path = tmp_path / "leaderboard.html"
     page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme="dark")
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
+    messages: list[str] = []
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    requested: list[str] = []
+    page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert all_pictures_show(page)
-    assert said == []
-    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert messages == []
+    assert [url for url in requested if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == width
     names = page.locator("table.board").first.locator("tbody:not(.published) th").all_inner_texts()
     assert names == [f"{NASTY}@1", "middling@1", "weak@1", "chance"]

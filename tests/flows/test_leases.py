@@ -1,4 +1,4 @@
-"""Work that cannot be shared: one run does it, the others wait until it is done, or its run is."""
+"""Exclusive work: one run does it, the others wait until it ends or its claim expires."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ def context(sqlite_store: Store, tmp_path: Path) -> RunContext:
     return context_of(sqlite_store, tmp_path)
 
 
-def test_runs_come_one_after_the_other(context: RunContext) -> None:
+def test_runs_work_one_after_the_other(context: RunContext) -> None:
     busy: list[int] = []
     most: list[int] = []
 
@@ -40,14 +40,14 @@ def test_runs_come_one_after_the_other(context: RunContext) -> None:
     assert row_count(context.store, Claim) == 0
 
 
-def test_a_run_that_fails_lets_the_next_one_in(context: RunContext) -> None:
+def test_a_failed_run_releases_its_claim(context: RunContext) -> None:
     with pytest.raises(ValueError, match="broken"), sole_run(context, "set", "validate", "1"):
         raise ValueError("broken")
     with sole_run(context, "set", "validate", "1"):
         assert row_count(context.store, Claim) == 1
 
 
-def test_a_run_waits_for_a_claim_that_nobody_renews(context: RunContext) -> None:
+def test_a_run_waits_until_an_abandoned_claim_expires(context: RunContext) -> None:
     plan_id = register_plan(context.store, "validate", "1", {"whole": "validate"})
     assert claim_whole(context.store, plan_id, "set")
     hand_over_claims(context.store)

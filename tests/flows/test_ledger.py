@@ -1,4 +1,4 @@
-"""Calls are stored as they return, made once, and never beyond the budget."""
+"""Model calls are stored as they return, sent once, and stopped at the budget."""
 
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ def answer_to(text: str) -> ChatOutcome:
 
 
 class ScriptedModel:
-    """Keeps `in_flight` requests in flight, answers the newest first, remembers what was sent."""
+    """Keep `in_flight` requests in flight, answer the newest first, and record what was sent."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ def recorded(
 
 def ask(model: RecordedChatModel, subjects: Sequence[str]) -> dict[int, ChatOutcome]:
     outcomes = list(model.answer(requests(subjects)))
-    assert len(outcomes) == len(dict(outcomes)), "each position once"
+    assert len(outcomes) == len(dict(outcomes)), "each position must occur once"
     return dict(outcomes)
 
 
@@ -84,7 +84,7 @@ def test_equal_requests_are_sent_once(store: Store) -> None:
     assert row_count(store, ModelCall) == 2
 
 
-def test_known_answers_come_from_the_store_and_cost_nothing(store: Store) -> None:
+def test_stored_answers_are_reused_and_cost_nothing(store: Store) -> None:
     ask(recorded(store, ScriptedModel()), "ab")
     again, budget = ScriptedModel(), Budget(max_tokens=10)
     outcomes = ask(recorded(store, again, budget), "bac")
@@ -93,7 +93,7 @@ def test_known_answers_come_from_the_store_and_cost_nothing(store: Store) -> Non
     assert (budget.calls, budget.tokens) == (1, 10)
 
 
-def test_other_parameters_are_other_calls(store: Store) -> None:
+def test_different_parameters_are_different_calls(store: Store) -> None:
     ask(recorded(store, ScriptedModel()), "a")
     other = ScriptedModel(parameters={"seed": 2})
     ask(recorded(store, other), "a")
@@ -115,7 +115,7 @@ def test_every_request_gets_its_own_answer(
 
 
 @pytest.mark.parametrize("budget", [Budget(max_tokens=15), Budget(max_cost=30)])
-def test_a_budget_stops_cleanly_with_all_in_flight_stored(
+def test_reaching_the_budget_stores_all_answers_in_flight(
     sqlite_store: Store, budget: Budget
 ) -> None:
     model = ScriptedModel(in_flight=3)
@@ -131,7 +131,7 @@ def test_a_budget_stops_cleanly_with_all_in_flight_stored(
     assert sorted(again.sent + model.sent) == list("abcdefgh")
 
 
-def test_answers_that_are_no_use_count_too(sqlite_store: Store) -> None:
+def test_unusable_answers_count_towards_the_budget(sqlite_store: Store) -> None:
     def chatter(_: str) -> ChatOutcome:
         return ChatAnswer(text="Sure!", tokens_in=4, tokens_out=6, seconds=0, truncated=True)
 
@@ -141,7 +141,7 @@ def test_answers_that_are_no_use_count_too(sqlite_store: Store) -> None:
     assert (row.tokens_in, row.tokens_out) == (8, 12)
 
 
-def test_a_budget_that_is_not_reached_says_nothing(sqlite_store: Store) -> None:
+def test_a_budget_that_is_not_reached_stops_nothing(sqlite_store: Store) -> None:
     assert len(ask(recorded(sqlite_store, ScriptedModel(), Budget(30, 30)), "ab")) == 2
 
 
@@ -158,7 +158,7 @@ def _always(outcome: ChatOutcome, _: str) -> ChatOutcome:
     return outcome
 
 
-def test_a_failure_for_good_is_stored_with_what_the_server_said(store: Store) -> None:
+def test_a_permanent_failure_is_stored(store: Store) -> None:
     budget = Budget(max_tokens=1)
     assert ask(recorded(store, ScriptedModel(lambda _: NEVER), budget), "ab") == {
         0: NEVER,
@@ -170,7 +170,7 @@ def test_a_failure_for_good_is_stored_with_what_the_server_said(store: Store) ->
     assert [(row.calls, row.failed, row.tokens_in) for row in cost_rows(store)] == [(2, 2, 0)]
 
 
-def test_an_answer_that_no_database_can_hold_comes_back_as_it_was_given(store: Store) -> None:
+def test_an_answer_with_invalid_characters_is_stored_unchanged(store: Store) -> None:
     model = ScriptedModel(
         lambda _: ChatAnswer(text="a\0b\ud800", tokens_in=1, tokens_out=1, seconds=0)
     )
@@ -179,7 +179,7 @@ def test_an_answer_that_no_database_can_hold_comes_back_as_it_was_given(store: S
     assert len(model.sent) == 1
 
 
-def test_costs_are_added_up_by_model_and_stage(store: Store) -> None:
+def test_costs_are_summed_by_model_and_stage(store: Store) -> None:
     ask(recorded(store, ScriptedModel()), "ab")
     (row,) = cost_rows(store, DATASET)
     assert row._asdict() == {
@@ -210,19 +210,19 @@ def test_a_limit_on_money_needs_prices(sqlite_store: Store) -> None:
         recorded(sqlite_store, ScriptedModel(), Budget(max_cost=1), prices=None)
 
 
-def test_answers_in_flight_wait_in_the_spool_while_the_database_is_away(
+def test_answers_in_flight_are_spooled_while_the_database_is_unavailable(
     sqlite_store: Store, tmp_path: Path
 ) -> None:
-    """None is lost, no more are bought, and the next run finds them."""
+    """No answer is lost, no further request is sent, and the next run replays the spool."""
     sqlite_store.spool = tmp_path / "spool"
-    away: list[bool] = []
+    unavailable: list[bool] = []
 
     def refuse(*_: object) -> None:
-        if away:
+        if unavailable:
             raise ServiceError("the database is away")
 
     def reply(text: str) -> ChatOutcome:
-        away.append(True)
+        unavailable.append(True)
         return answer_to(text)
 
     event.listen(sqlite_store.engine, "begin", refuse)
@@ -235,7 +235,7 @@ def test_answers_in_flight_wait_in_the_spool_while_the_database_is_away(
     files = list(sqlite_store.spool.iterdir())
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
     assert stat.S_IMODE(sqlite_store.spool.stat().st_mode) == 0o700
-    away.clear()
+    unavailable.clear()
     (sqlite_store.spool / "cut.call.json").write_text('{"agent": [')
     assert replay_calls(sqlite_store) == 3
     assert [file.name for file in sqlite_store.spool.iterdir()] == ["cut.call.json"]
@@ -246,14 +246,16 @@ def test_answers_in_flight_wait_in_the_spool_while_the_database_is_away(
     assert again.sent == []
 
 
-def test_a_run_that_stops_sends_no_more_and_keeps_what_is_in_flight(sqlite_store: Store) -> None:
+def test_a_stopped_run_sends_no_more_requests_and_stores_those_in_flight(
+    sqlite_store: Store,
+) -> None:
     budget = Budget()
 
-    def stopped_while_it_is_asked(text: str) -> ChatOutcome:
+    def reply_and_request_stop(text: str) -> ChatOutcome:
         budget.stop.request()
         return answer_to(text)
 
-    model = ScriptedModel(stopped_while_it_is_asked, in_flight=3)
+    model = ScriptedModel(reply_and_request_stop, in_flight=3)
     with pytest.raises(SystemExit, match="143"):
         ask(recorded(sqlite_store, model, budget), "abcdefgh")
     assert sorted(model.sent) == ["a", "b", "c"]

@@ -1,4 +1,4 @@
-"""`loupe metrics ccd` and `loupe metrics recos`: what their user sees."""
+"""Output and errors of `loupe metrics ccd` and `loupe metrics recos`."""
 
 import json
 from collections.abc import Callable
@@ -18,7 +18,7 @@ RECOS: list[dict[str, Any]] = [
     {"image": "a.jpg", "task": "color", "captions": 5},
     {"image": "b.jpg", "task": "OCR", "captions": 5},
 ]
-# Every caption is nearest to its own image, but the first one of a, which is at its other image.
+# Every caption is nearest to its image, except the first caption of a, which is nearest to b.
 IMAGES = np.array([[1.0, 0.0], [0.5, 0.9]])
 TEXTS = np.array([[0.5, 0.8], *[[1.0, 0.1 * k] for k in range(4)], *[[0.5, 0.95]] * 5])
 
@@ -27,7 +27,7 @@ Score = Callable[..., Finished]
 
 @pytest.fixture
 def score(loupe: Loupe, tmp_path: Path) -> Score:
-    """Runs a command on two images and ten texts, or on what is given in their place."""
+    """Run a command on two images and ten texts, or on other arrays."""
 
     def run(
         command: str,
@@ -157,7 +157,7 @@ BROKEN: dict[str, tuple[str, Any, dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-def test_what_is_wrong_is_said_in_a_sentence(score: Score) -> None:
+def test_invalid_input_is_a_one_line_error(score: Score) -> None:
     for case, (command, samples, embeddings, parts) in BROKEN.items():
         refused = score(command, samples, **embeddings)
         assert refused.exit_code == 2, case
@@ -166,12 +166,12 @@ def test_what_is_wrong_is_said_in_a_sentence(score: Score) -> None:
         assert [part for part in parts if part not in refused.err] == [], case
 
 
-def test_a_file_that_is_not_there_is_named(loupe: Loupe, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(loupe: Loupe, tmp_path: Path) -> None:
     files = ("--image-embeddings", "I.npy", "--text-embeddings", "T.npy")
-    nowhere = str(tmp_path / "nowhere.json")
-    refused = loupe("metrics", "ccd", *files, "--samples", nowhere)
+    missing = str(tmp_path / "missing.json")
+    refused = loupe("metrics", "ccd", *files, "--samples", missing)
     assert refused.exit_code == 2
-    assert f"{nowhere} cannot be read: No such file" in refused.err
+    assert f"{missing} cannot be read: No such file" in refused.err
     (tmp_path / "samples.json").write_text(json.dumps(CCD))
     refused = loupe("metrics", "ccd", *files, "--samples", str(tmp_path / "samples.json"))
     assert refused.exit_code == 2

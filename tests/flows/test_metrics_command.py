@@ -1,4 +1,4 @@
-"""`loupe metrics`: what its user sees."""
+"""Output and errors of `loupe metrics`."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ Score = Callable[..., Finished]
 
 @pytest.fixture
 def score(loupe: Loupe, tmp_path: Path) -> Score:
-    """Runs the command on the arrays above, or on others (None: the option is left out)."""
+    """Run the command on the arrays above, or on others (None omits the option)."""
 
     def run(*more: str, others: dict[str, Any] | None = None) -> Finished:
         arguments: list[str] = []
@@ -43,12 +43,12 @@ def score(loupe: Loupe, tmp_path: Path) -> Score:
     return run
 
 
-def test_json(score: Score) -> None:
+def test_scores_are_printed_as_json(score: Score) -> None:
     found = score("--json").json
     assert found.pop("seconds") >= 0
     assert found.pop("mSD") > found.pop("mSD_released") > 0
     assert found == {
-        "R@1": 50,  # the first query's match is second, the second's first and last
+        "R@1": 50,  # the match of query 1 is at rank 2, those of query 2 at ranks 1 and 4
         "R@5": 100,
         "R@10": 100,
         "mAP": pytest.approx(100 * (1 / 2 + (1 + 2 / 4) / 2) / 2),
@@ -60,7 +60,7 @@ def test_json(score: Score) -> None:
     }
 
 
-def test_table(score: Score) -> None:
+def test_scores_are_printed_as_a_table(score: Score) -> None:
     finished = score()
     assert finished.exit_code == 0
     assert "mSD released" not in finished.out
@@ -69,7 +69,7 @@ def test_table(score: Score) -> None:
     assert "95 %" not in finished.out
 
 
-def test_intervals_are_those_of_a_bootstrap_over_identities(score: Score) -> None:
+def test_intervals_equal_a_bootstrap_over_identities(score: Score) -> None:
     chance = np.random.default_rng(2)
     query_ids, gallery_ids = np.arange(60) // 3, np.arange(20)
     centres = chance.normal(size=(20, 8))
@@ -89,7 +89,7 @@ def test_intervals_are_those_of_a_bootstrap_over_identities(score: Score) -> Non
     assert re.search(rf"R@1 +│ +{found['R@1']:.2f} │ {low:.2f}–{high:.2f} +│", table)
 
 
-def test_without_anything_it_shows_its_help(loupe: Loupe) -> None:
+def test_without_arguments_the_help_is_shown(loupe: Loupe) -> None:
     finished = loupe("metrics")
     output = finished.out + finished.err
     assert "metrics [OPTIONS] COMMAND" in output
@@ -97,7 +97,7 @@ def test_without_anything_it_shows_its_help(loupe: Loupe) -> None:
     assert "missing --" not in output
 
 
-def test_what_cannot_be_scored(score: Score) -> None:
+def test_invalid_arrays_are_one_line_errors(score: Score) -> None:
     cases = [
         ({"--gallery": None}, "missing --gallery"),
         ({"--queries": b"no array"}, "queries.npy is no .npy file, is cut, or holds objects"),
@@ -116,14 +116,14 @@ def test_what_cannot_be_scored(score: Score) -> None:
         assert "Traceback" not in finished.err, sentence
 
 
-def test_a_file_that_is_not_there(loupe: Loupe, tmp_path: Path) -> None:
+def test_a_missing_file_is_named(loupe: Loupe, tmp_path: Path) -> None:
     arguments = [text for option in OPTIONS for text in (option, str(tmp_path / "none.npy"))]
     finished = loupe("metrics", *arguments)
     assert finished.exit_code == 2
     assert "none.npy does not exist" in finished.err
 
 
-def test_options_of_identities_with_a_command(score: Score) -> None:
+def test_options_for_identities_cannot_be_used_with_a_command(score: Score) -> None:
     finished = score("ccd", "--image-embeddings", "x", "--text-embeddings", "x", "--samples", "x")
     assert finished.exit_code == 2
     output = "--queries, --gallery, --query-ids, --gallery-ids cannot be used with a command"

@@ -1,4 +1,4 @@
-"""A model step: one result for each input, in order, whatever its answers are."""
+"""Model steps give one result for each input, in order, whatever the answers are."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -43,11 +43,11 @@ def repair(request: ChatRequest, answer: ChatAnswer, rejection: Rejection) -> Ch
 
 
 Word = tuple[int, str]
-"""An input's number, and a word of it."""
+"""Number of an input, and one of its words."""
 
 
 class Counting:
-    """A step that asks about each word of its inputs, and keeps what was parsed."""
+    """A step that sends one request per word of its inputs and records the parsed answers."""
 
     def __init__(self, context: RunContext, texts: Sequence[str], *, repairs: bool) -> None:
         self.parsed: list[list[tuple[str, int]]] = []
@@ -89,7 +89,7 @@ def context(sqlite_store: Store, tmp_path: Path) -> RunContext:
     return context_of(sqlite_store, tmp_path)
 
 
-def test_rejected_answers_are_asked_for_once_more(context: RunContext) -> None:
+def test_a_rejected_answer_is_requested_once_more(context: RunContext) -> None:
     counting = Counting(context, ["two one", "-", "odd", "bad", "one bad"], repairs=True)
     report = run_llm_step(counting.model, counting.step)
     assert counting.parsed == [[("two", 2), ("one", 1)], [("odd", 3)]]
@@ -100,14 +100,14 @@ def test_rejected_answers_are_asked_for_once_more(context: RunContext) -> None:
     )
 
 
-def test_without_a_repair_they_are_rejected_at_once(context: RunContext) -> None:
+def test_without_a_repair_an_answer_is_rejected_immediately(context: RunContext) -> None:
     counting = Counting(context, ["odd", "one"], repairs=False)
     report = run_llm_step(counting.model, counting.step)
     assert counting.parsed == [[("one", 1)]]
     assert (report.done, dict(report.rejected)) == (1, {"no_number": 1})
 
 
-def test_failures_that_may_pass_are_deferred_and_stop_the_run(context: RunContext) -> None:
+def test_transient_failures_are_deferred_and_stop_the_run(context: RunContext) -> None:
     counting = Counting(context, ["one", "late", "refused"], repairs=True)
     with pytest.raises(ModelError, match=r"did not answer \(1 timeout\); timeout: too late"):
         run_llm_step(counting.model, counting.step)
@@ -117,7 +117,7 @@ def test_failures_that_may_pass_are_deferred_and_stop_the_run(context: RunContex
     assert (again.parsed, report.already_done) == ([[("two", 2)]], 2)
 
 
-def test_a_model_that_refuses_everything_is_misconfigured_and_asked_again(
+def test_refusals_of_every_request_count_as_misconfiguration_and_are_retried(
     context: RunContext,
 ) -> None:
     texts = ["refused"] * 3
@@ -127,10 +127,10 @@ def test_a_model_that_refuses_everything_is_misconfigured_and_asked_again(
     report = run_llm_step(*step_of(context, ["one", "refused", "refused"]))
     assert (report.done, dict(report.rejected)) == (1, {"refused_request": 2})
     again = run_llm_step(*step_of(context, ["one", "refused", "refused", *texts]))
-    assert dict(again.rejected) == {"refused_request": 3}, "it has answered before"
+    assert dict(again.rejected) == {"refused_request": 3}, "the model has answered before"
 
 
-def test_numbers_do_not_make_refusals_different(context: RunContext) -> None:
+def test_refusals_that_differ_only_in_numbers_are_equal(context: RunContext) -> None:
     outcomes = [
         ChatFailure(reason="refused_request", detail=f"{n} tokens are too many", retriable=False)
         for n in (4097, 5000, 8192)
@@ -143,8 +143,8 @@ def test_numbers_do_not_make_refusals_different(context: RunContext) -> None:
     }
 
 
-def test_refusals_that_come_before_the_answers_stay_refusals(context: RunContext) -> None:
-    """They are quicker: what is in flight is waited for, and the rest asked for then."""
+def test_refusals_that_arrive_before_the_answers_remain_refusals(context: RunContext) -> None:
+    """Refusals are quicker; the answers in flight are awaited before the rest is sent."""
     scripted = ScriptedModel(lambda subject: reply("one" if int(subject) < 9 else "refused"), 40)
     model = RecordedChatModel(scripted, context.store, DATASET, None, context.budget)
     found = ask(model, (request_about(str(number)) for number in range(60)))

@@ -1,4 +1,4 @@
-"""A paid answer in an odd envelope is bought once, kept, and counted."""
+"""A paid answer in a malformed response is requested once, stored and counted."""
 
 import json
 import random
@@ -23,7 +23,19 @@ from tests.db.samples import DATASET, row_count
 from tests.flows.command_line import Loupe
 from tests.servers.counting_server import CountingServer, Fault, counting_server
 
-ODD: tuple[Any, ...] = (None, True, -1, 1.5, 10**30, float("nan"), "", "9", "\0\ud800", [], {})
+ODD_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    float("nan"),
+    "",
+    "9",
+    "\0\ud800",
+    [],
+    {},
+)
 PRICES = Prices(input_per_million=1_000_000, output_per_million=1_000_000)
 
 
@@ -48,7 +60,7 @@ def requests(count: int) -> list[ChatRequest]:
 
 
 def mutated(chance: random.Random, number: int) -> Fault:
-    """An answer in which something is not as it should be, and be it that it is no JSON."""
+    """A response with a wrong or missing value, broken JSON, or wrong headers."""
     envelope: dict[str, Any] = {
         "choices": [{"finish_reason": "stop", "message": {"content": f"Said {number}."}}],
         "usage": {"prompt_tokens": 4, "completion_tokens": 2},
@@ -65,7 +77,7 @@ def mutated(chance: random.Random, number: int) -> Fault:
         del holder[key]
     else:
         parts = [{"type": "text", "text": f"Said {number}."}]
-        holder[key] = chance.choice([*ODD, parts])
+        holder[key] = chance.choice([*ODD_VALUES, parts])
     text = json.dumps(envelope)
     headers = {}
     match chance.randrange(12):
@@ -85,7 +97,7 @@ def mutated(chance: random.Random, number: int) -> Fault:
 @pytest.mark.parametrize(
     "count", [40, pytest.param(300, marks=pytest.mark.soak)], ids=["a few", "many"]
 )
-def test_no_answer_is_bought_twice_and_none_is_lost(
+def test_each_answer_is_requested_once_and_stored(
     store: Store, server: CountingServer, count: int
 ) -> None:
     chance = random.Random(9)
@@ -130,16 +142,16 @@ def test_unknown_usage_is_shown_as_unknown(
     ask(recorded(store, server), requests(1))
     [row] = cost_rows(store)
     assert (row.unknown_usage, row.tokens_in, row.tokens_out, row.cost) == (1, None, None, None)
-    assert loupe("cost").out.count("unknown") == 4  # three figures and the head of a column
+    assert loupe("cost").out.count("unknown") == 4  # three values and a column heading
     ask(recorded(store, server), requests(2))
     assert "at least 3" in loupe("cost").out
 
 
-def test_what_could_not_be_read_is_asked_for_again_when_a_person_wants_it(
+def test_an_unreadable_answer_is_requested_again_when_it_is_put_back(
     store: Store, server: CountingServer
 ) -> None:
     server.ledger.add_faults(Fault("page"))
     assert isinstance(ask(recorded(store, server), requests(1))[0], ChatFailure)
     put_back(store, DATASET, "unreadable_answer")
     assert isinstance(ask(recorded(store, server), requests(1))[0], ChatAnswer)
-    assert row_count(store, ModelCall) == 2, "what was paid for stays in the bill"
+    assert row_count(store, ModelCall) == 2, "the first call is still counted as a cost"

@@ -1,4 +1,4 @@
-"""Printed texts cannot control the terminal."""
+"""Printed text cannot control the terminal."""
 
 import io
 from unittest.mock import patch
@@ -18,12 +18,12 @@ _HOSTILE = "\x1b[1A\x1b[2K\x9b2J\u202e\rall is well\x07"
 @pytest.fixture
 def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     file = io.StringIO()
-    monkeypatch.setattr(output.out, "_file", file)  # `file` is today's standard output else
+    monkeypatch.setattr(output.out, "_file", file)  # `file` would be the current stdout
     return file
 
 
 @pytest.mark.parametrize("shown", ["text", "table", "tree"])
-def test_foreign_texts_move_no_cursor(printed: io.StringIO, shown: str) -> None:
+def test_control_characters_in_text_are_not_printed(printed: io.StringIO, shown: str) -> None:
     table, tree = Table(), Tree(escape(_HOSTILE))
     table.add_column("name")
     table.add_row(escape(_HOSTILE))
@@ -32,14 +32,16 @@ def test_foreign_texts_move_no_cursor(printed: io.StringIO, shown: str) -> None:
     assert not set("\x1b\x9b\u202e\r\x07") & set(printed.getvalue())
 
 
-def test_styles_of_our_own_stay(printed: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_markup_of_the_program_is_rendered(
+    printed: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(output.out, "_color_system", 1)
     output.out.print("[green]✓[/green] done\nand more")
     assert printed.getvalue() == "\x1b[32m✓\x1b[0m done\nand more\n"
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=20))
-def test_what_stands_in_a_table_is_no_markup(text: str) -> None:
+def test_markup_in_table_cells_is_not_interpreted(text: str) -> None:
     file = io.StringIO()
     with patch.object(output.out, "_file", file):
         output.print_table("names", ("name",), [[text], ["[/b][red]x"]])

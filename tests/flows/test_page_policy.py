@@ -1,4 +1,4 @@
-"""A text that becomes part of a page, by a mistake of ours, can run and load nothing there."""
+"""The content security policy of the pages blocks injected scripts and requests."""
 
 import re
 from collections.abc import Iterator
@@ -34,17 +34,17 @@ INJECTED = """
 
 
 class Visit:
-    """A page that was opened from the disk; what the browser says is kept."""
+    """A page opened from disk, with the messages of the browser."""
 
     def __init__(self, browser: Any, path: Path) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.page = browser.new_page()
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.goto(path.as_uri())
 
 
-def test_every_page_that_we_write_states_its_policy_first() -> None:
+def test_every_page_template_starts_with_its_policy() -> None:
     packages = (Path(one.__file__ or "").parent for one in (annotate, flows, release.report))
     templates = [path for one in packages for path in (one / "templates").glob("*.j2")]
     pages = [one for path in templates if "<!doctype" in (one := path.read_text(encoding="utf-8"))]
@@ -57,12 +57,12 @@ def test_every_page_that_we_write_states_its_policy_first() -> None:
 
 @pytest.fixture
 def server() -> Iterator[tuple[str, list[str]]]:
-    """Where a server is that answers everything, and what it was asked for."""
-    asked: list[str] = []
+    """URL of a server that answers every request, and the paths requested from it."""
+    requested: list[str] = []
 
     class Answering(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            asked.append(self.path)
+            requested.append(self.path)
             self.send_response(200)
             self.end_headers()
 
@@ -71,15 +71,15 @@ def server() -> Iterator[tuple[str, list[str]]]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as listening:
         Thread(target=listening.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{listening.server_port}", asked
+        yield f"http://127.0.0.1:{listening.server_port}", requested
         listening.shutdown()
 
 
 @pytest.mark.browser
-def test_what_got_into_a_page_runs_and_loads_nothing(
+def test_injected_markup_runs_and_loads_nothing(
     tmp_path: Path, browser: Any, server: tuple[str, list[str]]
 ) -> None:
-    url, asked = server
+    url, requested = server
     injected = INJECTED.replace("{server}", url)
     page = render_choice_report(calibrated([]), [], "coco").replace("</main>", injected)
     path = tmp_path / "page.html"
@@ -88,8 +88,8 @@ def test_what_got_into_a_page_runs_and_loads_nothing(
     visit.page.locator("#link").click()
     visit.page.wait_for_timeout(200)
     assert visit.page.title() == "Search results: coco"
-    assert asked == []
-    assert any("Content Security Policy" in one for one in visit.said)
+    assert requested == []
+    assert any("Content Security Policy" in one for one in visit.messages)
     visit.page.close()
 
 
@@ -99,9 +99,9 @@ def test_the_choice_report_opens_within_its_policy(tmp_path: Path, browser: Any)
     observed = results()
     path.write_text(render_choice_report(calibrated(observed), observed, "coco"), encoding="utf-8")
     visit = Visit(browser, path)
-    assert visit.said == []
+    assert visit.messages == []
     label = visit.page.locator(".below span").last.bounding_box()
-    assert label["x"] > 300  # places in style attributes hold
+    assert label["x"] > 300  # positions in style attributes apply
     visit.page.close()
 
 
@@ -117,5 +117,5 @@ def test_the_explanation_of_a_track_opens_within_its_policy(
     visit = Visit(browser, path)
     assert all_pictures_show(visit.page)
     assert visit.page.locator("img").count() == 16
-    assert visit.said == []
+    assert visit.messages == []
     visit.page.close()

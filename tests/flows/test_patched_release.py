@@ -1,4 +1,4 @@
-"""A run whose version was patched by a withdrawal ends with the patch, and says why."""
+"""A run whose version was patched by a withdrawal returns the patch with a warning."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +20,12 @@ OF: dict[str, Any] = {"dataset": DATASET, "source": SOURCES[1].name}
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    made = home_of(tmp_path / "home")
-    yield made
-    made.store.close()
+    home = home_of(tmp_path / "home")
+    yield home
+    home.store.close()
 
 
-def test_the_newest_patch_is_the_release_of_the_run_and_another_version_is_built(
+def test_the_latest_patch_replaces_the_version_and_a_higher_version_is_built(
     home: Home,
 ) -> None:
     home.withdraw("identity", "9", **OF)
@@ -49,14 +49,14 @@ def test_the_newest_patch_is_the_release_of_the_run_and_another_version_is_built
     assert report.warnings == []
 
 
-def test_nothing_is_said_where_nothing_of_a_release_was_withdrawn(home: Home) -> None:
+def test_a_withdrawal_outside_the_release_gives_no_patch(home: Home) -> None:
     spare = next(one.id for one in find(home.store, DATASET, "rewrite") if one.state == "proposed")
     home.withdraw("entity", spare, "quality")
     assert patched_release(home.store, DATASET, "1.0.0") is None
     assert patched_release(home.store, DATASET, "7.0.0") is None
 
 
-def test_a_patch_that_is_not_there_yet_is_asked_for(home: Home) -> None:
+def test_an_unfinished_patch_is_a_usage_error(home: Home) -> None:
     blocked = home.release("1.0.1")
     blocked.mkdir(parents=True)
     (blocked / "notes.txt").write_text("somebody's")
@@ -67,8 +67,8 @@ def test_a_patch_that_is_not_there_yet_is_asked_for(home: Home) -> None:
         release(home.run, BuildReport(DATASET), Released(), "1.0.0")
 
 
-def test_a_release_that_nothing_of_was_withdrawn_stands(home: Home) -> None:
-    """The one after the withdrawal carries its notices, so the same version is no other one."""
+def test_a_release_without_withdrawn_rows_is_kept(home: Home) -> None:
+    """The release built after the first withdrawal is returned for its version, unchanged."""
     home.withdraw("identity", "9", **OF)
     report = BuildReport(DATASET)
     release(home.run, report, Released(), "1.1.0")

@@ -1,4 +1,4 @@
-"""Photographs that tell where they were taken, and releases that do not."""
+"""Releases remove the GPS position from photographs."""
 
 import json
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.sources.carriers import CARRIERS, tells
 SOURCE = "photographs"
 
 
-def test_no_file_of_a_release_tells_a_place(sqlite_store: Store, tmp_path: Path) -> None:
+def test_no_file_of_a_release_contains_a_gps_position(sqlite_store: Store, tmp_path: Path) -> None:
     run = context_of(sqlite_store, tmp_path / "home")
     assert import_source(run, photographs(tmp_path / "taken"))[1].done == len(CARRIERS)
     assert list(quarantined(run.store, SOURCE)) == []
@@ -36,7 +36,7 @@ def test_no_file_of_a_release_tells_a_place(sqlite_store: Store, tmp_path: Path)
 
 
 def photographs(folder: Path) -> SourceSpec:
-    """A folder of them, with a caption each."""
+    """A source of photographs with GPS positions, one caption each."""
     folder.mkdir()
     lines = []
     for number, data in enumerate(CARRIERS.values()):

@@ -1,4 +1,4 @@
-"""What a run needs is checked before anything is asked or paid for."""
+"""Preflight checks of a build, before any request is sent."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def server() -> Iterator[CountingServer]:
 
 
 class Project:
-    """A build file and a profile, right unless a test says otherwise."""
+    """A build file and a profile, valid unless a test changes them."""
 
     def __init__(self, loupe: Loupe, folder: Path, server: CountingServer) -> None:
         self.loupe = loupe
@@ -48,7 +48,7 @@ class Project:
         self.prompt = "rewrite_description"
 
     def run(self, *options: str) -> Finished:
-        """`loupe run` with these files."""
+        """Run `loupe run` with these files."""
         config = write_toml(self.folder / "build.toml", {"sources": [self.source]})
         rewrite = {"prompt": self.prompt, "models": [self.model]}
         values = {"description": "d", "rewrite": rewrite}
@@ -57,15 +57,15 @@ class Project:
             "run", "build-ufine3c", "--config", config, "--profile", profile, *options
         )
 
-    def lacking(self) -> str:
-        """The findings of `--check` that are not fine, which stop a run, too."""
+    def failed_checks(self) -> str:
+        """Return the details of the failed checks, and assert that they stop a run, too."""
         checked = self.run("--check", "--json")
         assert checked.exit_code == 1
-        wrong = [one for one in checked.json if one["verdict"] != "ok"]
+        failed = [one for one in checked.json if one["verdict"] != "ok"]
         stopped = self.run()
         assert stopped.exit_code == 2
-        assert all(one["detail"] in stopped.err for one in wrong)
-        return " ".join(one["detail"] for one in wrong)
+        assert all(one["detail"] in stopped.err for one in failed)
+        return " ".join(one["detail"] for one in failed)
 
 
 @pytest.fixture
@@ -73,51 +73,57 @@ def project(loupe: Loupe, tmp_path: Path, server: CountingServer) -> Project:
     return Project(loupe, tmp_path, server)
 
 
-def test_a_build_that_lacks_nothing_is_fine(project: Project, server: CountingServer) -> None:
+def test_a_valid_build_passes_the_checks(project: Project, server: CountingServer) -> None:
     checked = project.run("--check")
     assert checked.exit_code == 0, checked.err
     assert "model counting@1" in checked.out
     assert server.ledger.summary()["total"] == 0
 
 
-def test_terms_that_permit_no_release_stop_before_anything_is_asked(
+def test_terms_that_forbid_a_release_stop_the_run_before_any_request(
     project: Project, server: CountingServer
 ) -> None:
     del project.source["permitted_by"]
-    assert "permitted_by" in project.lacking()
+    assert "permitted_by" in project.failed_checks()
     assert server.ledger.summary()["total"] == 0
 
 
-def test_a_source_that_is_not_there_is_named(project: Project) -> None:
+def test_a_missing_source_is_named(project: Project) -> None:
     project.source["images"] = project.folder / "nowhere"
-    assert f"there is no {project.folder / 'nowhere'}" in project.lacking()
+    assert f"there is no {project.folder / 'nowhere'}" in project.failed_checks()
 
 
-def test_a_prompt_that_lacks_a_field_is_named(project: Project, server: CountingServer) -> None:
+def test_a_prompt_without_a_required_field_is_named(
+    project: Project, server: CountingServer
+) -> None:
     own = project.folder / "own.md"
     own.write_text("---\nid: own\n---\nSay it again: {{ description }}\n")
     project.prompt = str(own)
-    assert "own.md: front matter field 'version'" in project.lacking()
+    assert "own.md: front matter field 'version'" in project.failed_checks()
     assert server.ledger.summary()["total"] == 0
 
 
-def test_a_key_that_is_not_set_is_named(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_api_key_variable_is_named(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MODEL_KEY", raising=False)
     project.model["api_key_variable"] = "MODEL_KEY"
-    assert "MODEL_KEY" in project.lacking()
+    assert "MODEL_KEY" in project.failed_checks()
 
 
-def test_a_model_that_the_server_does_not_have_is_named_with_those_it_has(
+def test_a_model_that_is_not_served_is_named_with_those_that_are(
     project: Project, server: CountingServer
 ) -> None:
     project.model["name"] = "count"
-    assert "does not serve it; it serves counting" in project.lacking()
+    assert "does not serve it; it serves counting" in project.failed_checks()
     assert server.ledger.summary()["total"] == 0
 
 
-def test_a_context_that_is_too_short_is_named(project: Project, server: CountingServer) -> None:
+def test_a_context_length_that_is_too_short_is_named(
+    project: Project, server: CountingServer
+) -> None:
     server.listed = [{"id": "counting", "max_model_len": 1536}]
-    assert "takes 1,536 tokens in all" in project.lacking()
+    assert "takes 1,536 tokens in all" in project.failed_checks()
 
     project.model["launch"] = {"architecture": "Tiny", "flags": ["--max-model-len", "1536"]}
     (wrong,) = [one for one in project.run("--check", "--json").json if one["verdict"] != "ok"]
@@ -125,21 +131,21 @@ def test_a_context_that_is_too_short_is_named(project: Project, server: Counting
     assert "1536" not in wrong["remedy"]
 
 
-def test_what_a_server_says_of_its_model_is_released_beside_it(
+def test_server_information_about_a_model_is_released(
     project: Project, server: CountingServer, home_store: Store
 ) -> None:
-    said = {"id": "counting", "root": "/srv/Counting-7B", "owned_by": "us", "max_model_len": 8192}
-    server.listed = [{**said, "created": 1_763_900_000, "permission": []}]
+    listed = {"id": "counting", "root": "/srv/Counting-7B", "owned_by": "us", "max_model_len": 8192}
+    server.listed = [{**listed, "created": 1_763_900_000, "permission": []}]
     folder = Path(project.run("--json").json["release"])
     (model,) = read_manifest(folder).models
-    assert model.served == (ServedModel(**said | {"root": "…/Counting-7B"}),)
+    assert model.served == (ServedModel(**listed | {"root": "…/Counting-7B"}),)
     assert "serves counting, loaded from …/Counting-7B, owned by us, of 8,192 tokens." in (
         folder / CARD
     ).read_text("utf-8")
     assert project.loupe("release", "verify", folder).exit_code == 0
     with home_store.read() as connection:
         stored = set(connection.execute(select(ModelCall.served)).scalars())
-    assert stored == {ServedModel(**said, created=1_763_900_000).model_dump_json()}
+    assert stored == {ServedModel(**listed, created=1_763_900_000).model_dump_json()}
 
 
 def test_a_server_that_lists_no_models_is_no_error(
@@ -151,7 +157,7 @@ def test_a_server_that_lists_no_models_is_no_error(
     assert read_manifest(Path(built.json["release"])).models[0].served == ()
 
 
-def test_a_server_that_is_gone_after_its_answers_stops_nobody(
+def test_an_unreachable_server_is_a_warning_if_all_answers_are_stored(
     project: Project, server: CountingServer
 ) -> None:
     assert project.run().exit_code == 0

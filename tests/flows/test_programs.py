@@ -1,4 +1,4 @@
-"""Programs: the same store in threads, processes and on Ray; processes that end cost no result."""
+"""Programs in threads, processes and on Ray give equal results, also if processes are killed."""
 
 import io
 import os
@@ -44,8 +44,8 @@ CAPTIONS = Pending(DATASET, "caption", ("proposed",))
 OUT_OF_MEMORY = -1
 
 
-class Way(NamedTuple):
-    """An engine, and how functions of this module run where it is."""
+class EngineCase(NamedTuple):
+    """An engine, and how to run functions of this module next to it."""
 
     engine: str
     run: Callable[..., Any]
@@ -55,41 +55,40 @@ def here(function: Callable[..., Any], *args: Any) -> Any:
     return function(*args)
 
 
-LOCAL = (Way("threads", here), Way("processes", here))
+LOCAL = (EngineCase("threads", here), EngineCase("processes", here))
 
 
 @pytest.fixture(scope="module")
-def ray() -> Iterator[Way]:
-    """Ends with its module: Ray works while nobody asks it anything."""
+def ray() -> Iterator[EngineCase]:
+    """A Ray cluster that ends with the module, because Ray uses CPU time even when idle."""
     with ray_cluster() as cluster:
-        yield Way("ray", cluster.run)
+        yield EngineCase("ray", cluster.run)
 
 
 @pytest.fixture
-def ways(ray: Way) -> tuple[Way, ...]:
-    """All engines."""
+def all_engines(ray: EngineCase) -> tuple[EngineCase, ...]:
     return *LOCAL, ray
 
 
 @pytest.fixture
-def apart(ray: Way) -> tuple[Way, ...]:
-    """Those whose processes can be lost."""
+def process_engines(ray: EngineCase) -> tuple[EngineCase, ...]:
+    """Engines whose processes can be killed."""
     return LOCAL[1], ray
 
 
 @dataclass(frozen=True)
-class Shouted(Program[StoredEntity, StoredEntity]):
-    """Captions in capitals. Those that hold a word in `deadly` end their process, or never end.
+class UpperCase(Program[StoredEntity, StoredEntity]):
+    """Puts captions in capitals. Captions with a word in `deadly` end their process, or hang.
 
-    In the folder `alive` each process leaves a file, and goes on when `go` is there. The file
-    `opened` has a line for each time the program was opened.
+    Each process creates a file in the folder `alive` and continues once `go` exists there. The
+    file `opened` gets a line each time the program is opened.
     """
 
     stage = "shout"
     seconds = 1.0
 
     deadly: tuple[str, ...] = ()
-    number: int = signal.SIGKILL  # 0: they never end; `OUT_OF_MEMORY`: they ask for too much
+    number: int = signal.SIGKILL  # 0: hang; `OUT_OF_MEMORY`: allocate too much
     pause: float = 0.0
     alive: Path | None = None
     opened: Path | None = None
@@ -111,18 +110,18 @@ class Shouted(Program[StoredEntity, StoredEntity]):
             (self.alive / str(os.getpid())).touch()
             while not (self.alive / "go").exists():
                 time.sleep(0.01)
-        return [self._shout(one) for one in items]
+        return [self._upper_case(one) for one in items]
 
-    def _shout(self, one: StoredEntity) -> WorkResult:
+    def _upper_case(self, one: StoredEntity) -> WorkResult:
         time.sleep(self.pause)
         text = one.record(Caption).text
         while not set(self.deadly).isdisjoint(text.split()):
             if self.number == OUT_OF_MEMORY:
                 bytearray(1 << 60)
             os.kill(os.getpid(), self.number)
-        made = Rewrite(source="test", text=text.upper(), author=f"{os.getpid()}@1")
+        rewrite = Rewrite(source="test", text=text.upper(), author=f"{os.getpid()}@1")
         parents = [(Role.REWRITE_OF, one.id)]
-        return WorkResult(one.seq, (new_entity(made, DATASET, parents=parents),))
+        return WorkResult(one.seq, (new_entity(rewrite, DATASET, parents=parents),))
 
     def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
         return WorkResult(item.seq, rejection=rejection)
@@ -130,33 +129,33 @@ class Shouted(Program[StoredEntity, StoredEntity]):
 
 @pytest.fixture
 def context(store: Store, tmp_path: Path) -> RunContext:
-    """Twelve captions, numbered in their last word, to be worked on in two processes."""
+    """A run with twelve captions, numbered in their last word, and two processes."""
     store_entities(store, [caption(number) for number in range(12)])
-    return in_way(context_of(store, tmp_path), "processes")
+    return with_engine(context_of(store, tmp_path), "processes")
 
 
-def in_way(context: RunContext, way: str, seconds: float = 600.0) -> RunContext:
+def with_engine(context: RunContext, way: str, seconds: float = 600.0) -> RunContext:
     engine = {"engine": way, "engine_workers": 2, "engine_seconds": seconds}
     return replace(context, settings=context.settings.model_copy(update=engine))
 
 
-def shout(context: RunContext, program: Shouted, chunk_size: int = 4) -> StageReport:
+def run_upper_case(context: RunContext, program: UpperCase, chunk_size: int = 4) -> StageReport:
     stage = Stage("shout", "1", DATASET, {}, chunk_size=chunk_size)
     return run_stage(context, stage, CAPTIONS, program)
 
 
-def shouted(context: RunContext) -> dict[int, str]:
-    """Who shouted each caption."""
+def authors_by_caption(context: RunContext) -> dict[int, str]:
+    """Return the author of the rewrite of each caption, by number."""
     found = (one.record(Rewrite) for one in find(context.store, DATASET, "rewrite"))
     return {int(one.text.rsplit(" ", 1)[1]): one.author for one in found}
 
 
-def test_a_pool_is_started_for_much_work_alone(tmp_path: Path) -> None:
-    """Captions take a second each, as the program says."""
+def test_a_pool_is_only_started_for_much_work(tmp_path: Path) -> None:
+    """The program states that a caption takes a second."""
 
     def threads(inputs: int | None, workers: int = 3, engine: str = "auto") -> int:
         settings = load_settings(home=tmp_path, engine=engine, engine_workers=workers)
-        with open_engine(settings, Shouted(), inputs) as opened:
+        with open_engine(settings, UpperCase(), inputs) as opened:
             return opened.threads
 
     assert [threads(inputs) for inputs in (None, 0, 9, 10, 1000)] == [2, 2, 2, 6, 6]
@@ -166,7 +165,7 @@ def test_a_pool_is_started_for_much_work_alone(tmp_path: Path) -> None:
 
 
 def check_rewrites_of_every_kind(run: RunContext) -> StageReport:
-    """Faithful ones, suspect ones, refused ones, and near-identical ones."""
+    """Check faithful, suspect, refused and near-identical rewrites."""
     texts = (
         "A man in a red coat and blue jeans carries a black bag.",
         "Carrying a black bag, a man wears blue jeans and a red coat.",
@@ -192,7 +191,7 @@ def check_rewrites_of_every_kind(run: RunContext) -> StageReport:
 
 
 def fingerprint_images_of_every_kind(run: RunContext) -> StageReport:
-    """Images, some of whose files are none."""
+    """Fingerprint images, some with truncated files."""
     images = []
     for number in range(70):
         file = io.BytesIO()
@@ -219,7 +218,7 @@ def fingerprint_images_of_every_kind(run: RunContext) -> StageReport:
 def stored(way: str, stage: Callable[[RunContext], StageReport], migrated: Path, home: Path) -> Any:
     home.mkdir()
     with new_run(migrated, home) as run:
-        report = stage(in_way(run, way))
+        report = stage(with_engine(run, way))
     assert report.finished == 70
     assert report.done >= 14
     assert report.rejected.total() >= 10
@@ -227,12 +226,12 @@ def stored(way: str, stage: Callable[[RunContext], StageReport], migrated: Path,
 
 
 @pytest.mark.slow
-def test_the_store_is_the_same_in_every_way(
-    ways: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+def test_the_store_is_the_same_with_every_engine(
+    all_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
     first, *others = (
         run(stored, way, check_rewrites_of_every_kind, migrated_sqlite, tmp_path / way)
-        for way, run in ways
+        for way, run in all_engines
     )
     assert others == [first, first]
 
@@ -247,8 +246,8 @@ def test_fingerprints_are_the_same_in_threads_and_processes(
     assert first == second
 
 
-def test_nodes_that_lack_the_pictures_are_refused(
-    ray: Way, migrated_sqlite: Path, tmp_path: Path
+def test_nodes_without_access_to_the_blobs_are_refused(
+    ray: EngineCase, migrated_sqlite: Path, tmp_path: Path
 ) -> None:
     message = ray.run(refusal_of_fingerprints, migrated_sqlite, tmp_path / "home")
     assert "which the 2 nodes of the Ray cluster do not share" in message
@@ -260,24 +259,24 @@ def refusal_of_fingerprints(migrated: Path, home: Path) -> str:
     return str(refused.value)
 
 
-STRANGER = """
-from tests.flows.test_programs import Shouted
+OTHER_PROGRAM = """
+from tests.flows.test_programs import UpperCase
 
-class Stranger(Shouted):
+class OtherProgram(UpperCase):
     pass
 """
 
 
-def test_nodes_with_other_code_are_refused(ray: Way, tmp_path: Path) -> None:
-    message = ray.run(refusal_of_stranger, tmp_path)
+def test_nodes_with_different_code_are_refused(ray: EngineCase, tmp_path: Path) -> None:
+    message = ray.run(refusal_of_other_code, tmp_path)
     assert "a node of the Ray cluster runs different code than this run" in message
 
 
-def refusal_of_stranger(folder: Path) -> str:
-    """Of a program that is installed where the run is, and on no node."""
-    (folder / "only_here.py").write_text(STRANGER)
+def refusal_of_other_code(folder: Path) -> str:
+    """Return the error for a program that is installed on the driver but on no node."""
+    (folder / "only_here.py").write_text(OTHER_PROGRAM)
     sys.path.append(str(folder))
-    program = import_module("only_here").Stranger()
+    program = import_module("only_here").OtherProgram()
     settings = load_settings(home=folder, engine="ray", engine_workers=2)
     with open_engine(settings, program, 1) as engine, pytest.raises(ConfigurationError) as refused:
         engine.work(())
@@ -285,7 +284,7 @@ def refusal_of_stranger(folder: Path) -> str:
 
 
 class Outcome(NamedTuple):
-    """What came of twelve captions; authors by the number of the caption."""
+    """Results for twelve captions; authors by the number of the caption."""
 
     done: int
     rejected: dict[str, int]
@@ -298,32 +297,32 @@ def outcome(
     way: str,
     migrated: Path,
     home: Path,
-    program: Shouted,
+    program: UpperCase,
     chunk_size: int = 4,
     seconds: float = 600.0,
     act: Callable[[list[int]], None] | None = None,
 ) -> Outcome:
-    """Twelve captions, worked on by two workers; `act` gets the ids of both while at work."""
+    """Process twelve captions with two workers; `act` gets the ids of both while they work."""
     home.mkdir()
     if act is not None:
         program = replace(program, alive=once_at_work(home, act))
     with new_run(migrated, home) as run:
         store_entities(run.store, [caption(number) for number in range(12)])
-        report = shout(in_way(run, way, seconds), program, chunk_size)
+        report = run_upper_case(with_engine(run, way, seconds), program, chunk_size)
         return Outcome(
             report.done,
             dict(report.rejected),
-            shouted(run),
+            authors_by_caption(run),
             [one.detail for one in quarantined(run.store, DATASET, stage="shout")],
             row_count(run.store, Claim),
         )
 
 
-def test_a_program_is_opened_once_a_worker(
-    ways: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+def test_a_program_is_opened_once_per_worker(
+    all_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in ways:
-        program = Shouted(opened=tmp_path / f"opened-{way}")
+    for way, run in all_engines:
+        program = UpperCase(opened=tmp_path / f"opened-{way}")
         found = run(outcome, way, migrated_sqlite, tmp_path / way, program, 1)
         opened = (tmp_path / f"opened-{way}").read_text().split()
         assert (found.done, found.claims) == (12, 0), way
@@ -332,9 +331,9 @@ def test_a_program_is_opened_once_a_worker(
 
 
 def test_results_are_in_the_order_of_the_items(
-    ways: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+    all_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in ways:
+    for way, run in all_engines:
         asked, given = run(numbers_worked_on, way, migrated_sqlite, tmp_path / way)
         assert given == asked, way
 
@@ -344,7 +343,7 @@ def numbers_worked_on(way: str, migrated: Path, home: Path) -> tuple[list[int], 
     with new_run(migrated, home) as run:
         store_entities(run.store, [caption(number) for number in range(12)])
         items = [*find(run.store, DATASET, "caption")][::-1]
-        with open_engine(in_way(run, way).settings, Shouted(), 12) as engine:
+        with open_engine(with_engine(run, way).settings, UpperCase(), 12) as engine:
             return [one.seq for one in items], [one.input for one in engine.work(items)]
 
 
@@ -354,7 +353,7 @@ def kill(processes: list[int]) -> None:
 
 
 def kill_actors(processes: list[int]) -> None:
-    """Those that handed the work to these processes, which an origin forked for them."""
+    """Kill the actors that handed work to these processes, which a fork server started."""
     kill([psutil.Process(one).parents()[1].pid for one in processes])
 
 
@@ -362,13 +361,13 @@ def kill_node(_: list[int]) -> None:
     lose_node()
 
 
-def test_a_killed_process_costs_no_result(
-    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+def test_a_killed_process_loses_no_result(
+    process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    """Both processes are killed at work, from outside; their chunks are done again by others."""
-    for way, run in apart:
+    """Both processes are killed at work, and other processes repeat their chunks."""
+    for way, run in process_engines:
         home = tmp_path / way
-        found = run(outcome, way, migrated_sqlite, home, Shouted(), 4, 600.0, kill)
+        found = run(outcome, way, migrated_sqlite, home, UpperCase(), 4, 600.0, kill)
         assert (found.done, found.rejected, found.claims) == (12, {}, 0), way
         assert sorted(found.authors) == list(range(12)), way
         killed = {f"{path.name}@1" for path in first_at_work(home)}
@@ -376,11 +375,11 @@ def test_a_killed_process_costs_no_result(
 
 
 @pytest.mark.parametrize("act", [kill_actors, kill_node])
-def test_a_lost_actor_or_node_is_no_fault_of_an_item(
-    ray: Way, migrated_sqlite: Path, tmp_path: Path, act: Callable[[list[int]], None]
+def test_a_lost_actor_or_node_is_not_blamed_on_an_item(
+    ray: EngineCase, migrated_sqlite: Path, tmp_path: Path, act: Callable[[list[int]], None]
 ) -> None:
-    """Chunks of one item: if a loss counted, the second one would have it quarantined."""
-    program = Shouted(("7",))
+    """Chunks have one item: if losses counted, the second one would quarantine it."""
+    program = UpperCase(("7",))
     found = ray.run(outcome, "ray", migrated_sqlite, tmp_path / "home", program, 1, 600.0, act)
     if act is kill_node:
         ray.run(add_node)
@@ -389,13 +388,13 @@ def test_a_lost_actor_or_node_is_no_fault_of_an_item(
 
 
 def first_at_work(home: Path) -> list[Path]:
-    """The two that `once_at_work` acted on."""
+    """Return the files of the two processes that `once_at_work` acted on."""
     files = [path for path in (home / "alive").iterdir() if path.name != "go"]
     return sorted(files, key=lambda path: path.stat().st_mtime_ns)[:2]
 
 
 def once_at_work(folder: Path, act: Callable[[list[int]], None]) -> Path:
-    """A folder for `Shouted`: both processes wait there until `act` has got their ids."""
+    """Return a folder for `UpperCase` in which both processes wait until `act` has run."""
     alive = folder / "alive"
     alive.mkdir()
 
@@ -411,7 +410,7 @@ def once_at_work(folder: Path, act: Callable[[list[int]], None]) -> Path:
     return alive
 
 
-def test_a_signal_lets_processes_finish_what_they_work_on(
+def test_a_signal_lets_processes_finish_their_current_work(
     context: RunContext, tmp_path: Path
 ) -> None:
     with stopped_by_signals():
@@ -427,20 +426,20 @@ def test_a_signal_lets_processes_finish_what_they_work_on(
 
         alive = once_at_work(tmp_path, stop)
         with pytest.raises(SystemExit) as ended:
-            shout(run, Shouted(alive=alive), chunk_size=1)
+            run_upper_case(run, UpperCase(alive=alive), chunk_size=1)
     assert ended.value.code == 128 + signal.SIGTERM
-    done = shouted(context)
+    done = authors_by_caption(context)
     assert len(done) == 4
     assert row_count(context.store, Claim) == 0
-    assert shout(context, Shouted(), chunk_size=1).done == 12 - len(done)
+    assert run_upper_case(context, UpperCase(), chunk_size=1).done == 12 - len(done)
 
 
 def test_an_input_that_ends_its_process_is_quarantined(
-    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+    process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in apart:
+    for way, run in process_engines:
         for number in (signal.SIGKILL, signal.SIGSEGV, OUT_OF_MEMORY):
-            home, program = tmp_path / f"{way}-{number}", Shouted(("3", "11"), number)
+            home, program = tmp_path / f"{way}-{number}", UpperCase(("3", "11"), number)
             found = run(outcome, way, migrated_sqlite, home, program)
             assert (found.done, found.rejected) == (10, {"ends_its_process": 2}), way
             assert sorted(found.authors) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10], way
@@ -450,34 +449,38 @@ def test_an_input_that_ends_its_process_is_quarantined(
 
 
 def test_an_input_that_takes_too_long_is_quarantined(
-    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+    process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in apart:
-        program = Shouted(("3",), 0)
+    for way, run in process_engines:
+        program = UpperCase(("3",), 0)
         found = run(outcome, way, migrated_sqlite, tmp_path / way, program, 4, 0.4)
         assert (found.done, found.rejected) == (11, {"ends_its_process": 1}), way
         assert "took more than 0.4 s of CPU time" in found.details[0], way
 
 
-def test_nothing_is_quarantined_where_no_process_can_start(
-    apart: tuple[Way, ...], migrated_sqlite: Path, tmp_path: Path
+def test_nothing_is_quarantined_if_no_process_can_start(
+    process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in apart:
+    for way, run in process_engines:
         found = run(outcome_without_processes, way, migrated_sqlite, tmp_path / way)
         assert (found.done, found.rejected, found.claims) == (12, {}, 0), way
 
 
 def outcome_without_processes(way: str, migrated: Path, home: Path) -> Outcome:
-    """What a later run makes of what an earlier one could not begin."""
+    """Return the outcome of a second run after a first one whose processes could not start."""
     home.mkdir()
     with new_run(migrated, home) as run:
         store_entities(run.store, [caption(number) for number in range(12)])
-        run = in_way(run, way)
+        run = with_engine(run, way)
         with pytest.raises(ServiceError, match="before they get any input"):
-            shout(run, Shouted(("open",)), 1)
-        report = shout(run, Shouted(), 1)
+            run_upper_case(run, UpperCase(("open",)), 1)
+        report = run_upper_case(run, UpperCase(), 1)
         return Outcome(
-            report.done, dict(report.rejected), shouted(run), [], row_count(run.store, Claim)
+            report.done,
+            dict(report.rejected),
+            authors_by_caption(run),
+            [],
+            row_count(run.store, Claim),
         )
 
 
@@ -491,10 +494,10 @@ one_of_two_drivers(Path(sys.argv[1]))
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_two_hundred_random_kills_cost_no_result(
-    ray: Way, migrated_sqlite: Path, tmp_path: Path
+def test_two_hundred_random_kills_lose_no_result(
+    ray: EngineCase, migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    """Two drivers share a plan; they, actors, worker processes and nodes are killed at random."""
+    """Two drivers share a plan; drivers, actors, workers and nodes are killed at random."""
     seed = Random().randrange(1 << 32)
     print(f"seed of the kills: {seed}")  # noqa: T201 - shown with a failure, to repeat it
     captions, found = ray.run(
@@ -507,9 +510,9 @@ def test_two_hundred_random_kills_cost_no_result(
 def outcome_of_random_kills(
     migrated: Path, home: Path, chance: Random, kills: int
 ) -> tuple[int, Outcome]:
-    """How many captions there were, and what came of them; in the driver of the cluster.
+    """Return the number of captions and their outcome; runs in the driver of the cluster.
 
-    A rewrite names the process that made it, so that a caption that is done twice has two.
+    A rewrite names its process, so a caption that was processed twice has two rewrites.
     """
     (home / "alive").mkdir(parents=True)
     (home / "alive" / "go").touch()
@@ -524,15 +527,19 @@ def outcome_of_random_kills(
                 time.sleep(chance.uniform(0.5, 2.0))
                 kills -= kill_at_random(home, drivers, chance)
             assert {one.returncode for one in drivers} <= {0, -signal.SIGKILL}
-        report = shout(in_way(run, "ray"), Shouted())
-        made = [one.record(Rewrite) for one in find(run.store, DATASET, "rewrite")]
+        report = run_upper_case(with_engine(run, "ray"), UpperCase())
+        rewrites = [one.record(Rewrite) for one in find(run.store, DATASET, "rewrite")]
         return captions, Outcome(
-            len(made), dict(report.rejected), shouted(run), [], row_count(run.store, Claim)
+            len(rewrites),
+            dict(report.rejected),
+            authors_by_caption(run),
+            [],
+            row_count(run.store, Claim),
         )
 
 
 def kill_at_random(home: Path, drivers: Sequence[Any], chance: Random) -> int:
-    """Kills something where there is work, and gives how many kills that was."""
+    """Kill a random process, actor, driver or node, and return the number of kills (0 or 1)."""
     names = [int(path.name) for path in (home / "alive").iterdir() if path.name != "go"]
     at_work = [one for one in names if psutil.pid_exists(one)]
     if not at_work:
@@ -553,8 +560,8 @@ def kill_at_random(home: Path, drivers: Sequence[Any], chance: Random) -> int:
 
 
 def one_of_two_drivers(home: Path) -> None:
-    """Shouts with one worker what is left, beside another that does the same."""
-    run = in_way(context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home), "ray")
+    """Process the remaining captions with one worker, in parallel with another driver."""
+    run = with_engine(context_of(Store.open(f"sqlite:///{home / 'loupe.db'}"), home), "ray")
     settings = run.settings.model_copy(update={"engine_workers": 1})
-    program = Shouted(alive=home / "alive", pause=0.05)
-    shout(replace(run, settings=settings), program, chunk_size=20)
+    program = UpperCase(alive=home / "alive", pause=0.05)
+    run_upper_case(replace(run, settings=settings), program, chunk_size=20)

@@ -1,4 +1,4 @@
-"""Progress: lines where there is no terminal, a bar that goes away where there is one."""
+"""Progress output: lines without a terminal, a transient bar with one."""
 
 import io
 import threading
@@ -20,7 +20,7 @@ def report_of(done: int = 2) -> StageReport:
     return report
 
 
-def test_the_summary_stays(subtests: pytest.Subtests) -> None:
+def test_the_summary_is_printed_permanently(subtests: pytest.Subtests) -> None:
     cases: list[bool] = [
         False,
         True,
@@ -47,7 +47,7 @@ def test_the_summary_stays(subtests: pytest.Subtests) -> None:
                 assert "\x1b" not in text.getvalue()
 
 
-def test_a_report_counts_what_became_of_every_input() -> None:
+def test_a_report_counts_the_outcome_of_every_input() -> None:
     report = report_of()
     assert (report.done, report.finished, report.stalled) == (2, 3, False)
     assert report.as_json()["rejected"] == {"refusal": 1}
@@ -59,7 +59,7 @@ def test_a_report_counts_what_became_of_every_input() -> None:
     assert dict(report.deferred) == {}
 
 
-def test_a_build_says_what_it_waits_for() -> None:
+def test_a_build_report_names_the_queues_it_waits_for() -> None:
     report = BuildReport("people", stages=[report_of()], waiting_in={"b": 1, "c": 2})
     assert report.sentence == (
         "3 items of people wait for people (1 in b, 2 in c); run again when they have decided"
@@ -112,7 +112,7 @@ def test_an_executor_waits_for_the_others_before_it_raises() -> None:
     assert errors == []
 
 
-def test_the_error_of_whoever_submits_is_the_one_that_is_raised() -> None:
+def test_the_error_of_the_submitting_thread_is_raised() -> None:
     errors: list[BaseException] = []
 
     def fail() -> None:

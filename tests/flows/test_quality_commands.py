@@ -1,4 +1,4 @@
-"""`loupe quality`: what its user sees."""
+"""Output and errors of `loupe quality`."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ REWRITES = shipped().queue("people", "rewrites")
 
 
 def accepted(store: Store, count: int) -> Desk:
-    """Items that `a` accepted."""
+    """Store items that annotator `a` accepted."""
     desk = Desk(store)
     for entity_id in store_rewrites(store, count):
         desk.decide(entity_id, "accept", desk.answer(entity_id, "a"))
     return desk
 
 
-def test_a_sample_is_drawn_looked_at_and_estimated(loupe: Loupe, home_store: Store) -> None:
+def test_an_audit_sample_is_drawn_answered_and_estimated(loupe: Loupe, home_store: Store) -> None:
     desk = accepted(home_store, 30)
     drawn = loupe("quality", "draw", QUEUE, "--size", "10", "--seed", "3")
     assert drawn.exit_code == 0
@@ -32,9 +32,9 @@ def test_a_sample_is_drawn_looked_at_and_estimated(loupe: Loupe, home_store: Sto
     again = loupe("quality", "draw", QUEUE, "--size", "10", "--seed", "3", "--json").json
     assert (again["drawn"], again["is_new"], again["waiting"]) == (10, False, 10)
     assert again["strata"] == {"test · street · accept": 30}
-    nobody = loupe("quality", "estimate", QUEUE)
-    assert nobody.exit_code == 2
-    assert "has been audited yet" in nobody.err
+    no_answers = loupe("quality", "estimate", QUEUE)
+    assert no_answers.exit_code == 2
+    assert "has been audited yet" in no_answers.err
     first, *others = wanted(home_store, REWRITES)
     desk.answer(first.entity_id, "b", "reject", "audit")
     for item in others:
@@ -46,7 +46,7 @@ def test_a_sample_is_drawn_looked_at_and_estimated(loupe: Loupe, home_store: Sto
     assert (found["audited"], found["wrong"], found["wrong_items"]) == (10, 1, [first.entity_id])
 
 
-def test_one_stratifies_by_what_there_is(loupe: Loupe, home_store: Store) -> None:
+def test_unknown_strata_are_a_usage_error(loupe: Loupe, home_store: Store) -> None:
     accepted(home_store, 4)
     args = ("quality", "draw", QUEUE, "--size", "2", "--json", "--by")
     assert loupe(*args, "source").json["strata"] == {"street": 4}
@@ -57,7 +57,7 @@ def test_one_stratifies_by_what_there_is(loupe: Loupe, home_store: Store) -> Non
 
 @pytest.fixture
 def described(home: Path) -> Store:
-    """An installation with eight images of four people from each of three sources."""
+    """A store with eight images of four people from each of three sources."""
     url = f"sqlite:///{home / 'loupe.db'}"
     world = store_world(home, small_world(8).contents(), url=url)
     return world.store
@@ -72,9 +72,9 @@ def test_choice_tests_are_drawn_answered_and_compared(loupe: Loupe, described: S
     assert drawn["image_similarity"] == drawn["caption_similarity"] == "words-tf-idf@1"
     again = loupe(*CHOICES, "draw", DATASET, "--size", "10", "--seed", "2", "--json").json
     assert again == drawn
-    nobody = loupe(*CHOICES, "result", DATASET)
-    assert nobody.exit_code == 2
-    assert "has been answered yet" in nobody.err
+    no_answers = loupe(*CHOICES, "result", DATASET)
+    assert no_answers.exit_code == 2
+    assert "has been answered yet" in no_answers.err
     desk = Desk(described, f"{DATASET}-choices")
     for test_id in drawn["tests"]:
         desk.answer(test_id, "reviewer-1")
@@ -89,7 +89,7 @@ def test_choice_tests_are_drawn_answered_and_compared(loupe: Loupe, described: S
     described.close()
 
 
-def test_embeddings_have_a_row_for_each_released_row(
+def test_embeddings_must_have_a_row_for_each_released_row(
     loupe: Loupe, described: Store, tmp_path: Path
 ) -> None:
     images, captions = tmp_path / "images.npy", tmp_path / "captions.npy"

@@ -1,4 +1,4 @@
-"""`loupe queue stats` as its user sees it."""
+"""Output of `loupe queue stats`."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def test_stats_print_tables_and_write_the_page(
     assert CAREFUL.pseudonym in page.read_text(encoding="utf-8")
 
 
-def test_stats_as_json_name_people_where_they_are_to(loupe: Loupe, home_store: Store) -> None:
+def test_stats_as_json_contain_names_only_with_the_option(loupe: Loupe, home_store: Store) -> None:
     weeks_of_work(home_store, QUEUE, items=30)
     (found,) = loupe("queue", "stats", QUEUE.name, "--json").json["queues"]
     assert {one["name"] for one in found["annotators"]} == {None}
@@ -49,7 +49,7 @@ def test_without_a_queue_only_the_answers_for_the_lead_are_printed(
     assert left["sentence"] in finished.out
 
 
-def test_a_page_that_cannot_be_written_is_one_sentence(
+def test_a_page_that_cannot_be_written_is_a_one_line_error(
     loupe: Loupe, home_store: Store, tmp_path: Path
 ) -> None:
     weeks_of_work(home_store, QUEUE, items=10)
@@ -58,11 +58,11 @@ def test_a_page_that_cannot_be_written_is_one_sentence(
     assert "the page cannot be written" in finished.err
 
 
-def test_nothing_to_review_is_said(loupe: Loupe) -> None:
+def test_an_empty_queue_is_reported(loupe: Loupe) -> None:
     assert "nothing to review yet" in loupe("queue", "stats").out
 
 
-def test_texts_are_compared_by_what_they_state_of_the_person() -> None:
+def test_texts_are_compared_by_the_facts_they_state() -> None:
     one = stated_facts("A woman in a red coat with a black bag.")
     other = stated_facts("She has a black bag and wears a blue coat. A woman.")
     assert ("bag", "colour", "black") in one & other

@@ -1,4 +1,4 @@
-"""Which queues the watcher of `loupe up` serves, and under which policy."""
+"""Queues that the watcher of `loupe up` serves, and their policies."""
 
 from pathlib import Path
 
@@ -10,8 +10,8 @@ from tests.annotate.office import push
 from tests.annotate.world import DATASET, REWRITE, World
 
 
-def opened(world: World, policy: Policy | None) -> Queue:
-    """A queue that a build with that gate has opened."""
+def open_queue(world: World, policy: Policy | None) -> Queue:
+    """Open a queue as a build with this gate does."""
     queue = shipped().queue(DATASET, "rewrites", policy)
     apply_policy(world.store, queue)
     push(world.store, MemoryOffice(), queue)
@@ -23,14 +23,14 @@ def watched(world: World, home: Path) -> list[str]:
     return [str(queue.policy) for queue in _watched(settings, world.store, None)]
 
 
-def test_a_queue_that_no_build_has_opened_is_left_alone(tmp_path: Path) -> None:
+def test_a_queue_that_no_build_opened_is_not_served(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.add()
     assert watched(world, tmp_path) == []
 
 
 def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None:
-    for number, (policy, said) in enumerate(
+    for number, (policy, expected) in enumerate(
         [(None, "required"), (Sample(rate=0.2, seed=3), "sample:0.2:3"), (Auto(), None)]
     ):
         folder = tmp_path / str(number)
@@ -38,5 +38,5 @@ def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None
         world = World(folder)
         for item in range(12):
             world.add(f"{REWRITE} {item}", suspect=item == 0)
-        opened(world, policy)
-        assert watched(world, folder) == ([said] if said else []), said
+        open_queue(world, policy)
+        assert watched(world, folder) == ([expected] if expected else []), expected

@@ -1,4 +1,4 @@
-"""Which clusters are used, and what a run that starts Ray on its machine opens to others."""
+"""Ray: clusters that are accepted, and ports that a local Ray listens on."""
 
 import os
 import subprocess
@@ -22,11 +22,11 @@ import os, signal, sys
 from pathlib import Path
 from flows.engine.programs import open_engine
 from models.profiles.settings import load_settings
-from tests.flows.test_programs import Shouted
+from tests.flows.test_programs import UpperCase
 
 before = signal.getsignal(signal.SIGTERM)
 settings = load_settings(home=Path(sys.argv[1]), engine="ray", engine_workers=1)
-with open_engine(settings, Shouted(), 1) as engine:
+with open_engine(settings, UpperCase(), 1) as engine:
     assert engine.threads == 2
     assert engine.work(()) == []
     assert signal.getsignal(signal.SIGTERM) is before
@@ -46,20 +46,20 @@ def refusal(home: Path, address: str) -> str:
     return str(refused.value)
 
 
-def test_a_cluster_must_ask_for_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cluster_must_require_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RAY_AUTH_MODE", raising=False)
     for address in ("10.0.0.1:6379", "127.0.0.1:6379"):
         assert f"the Ray cluster at {address} must require a token" in refusal(tmp_path, address)
     assert "must be HOST:PORT" in refusal(tmp_path, "ray://10.0.0.1:10001")
 
 
-def test_nodes_are_compared_by_all_that_is_installed() -> None:
+def test_nodes_are_compared_by_all_packages_of_the_project() -> None:
     assert sorted(PACKAGES) == sorted(BUILT)
 
 
 @pytest.mark.slow
-def test_ray_that_a_run_starts_listens_on_loopback_alone(tmp_path: Path) -> None:
-    """On a machine with another address, which Ray would take otherwise."""
+def test_a_ray_started_by_a_run_listens_only_on_loopback(tmp_path: Path) -> None:
+    """The machine has another address, which Ray would choose by default."""
     require("unshare", "ip")
     command = [*NAMESPACE, "sh", "-c", PRIVATE_NETWORK, "sh", sys.executable, "-c", LOCAL]
     environment = os.environ | {"HOME": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""A home that is mounted read-only: what only reads works, what stores is refused in a sentence."""
+"""A home that is mounted read-only: reads work, writes are a one-line error."""
 
 import re
 import shutil
@@ -52,13 +52,13 @@ READS = {
 
 @pytest.fixture(scope="module")
 def can_mount() -> None:
-    made = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
-    if not shutil.which("unshare") or subprocess.run(made, check=False).returncode:
+    command = ["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"]
+    if not shutil.which("unshare") or subprocess.run(command, check=False).returncode:
         unavailable("a mount namespace")
 
 
 def in_read_only(homes: tuple[Path, Path], *commands: str) -> list[str]:
-    """What the commands print in each of two homes that are mounted read-only."""
+    """Return the output of the commands in each of two homes that are mounted read-only."""
     mounts = (
         f"mount --bind {home} {home} && mount -o remount,ro,bind {home} {home}" for home in homes
     )
@@ -73,15 +73,15 @@ def in_read_only(homes: tuple[Path, Path], *commands: str) -> list[str]:
         timeout=300,
     )
     assert "Traceback" not in done.stdout, done.stdout
-    before, *said = re.split(r"^home \S+\n", done.stdout, flags=re.MULTILINE)
-    assert (before, len(said)) == ("", len(homes)), done.stdout
-    return said
+    before, *outputs = re.split(r"^home \S+\n", done.stdout, flags=re.MULTILINE)
+    assert (before, len(outputs)) == ("", len(homes)), done.stdout
+    return outputs
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("can_mount")
-def test_what_reads_works_and_what_stores_is_refused(tmp_path: Path) -> None:
-    """Also where the last run was killed and its journal lies beside the database."""
+def test_reading_commands_work_and_writing_ones_are_refused(tmp_path: Path) -> None:
+    """Also with the journal that a killed run left next to the database."""
     cut_off, closed = tmp_path / "cut-off", tmp_path / "closed"
     entity = caption()
     with closing(Store.open(f"sqlite:///{tmp_path / 'loupe.db'}")) as store:
@@ -97,7 +97,7 @@ def test_what_reads_works_and_what_stores_is_refused(tmp_path: Path) -> None:
     commands = {
         command.format(entity=entity.id, release=release): code for command, code in READS.items()
     }
-    for said in in_read_only((cut_off, closed), *commands):
+    for output in in_read_only((cut_off, closed), *commands):
         for command, code in commands.items():
-            assert f"{command} -> {code}\n" in said, said
-        assert "cannot be written" in said
+            assert f"{command} -> {code}\n" in output, output
+        assert "cannot be written" in output

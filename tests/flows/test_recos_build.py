@@ -1,4 +1,4 @@
-"""`build-recos` in this process: from drawn images to three releases, nobody asked."""
+"""`build-recos` in this process: from drawn images to three releases, without review."""
 
 import json
 from collections import Counter
@@ -45,7 +45,7 @@ from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run, new_run
 
-pytestmark = pytest.mark.xdist_group("recos_build")  # what all look at is made once
+pytestmark = pytest.mark.xdist_group("recos_build")  # the build is shared
 
 DATASET = "tasks"
 SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
@@ -60,20 +60,20 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 def first(
     build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RunContext, BuildReport]]:
-    """An installation in which everything was built, and what the run says."""
+    """A finished build and its report."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("built")) as run:
         yield run, go(run, build)
 
 
 @pytest.fixture(scope="module")
 def built(first: tuple[RunContext, BuildReport]) -> RunContext:
-    """The installation; nobody changes it."""
+    """The finished build, read-only."""
     return first[0]
 
 
 @pytest.fixture
 def done(built: RunContext, tmp_path: Path) -> Iterator[RunContext]:
-    """The same, to be changed."""
+    """A copy of the finished build that tests may change."""
     with copied_run(built, tmp_path / "home") as run:
         yield run
 
@@ -113,7 +113,7 @@ def profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no review server may be opened")
 
 
 def go(run: RunContext, build: RecosBuild, chosen: Profile | None = None) -> BuildReport:
@@ -130,7 +130,7 @@ def rows(run: RunContext, version: str) -> list[dict[str, Any]]:
     return published
 
 
-def test_three_versions_are_released_each_within_the_next(
+def test_three_versions_are_released_each_contained_in_the_next(
     built: RunContext, build: RecosBuild
 ) -> None:
     versions = [rows(built, version) for version in ("0.1.0", "1.1.0", "2.1.0")]
@@ -167,7 +167,7 @@ def test_the_manifest_names_the_embedders(built: RunContext) -> None:
     assert f"η {SETTINGS.eta}, k {SETTINGS.k}, rounds {SETTINGS.rounds}, temperature " in card
 
 
-def test_a_second_run_does_nothing_and_gives_the_same_releases(
+def test_a_second_run_does_no_work_and_gives_the_same_releases(
     first: tuple[RunContext, BuildReport], done: RunContext, build: RecosBuild
 ) -> None:
     before = [one.id for kind in KINDS for one in entities(done, kind)]
@@ -177,13 +177,13 @@ def test_a_second_run_does_nothing_and_gives_the_same_releases(
     assert sum(stage.done for stage in second.stages) == 0
     pool_was_loaded = [one.stage for one in second.stages if one.stage.startswith("fingerprint")]
     assert [one.stage for one in first[1].stages if one.stage.startswith("fingerprint")]
-    assert not pool_was_loaded, "nothing is compared where no image is open"
+    assert not pool_was_loaded, "the pool is loaded only if an image has no similar one yet"
 
 
 KINDS = (Image.kind, Caption.kind, DiscriminabilityReport.kind, Confusion.kind)
 
 
-def test_every_released_caption_passed_and_what_was_tried_is_kept(
+def test_released_captions_passed_validation_and_failed_ones_are_kept(
     built: RunContext, build: RecosBuild
 ) -> None:
     reports = [
@@ -206,14 +206,12 @@ def test_every_released_caption_passed_and_what_was_tried_is_kept(
     assert {report.temperature for report in reports} == {reports[0].temperature}
     assert max(report.round for report in reports) <= SETTINGS.rounds
     tried = Counter(report.round for report in reports)
-    begun = [one for one in entities(built, Image.kind) if one.record(Image).tier == "v0"]
-    assert tried[0] == 5 * len(begun)
+    v0_images = [one for one in entities(built, Image.kind) if one.record(Image).tier == "v0"]
+    assert tried[0] == 5 * len(v0_images)
     assert tried[1] > 0
 
 
-def test_what_is_drawn_is_described_by_what_is_known_of_it(
-    built: RunContext, build: RecosBuild
-) -> None:
+def test_rendered_images_derive_from_their_truth(built: RunContext, build: RecosBuild) -> None:
     drawn = [
         one for one in entities(built, Image.kind)
         if one.record(Image).task is RetrievalTask.CALCULATION and one.record(Image).tier == "v0"
@@ -223,7 +221,7 @@ def test_what_is_drawn_is_described_by_what_is_known_of_it(
     assert len(truths) == len(drawn) == 2
 
 
-def test_similar_images_are_different_ones_of_the_same_source(
+def test_similar_images_are_distinct_images_of_the_same_source(
     built: RunContext, build: RecosBuild
 ) -> None:
     live = entities(built, Image.kind, "proposed", "accepted")
@@ -246,24 +244,24 @@ def test_similar_images_are_different_ones_of_the_same_source(
     assert all(images[found[0]].tier == "v1" for found in described.values())
     checks = [one.record(ConfusionCheck) for one in entities(built, ConfusionCheck.kind)]
     chosen = [check for check in checks if check.caption_advantage > check.margin]
-    assert len(chosen) > len(checks) / 2  # of the others it is known what was drawn
+    assert len(chosen) > len(checks) / 2  # the others have a rendered truth
 
 
-def test_counts_of_the_expansion_add_up(built: RunContext, build: RecosBuild) -> None:
+def test_the_counts_of_the_expansion_report_add_up(built: RunContext, build: RecosBuild) -> None:
     (counts,) = (one.record(ExpansionReport) for one in entities(built, ExpansionReport.kind))
     new = [one for one in entities(built, Image.kind) if one.record(Image).tier == "v2"]
     assert counts.new == len(new) == counts.outside - counts.exact - counts.near
     assert counts.found == counts.images * build.neighbours
 
 
-def test_names_that_the_source_does_not_know_go_to_quarantine(
+def test_file_names_missing_from_the_source_are_quarantined(
     first: tuple[RunContext, BuildReport],
 ) -> None:
     (taken,) = (one for one in first[1].stages if one.stage == "take color from stills")
     assert (taken.done, taken.rejected) == (4, {"unknown_name": 1})
 
 
-def test_what_was_validated_is_not_mixed_with_other_settings_or_another_draw(
+def test_a_validated_benchmark_refuses_other_settings_or_another_draw(
     done: RunContext, build: RecosBuild
 ) -> None:
     states = {one.id: one.state for one in entities(done, Caption.kind)}
@@ -274,10 +272,10 @@ def test_what_was_validated_is_not_mixed_with_other_settings_or_another_draw(
     assert {one.id: one.state for one in entities(done, Caption.kind)} == states
 
 
-def test_captions_of_runs_that_stopped_do_not_stand_beside_later_ones(
+def test_captions_of_failed_runs_are_not_mixed_with_later_ones(
     run: RunContext, build: RecosBuild
 ) -> None:
-    """The first has too few images, the criterion of the second distinguishes nothing."""
+    """The first run has too few images, the second a degenerate criterion."""
     with pytest.raises(ConfigurationError, match="compared with 20 other images each"):
         go(run, build, profile(DiscriminabilitySettings(k=20)))
     settings = DiscriminabilitySettings(k=6, temperature=1.0, eta=0.5)
@@ -297,10 +295,10 @@ def test_captions_of_runs_that_stopped_do_not_stand_beside_later_ones(
     assert max(Counter(found[0] for found in images.values()).values()) <= 5
 
 
-def test_the_queue_of_captions_does_not_count_those_that_are_decided_on_elsewhere(
+def test_the_captions_queue_does_not_count_confusing_captions(
     built: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Captions of v1 follow the answers to their questions."""
+    """Captions of v1 are decided by the answers to their questions."""
     url = f"sqlite:///{built.settings.home / 'loupe.db'}"
     monkeypatch.setenv("LOUPE_HOME", str(built.settings.home))
     monkeypatch.setenv("LOUPE_DATABASE_URL", url)
@@ -316,10 +314,10 @@ def test_the_queue_of_captions_does_not_count_those_that_are_decided_on_elsewher
     assert row["rejected"] == states["rejected"] > 0
 
 
-def test_captions_stand_as_they_were_validated_when_an_image_is_taken_back(
+def test_a_withdrawal_does_not_change_the_validation_of_other_captions(
     first: tuple[RunContext, BuildReport], done: RunContext, build: RecosBuild
 ) -> None:
-    """The pool is smaller by one, and all captions would come out otherwise against it."""
+    """The pool is smaller by one, so a new validation would give other scores."""
     before = described(done)
     reports = {one.id for one in entities(done, DiscriminabilityReport.kind)}
     image = next(iter(before))
@@ -337,7 +335,7 @@ def test_captions_stand_as_they_were_validated_when_an_image_is_taken_back(
 
 
 def described(run: RunContext) -> dict[str, dict[str, str]]:
-    """For each image of v0 that stands, its captions and where these stand."""
+    """For each active image of v0, the state of each of its captions."""
     captions = {one.id: one.state for one in entities(run, Caption.kind)}
     images = [one.id for one in images_of_tier(run.store, DATASET, "v0")]
     found = children_of(run.store, images, Role.DESCRIBES)

@@ -1,4 +1,4 @@
-"""`loupe recos discriminability`: what its user sees."""
+"""Output and errors of `loupe recos discriminability`."""
 
 import math
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Score = Callable[..., Finished]
 
 @pytest.fixture
 def score(loupe: Loupe, tmp_path: Path) -> Score:
-    """Runs the command on sixty captions of forty images, or on what is given in their place."""
+    """Run the command on sixty captions of forty images, or on other arrays."""
 
     def run(
         *options: str, texts: Rows = TEXTS, images: Rows = IMAGES, targets: Rows = TARGETS
@@ -36,7 +36,7 @@ def score(loupe: Loupe, tmp_path: Path) -> Score:
     return run
 
 
-def test_every_caption_has_its_dis_and_verdict(score: Score) -> None:
+def test_every_caption_has_a_discriminability_and_a_verdict(score: Score) -> None:
     done = score("--k", "5", "--eta", "0.7", "--temperature", "0.05", "--json")
     assert (done.exit_code, done.err) == (0, "")
     found = done.json
@@ -60,7 +60,7 @@ def test_every_caption_has_its_dis_and_verdict(score: Score) -> None:
     assert found["seconds"] >= 0
 
 
-def test_without_a_temperature_it_is_calibrated_and_said(score: Score) -> None:
+def test_without_the_option_the_temperature_is_calibrated_and_printed(score: Score) -> None:
     found = score("--json").json
     median = np.median([one["dis"] for one in found["texts"]])
     assert median == pytest.approx(math.log(10) / 2, rel=0.02)
@@ -73,7 +73,7 @@ def test_without_a_temperature_it_is_calibrated_and_said(score: Score) -> None:
     assert "60 captions" in shown.out
 
 
-def test_captions_are_summed_up(score: Score) -> None:
+def test_a_summary_table_is_printed(score: Score) -> None:
     shown = score("--k", "5", "--eta", "0.7", "--temperature", "0.05")
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.out.splitlines()]
     table = {row[0]: row[1:] for row in rows if len(row) == 4}
@@ -84,7 +84,7 @@ def test_captions_are_summed_up(score: Score) -> None:
     assert "temperature 0.05 (as given)" in shown.out
 
 
-def test_a_degenerate_criterion_is_said_loudly(score: Score) -> None:
+def test_a_degenerate_criterion_is_a_prominent_warning(score: Score) -> None:
     options: tuple[str, ...]
     for options in ((), ("--json",)):
         done = score("--temperature", "1.0", "--k", "5", "--eta", "0.5", *options)
@@ -98,7 +98,7 @@ def test_a_degenerate_criterion_is_said_loudly(score: Score) -> None:
     assert {one["verdict"] for one in done.json["texts"]} == {"under_detailed"}
 
 
-def test_a_few_captions_are_not_said_to_be_degenerate(score: Score) -> None:
+def test_a_few_captions_give_no_degeneracy_warning(score: Score) -> None:
     done = score("--temperature", "1.0", "--json", texts=TEXTS[:5], targets=TARGETS[:5])
     assert done.json["degenerate"] is False
     assert done.err == ""
@@ -122,7 +122,7 @@ WRONG: dict[str, tuple[tuple[str, ...], dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-def test_what_is_wrong_is_said_in_a_sentence(score: Score) -> None:
+def test_invalid_input_is_a_one_line_error(score: Score) -> None:
     for case, (options, arrays, parts) in WRONG.items():
         refused = score(*options, **arrays)
         assert refused.exit_code == 2, case

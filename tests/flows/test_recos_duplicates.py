@@ -1,4 +1,4 @@
-"""Images of v2 that may be there twice: people say, and what is the same leaves."""
+"""Review of possible duplicates among the images of v2; duplicates are removed."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -30,7 +30,7 @@ from tests.flows.recos_world import DATASET, small_build, small_profile
 from tests.flows.runs import copied_run, new_run
 
 DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_distance=0.5)
-"""What shows much the same may be the same, however it looks."""
+"""Lenient settings, so that images with similar embeddings become questions."""
 
 
 @pytest.fixture(scope="module")
@@ -51,30 +51,30 @@ def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> Reco
 
 
 @pytest.fixture(scope="module")
-def begun(
+def waiting_build(
     build: RecosBuild,
     profile: Profile,
     migrated_sqlite: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[RunContext, MemoryOffice, BuildReport]]:
-    """People are asked which images are the same; nobody changes it."""
+    """A build that waits for answers on possible duplicates, read-only."""
     office = MemoryOffice()
-    with new_run(migrated_sqlite, tmp_path_factory.mktemp("begun")) as run:
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("waiting_build")) as run:
         yield run, office, build_once(run, build, office, profile)
 
 
 @pytest.fixture
 def run(
-    begun: tuple[RunContext, MemoryOffice, BuildReport], tmp_path: Path
+    waiting_build: tuple[RunContext, MemoryOffice, BuildReport], tmp_path: Path
 ) -> Iterator[RunContext]:
-    """The same, to be changed."""
-    with copied_run(begun[0], tmp_path / "home") as copied:
+    """A copy of the waiting build that tests may change."""
+    with copied_run(waiting_build[0], tmp_path / "home") as copied:
         yield copied
 
 
 @pytest.fixture
-def office(begun: tuple[RunContext, MemoryOffice, BuildReport]) -> MemoryOffice:
-    return deepcopy(begun[1])
+def office(waiting_build: tuple[RunContext, MemoryOffice, BuildReport]) -> MemoryOffice:
+    return deepcopy(waiting_build[1])
 
 
 def different(_shown: StoredEntity) -> Regions:
@@ -96,23 +96,23 @@ def released(run: RunContext, version: str) -> int:
     return len(read_release(folder).rows)
 
 
-def test_what_people_find_the_same_leaves_before_the_release(
-    begun: tuple[RunContext, MemoryOffice, BuildReport],
+def test_images_that_reviewers_call_duplicates_are_removed_before_the_release(
+    waiting_build: tuple[RunContext, MemoryOffice, BuildReport],
     run: RunContext,
     build: RecosBuild,
     office: MemoryOffice,
     profile: Profile,
 ) -> None:
-    report = begun[2]
+    report = waiting_build[2]
     asked = questions(run)
     assert report.waiting == len(asked) > 1
     assert report.release is not None
     assert report.release.name.endswith("-1.1.0"), "v2 waits"
     before = of_tier(run, "v2")
     assert_each_pair_has_a_new_image(run, asked)
-    for_good = sizes(run)
+    settled = sizes(run)
     assert build_once(run, build, office, profile).waiting == len(asked)
-    assert sizes(run) == for_good, "nothing is asked twice"
+    assert sizes(run) == settled, "no question is created twice"
 
     twice = asked[0]
     leaving = twice.record(DuplicateQuestion).second.image_id
@@ -123,14 +123,14 @@ def test_what_people_find_the_same_leaves_before_the_release(
     assert leaving is not None
     assert last_agents(run.store, [leaving])[leaving].kind == "person"
     assert released(run, "2.1.0") == released(run, "1.1.0") + len(before) - 1
-    for_good = sizes(run)
+    settled = sizes(run)
     assert build_once(run, build, office, profile).release_id == report.release_id
-    assert sizes(run) == for_good
+    assert sizes(run) == settled
 
     change_answer(run, office, twice, different(twice))
     pull(run.store, office, shipped().queue(DATASET, "duplicates"))
     build_once(run, build.model_copy(update={"revision": "1.1"}), office, profile)
-    assert of_tier(run, "v2") == before, "who answers otherwise has it back"
+    assert of_tier(run, "v2") == before, "a changed answer restores the image"
     assert released(run, "2.1.1") == released(run, "2.1.0") + 1
 
 
@@ -142,13 +142,13 @@ def assert_each_pair_has_a_new_image(run: RunContext, asked: list[StoredEntity])
         ids = [record.first.image_id, record.second.image_id]
         assert sorted(compared[one.id]) == sorted(id_ for id_ in ids if id_)
         first, second = (images[id_ or ""].record(Image) for id_ in ids)
-        assert second.tier == "v2", "the one that would leave has no captions"
+        assert second.tier == "v2", "the image that would be removed has no captions"
         assert (record.first.sha256, record.second.sha256) == (first.sha256, second.sha256)
         assert record.similarity is not None
         assert record.similarity >= 1 - DOUBTING.embedding_distance
 
 
-def test_where_all_are_the_same_one_of_each_stays(
+def test_one_image_of_each_group_of_duplicates_is_kept(
     run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
 ) -> None:
     described = {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
@@ -158,11 +158,11 @@ def test_where_all_are_the_same_one_of_each_stays(
     live = described | {one.id for one in of_tier(run, "v2")}
     pairs = parents_of(run.store, [one.id for one in questions(run)], Role.COMPARES).values()
     assert all(not live.issuperset(pair) for pair in pairs)
-    left = {one for pair in pairs for one in pair} - live
-    assert all(any(one in pair and live & set(pair) for pair in pairs) for one in left)
+    removed = {one for pair in pairs for one in pair} - live
+    assert all(any(one in pair and live & set(pair) for pair in pairs) for one in removed)
 
 
-def test_where_nobody_looks_what_is_in_doubt_stays(
+def test_without_review_possible_duplicates_are_kept(
     run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
 ) -> None:
     alone = build.model_copy(update={"duplicates_gate": "auto"})

@@ -1,4 +1,4 @@
-"""False negatives that were planted: what is true of two images confuses nobody in a release."""
+"""Planted false negatives: a caption true of two images makes neither a confusing image."""
 
 from pathlib import Path
 
@@ -41,10 +41,10 @@ SEED, COUNT, PAIRS = 29, 140, 70
 SETTINGS = ConfusionSettings()
 
 
-def test_what_a_caption_is_true_of_is_not_taken_as_similar(
+def test_an_image_that_fits_the_caption_is_not_chosen_as_similar(
     sqlite_store: Store, tmp_path: Path
 ) -> None:
-    """The other image of a pair is nearer than most, and is passed over all the same."""
+    """The other image of a pair is nearer than most, and yet not chosen."""
     stills = write_stills_world(tmp_path / "stills", seed=11, count=60, same_caption_pairs=30)
     truths = load_stills_truth(stills.folder)
     by_id = {one.image_id: one for one in truths}
@@ -61,25 +61,26 @@ def test_what_a_caption_is_true_of_is_not_taken_as_similar(
         dataset=DATASET, seed=3, last="v1", sources=(source,), tasks=tuple(tasks), neighbours=4
     )
     run = context_of(sqlite_store, tmp_path / "home")
-    run_pipeline(run, recos_pipeline(), build, small_profile(), _nobody)
+    run_pipeline(run, recos_pipeline(), build, small_profile(), no_desks)
 
     found = images_of_tier(run.store, DATASET, "v1")
-    of = parents_of(run.store, [one.id for one in found], Role.SIMILAR_TO)
-    images = fetch(run.store, {one[0] for one in of.values()})
+    partners = parents_of(run.store, [one.id for one in found], Role.SIMILAR_TO)
+    images = fetch(run.store, {one[0] for one in partners.values()})
     chosen = {
-        images[of[one.id][0]].record(Image).file_path: one.record(Image).file_path for one in found
+        images[partners[one.id][0]].record(Image).file_path: one.record(Image).file_path
+        for one in found
     }
-    begun = {one.record(Image).file_path for one in images_of_tier(run.store, DATASET, "v0")}
-    assert len(begun) >= 7
-    assert begun <= partner.keys()
-    assert chosen, "others are similar, and may be confused"
+    v0_paths = {one.record(Image).file_path for one in images_of_tier(run.store, DATASET, "v0")}
+    assert len(v0_paths) >= 7
+    assert v0_paths <= partner.keys()
+    assert chosen, "other images are similar and may be chosen"
     assert not [name for name, similar in chosen.items() if partner[name] == similar]
-    nearer = partners_nearer(stills.image_root, chosen, partner)
-    assert nearer > 0, "by similarity alone some of them would have been taken"
+    nearer = count_nearer_partners(stills.image_root, chosen, partner)
+    assert nearer > 0, "by similarity alone, some would have been chosen"
 
 
-def partners_nearer(root: Path, chosen: dict[str, str], partner: dict[str, str]) -> int:
-    """Of how many images the other of the pair is nearer than what was found."""
+def count_nearer_partners(root: Path, chosen: dict[str, str], partner: dict[str, str]) -> int:
+    """Count images whose partner is nearer than the similar image that was chosen."""
     embedder = StillsLexiconEmbedder(BuiltinStillsEmbedder())
 
     def row(name: str) -> NDArray[np.float32]:
@@ -92,8 +93,8 @@ def partners_nearer(root: Path, chosen: dict[str, str], partner: dict[str, str])
     )
 
 
-def _nobody() -> Desks:
-    raise AssertionError("nobody is to be asked")
+def no_desks() -> Desks:
+    raise AssertionError("no review server may be opened")
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +102,8 @@ def stills() -> list[StillTruth]:
     return list(plan_stills(SEED, COUNT, same_caption_pairs=PAIRS))
 
 
-def test_planted_pairs_are_flagged_and_few_others_are(stills: list[StillTruth]) -> None:
-    """Forced upon the check: x′ is the same scene in another layout, or one of another family."""
+def test_planted_pairs_are_flagged_and_few_others(stills: list[StillTruth]) -> None:
+    """Pairs given to the check: x′ is the same scene in another layout, or another family."""
     embedder = StillsLexiconEmbedder(BuiltinStillsEmbedder())
     pictures = [draw_still(one.scene) for one in stills]
     rows = np.asarray(embedder.embed_images(pictures))
@@ -119,16 +120,17 @@ def test_planted_pairs_are_flagged_and_few_others_are(stills: list[StillTruth]) 
     def flagged(pairs: list[tuple[int, int]]) -> float:
         first = np.array([x for x, _ in pairs])
         other = np.array([y for _, y in pairs])
-        said = [stills[x].captions[0] for x, _ in pairs]
+        texts_of_first = [stills[x].captions[0] for x, _ in pairs]
         confusing = [stills[y].captions[0] for _, y in pairs]
         vectors = PairVectors(
             rows[first],
-            np.asarray(embedder.embed_texts(said)),
+            np.asarray(embedder.embed_texts(texts_of_first)),
             rows[other],
             np.asarray(embedder.embed_texts(confusing)),
         )
         asked = [
-            ConfusedPair(t, t2, int(x)) for t, t2, x in zip(said, confusing, first, strict=True)
+            ConfusedPair(t, t2, int(x))
+            for t, t2, x in zip(texts_of_first, confusing, first, strict=True)
         ]
         checks = check_confusions(asked, vectors, background, calibration, SETTINGS)
         fits = [one.caption_advantage <= one.margin for one in checks]

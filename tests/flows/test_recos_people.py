@@ -1,4 +1,4 @@
-"""`build-recos` with people at both gates: what they say is done, and asked for again."""
+"""`build-recos` with review at both gates."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -53,7 +53,7 @@ def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
 
 
 def is_about(question: StoredEntity, image: StoredEntity) -> bool:
-    """Whether a question asks if a caption of v0 fits `image` of v1."""
+    """Whether a question is about `image` of v1."""
     return question.record(Confusion).other.image_id == image.id
 
 
@@ -64,7 +64,7 @@ def released(run: RunContext, version: str) -> Path:
     return folder
 
 
-def test_people_are_asked_twice_and_what_they_say_is_done(
+def test_answers_at_both_gates_are_applied(
     run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
     first = build_once(run, build, office)
@@ -84,48 +84,50 @@ def test_people_are_asked_twice_and_what_they_say_is_done(
     second = build_once(run, build, office)
     assert str(released(run, "0.1.0")) in second.sentence
     assert second.sentence.startswith(f"{second.waiting} items of {DATASET} wait for people")
-    assert_the_edit_takes_the_place(run, edited, refused)
+    assert_the_edit_replaces_the_caption(run, edited, refused)
 
     confusing = proposed(run, Caption.kind)
     asked = proposed(run, Confusion.kind)
     assert second.waiting == len(asked)
-    assert_each_is_asked_about(run, confusing, asked)
-    assert build_once(run, build, office).waiting == second.waiting, "and nothing is asked twice"
+    assert_each_caption_has_a_question(run, confusing, asked)
+    assert build_once(run, build, office).waiting == second.waiting, "no question is created twice"
     assert {one.state for one in fetch(run.store, [one.id for one in confusing]).values()} == {
         "proposed"
-    }, "captions of v1 are no business of the first gate"
+    }, "captions of v1 are not decided at the first gate"
 
-    unlucky = of_tier(run, "v1")[0]
-    answer(run, office, lambda one: fits_both(one) if is_about(one, unlucky) else fits_own(one))
+    confused_image = of_tier(run, "v1")[0]
+    answer(
+        run, office, lambda one: fits_both(one) if is_about(one, confused_image) else fits_own(one)
+    )
     third = build_once(run, build, office)
-    assert_another_was_found(run, unlucky, third)
+    assert_a_replacement_was_found(run, confused_image, third)
     answer(run, office, fits_own)
     last = build_once(run, build, office)
     assert last.waiting == 0
     for version in ("0.1.0", "1.1.0", "2.1.0"):
         released(run, version)
-    assert_what_people_saw_is_said_to_be_reviewed(run)
+    assert_accepted_captions_are_marked_as_reviewed(run)
     assert build_once(run, build, office).release_id == last.release_id
 
 
-def assert_each_is_asked_about(
+def assert_each_caption_has_a_question(
     run: RunContext, confusing: list[StoredEntity], asked: list[StoredEntity]
 ) -> None:
-    """One question of each new caption, and of each caption of v0 with each similar image."""
+    """Assert a question per new caption, and per caption of v0 with each similar image."""
     about = [one.record(Confusion).caption_id for one in asked]
     new = {one.id for one in confusing}
     assert {one for one in about if one in new} == new
     images = [one.id for one in of_tier(run, "v1")]
     partners = parents_of(run.store, images, Role.SIMILAR_TO)
-    begun = captions_of(run.store, [found[0] for found in partners.values()])
-    earlier = sum(len(begun[found[0]]) for found in partners.values())
+    v0_captions = captions_of(run.store, [found[0] for found in partners.values()])
+    earlier = sum(len(v0_captions[found[0]]) for found in partners.values())
     assert len(about) == len(new) + earlier
 
 
-def assert_the_edit_takes_the_place(
+def assert_the_edit_replaces_the_caption(
     run: RunContext, edited: StoredEntity, refused: StoredEntity
 ) -> None:
-    """An edit describes the image, and what is to be confused is written in its words."""
+    """Assert that the edit describes the image and is the base of the confusing caption."""
     now = fetch(run.store, [edited.id, refused.id])
     assert (now[edited.id].state, now[refused.id].state) == ("superseded", "rejected")
     (new,) = (
@@ -142,63 +144,65 @@ def assert_the_edit_takes_the_place(
     )
     written = proposed(run, Caption.kind)
     confused = parents_of(run.store, [one.id for one in written], Role.CONFUSES)
-    in_whose_words = {found[0] for found in confused.values()}
-    assert new.id in in_whose_words
-    assert not {edited.id, refused.id} & in_whose_words
+    confused_ids = {found[0] for found in confused.values()}
+    assert new.id in confused_ids
+    assert not {edited.id, refused.id} & confused_ids
 
 
-def assert_another_was_found(run: RunContext, unlucky: StoredEntity, report: BuildReport) -> None:
-    """The image fell away with all that hangs on it, and questions on the next one wait."""
-    partner = parents_of(run.store, [unlucky.id], Role.SIMILAR_TO)[unlucky.id]
-    again = [
+def assert_a_replacement_was_found(
+    run: RunContext, confused_image: StoredEntity, report: BuildReport
+) -> None:
+    """Assert that the image is rejected and that questions on its replacement wait."""
+    partner = parents_of(run.store, [confused_image.id], Role.SIMILAR_TO)[confused_image.id]
+    replacements = [
         one
         for one in of_tier(run, "v1")
         if parents_of(run.store, [one.id], Role.SIMILAR_TO)[one.id] == partner
     ]
-    assert fetch(run.store, [unlucky.id])[unlucky.id].state == "rejected"
-    assert len(again) == 1
-    assert again[0].record(Image).sha256 != unlucky.record(Image).sha256
+    assert fetch(run.store, [confused_image.id])[confused_image.id].state == "rejected"
+    assert len(replacements) == 1
+    assert replacements[0].record(Image).sha256 != confused_image.record(Image).sha256
     asked = proposed(run, Confusion.kind)
     with_images = parents_of(run.store, [one.id for one in asked], Role.ASKS_WITH)
-    assert {found[0] for found in with_images.values()} == {again[0].id}
+    assert {found[0] for found in with_images.values()} == {replacements[0].id}
     assert report.waiting == len(asked) > 0
 
 
-def assert_what_people_saw_is_said_to_be_reviewed(run: RunContext) -> None:
-    """The record of a caption says that people decided on it in a question."""
+def assert_accepted_captions_are_marked_as_reviewed(run: RunContext) -> None:
+    """Assert that the last decision on every accepted caption is by a person."""
     accepted = [one.id for one in find(run.store, DATASET, Caption.kind, states=("accepted",))]
     new = parents_of(run.store, accepted, Role.CONFUSES)
     assert new
     assert {agent.kind for agent in last_agents(run.store, accepted).values()} == {"person"}
     live = {one.id for one in of_tier(run, "v1")}
     described = parents_of(run.store, list(new), Role.DESCRIBES)
-    assert {found[0] for found in described.values()} <= live, "none of an image that fell away"
+    assert {found[0] for found in described.values()} <= live, "no caption of a rejected image"
 
 
-def test_questions_on_what_fell_away_are_taken_off_the_desk(
+def test_open_questions_on_a_rejected_image_are_removed_from_the_desk(
     run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
     build_once(run, build, office)
     answer(run, office, accept_caption)
     build_once(run, build, office)
-    unlucky = of_tier(run, "v1")[0]
+    confused_image = of_tier(run, "v1")[0]
     asked = proposed(run, Confusion.kind)
     with_images = parents_of(run.store, [one.id for one in asked], Role.ASKS_WITH)
-    about_it = {one.id for one in asked if with_images[one.id] == [unlucky.id]}
-    one_answer(run, office, next(one for one in asked if is_about(one, unlucky)))
+    about_it = {one.id for one in asked if with_images[one.id] == [confused_image.id]}
+    answer_fits_both(run, office, next(one for one in asked if is_about(one, confused_image)))
 
     report = build_once(run, build, office)
     waiting = {one.id for one in proposed(run, Confusion.kind)}
     assert not waiting & about_it
     assert report.waiting == len(waiting)
-    assert {one.id for one in asked} - about_it < waiting, "the next image is asked about at once"
+    assert {one.id for one in asked} - about_it < waiting, "the replacement has questions already"
     desk = office(HOUSE)
     keys = tasks_by_key(run.store, [task.key for task in desk.open_tasks()])
     assert {task.entity_id for task in keys.values()} == waiting
 
 
-def one_answer(run: RunContext, office: MemoryOffice, question: StoredEntity) -> None:
-    """Somebody says of one question that the caption fits both images."""
+def answer_fits_both(run: RunContext, office: MemoryOffice, question: StoredEntity) -> None:
+    """Answer one question: the caption fits both images."""
     desk = office(HOUSE)
     tasks = tasks_by_key(run.store, [task.key for task in desk.open_tasks()])
     for task in desk.open_tasks():
@@ -206,10 +210,10 @@ def one_answer(run: RunContext, office: MemoryOffice, question: StoredEntity) ->
             desk.submit(task.id, fits_both(question))
 
 
-def test_an_image_for_which_nothing_stands_is_given_up(
+def test_the_search_for_a_similar_image_ends_after_the_limit(
     run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    """A reviewer who always answers "both" reaches the end; earlier findings stay."""
+    """A reviewer who always answers "both" ends the loop; rejected images are kept."""
     alone = build.model_copy(update={"captions_gate": "auto", "tasks": build.tasks, "last": "v1"})
     rounds = 0
     while (report := build_once(run, alone, office)).waiting:
@@ -225,14 +229,16 @@ def test_an_image_for_which_nothing_stands_is_given_up(
     assert build_once(run, alone, office).release_id == report.release_id
 
 
-def test_a_gate_that_nobody_stands_at_leaves_the_other_to_people(
+def test_an_automatic_captions_gate_leaves_the_confusions_gate_to_reviewers(
     run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    """Captions of v1 wait for their questions, however often the first gate opens by itself."""
+    """Captions of v1 wait for their questions even if the first gate runs twice."""
     alone = build.model_copy(update={"captions_gate": "auto", "last": "v1"})
     first, second = (build_once(run, alone, office) for _ in range(2))
     assert first.waiting == second.waiting == len(proposed(run, Confusion.kind)) > 0
-    assert_each_is_asked_about(run, proposed(run, Caption.kind), proposed(run, Confusion.kind))
+    assert_each_caption_has_a_question(
+        run, proposed(run, Caption.kind), proposed(run, Confusion.kind)
+    )
     answer(run, office, fits_own)
     assert build_once(run, alone, office).waiting == 0
     of_new = confusing_of(run)

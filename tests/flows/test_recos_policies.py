@@ -1,4 +1,4 @@
-"""Gates at which nobody stood, and people do now: what the policy decided alone gives way."""
+"""Automatic gates that become reviewed: decisions of the policy are reopened."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> Reco
 def released(
     build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunContext]:
-    """What a run made at whose gates nobody stood; nobody changes it."""
+    """A build with automatic gates, read-only."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
         build_once(run, build, MemoryOffice())
         yield run
@@ -56,23 +56,23 @@ def released(
 
 @pytest.fixture
 def done(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
-    """The same, to be changed."""
+    """A copy of the build that tests may change."""
     with copied_run(released, tmp_path / "home") as run:
         yield run
 
 
-def by_gate(run: RunContext, kind: str) -> list[StoredEntity]:
-    """What the policy of its queue decided alone."""
+def decided_by_policy(run: RunContext, kind: str) -> list[StoredEntity]:
+    """Return the entities that the policy of the queue decided without review."""
     found = list(find(run.store, DATASET, kind, states=("accepted", "rejected")))
     reasons = last_reasons(run.store, [one.id for one in found])
     return [one for one in found if reasons[one.id].startswith("nobody looked")]
 
 
-def test_people_at_the_captions_see_what_nobody_saw(
+def test_a_required_captions_gate_reopens_decisions_of_the_policy(
     done: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    """Also what was rejected; and what they refuse takes along what was made of it."""
-    decided = by_gate(done, Caption.kind)
+    """Rejected captions are reopened, too; rejecting one deactivates its confusing captions."""
+    decided = decided_by_policy(done, Caption.kind)
     assert {one.state for one in decided} == {"accepted", "rejected"}
     later = build.model_copy(update={"captions_gate": "required", "revision": "1.1"})
     report = build_once(done, later, office)
@@ -102,7 +102,9 @@ def test_people_at_the_captions_see_what_nobody_saw(
     assert now[first].state == "rejected"
     assert {now[one].state for one, found in confused.items() if found[0] == first} == {"inactive"}
     written = parents_of(done.store, [one.id for one in confusing(done)], Role.CONFUSES).values()
-    assert set(rescued) & {found[0] for found in written}, "to those, too, captions are written"
+    assert set(rescued) & {found[0] for found in written}, (
+        "rescued captions get confusing captions, too"
+    )
     agents = last_agents(done.store, [one.id for one in decided])
     assert {agent.kind for agent in agents.values()} == {"person"}
 
@@ -113,10 +115,10 @@ def confusing(run: RunContext, *states: str) -> list[StoredEntity]:
     return [one for one in captions if one.id in confused]
 
 
-def test_people_at_the_confusions_see_what_nobody_saw(
+def test_a_required_confusions_gate_reopens_decisions_of_the_policy(
     done: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    """Of images that are there still; what fell away was replaced, and stays away."""
+    """Only questions on active images are reopened; rejected images stay rejected."""
     images = [one.id for one in of_tier(done, "v1")]
     later = build.model_copy(update={"confusions_gate": "required", "revision": "1.1"})
     report = build_once(done, later, office)
@@ -136,7 +138,7 @@ def test_people_at_the_confusions_see_what_nobody_saw(
     assert build_once(done, later, office).waiting == 0
     assert [one.id for one in of_tier(done, "v1")] == images
     after = {one.id for one in confusing(done, "accepted")}
-    assert before < after, "what the gate had left out is in, as people say that it fits"
+    assert before < after, "captions that the policy rejected are now accepted"
 
     states = {one.id: one.state for one in find(done.store, DATASET, Confusion.kind)}
     for gate in ("auto", "sample:0.5", "required"):
@@ -145,10 +147,10 @@ def test_people_at_the_confusions_see_what_nobody_saw(
             == 0
         )
         now = {one.id: one.state for one in find(done.store, DATASET, Confusion.kind)}
-        assert now == states, "who decided as a person is not asked again"
+        assert now == states, "decisions by people are not reopened"
 
 
-def test_a_larger_sample_opens_what_it_draws_more(
+def test_a_larger_sample_reopens_only_the_additional_items(
     done: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
     asked: list[set[str]] = []
@@ -156,4 +158,4 @@ def test_a_larger_sample_opens_what_it_draws_more(
         build_once(done, build.model_copy(update={"confusions_gate": gate}), office)
         asked.append({one.id for one in proposed(done, Confusion.kind)})
     assert asked[0] < asked[1]
-    assert by_gate(done, Confusion.kind), "the rest stays decided"
+    assert decided_by_policy(done, Confusion.kind), "the rest keeps its decision"

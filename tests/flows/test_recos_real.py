@@ -1,7 +1,7 @@
-"""`build-recos` on real photographs, some of them broken: all is accounted for, and v2 verifies.
+"""`build-recos` on real photographs, some of them broken.
 
-A server says of a photograph only which colours are where, so that little is asked of what the
-captions say. The built-in captioner refuses it.
+The captioning server describes only where colours are in a photograph, so the thresholds for
+captions are low. The built-in captioner refuses photographs.
 """
 
 import json
@@ -31,12 +31,12 @@ from tests.requirements import unavailable
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 COCO, PHOTOS = DATA / "coco_captions", DATA / "photos"
-BEGUN = {RetrievalTask.OBJECT: 5, RetrievalTask.SCENE: 3}
+V0_COUNTS = {RetrievalTask.OBJECT: 5, RetrievalTask.SCENE: 3}
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> RecosBuild:
-    """Ten captioned photographs and six bare ones; of each collection one more file is broken."""
+    """Ten captioned photographs and six without captions, each with one broken file added."""
     if not (COCO.is_dir() and PHOTOS.is_dir()):
         unavailable("the photographs are not there: ../shared/data/coco_captions and photos")
     coco = shutil.copytree(COCO, tmp_path / "coco")
@@ -74,11 +74,11 @@ def build(tmp_path: Path) -> RecosBuild:
 
 
 def stage(report: BuildReport, name: str) -> Any:
-    """The stage of that name, where it runs several times the first."""
+    """Return the first stage with this name."""
     return next(one for one in report.stages if one.stage == name)
 
 
-def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
+def test_photographs_become_a_benchmark_and_broken_files_are_quarantined(
     build: RecosBuild, sqlite_store: Store, tmp_path: Path
 ) -> None:
     run = context_of(sqlite_store, tmp_path / "home")
@@ -97,14 +97,14 @@ def test_photographs_become_a_benchmark_and_broken_ones_are_reported(
 
     stored = list(find(sqlite_store, "real", Image.kind))
     images = [one.record(Image) for one in stored]
-    assert Counter(one.task for one in images if one.tier == "v0") == BEGUN
-    assert len({one.sha256 for one in images}) == len(images) == 16  # each is somewhere, once
+    assert Counter(one.task for one in images if one.tier == "v0") == V0_COUNTS
+    assert len({one.sha256 for one in images}) == len(images) == 16  # every image is in one tier
     captions = list(find(sqlite_store, "real", Caption.kind))
     assert {one.state for one in captions} == {"accepted", "rejected"}
     described = {one.group for one in captions if one.state == "accepted"}
-    begun = {one.id for one in stored if one.record(Image).tier == "v0"}
+    v0_ids = {one.id for one in stored if one.record(Image).tier == "v0"}
     matched = stage(report, "match similar images")
-    assert matched.finished == len(begun & described)
+    assert matched.finished == len(v0_ids & described)
     (counts,) = (
         one.record(ExpansionReport) for one in find(sqlite_store, "real", ExpansionReport.kind)
     )

@@ -1,4 +1,4 @@
-"""`build-recos` with people who look whether images fit their task, before captions are written."""
+"""`build-recos` with review of the images of each task before captions are generated."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -34,37 +34,39 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 @pytest.fixture(scope="module")
 def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
-    """Four images of each of two tasks that are asked about, and two that are drawn."""
+    """Four images of each of two reviewed tasks, and two rendered images."""
     folder = tmp_path_factory.mktemp("build")
-    made = small_build(stills, folder, last="v0", selection_gate="required")
+    base = small_build(stills, folder, last="v0", selection_gate="required")
     shown = [
         TaskSpec(task=RetrievalTask.COLOR, images=4, source="stills", query="a red thing"),
         TaskSpec(task=RetrievalTask.OBJECT, images=4, source="stills"),
     ]
-    return made.model_copy(update={"tasks": (*shown, made.tasks[-1])})
+    return base.model_copy(update={"tasks": (*shown, base.tasks[-1])})
 
 
 @pytest.fixture(scope="module")
-def begun(
+def waiting_build(
     build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[RunContext, MemoryOffice]]:
-    """People are asked whether images fit their task; nobody changes it."""
+    """A build that waits for answers on its images, read-only."""
     office = MemoryOffice()
-    with new_run(migrated_sqlite, tmp_path_factory.mktemp("begun")) as run:
-        assert build_once(run, build, office).waiting == 8, "what is drawn is not asked about"
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("waiting_build")) as run:
+        assert build_once(run, build, office).waiting == 8, "rendered images are not reviewed"
         yield run, office
 
 
 @pytest.fixture
-def asking(begun: tuple[RunContext, MemoryOffice], tmp_path: Path) -> Iterator[RunContext]:
-    """The same, to be changed."""
-    with copied_run(begun[0], tmp_path / "home") as run:
+def waiting_run(
+    waiting_build: tuple[RunContext, MemoryOffice], tmp_path: Path
+) -> Iterator[RunContext]:
+    """A copy of the waiting build that tests may change."""
+    with copied_run(waiting_build[0], tmp_path / "home") as run:
         yield run
 
 
 @pytest.fixture
-def office(begun: tuple[RunContext, MemoryOffice]) -> MemoryOffice:
-    return deepcopy(begun[1])
+def office(waiting_build: tuple[RunContext, MemoryOffice]) -> MemoryOffice:
+    return deepcopy(waiting_build[1])
 
 
 def fits(_shown: StoredEntity) -> Regions:
@@ -79,15 +81,15 @@ def image_of(run: RunContext, question: StoredEntity) -> str:
     return parents_of(run.store, [question.id], Role.SELECTS)[question.id][0]
 
 
-def test_captions_are_written_for_what_people_accept(
-    asking: RunContext, build: RecosBuild, office: MemoryOffice
+def test_captions_are_generated_only_for_accepted_images(
+    waiting_run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    run = asking
+    run = waiting_run
     asked = proposed(run, Selection.kind)
     assert len(asked) == 8
     assert not list(find(run.store, DATASET, Caption.kind))
-    said = {one.record(Selection).task: one.record(Selection).proposed_by for one in asked}
-    assert said == {
+    reasons = {one.record(Selection).task: one.record(Selection).proposed_by for one in asked}
+    assert reasons == {
         RetrievalTask.COLOR: "among those nearest to “a red thing”",
         RetrievalTask.OBJECT: "drawn at random",
     }
@@ -95,8 +97,8 @@ def test_captions_are_written_for_what_people_accept(
     answer(run, office, lambda one: does_not_fit(one) if one.id in refused else fits(one))
 
     second = build_once(run, build, office)
-    again = proposed(run, Selection.kind)
-    assert second.waiting == len(again) == 3, "the next best are proposed"
+    replacements = proposed(run, Selection.kind)
+    assert second.waiting == len(replacements) == 3, "the next best images are proposed"
     assert not list(find(run.store, DATASET, Caption.kind))
     assert build_once(run, build, office).waiting == 3
     answer(run, office, fits)
@@ -125,7 +127,7 @@ def test_captions_are_written_for_what_people_accept(
     assert sizes(run) == before
 
 
-def test_a_source_that_has_no_more_is_reported(
+def test_an_exhausted_source_yields_fewer_images(
     run: RunContext, build: RecosBuild, stills: StillsWorld, tmp_path: Path
 ) -> None:
     office = MemoryOffice()
@@ -149,10 +151,10 @@ def test_a_source_that_has_no_more_is_reported(
     assert len(of_tier(run, "v0", "rejected")) == 2
 
 
-def test_an_answer_can_be_changed_until_captions_were_validated(
-    asking: RunContext, build: RecosBuild, office: MemoryOffice
+def test_an_answer_can_be_changed_until_captions_are_validated(
+    waiting_run: RunContext, build: RecosBuild, office: MemoryOffice
 ) -> None:
-    run = asking
+    run = waiting_run
     first, second, *_ = proposed(run, Selection.kind)
     answer(run, office, fits, limit=7)
     build_once(run, build, office)
@@ -168,10 +170,10 @@ def test_an_answer_can_be_changed_until_captions_were_validated(
     change_answer(run, office, second, does_not_fit(second))
     build_once(run, build, office)
     states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
-    assert states == before, "a benchmark that was validated keeps its images"
+    assert states == before, "a validated benchmark keeps its images"
 
 
-def test_nobody_is_asked_where_the_gate_is_automatic(run: RunContext, build: RecosBuild) -> None:
+def test_an_automatic_gate_creates_no_questions(run: RunContext, build: RecosBuild) -> None:
     report = build_once(run, build.model_copy(update={"selection_gate": "auto"}), MemoryOffice())
     assert report.waiting == 0
     assert not list(find(run.store, DATASET, Selection.kind))

@@ -1,4 +1,4 @@
-"""Two builds of one benchmark at once: each answer of a model is paid once."""
+"""Two parallel builds of one benchmark pay for each model answer once."""
 
 import shutil
 import threading
@@ -50,11 +50,11 @@ def profile(captioner: CountingServer) -> Profile:
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no review server may be opened")
 
 
-class _Dawdling(Progress):
-    """Pauses after each stage, so that another run finds everything half done."""
+class _SlowProgress(Progress):
+    """Pauses after each stage, so that the other run meets unfinished work."""
 
     def end(self, report: StageReport) -> None:
         time.sleep(0.2)
@@ -67,7 +67,7 @@ def run_together(
     profile: Profile,
     *progress: Progress,
 ) -> set[str]:
-    """Two runs at once on a new store in `folder`; gives the releases that they came to."""
+    """Run two builds in parallel on a new store in `folder` and return their release ids."""
     shutil.copy(database, folder / "loupe.db")
     together = threading.Barrier(2)
     reports: list[BuildReport] = []
@@ -105,8 +105,8 @@ def test_captions_are_rewritten_once(
 def test_similar_images_are_chosen_by_one_run_at_a_time(
     tmp_path: Path, migrated_sqlite: Path, build: RecosBuild
 ) -> None:
-    """An image for which both chose would have two, or lose one whose captions are not there."""
+    """If both runs chose, an image could get two similar images or lose its only one."""
     confusing = build.model_copy(update={"last": "v1"})
-    progress = _Dawdling(), Progress()
+    progress = _SlowProgress(), Progress()
     found = run_together(tmp_path, migrated_sqlite, confusing, small_profile(), *progress)
     assert len(found) == 1

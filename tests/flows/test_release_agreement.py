@@ -1,4 +1,4 @@
-"""Agreement as a release states it, against the statistics of the queue itself."""
+"""Agreement in a release equals the statistics of the queue."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.annotate.review_history import captions_queue, weeks_of_work
 QUEUE = captions_queue()
 
 
-def test_a_release_states_what_the_queue_shows(sqlite_store: Store, tmp_path: Path) -> None:
+def test_a_release_states_the_agreement_of_the_queue(sqlite_store: Store, tmp_path: Path) -> None:
     now = weeks_of_work(sqlite_store, QUEUE, items=60)
     shown = queue_statistics(sqlite_store, QUEUE, now).agreement
     assert agreement(shared_answers(sqlite_store, QUEUE.name)) == shown

@@ -1,4 +1,4 @@
-"""The card of a contrastive release: how near samples are, and what testers had right."""
+"""The card of a contrastive release: similarity of samples, and results of choice tests."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,7 +40,7 @@ def stored(home: Path) -> Store:
 def draw(store: Store, size: int, folder: Path | None = None) -> list[str]:
     samples = released_samples(store, CCD)
     paths: tuple[Path | None, Path | None] = (None, None)
-    if folder is not None:  # images of a group are nearest to each other
+    if folder is not None:  # make images of a group nearest to each other
         chance = np.random.default_rng(0)
         groups = chance.normal(size=(9, 16))[np.repeat(np.arange(9), 3)]
         near = groups + 0.1 * chance.normal(size=groups.shape)
@@ -54,8 +54,8 @@ def draw(store: Store, size: int, folder: Path | None = None) -> list[str]:
     return [test.id for test in drawn.tests]
 
 
-class ReviewBatch(CachedEmbedder):
-    """Vectors that a test knows, by digest and by text."""
+class FixedEmbedder(CachedEmbedder):
+    """An embedder with fixed vectors, by digest and by text."""
 
     def __init__(self, images: dict[str, Vectors], texts: dict[str, Vectors]) -> None:
         self._images, self._texts = images, texts
@@ -71,7 +71,7 @@ class ReviewBatch(CachedEmbedder):
         return np.stack([self._texts[one] for one in texts])
 
 
-def test_originals_are_held_against_each_other_alone() -> None:
+def test_originals_are_compared_only_with_other_originals() -> None:
     east, north, between = np.array([[1, 0], [0, 1], [0.6, 0.8]], dtype=np.float32)
     images = {"anchor": east, "other": north, "contrast": between}
     texts = {"fine": east, "coarse": east, "coarse too": between}
@@ -80,13 +80,13 @@ def test_originals_are_held_against_each_other_alone() -> None:
         WrittenSample("contrast", Path("1_2.jpg"), ("fine",), (), OF_ANCHOR),
         WrittenSample("other", Path("3.jpg"), ("fine",), ("coarse too",)),
     ]
-    found = measured_nearest(samples, ReviewBatch(images, texts))
+    found = measured_nearest(samples, FixedEmbedder(images, texts))
     assert found.images == pytest.approx((0.6 + 0 + 0.6 + 0.8 + 0 + 0.8) / 6, abs=1e-3)
     assert found.captions == 1
     assert found.original_images == 0
     assert found.original_captions == pytest.approx(0.6)
     without = [one._replace(coarse=()) for one in samples]
-    assert measured_nearest(without, ReviewBatch(images, texts)).original_captions is None
+    assert measured_nearest(without, FixedEmbedder(images, texts)).original_captions is None
 
 
 def test_distractors_are_the_most_similar_of_other_images(stored: Store, tmp_path: Path) -> None:
@@ -111,7 +111,9 @@ def anchor_of(image: StoredEntity) -> str:
     return contrast.anchor_id if contrast else image.id
 
 
-def test_the_card_tells_what_testers_had_right(loupe: Loupe, stored: Store, tmp_path: Path) -> None:
+def test_the_card_states_the_results_of_choice_tests(
+    loupe: Loupe, stored: Store, tmp_path: Path
+) -> None:
     tests = draw(stored, 10)
     desk = Desk(stored, f"{CCD}-choices")
     for number, test in enumerate(tests):
@@ -128,7 +130,7 @@ def test_the_card_tells_what_testers_had_right(loupe: Loupe, stored: Store, tmp_
     assert verify_release(out) == []
 
 
-def test_how_near_samples_are_stands_beside_table_1(
+def test_the_card_compares_similarities_with_table_1_of_the_paper(
     loupe: Loupe, stored: Store, tmp_path: Path
 ) -> None:
     build = ("release", "build", CCD, "--version", "1.0.0", "--json", "--out")

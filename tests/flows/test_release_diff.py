@@ -1,4 +1,4 @@
-"""`loupe release diff` as its user meets it, and the version of what is built next."""
+"""`loupe release diff`, and the version that the next build must have."""
 
 import json
 import shutil
@@ -29,14 +29,14 @@ from tests.release.worlds import (
 
 
 class Home(NamedTuple):
-    """An installation with a dataset that can be released again and again."""
+    """An installation with a dataset that can be released repeatedly."""
 
     world: World
     composer: Composer
     folder: Path
 
     def build(self, version: str, *options: str) -> Result:
-        """A release of what is there by now."""
+        """Release the current state of the dataset."""
         out = self.folder / version
         return loupe_release(
             "build", DATASET, "--version", version, "--out", out, "--no-measure", *options
@@ -81,7 +81,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     world.store.close()
 
 
-def test_the_same_ends_with_exit_code_0(home: Home) -> None:
+def test_equal_releases_give_exit_code_0(home: Home) -> None:
     assert home.build("1.0.1").stderr == ""
     result = loupe_release("diff", home.folder / "1.0.0", home.folder / "1.0.1")
     assert (result.exit_code, "the same: 12 rows" in result.stdout) == (0, True)
@@ -90,7 +90,7 @@ def test_the_same_ends_with_exit_code_0(home: Home) -> None:
     assert found["version"] == {"required": "none", "at_least": "1.0.0", "fault": None}
 
 
-def test_what_differs_is_shown_and_ends_with_exit_code_1(home: Home) -> None:
+def test_different_releases_give_exit_code_1(home: Home) -> None:
     home.withdraw_image()
     home.add_image()
     home.build("1.1.0")
@@ -134,7 +134,7 @@ def test_json_has_every_row_unless_limited(home: Home) -> None:
     assert few == {**found, "rows": []}
 
 
-def test_what_cannot_be_compared_ends_with_exit_code_2(home: Home) -> None:
+def test_an_unreadable_release_gives_exit_code_2(home: Home) -> None:
     release = home.folder / "1.0.0"
     torn = Path(shutil.copytree(release, home.folder / "torn"))
     (torn / "manifest.json").write_text("{}")
@@ -152,7 +152,7 @@ def test_what_cannot_be_compared_ends_with_exit_code_2(home: Home) -> None:
     assert (gone.exit_code, "which is gone" in gone.stderr) == (2, True)
 
 
-def test_a_version_that_is_too_small_is_reported_and_built(home: Home) -> None:
+def test_a_version_that_is_too_low_is_a_warning(home: Home) -> None:
     home.withdraw_image()
     result = home.build("1.0.1")
     assert result.exit_code == 0
@@ -163,7 +163,7 @@ def test_a_version_that_is_too_small_is_reported_and_built(home: Home) -> None:
     assert home.build("2.0.0").stderr == ""
 
 
-def test_a_strict_version_is_refused_before_anything_is_there(home: Home) -> None:
+def test_a_strict_version_is_refused_before_anything_is_written(home: Home) -> None:
     home.withdraw_image()
     result = home.build("1.0.1", "--strict-version")
     assert result.exit_code != 0
@@ -207,7 +207,7 @@ def test_a_strict_version_is_compared_with_the_rebuilt_release(home: Home, harm:
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_a_strict_version_is_refused_where_the_store_cannot_rebuild(home: Home) -> None:
+def test_a_strict_version_is_refused_if_the_earlier_release_cannot_be_rebuilt(home: Home) -> None:
     home.withdraw_image()
     shutil.rmtree(home.folder / "1.0.0")
     result = home.build("2.0.0", "--strict-version")
@@ -220,7 +220,7 @@ def test_a_strict_version_is_refused_where_the_store_cannot_rebuild(home: Home) 
     assert not (home.folder / "2.0.0").exists()
 
 
-def test_a_version_after_a_higher_one_is_reported(home: Home) -> None:
+def test_a_version_lower_than_an_earlier_one_is_a_warning(home: Home) -> None:
     assert home.build("0.9.0").stderr == (
         "warning: ufine3c was released as 1.0.0 before; 0.9.0 comes after it and is compared with "
         "none\n"

@@ -1,4 +1,4 @@
-"""`loupe release export` as its user meets it."""
+"""`loupe release export`."""
 
 from pathlib import Path
 
@@ -27,7 +27,7 @@ def test_a_release_is_exported_once(loupe: Loupe, release: Path, tmp_path: Path)
     assert "is another export" in other.err
 
 
-def test_what_is_wrong_is_one_sentence(loupe: Loupe, release: Path, tmp_path: Path) -> None:
+def test_wrong_arguments_are_one_line_errors(loupe: Loupe, release: Path, tmp_path: Path) -> None:
     strange = loupe("release", "export", release, "--format", "zip", "--out", tmp_path / "zip")
     assert strange.exit_code == 2
     assert "must be one of webdataset, hf, coco" in strange.err
@@ -37,7 +37,7 @@ def test_what_is_wrong_is_one_sentence(loupe: Loupe, release: Path, tmp_path: Pa
     assert not (tmp_path / "hf").exists()
 
 
-def test_a_damaged_release_is_exported_only_by_its_parquet_files(
+def test_a_damaged_release_is_exported_only_with_no_verify(
     loupe: Loupe, release: Path, tmp_path: Path
 ) -> None:
     command = ("release", "export", release, "--format", "coco", "--out", tmp_path / "coco")

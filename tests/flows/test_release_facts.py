@@ -1,4 +1,4 @@
-"""`releases.toml`: what curators state of all their datasets, and of one."""
+"""`releases.toml`: statements of curators on all datasets and on single ones."""
 
 from contextlib import closing
 from datetime import date
@@ -31,7 +31,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_dataset_has_what_is_stated_of_all_and_of_itself(file: Path) -> None:
+def test_statements_on_all_datasets_and_on_one_are_merged(file: Path) -> None:
     about, permitted = release_facts(file, "ufine3c")
     assert about is not None
     assert (about.title, about.licence, about.contact) == (
@@ -43,7 +43,7 @@ def test_a_dataset_has_what_is_stated_of_all_and_of_itself(file: Path) -> None:
     assert permitted == {"CUHK-PEDES": "agreement of 2026", "ICFG-PEDES": "paragraph 3"}
 
 
-def test_options_come_before_the_file(file: Path) -> None:
+def test_options_override_the_file(file: Path) -> None:
     given = {"date_released": "2026-11-22", "permitted_by": ("CUHK-PEDES=a letter = yes",)}
     about, permitted = release_facts(file, "ufine3c", **given)  # type: ignore[arg-type]
     assert about is not None
@@ -55,7 +55,7 @@ def test_without_a_file_nothing_is_stated(tmp_path: Path) -> None:
     assert release_facts(tmp_path / "none.toml", "ufine3c") == (None, {})
 
 
-def test_what_is_wrong_with_a_file_is_named(tmp_path: Path) -> None:
+def test_errors_in_the_file_are_named(tmp_path: Path) -> None:
     cases = [
         ("[all", "is not valid TOML"),
         ("[all]\ntitel = 'x'", "unknown key 'all.titel'; did you mean 'title'?"),
@@ -91,7 +91,7 @@ def test_what_is_wrong_with_a_file_is_named(tmp_path: Path) -> None:
         assert str(refused.value).count("got ") <= 1, text
 
 
-def test_unknown_names_come_with_the_nearest_known(tmp_path: Path) -> None:
+def test_unknown_names_are_reported_with_a_suggestion(tmp_path: Path) -> None:
     path = tmp_path / "releases.toml"
     stated = "[datasets.ufine3d]\ntitle = 'x'\n[datasets.ufine3c]\ntitle = 'y'\n"
     path.write_text(f"{stated}permitted_terms = {{ CUHK-PEDS = 'z', UFine6926 = 'z' }}\n", "utf-8")
@@ -103,12 +103,12 @@ def test_unknown_names_come_with_the_nearest_known(tmp_path: Path) -> None:
     assert of_source.endswith("which is not a source; did you mean CUHK-PEDES?")
 
 
-def test_a_reason_needs_a_source_and_words(tmp_path: Path) -> None:
+def test_permitted_by_needs_a_source_and_a_reason(tmp_path: Path) -> None:
     for given in ("CUHK-PEDES", "=reason", "CUHK-PEDES= "):
         with pytest.raises(UsageError, match="SOURCE=REASON"):
             release_facts(tmp_path / "none.toml", "x", permitted_by=(given,))
 
 
-def test_a_day_is_a_day(tmp_path: Path) -> None:
+def test_an_invalid_date_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="a date must have the form"):
         release_facts(tmp_path / "none.toml", "x", date_released="tomorrow")

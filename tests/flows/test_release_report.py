@@ -1,4 +1,4 @@
-"""`loupe release report` as its user meets it."""
+"""`loupe release report`."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.flows.command_line import Loupe
 from tests.release.export.kinds import released
 
 
-def test_a_release_is_reported_on_once(loupe: Loupe, tmp_path: Path) -> None:
+def test_a_report_is_written_once(loupe: Loupe, tmp_path: Path) -> None:
     release = released("street", tmp_path).folder
     out = tmp_path / "report"
     first = loupe("release", "report", release, "--out", out, "--json").json
@@ -19,7 +19,7 @@ def test_a_release_is_reported_on_once(loupe: Loupe, tmp_path: Path) -> None:
     assert "is another report" in other.err
 
 
-def test_what_is_wrong_is_one_sentence(loupe: Loupe, tmp_path: Path) -> None:
+def test_a_missing_release_is_a_one_line_error(loupe: Loupe, tmp_path: Path) -> None:
     absent = loupe("release", "report", tmp_path, "--out", tmp_path / "report")
     assert absent.exit_code == 2
     assert "there is no release in" in absent.err

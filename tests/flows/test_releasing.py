@@ -1,4 +1,4 @@
-"""The version of a release, compared with the release before."""
+"""Releases at the end of a run: their version, and when they are rebuilt."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from tests.release.worlds import DATASET, World, small_world, store_world
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[RunContext]:
-    """A dataset whose first release was built by a run, and that lost an image since."""
+    """A dataset released once, one image of which was rejected since."""
     composer = small_world(2)
     world = store_world(tmp_path / "world", composer.contents())
     context = context_of(world.store, tmp_path)
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Iterator[RunContext]:
     world.store.close()
 
 
-def test_a_version_that_is_too_small_is_in_the_report(run: RunContext) -> None:
+def test_a_version_that_is_too_low_is_a_warning_in_the_report(run: RunContext) -> None:
     report = BuildReport(DATASET)
     release(run, report, Released(), "1.1.0")
     warning = (
@@ -49,7 +49,7 @@ def test_a_version_that_is_too_small_is_in_the_report(run: RunContext) -> None:
     assert (report.release / "manifest.json").is_file()
 
 
-def test_a_strict_build_is_not_released_so(run: RunContext) -> None:
+def test_a_strict_build_with_a_version_that_is_too_low_is_not_released(run: RunContext) -> None:
     report = BuildReport(DATASET)
     with pytest.raises(UsageError, match=r"must be at least 2\.0\.0.*nothing was released"):
         release(run, report, Released(strict_version=True), "1.1.0")
@@ -59,8 +59,8 @@ def test_a_strict_build_is_not_released_so(run: RunContext) -> None:
     assert report.warnings == []
 
 
-def test_a_release_is_not_built_again_where_nothing_changed(run: RunContext) -> None:
-    """Without the pictures in the blob store it cannot be built, but is read and found sound."""
+def test_an_unchanged_release_is_not_rebuilt(run: RunContext) -> None:
+    """The blobs are deleted, so a rebuild would fail; the existing release is verified."""
     first, again, changed = (BuildReport(DATASET) for _ in range(3))
     release(run, first, Released(), "2.0.0")
     assert first.release is not None
@@ -74,7 +74,7 @@ def test_a_release_is_not_built_again_where_nothing_changed(run: RunContext) -> 
         release(run, changed, Released(), "2.0.0")
 
 
-def test_a_damaged_release_is_not_taken_for_sound(run: RunContext) -> None:
+def test_a_damaged_release_is_an_integrity_error(run: RunContext) -> None:
     report = BuildReport(DATASET)
     release(run, report, Released(), "2.0.0")
     assert report.release is not None
@@ -115,8 +115,8 @@ def a_stated_title(run: RunContext, _: Later) -> None:
     "change",
     [an_accepted_caption, an_inactive_caption, a_new_caption, a_withdrawal, a_stated_title],
 )
-def test_a_release_is_built_again_after_any_change(run: RunContext, change: Change) -> None:
-    """It cannot be, without the pictures in the blob store."""
+def test_a_release_is_rebuilt_after_any_change(run: RunContext, change: Change) -> None:
+    """The blobs are deleted, so the rebuild fails."""
     release(run, BuildReport(DATASET), Released(), "2.0.0")
     shutil.rmtree(run.settings.blobs_url)
     change(run, Later(World(run.store, run.blobs), DATASET, seed=1))
@@ -124,7 +124,7 @@ def test_a_release_is_built_again_after_any_change(run: RunContext, change: Chan
         release(run, BuildReport(DATASET), Released(), "2.0.0")
 
 
-def test_builds_are_not_strict_unless_they_say_so() -> None:
+def test_builds_are_not_strict_by_default() -> None:
     source = {"name": "x", "format": "cuhk-pedes", "annotations": "a.json", "images": "."}
     assert not UFine3CBuild.model_validate({"sources": [source]}).strict_version
     strict = UFine3CBuild.model_validate({"sources": [source], "strict_version": True})

@@ -1,4 +1,4 @@
-"""What was asked for twice is known by the prompt that was answered usefully."""
+"""Entities derive from the prompt whose answer could be used, also after a repair."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 def refuse_first(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
-    """The first answer that is read is found to be no use; all others are read as ever."""
+    """Make the first parsed answer a rejection; parse all others normally."""
     read = getattr(module, name)
     seen: list[ChatAnswer] = []
 
@@ -42,7 +42,7 @@ def refuse_first(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> Non
 
 
 def prompts_of(run: RunContext, kind: str) -> dict[str, list[str]]:
-    """The names of the prompts of all entities of a kind that a model wrote."""
+    """Return the prompt names of each model-written entity of a kind."""
     links = parents_of(run.store, [one.id for one in entities(run, kind)], Role.PROMPTED_BY)
     stored = fetch(run.store, {id_ for found in links.values() for id_ in found})
     names = {id_: one.record(PromptText).prompt_id for id_, one in stored.items()}
@@ -50,10 +50,10 @@ def prompts_of(run: RunContext, kind: str) -> dict[str, list[str]]:
 
 
 def no_desks() -> MemoryOffice:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no review server may be opened")
 
 
-def test_what_was_repaired_derives_from_the_repair(
+def test_repaired_entities_derive_from_the_repair_prompt(
     run: RunContext, stills: StillsWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse_first(monkeypatch, strategy_proposals, "read_strategies")
@@ -69,7 +69,7 @@ def test_what_was_repaired_derives_from_the_repair(
         assert [len(anchors) for anchors in by_anchor.values()] == [1, 1]
     groups_by = prompts_of(run, CaptionGroup.kind)
     repaired = [one for one, names in groups_by.items() if len(names) == 2]
-    assert len(repaired) == 1, "one of five captions of one group was asked for again"
+    assert len(repaired) == 1, "one of five captions of one group was repaired"
     captions = {one.id: one.record(Caption) for one in entities(run, Caption.kind)}
     named = prompts_of(run, Caption.kind)
     again = [one for one, names in named.items() if names == ["repair_captions"]]

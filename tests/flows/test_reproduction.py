@@ -1,4 +1,4 @@
-"""`loupe reproduce`: every row has a recipe, and a run of each paper on small releases."""
+"""`loupe reproduce`: recipes for every published row, and runs on small releases."""
 
 import json
 from pathlib import Path
@@ -37,13 +37,13 @@ def test_every_published_row_has_a_recipe(home: Path, home_store: Store) -> None
             assert len(settings) == len(plan.rows), "ablations differ in their settings"
 
 
-def test_a_row_is_chosen_by_whole_words() -> None:
+def test_rows_are_selected_by_whole_words() -> None:
     (row,) = experiments_of("ufinebench/9", ("no. 1",))
     assert row.recipe.training == {"decoder": {"shared": False, "blocks": 2, "queries": 16}}
     assert len(experiments_of("ufinebench/2", ("CFAM", "plip"))) == 8
 
 
-def test_it_says_what_is_missing_and_where_it_is(loupe: Loupe) -> None:
+def test_missing_data_is_reported_with_its_address(loupe: Loupe) -> None:
     done = loupe("reproduce", "ccd/2", "--row", "AltCLIP", "--check")
     assert done.exit_code == 1
     assert "https://github.com/miaomiao1215/CCD" in done.out
@@ -55,7 +55,9 @@ def test_it_says_what_is_missing_and_where_it_is(loupe: Loupe) -> None:
     assert loupe("reproduce").exit_code == 2
 
 
-def test_ufinebench_is_trained_once_and_scored(loupe: Loupe, home: Path, tmp_path: Path) -> None:
+def test_ufinebench_rows_are_trained_once_and_scored(
+    loupe: Loupe, home: Path, tmp_path: Path
+) -> None:
     (tmp_path / "clip.json").write_text(json.dumps(TINY_CLIP), encoding="utf-8")
     (tmp_path / "tiny.toml").write_text(CONFIG, encoding="utf-8")
     build_people(tmp_path, "train", "test")
@@ -73,7 +75,7 @@ def test_ufinebench_is_trained_once_and_scored(loupe: Loupe, home: Path, tmp_pat
     again = loupe("reproduce", *chosen, "--json")
     assert again.json["rows"] == rows
     assert again.json["gpu_hours_left"] == 0
-    assert "R@1" not in again.err, "nothing is trained again"
+    assert "R@1" not in again.err, "no model is trained again"
     shared = loupe("reproduce", "ufinebench/9", "--row", "no. 8", "--config", config, "--check")
     assert "left to do: 0.0 GPU hours" in shared.out
 

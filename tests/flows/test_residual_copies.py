@@ -1,4 +1,4 @@
-"""Copies that a withdrawal cannot remove are listed."""
+"""Listing of copies that a withdrawal cannot remove."""
 
 import shutil
 from pathlib import Path
@@ -18,7 +18,7 @@ from tests.release.worlds import DATASET, SOURCES
 FINE = SOURCES[1]
 
 
-def test_what_was_made_before_and_files_of_sources_are_named(tmp_path: Path) -> None:
+def test_exports_reports_copies_and_source_files_are_listed(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     release, beside = home.release("1.0.0"), home.folder / "releases"
     export_release(release, format_called("coco", None), beside / "coco")
@@ -40,7 +40,7 @@ def test_what_was_made_before_and_files_of_sources_are_named(tmp_path: Path) -> 
     home.store.close()
 
 
-def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
+def test_a_withdrawn_text_has_no_residual_files(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
     text = next(id_ for id_, one in plan.reached.items() if one.kind == "caption")
@@ -50,7 +50,7 @@ def test_of_a_text_no_file_is_named(tmp_path: Path) -> None:
     home.store.close()
 
 
-def test_what_was_edited_here_is_no_file_of_a_source(tmp_path: Path) -> None:
+def test_an_edited_image_is_not_listed_as_a_source_file(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
     ids = sorted(id_ for id_, one in plan.reached.items() if one.kind == "image")

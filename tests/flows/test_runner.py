@@ -1,4 +1,4 @@
-"""The stage runner: the same results however it cuts, and nothing lost or doubled."""
+"""The stage runner: results do not depend on chunks, and none is lost or duplicated."""
 
 import shutil
 import threading
@@ -41,11 +41,11 @@ def context(store: Store, tmp_path: Path) -> RunContext:
 
 
 def upper_case(captions: Sequence[StoredEntity]) -> list[StageResult]:
-    """Every third caption is rejected, the others said louder."""
-    return [_louder(one) for one in captions]
+    """Reject every third caption and put the others in capitals."""
+    return [_upper_case_one(one) for one in captions]
 
 
-def _louder(one: StoredEntity) -> WorkResult:
+def _upper_case_one(one: StoredEntity) -> WorkResult:
     text = one.record(Caption).text
     if int(text.rsplit(" ", 1)[1]) % 3 == 2:
         return WorkResult(one.seq, rejection=Rejection(stage="x", reason="third", detail=text))
@@ -65,7 +65,7 @@ def test_every_input_gets_one_result(context: RunContext) -> None:
     assert row_count(context.store, Claim) == 0
 
 
-def test_running_again_does_nothing(context: RunContext) -> None:
+def test_a_second_run_does_no_work(context: RunContext) -> None:
     run_stage(context, STAGE, CAPTIONS, upper_case)
     before = rewrites(context.store)
 
@@ -76,7 +76,7 @@ def test_running_again_does_nothing(context: RunContext) -> None:
     assert rewrites(context.store) == before
 
 
-def test_another_configuration_is_other_work(context: RunContext) -> None:
+def test_a_different_configuration_is_different_work(context: RunContext) -> None:
     run_stage(context, STAGE, CAPTIONS, upper_case)
     other = replace(STAGE, configuration={"model": "other"})
     assert run_stage(context, other, CAPTIONS, upper_case).finished == 5
@@ -84,7 +84,7 @@ def test_another_configuration_is_other_work(context: RunContext) -> None:
 
 @pytest.fixture(scope="module")
 def expected(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """The rewrites of nine captions, worked on one after the other."""
+    """The rewrites of nine captions, processed sequentially."""
     return run_on_copy(migrated_sqlite, tmp_path_factory.mktemp("expected"), 1, 1)
 
 
@@ -102,18 +102,18 @@ def run_on_copy(template: Path, folder: Path, chunk_size: int, workers: int) -> 
 
 @given(chunk_size=st.integers(1, 12), workers=st.integers(1, 4))
 @settings(max_examples=8, deadline=None)
-def test_results_depend_neither_on_chunks_nor_on_workers(
+def test_results_do_not_depend_on_chunk_size_or_workers(
     migrated_sqlite: Path, expected: list[str], chunk_size: int, workers: int
 ) -> None:
     with TemporaryDirectory() as folder:
         assert run_on_copy(migrated_sqlite, Path(folder), chunk_size, workers) == expected
 
 
-def test_a_stage_is_over_with_its_last_chunk(
+def test_a_stage_ends_with_its_last_chunk(
     context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that waits for its own chunks in flight is notified and does not poll the store."""
-    waits = told_of_waiting(monkeypatch)
+    waits = waiting_event(monkeypatch)
     monkeypatch.setattr(runner, "pauses", lambda: repeat(3600.0))
 
     def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
@@ -124,8 +124,8 @@ def test_a_stage_is_over_with_its_last_chunk(
     assert run_stage(context, whole, CAPTIONS, work).finished == 5
 
 
-def told_of_waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set once a run waits for chunks in flight."""
+def waiting_event(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Return an event that is set once a run waits for chunks in flight."""
     waits, wait_for_more = threading.Event(), StageReport.wait_for_more
 
     def notified(report: StageReport, seconds: float) -> None:
@@ -136,7 +136,7 @@ def told_of_waiting(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     return waits
 
 
-def test_what_is_deferred_stays_pending(context: RunContext) -> None:
+def test_a_deferred_input_stays_pending(context: RunContext) -> None:
     def defer_the_first(captions: Sequence[StoredEntity]) -> list[StageResult]:
         return [
             Deferred(one.seq, "timeout") if one.seq == 1 else WorkResult(one.seq)
@@ -154,7 +154,7 @@ def pending(context: RunContext, stage: Stage = STAGE) -> int:
     return count_pending(context.store, plan_id, CAPTIONS)
 
 
-def test_what_succeeds_at_the_second_try_is_not_reported_as_deferred(context: RunContext) -> None:
+def test_an_input_that_succeeds_on_retry_is_not_reported_as_deferred(context: RunContext) -> None:
     tried: set[int] = set()
 
     def defer_once(captions: Sequence[StoredEntity]) -> list[StageResult]:
@@ -180,17 +180,17 @@ def test_a_chunk_deferred_as_a_whole_stops_the_stage(context: RunContext) -> Non
 
     report = run_stage(context, replace(STAGE, workers=1, chunk_size=1), CAPTIONS, defer)
     assert report.stalled
-    assert len(tried) < 5, "a server that is gone is not asked for every input"
+    assert len(tried) < 5, "an unreachable server is not asked for every input"
     assert report.deferred.total() == len(tried)
     assert pending(context) == 5
     assert row_count(context.store, Claim) == 0
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_gives_all_claims_back_and_keeps_what_was_done(
+def test_an_error_releases_all_claims_and_keeps_finished_work(
     context: RunContext, workers: int
 ) -> None:
-    """With one worker, the next chunk is claimed already when the error comes to light."""
+    """With one worker, the next chunk is already claimed when the error is raised."""
 
     def fail_at_the_third(captions: Sequence[StoredEntity]) -> list[StageResult]:
         if any(one.seq == 3 for one in captions):
@@ -206,14 +206,14 @@ def test_an_error_gives_all_claims_back_and_keeps_what_was_done(
     assert run_stage(context, stage, CAPTIONS, upper_case).finished == left
 
 
-def test_too_few_results_are_no_success(context: RunContext) -> None:
-    """An input without a result would stay pending and be worked on for ever."""
+def test_too_few_results_are_an_error(context: RunContext) -> None:
+    """An input without a result would stay pending forever."""
     with pytest.raises(RuntimeError, match="rewrite gave 1 results for 2 inputs"):
         run_stage(context, STAGE, CAPTIONS, lambda captions: upper_case(captions)[:1])
     assert pending(context) == 5
 
 
-def test_two_runs_side_by_side_share_the_work(context: RunContext) -> None:
+def test_two_parallel_runs_share_the_work(context: RunContext) -> None:
     together = threading.Barrier(2)
     worked: list[int] = []
 
@@ -241,10 +241,10 @@ def test_two_runs_side_by_side_share_the_work(context: RunContext) -> None:
 def test_a_run_waits_for_the_chunks_of_another(
     context: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What another process has claimed is not ours, but the stage is not over without it."""
+    """A stage does not end while another process holds a claim on one of its inputs."""
     plan_id = register_plan(context.store, STAGE.name, STAGE.version, STAGE.configuration)
     claim_chunk(context.store, plan_id, CAPTIONS, 2)
-    waits = told_of_waiting(monkeypatch)
+    waits = waiting_event(monkeypatch)
     hand_over_claims(context.store)
 
     def end_lease() -> None:
@@ -266,7 +266,7 @@ def store_item(items: Sequence[tuple[int, str]]) -> list[StageResult]:
     return [WorkResult(number, (caption(number),)) for number, _ in items]
 
 
-def test_a_stream_skips_what_is_done(context: RunContext) -> None:
+def test_a_stream_skips_finished_items(context: RunContext) -> None:
     stage = Stage("import", "9", DATASET, {}, chunk_size=2)
     first = run_stream(context, stage, number_stream(10, 11, 12), store_item)
     assert (first.done, first.already_done) == (3, 0)
@@ -281,7 +281,7 @@ def test_a_stream_skips_what_is_done(context: RunContext) -> None:
     assert row_count(context.store, Entity) == 5 + 4
 
 
-def test_a_fixed_stream_is_not_read_again_once_it_is_finished(context: RunContext) -> None:
+def test_a_finished_fixed_stream_is_not_read_again(context: RunContext) -> None:
     stage = Stage("import", "9", DATASET, {}, chunk_size=2)
     refused = Rejection(stage="import", reason="bad_row", detail="it is bad")
 
@@ -295,7 +295,7 @@ def test_a_fixed_stream_is_not_read_again_once_it_is_finished(context: RunContex
         return run_stream(context, stage, number_stream(*numbers), store_one, fixed=True)
 
     def unread() -> Iterator[tuple[int, str]]:
-        raise AssertionError("it is read")
+        raise AssertionError("the stream must not be read")
         yield
 
     with pytest.raises(AssertionError):
@@ -309,7 +309,7 @@ def test_a_fixed_stream_is_not_read_again_once_it_is_finished(context: RunContex
     assert (again.finished, again.already_done) == (1, 2)
 
 
-def test_what_is_deferred_is_read_again(context: RunContext) -> None:
+def test_a_fixed_stream_with_deferred_items_is_read_again(context: RunContext) -> None:
     stage = Stage("import", "9", DATASET, {}, chunk_size=2)
 
     def defer_one(items: Sequence[tuple[int, str]]) -> list[StageResult]:
@@ -322,7 +322,7 @@ def test_what_is_deferred_is_read_again(context: RunContext) -> None:
     assert (again.finished, again.already_done) == (1, 2)
 
 
-def test_a_stream_that_breaks_off_keeps_what_came_before(context: RunContext) -> None:
+def test_a_stream_that_fails_keeps_the_items_before(context: RunContext) -> None:
     def breaking() -> Iterator[tuple[int, str]]:
         yield from number_stream(10, 11, 12)
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""Draws into a dataset: copies that derive from what was imported, once and for all."""
+"""Drawing a sample of an imported source into a dataset."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -39,7 +39,7 @@ def draw(
     return draw_sample(run, "built", spec, source, settings)
 
 
-def test_drawn_images_come_with_their_captions_and_their_origin(
+def test_drawn_images_keep_their_captions_and_provenance(
     home_run: RunContext, spec: SourceSpec
 ) -> None:
     source, imported = import_source(home_run, spec)
@@ -60,7 +60,7 @@ def test_drawn_images_come_with_their_captions_and_their_origin(
     assert len(parents_of(home_run.store, ids, Role.SAMPLED_FROM)) == 3
 
 
-def test_drawing_again_changes_nothing(home_run: RunContext, spec: SourceSpec) -> None:
+def test_drawing_a_second_time_changes_nothing(home_run: RunContext, spec: SourceSpec) -> None:
     source, _ = import_source(home_run, spec)
     draw(home_run, spec, source)
     again = draw(home_run, spec, source)
@@ -69,7 +69,7 @@ def test_drawing_again_changes_nothing(home_run: RunContext, spec: SourceSpec) -
 
 
 def withdraw(run: RunContext, ids: Iterable[str]) -> None:
-    """Takes back entities, as a withdrawal decides it."""
+    """Withdraw entities by decisions, as a withdrawal does."""
     agent = AgentRef("software", "a withdrawal")
     with run.store.write() as connection:
         register_agents(connection, [agent])
@@ -77,18 +77,20 @@ def withdraw(run: RunContext, ids: Iterable[str]) -> None:
 
 
 @pytest.mark.parametrize("drawn", [True, False])
-def test_a_draw_stands_when_something_was_withdrawn_since(
+def test_a_withdrawal_does_not_change_an_earlier_draw(
     home_run: RunContext, spec: SourceSpec, drawn: bool
 ) -> None:
-    """Of what was drawn and of what was not: what comes later is not drawn in its place."""
+    """Withdraw an image that was drawn, or one that was not; no image replaces it."""
     source, _ = import_source(home_run, spec)
     draw(home_run, spec, source)
     copies = list(find(home_run.store, "built", Image.kind))
     originals = parents_of(home_run.store, [one.id for one in copies], Role.SAMPLED_FROM)
     taken = {one for many in originals.values() for one in many}
     pool = {one.id for one in find(home_run.store, "people", Image.kind)}
-    gone = next(iter(sorted(taken if drawn else pool - taken)))
-    withdraw(home_run, [gone, *(copy for copy, many in originals.items() if gone in many)])
+    withdrawn = next(iter(sorted(taken if drawn else pool - taken)))
+    withdraw(
+        home_run, [withdrawn, *(copy for copy, many in originals.items() if withdrawn in many)]
+    )
     draw(home_run, spec, source)
     assert count_entities(home_run.store, "built", Sample.kind) == 1
     assert {one.id for one in find(home_run.store, "built", Image.kind)} == {
@@ -96,15 +98,15 @@ def test_a_draw_stands_when_something_was_withdrawn_since(
     }
 
 
-def test_what_was_withdrawn_before_is_not_drawn(home_run: RunContext, spec: SourceSpec) -> None:
+def test_withdrawn_images_are_not_drawn(home_run: RunContext, spec: SourceSpec) -> None:
     source, _ = import_source(home_run, spec)
-    gone = sorted(one.id for one in find(home_run.store, "people", Image.kind))[:3]
-    withdraw(home_run, gone)
+    withdrawn = sorted(one.id for one in find(home_run.store, "people", Image.kind))[:3]
+    withdraw(home_run, withdrawn)
     draw(home_run, spec, source, identities=4)
     copies = [one.id for one in find(home_run.store, "built", Image.kind)]
     originals = parents_of(home_run.store, copies, Role.SAMPLED_FROM)
     assert len(copies) == 5
-    assert not {one for many in originals.values() for one in many} & set(gone)
+    assert not {one for many in originals.values() for one in many} & set(withdrawn)
 
 
 @pytest.mark.parametrize("change", [{"seed": 1}, {"identities": 2}])
@@ -118,7 +120,7 @@ def test_another_draw_into_one_dataset_is_refused(
     assert count_entities(home_run.store, "built", Image.kind) == 6
 
 
-def test_a_dataset_that_holds_a_source_is_not_drawn_into(
+def test_drawing_into_a_dataset_with_an_imported_source_is_refused(
     home_run: RunContext, spec: SourceSpec
 ) -> None:
     source, _ = import_source(home_run, spec)
@@ -135,7 +137,7 @@ def test_a_split_without_images_is_an_error(home_run: RunContext, spec: SourceSp
         draw(home_run, spec, source)
 
 
-def test_an_entity_of_its_own_is_stored_once(home_run: RunContext, spec: SourceSpec) -> None:
+def test_get_or_create_stores_an_entity_once(home_run: RunContext, spec: SourceSpec) -> None:
     record = Caption(source="test", text="a person", position=0)
     assert get_or_create_entity(home_run, record, "d") == get_or_create_entity(
         home_run, record, "d"

@@ -1,4 +1,4 @@
-"""Searches are stored as they return, made once, and never beyond the day's budget."""
+"""Searches are stored as they return, sent once, and stopped at the daily budget."""
 
 import random
 import threading
@@ -34,10 +34,10 @@ from tests.flows.worlds import RunningProgram
 from tests.servers.search_server import SearchServer, search_server
 
 PACIFIC = "America/Los_Angeles"
-NOON = datetime(2026, 11, 20, 20, tzinfo=UTC)  # in California
+NOON = datetime(2026, 11, 20, 20, tzinfo=UTC)  # noon in California
 LATER = SearchFailure(reason="timeout", detail="too late", retriable=True, requests=1)
 NEVER = SearchFailure(reason="refused_query", detail="no", retriable=False, raw="{}", requests=1)
-AWAY = SearchFailure(reason="unreachable", detail="nobody there", retriable=True, requests=0)
+AWAY = SearchFailure(reason="unreachable", detail="no connection", retriable=True, requests=0)
 OVER = SearchFailure(reason="quota_exhausted", detail="enough", retriable=True, requests=0)
 
 
@@ -47,7 +47,7 @@ def answer_to(query: str) -> SearchOutcome:
 
 
 class ScriptedSearch:
-    """Answers by a function, and remembers what it was asked."""
+    """A search with scripted replies that records its queries."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class ScriptedSearch:
 
 
 class RetryingSearch(ScriptedSearch):
-    """Fails as often as it may before it answers."""
+    """A search that fails `failures` times before it answers, if it may retry."""
 
     def __init__(self, failures: int) -> None:
         super().__init__()
@@ -110,7 +110,7 @@ def recorded(
 
 
 def search_all(search: RecordedSearch, queries: list[str]) -> int:
-    """How many were answered before the budget was reached."""
+    """Return how many queries were answered before the budget was reached."""
     for answered, query in enumerate(queries):
         try:
             search.search(query, 5)
@@ -119,7 +119,7 @@ def search_all(search: RecordedSearch, queries: list[str]) -> int:
     return len(queries)
 
 
-def test_a_known_query_is_not_asked_by_any_run_on_any_dataset(store: Store) -> None:
+def test_a_stored_answer_is_reused_by_all_runs_and_datasets(store: Store) -> None:
     first, second = ScriptedSearch(), ScriptedSearch()
     once = recorded(store, first).search("a cat", 5)
     again = recorded(store, second, dataset="dogs").search("  a \n cat ", 5)
@@ -129,7 +129,9 @@ def test_a_known_query_is_not_asked_by_any_run_on_any_dataset(store: Store) -> N
     assert row_count(store, ModelCall) == 1
 
 
-def test_what_was_read_by_an_earlier_version_is_read_again_and_not_asked(store: Store) -> None:
+def test_an_answer_parsed_by_an_earlier_version_is_parsed_again_without_a_request(
+    store: Store,
+) -> None:
     first, newer = ScriptedSearch(), ScriptedSearch()
     newer.reader = "2"
     once = recorded(store, first).search("a cat", 5)
@@ -138,7 +140,7 @@ def test_what_was_read_by_an_earlier_version_is_read_again_and_not_asked(store: 
     assert newer.asked == []
 
 
-def test_another_count_and_other_parameters_are_another_search(store: Store) -> None:
+def test_a_different_count_or_parameter_is_a_different_search(store: Store) -> None:
     search, other = ScriptedSearch(), ScriptedSearch(licences=["by"])
     for count in (5, 6, 5):
         recorded(store, search).search("a cat", count)
@@ -146,7 +148,7 @@ def test_another_count_and_other_parameters_are_another_search(store: Store) -> 
     assert (len(search.asked), len(other.asked)) == (2, 1)
 
 
-def test_what_is_no_query_is_neither_asked_nor_stored(store: Store) -> None:
+def test_an_invalid_query_is_neither_sent_nor_stored(store: Store) -> None:
     search = ScriptedSearch()
     for query in ("", "a\0b", "\ud800"):
         assert isinstance(recorded(store, search, 0).search(query, 5), SearchFailure)
@@ -154,7 +156,7 @@ def test_what_is_no_query_is_neither_asked_nor_stored(store: Store) -> None:
     assert row_count(store, ModelCall) == 0
 
 
-def test_a_day_ends_with_its_budget_and_the_next_goes_on(store: Store) -> None:
+def test_searching_stops_at_the_daily_budget_and_continues_the_next_day(store: Store) -> None:
     queries = [f"cat {number}" for number in range(8)]
     search, clock = ScriptedSearch(), Clock()
     days = []
@@ -163,16 +165,16 @@ def test_a_day_ends_with_its_budget_and_the_next_goes_on(store: Store) -> None:
         days.append(search_all(recorded(store, search, 3, clock=clock), queries))
         assert search_all(recorded(store, search, 3, clock=clock), queries) == days[-1]
     assert days == [3, 6, 8, 8]
-    assert search.asked == queries, "each once, in order"
+    assert search.asked == queries, "each query once, in order"
 
 
-def test_the_message_says_when_the_next_day_begins(store: Store) -> None:
+def test_the_budget_error_names_the_start_of_the_next_day(store: Store) -> None:
     search = recorded(store, ScriptedSearch(), 1)
     search.search("a cat", 5)
-    said = r"scripted-search was sent 1 requests today .* is 1; .*2026-11-21T00:00:00-08:00"
-    with pytest.raises(BudgetReachedError, match=said):
+    message = r"scripted-search was sent 1 requests today .* is 1; .*2026-11-21T00:00:00-08:00"
+    with pytest.raises(BudgetReachedError, match=message):
         search.search("a dog", 5)
-    assert isinstance(search.search("a cat", 5), SearchAnswer), "what is known is still answered"
+    assert isinstance(search.search("a cat", 5), SearchAnswer), "a stored answer is still returned"
 
 
 def test_a_day_begins_at_midnight_in_california(store: Store) -> None:
@@ -187,7 +189,7 @@ def test_a_day_begins_at_midnight_in_california(store: Store) -> None:
         assert search_all(search, queries) == 2, month
 
 
-def test_a_budget_is_one_services(store: Store) -> None:
+def test_a_budget_belongs_to_one_service_across_revisions(store: Store) -> None:
     other = ScriptedSearch()
     other.ref = ModelRef(name="another-search", revision="1")
     newer = ScriptedSearch(licences=["by"])
@@ -197,7 +199,7 @@ def test_a_budget_is_one_services(store: Store) -> None:
     assert search_all(recorded(store, newer, 1), ["a cat"]) == 0
 
 
-def test_a_failure_that_may_pass_is_asked_again_and_counted(store: Store) -> None:
+def test_a_transient_failure_is_retried_and_counted(store: Store) -> None:
     replies = iter([LATER, AWAY, AWAY, answer_to("a cat")])
     search = ScriptedSearch(lambda _: next(replies))
     runs = [recorded(store, search, 2).search("a cat", 5) for _ in range(4)]
@@ -208,13 +210,13 @@ def test_a_failure_that_may_pass_is_asked_again_and_counted(store: Store) -> Non
     assert search_all(recorded(store, search, 2), ["a cat", "a dog"]) == 1
 
 
-def test_a_failure_that_stays_is_asked_once(store: Store) -> None:
+def test_a_permanent_failure_is_not_retried(store: Store) -> None:
     search = ScriptedSearch(lambda _: NEVER)
     assert [recorded(store, search).search("a cat", 5) for _ in range(2)] == [NEVER, NEVER]
     assert search.asked == ["a cat"]
 
 
-def test_retries_are_counted_and_end_with_the_budget(store: Store) -> None:
+def test_retries_count_towards_the_budget(store: Store) -> None:
     search = RetryingSearch(failures=2)
     assert isinstance(recorded(store, search, 5).search("a cat", 5), SearchAnswer)
     failed = recorded(store, search, 5).search("a dog", 5)
@@ -223,7 +225,7 @@ def test_retries_are_counted_and_end_with_the_budget(store: Store) -> None:
     assert len(search.asked) == 5
 
 
-def test_the_services_own_quota_ends_the_run_until_its_next_day(store: Store) -> None:
+def test_an_exhausted_quota_of_the_service_stops_searching_until_the_next_day(store: Store) -> None:
     replies = [OVER, answer_to("a cat")]
     search, clock = ScriptedSearch(lambda _: replies.pop(0)), Clock()
     one = recorded(store, search, 100, clock=clock)
@@ -236,7 +238,7 @@ def test_the_services_own_quota_ends_the_run_until_its_next_day(store: Store) ->
     assert isinstance(one.search("a cat", 5), SearchAnswer)
 
 
-def test_what_raises_leaves_the_query_free(store: Store) -> None:
+def test_an_exception_releases_the_claim_on_the_query(store: Store) -> None:
     def wrong_settings(_: str) -> SearchOutcome:
         raise ConfigurationError("no key")
 
@@ -253,7 +255,7 @@ def test_what_raises_leaves_the_query_free(store: Store) -> None:
     assert isinstance(recorded(store, ScriptedSearch(), 2).search("a cat", 5), SearchAnswer)
 
 
-def test_money_is_counted_after_what_is_free(store: Store) -> None:
+def test_costs_are_counted_after_the_free_searches(store: Store) -> None:
     prices = SearchPrices(per_thousand=1000, free_per_day=2)
     budget = Budget(max_cost=3)
     search = recorded(store, ScriptedSearch(), prices=prices, budget=budget)
@@ -266,7 +268,7 @@ def test_money_is_counted_after_what_is_free(store: Store) -> None:
         recorded(store, ScriptedSearch(), budget=budget)
 
 
-def test_runs_side_by_side_neither_ask_twice_nor_beyond_the_budget(store: Store) -> None:
+def test_parallel_runs_send_each_query_once_and_keep_to_the_budget(store: Store) -> None:
     queries = [f"cat {number}" for number in range(12)]
     search = ScriptedSearch(seconds=0.005)
     begin = threading.Barrier(4)
@@ -290,7 +292,7 @@ def server() -> Iterator[SearchServer]:
 
 
 class Program:
-    """`tests.flows.searching` as a process of its own, on a database of its own."""
+    """`tests.flows.searching` in a separate process with its own database."""
 
     def __init__(self, database: Path, server: SearchServer, budget: int) -> None:
         self.arguments = [f"sqlite:///{database}", server.base_url, str(budget)]
@@ -301,7 +303,7 @@ class Program:
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("kill")
-def test_a_killed_run_repeats_nothing_that_came_back(
+def test_a_killed_run_repeats_no_answered_query(
     server: SearchServer, sqlite_store: Store, tmp_path: Path
 ) -> None:
     server.seconds = 0.03
@@ -321,16 +323,16 @@ def test_a_killed_run_repeats_nothing_that_came_back(
     assert (last.wait(), last.output.splitlines()) == (0, queries)
     asked = Counter(server.queries)
     assert set(asked) == set(queries)
-    assert asked.total() <= len(queries) + kills, "only what was under way is asked again"
-    assert output == {query: asked[query] for query in output}, "what came back was not asked again"
+    assert asked.total() <= len(queries) + kills, "only queries in flight are repeated"
+    assert output == {query: asked[query] for query in output}, "answered queries were not repeated"
     began = datetime(2026, 11, 20, tzinfo=UTC)
     counted = requests_since(sqlite_store, ModelRef(name="openverse", revision="v1"), began)
-    assert counted >= asked.total(), "what was lost counts, too"
+    assert counted >= asked.total(), "lost requests count, too"
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("kill")
-def test_processes_side_by_side_share_budget_and_answers(
+def test_parallel_processes_share_budget_and_answers(
     server: SearchServer, sqlite_store: Store, tmp_path: Path
 ) -> None:
     server.seconds = 0.01
@@ -342,14 +344,14 @@ def test_processes_side_by_side_share_budget_and_answers(
     assert (asked.total(), max(asked.values())) == (20, 1)
 
 
-def test_a_run_that_stops_searches_no_more_and_keeps_what_returns(store: Store) -> None:
+def test_a_stopped_run_sends_no_more_queries_and_stores_the_one_in_flight(store: Store) -> None:
     budget = Budget()
 
-    def stopped_while_it_is_asked(query: str) -> SearchOutcome:
+    def reply_and_request_stop(query: str) -> SearchOutcome:
         budget.stop.request()
         return answer_to(query)
 
-    inner = ScriptedSearch(stopped_while_it_is_asked)
+    inner = ScriptedSearch(reply_and_request_stop)
     search = recorded(store, inner, budget=budget)
     search.search("a cat", 5)
     with pytest.raises(SystemExit, match="143"):

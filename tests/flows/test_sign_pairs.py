@@ -1,4 +1,4 @@
-"""`build-recos` with signs whose texts a model translated: requests, drawings and records."""
+"""`build-recos` with sign pairs written by a model: requests, drawings and records."""
 
 import json
 import re
@@ -55,16 +55,16 @@ def written(number: int) -> dict[str, str]:
 
 
 def pairs_answer(request: dict[str, Any]) -> str:
-    """As many pairs as are wanted, of which the second to last and the last are no use."""
+    """Return the requested number of pairs; in the first answer, the last two are unusable."""
     found = re.search(r"<brief>\n(.*?)\n</brief>", prompt_text(request), re.DOTALL)
     assert found is not None
     brief = SignPairsBrief.parse(found[1])
-    made = [written(len(brief.taken) + place) for place in range(brief.count)]
+    pairs = [written(len(brief.taken) + place) for place in range(brief.count)]
     if not any("请去" in pair for pair in brief.taken):
         taken = shipped_pairs()[0]
-        made[-2] = {**made[-2], "chinese": taken.chinese}
-        made[-1] = {**made[-1], "english": "I'm sorry, I cannot help with that."}
-    return json.dumps({"pairs": made})
+        pairs[-2] = {**pairs[-2], "chinese": taken.chinese}
+        pairs[-1] = {**pairs[-1], "english": "I'm sorry, I cannot help with that."}
+    return json.dumps({"pairs": pairs})
 
 
 def complete(request: dict[str, Any]) -> dict[str, Any]:
@@ -79,7 +79,7 @@ def server() -> Iterator[CountingServer]:
         yield one
 
 
-def asking(server: CountingServer) -> Profile:
+def profile_with(server: CountingServer) -> Profile:
     profile = small_profile(DiscriminabilitySettings(k=4, eta=0.9, rounds=0))
     model = OpenAIChat(
         provider="openai",
@@ -100,15 +100,15 @@ def stored_pairs(run: RunContext) -> dict[str, StoredEntity]:
     return {one.id: one for one in find(run.store, DATASET, WrittenSignPair.kind)}
 
 
-def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
+def test_signs_are_drawn_from_pairs_of_a_model_and_are_marked(
     run: RunContext, server: CountingServer
 ) -> None:
-    office, profile = MemoryOffice(), asking(server)
-    made = build(selection_gate="required")
-    first = run_pipeline(run, recos_pipeline(drawing=DRAWING), made, profile, lambda: office)
+    office, profile = MemoryOffice(), profile_with(server)
+    spec = build(selection_gate="required")
+    first = run_pipeline(run, recos_pipeline(drawing=DRAWING), spec, profile, lambda: office)
 
     asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
-    assert len(asked) == 2, "18 of the first 20 are of use, then 7 are missing"
+    assert len(asked) == 2, "18 of the first 20 are usable, so 7 are requested again"
     pairs = stored_pairs(run)
     assert len(pairs) == WANTED
     assert {one.record(WrittenSignPair).author for one in pairs.values()} == {"scripted@1"}
@@ -142,12 +142,12 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
         assert text.startswith("drawn with a translation by a model that nobody checked: 请去")
 
     before = sizes(run)
-    run_pipeline(run, recos_pipeline(drawing=DRAWING), made, profile, lambda: office)
+    run_pipeline(run, recos_pipeline(drawing=DRAWING), spec, profile, lambda: office)
     assert sizes(run) == before
-    assert server.ledger.counts.total() == 2, "nothing is asked again"
+    assert server.ledger.counts.total() == 2, "no further request is sent"
 
     answer(run, office, lambda _: [ticked("verdict", "accept")])
-    last = run_pipeline(run, recos_pipeline(drawing=DRAWING), made, profile, lambda: office)
+    last = run_pipeline(run, recos_pipeline(drawing=DRAWING), spec, profile, lambda: office)
     assert last.waiting == 0
     assert last.release_id
     assert last.release is not None
@@ -159,10 +159,10 @@ def test_signs_are_drawn_from_what_a_model_wrote_and_say_so(
     assert all('"author":"scripted@1"' in payload for payload in stored.values())
 
 
-def test_a_server_that_is_gone_ends_the_run_and_the_next_goes_on(
+def test_an_unreachable_server_ends_the_run_and_the_next_run_continues(
     run: RunContext, server: CountingServer
 ) -> None:
-    profile = asking(server)
+    profile = profile_with(server)
     server.ledger.add_faults(Fault("status", status=503, match="Pairs: 7"))
     with pytest.raises(ModelError, match=r"scripted@1 did not answer \(1 server_error\)"):
         run_pipeline(run, recos_pipeline(drawing=DRAWING), build(), profile, no_desks)
@@ -174,12 +174,14 @@ def test_a_server_that_is_gone_ends_the_run_and_the_next_goes_on(
     assert len(asked) == 3
 
 
-def test_a_model_that_writes_nothing_of_use_is_not_asked_for_ever(
+def test_a_model_that_writes_no_usable_pair_is_asked_once(
     run: RunContext, server: CountingServer
 ) -> None:
     text = "I'm sorry, I cannot help with that."
     server.ledger.add_faults(Fault("content", text=text, match="Pairs: 20"))
-    run_pipeline(run, recos_pipeline(drawing=RenderOptions()), build(), asking(server), no_desks)
+    run_pipeline(
+        run, recos_pipeline(drawing=RenderOptions()), build(), profile_with(server), no_desks
+    )
     asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
     assert len(asked) == 1
     assert stored_pairs(run) == {}

@@ -1,4 +1,4 @@
-"""Terms of sources: a warning where they do not permit a release, and their correction."""
+"""Terms of sources: warnings if they do not permit a release, and their correction."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ def imported(loupe: Loupe, annotations: Path, licence: str) -> str:
 
 
 @pytest.mark.parametrize("licence", ["research use only", "Unknown"])
-def test_terms_that_would_stop_the_release_are_told(
+def test_unknown_terms_give_a_warning_on_import(
     loupe: Loupe, annotations: Path, licence: str
 ) -> None:
     output = imported(loupe, annotations, licence)
@@ -36,18 +36,22 @@ def test_terms_that_would_stop_the_release_are_told(
     assert WARNING in output
 
 
-def test_no_reason_is_asked_for_where_none_would_do(loupe: Loupe, annotations: Path) -> None:
+def test_a_forbidding_licence_does_not_suggest_permitted_by(
+    loupe: Loupe, annotations: Path
+) -> None:
     output = imported(loupe, annotations, "CC-BY-ND-4.0")
     assert "has a licence that forbids a release ('CC-BY-ND-4.0'), which no reason over" in output
     assert "permitted_by" not in output
 
 
 @pytest.mark.parametrize("licence", ["CC-BY-4.0", "CC0", "MIT OR CC-BY-ND-4.0"])
-def test_a_licence_that_permits_it_is_not(loupe: Loupe, annotations: Path, licence: str) -> None:
+def test_a_permitting_licence_gives_no_warning(
+    loupe: Loupe, annotations: Path, licence: str
+) -> None:
     assert WARNING not in imported(loupe, annotations, licence)
 
 
-def test_terms_that_are_stated_to_permit_it_are_not(
+def test_permitted_terms_give_no_warning(
     loupe: Loupe, annotations: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stated = tmp_path / "stated.toml"
@@ -57,7 +61,7 @@ def test_terms_that_are_stated_to_permit_it_are_not(
 
 
 class Builder:
-    """Builds two identities of one tiny source, under the terms and as the version of a call."""
+    """Builds two identities of one tiny source with the given version and terms."""
 
     def __init__(self, loupe: Loupe, folder: Path) -> None:
         self._loupe = loupe
@@ -85,23 +89,23 @@ def build(loupe: Loupe, tmp_path: Path) -> Builder:
     return Builder(loupe, tmp_path)
 
 
-def said(finished: Finished) -> str:
+def messages_of(finished: Finished) -> str:
     assert finished.exit_code == 0, finished.err
     return " ".join(finished.err.split())
 
 
-def test_a_changed_build_file_corrects_the_terms_of_what_it_releases_next(
+def test_a_changed_build_file_corrects_the_terms_of_the_next_release(
     build: Builder, loupe: Loupe
 ) -> None:
     first = Path(build("0.1.0", "CC-BY-NC-4.0").json["release"])
     changed = {"citation": "The right authors, 2026", "correction": "the letter of May"}
-    output = said(build("0.2.0", "CC-BY-4.0", **changed))
+    output = messages_of(build("0.2.0", "CC-BY-4.0", **changed))
     assert "terms of people corrected: licence 'CC-BY-NC-4.0' -> 'CC-BY-4.0', citation" in output
     assert "made under the earlier ones: tiny 0.1.0; release a new version" in output
 
     again = build("0.2.0", "CC-BY-4.0")
     assert "corrected" not in again.err
-    assert sum(stage["done"] for stage in again.json["stages"]) == 0, "nothing is imported again"
+    assert sum(stage["done"] for stage in again.json["stages"]) == 0, "no image is imported again"
     release = Path(again.json["release"])
     for folder in (first, release):
         assert loupe("release", "verify", folder).exit_code == 0
@@ -115,13 +119,11 @@ def test_a_changed_build_file_corrects_the_terms_of_what_it_releases_next(
     card = (release / CARD).read_text("utf-8")
     assert "(the letter of May); imported as: CC-BY-NC-4.0" in card
 
-    said(loupe("release", "rebuild", "tiny@0.1.0", "--out", first.parent / "again"))
+    messages_of(loupe("release", "rebuild", "tiny@0.1.0", "--out", first.parent / "again"))
     assert read_manifest(first.parent / "again").id == read_manifest(first).id
 
 
-def test_a_release_cannot_show_other_terms_than_the_corrected_ones(
-    build: Builder, loupe: Loupe
-) -> None:
+def test_verify_detects_outdated_terms_in_a_release(build: Builder, loupe: Loupe) -> None:
     build("0.1.0", "CC-BY-4.0")
     build("0.2.0", "CC0-1.0")
     release = Path(build("0.3.0", "CC-BY-SA-4.0").json["release"])
@@ -135,14 +137,14 @@ def test_a_release_cannot_show_other_terms_than_the_corrected_ones(
     assert any("terms of the source 'people' that" in one for one in messages), messages
 
 
-def test_a_version_that_is_out_stays_as_it_is(build: Builder) -> None:
+def test_corrected_terms_do_not_change_a_released_version(build: Builder) -> None:
     built = build("0.1.0", "CC-BY-4.0").json
     again = build("0.1.0", "CC0-1.0")
     assert again.json["release_id"] == built["release_id"]
     assert "under earlier terms of people" in again.json["warnings"][0]
 
 
-def test_terms_that_forbid_a_release_name_those_that_were_made(build: Builder) -> None:
+def test_forbidding_terms_name_the_existing_releases(build: Builder) -> None:
     build("0.1.0", "CC-BY-4.0")
     refused = build("0.2.0", "CC-BY-ND-4.0")
     assert refused.exit_code == 2
@@ -152,15 +154,15 @@ def test_terms_that_forbid_a_release_name_those_that_were_made(build: Builder) -
     assert "corrected" not in build("0.2.0", "CC-BY-ND-4.0").err
 
 
-def test_a_patch_has_the_terms_that_hold_when_it_is_made(build: Builder, loupe: Loupe) -> None:
+def test_a_patch_release_has_the_current_terms(build: Builder, loupe: Loupe) -> None:
     first = Path(build("0.1.0", "CC-BY-NC-4.0").json["release"])
     build("0.1.0", "CC-BY-4.0")
     row = ("images/1.png", "--release", first, "--ground", "privacy", "--reason", "asked", "--yes")
-    said(loupe("withdraw", *row))
+    messages_of(loupe("withdraw", *row))
     patch = first.parent / "tiny-0.1.1"
     assert loupe("release", "verify", patch).exit_code == 0
     assert read_manifest(patch).sources[0].licence == "CC-BY-4.0"
     build("0.1.1", "CC-BY-SA-4.0")
     rebuilt = first.parent / "again"
-    said(loupe("release", "rebuild", "tiny@0.1.1", "--out", rebuilt))
+    messages_of(loupe("release", "rebuild", "tiny@0.1.1", "--out", rebuilt))
     assert read_manifest(rebuilt).id == read_manifest(patch).id

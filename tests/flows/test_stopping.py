@@ -1,4 +1,4 @@
-"""After Ctrl-C and SIGTERM nothing new is sent, and what is paid for is stored."""
+"""After Ctrl-C or SIGTERM no new request is sent, and answers in flight are stored."""
 
 import signal
 import time
@@ -12,7 +12,7 @@ from tests.flows.stopping import IN_FLIGHT, SECONDS, WAITING, asking, slow_build
 from tests.flows.worlds import RunningProgram, loupe
 from tests.servers.counting_server import CountingServer, counting_server
 
-pytestmark = pytest.mark.xdist_group("kill")  # all programs are forks of one process
+pytestmark = pytest.mark.xdist_group("kill")  # all programs are forked from one process
 
 
 @pytest.fixture
@@ -30,14 +30,14 @@ def build(tmp_path: Path, slow_model: CountingServer) -> tuple[str | Path, ...]:
 def run(
     tmp_path: Path, slow_model: CountingServer, build: tuple[str | Path, ...]
 ) -> Iterator[RunningProgram]:
-    """The build, in its own process."""
+    """The build, running in a separate process."""
     program = loupe(tmp_path / "home", *build, "--in-process")
     with asking(program, slow_model):
         yield program
 
 
 @pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_nothing_new_is_sent_and_what_returns_is_stored(
+def test_a_signal_stops_requests_and_stores_answers_in_flight(
     tmp_path: Path, slow_model: CountingServer, run: RunningProgram, number: int, exit_code: int
 ) -> None:
     run.send(number)
@@ -49,7 +49,9 @@ def test_nothing_new_is_sent_and_what_returns_is_stored(
     assert calls_in(tmp_path / "home") == IN_FLIGHT
 
 
-def test_a_second_signal_ends_at_once(slow_model: CountingServer, run: RunningProgram) -> None:
+def test_a_second_signal_ends_the_run_immediately(
+    slow_model: CountingServer, run: RunningProgram
+) -> None:
     run.send(signal.SIGINT)
     assert run.wait_for(1, WAITING)
     second = time.monotonic()

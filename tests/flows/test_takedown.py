@@ -1,7 +1,7 @@
-"""Takedown of one identity, across releases of four kinds that share it: exactly what is true.
+"""Takedown of one identity from releases of four kinds that contain it.
 
-What is true is known of the generated street, and of nothing that the store or a release says of
-where things come from.
+The expected rows come from the ground truth of the generated street, not from the provenance in
+the store or in a release.
 """
 
 import json
@@ -46,7 +46,7 @@ from tests.flows.takedown_world import (
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.xdist_group("takedown"),  # what all look at is made once
+    pytest.mark.xdist_group("takedown"),  # the takedown is shared
 ]
 
 PATCHES = {
@@ -57,20 +57,20 @@ PATCHES = {
     f"{TASKS}-2.1.0": "2.1.1",
     f"{CONTRASTS}-0.1.0": "0.1.1",
 }
-"""Every release that shows the person, and the version that takes its place."""
+"""Every release that shows the person, and the version that replaces it."""
 REASON = "I was filmed, and nobody asked me"
 
 
 class Takedown(NamedTuple):
-    """What was before and after.
+    """State before and after the withdrawal.
 
     Attributes:
         world: the installation, after the withdrawal.
-        copies: a folder with copies of all releases from before.
-        shown: all that showed the person, by name: pictures that were released or only stored.
+        copies: a folder with copies of all releases before the withdrawal.
+        shown: all images of the person by name, released or only stored.
         stored: the digests of these in the blob store.
-        command: what was typed.
-        said: what the withdrawal said of itself.
+        command: the command line of the withdrawal.
+        output: the JSON output of the withdrawal.
     """
 
     world: TakedownWorld
@@ -78,32 +78,32 @@ class Takedown(NamedTuple):
     shown: dict[str, bytes]
     stored: set[str]
     command: tuple[str, ...]
-    said: dict[str, Any]
+    output: dict[str, Any]
 
     @property
     def home(self) -> Path:
         return self.world.run.settings.home
 
     def old(self, name: str) -> Path:
-        """A copy of an old release, as somebody else has it."""
+        """Return a copy of an old release, as a holder has it."""
         return self.copies / name
 
     def rows(self, name: str) -> list[Row]:
-        """The rows of an old release."""
+        """Return the rows of an old release."""
         return list(released_rows(self.old(name)))
 
     def showing(self, name: str) -> list[Row]:
-        """Those of them that show the person."""
+        """Return the rows of an old release that show the person."""
         return self.world.showing(PERSON, self.rows(name))
 
     def numbers(self, name: str) -> list[int]:
-        """Their numbers."""
+        """Return the numbers of the rows that show the person."""
         files = {row["file_path"] for row in self.showing(name)}
         rows = self.rows(name)
         return [number for number, row in enumerate(rows, 1) if row["file_path"] in files]
 
     def patch(self, name: str) -> Path:
-        """The release that takes the place of an old one."""
+        """Return the patch release that replaces an old one."""
         return self.world.release(f"{name.partition('-')[0]}-{PATCHES[name]}")
 
 
@@ -119,39 +119,39 @@ def home(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.fixture(autouse=True)
 def _at_home(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test starts without settings."""
+    """Set LOUPE_HOME for every test."""
     monkeypatch.setenv("LOUPE_HOME", str(home))
 
 
 @pytest.fixture(scope="module")
 def taken(home: Path) -> Iterator[Takedown]:
-    """Four datasets were released; then somebody asked to be forgotten."""
+    """Four datasets are released, then one person is withdrawn."""
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
     folder = home.parent / "elsewhere"
     folder.mkdir()
     world = TakedownWorld(context_of(store, home), folder)
-    with pytest.MonkeyPatch.context() as patch:  # the page on captions shows everybody
+    with pytest.MonkeyPatch.context() as patch:  # the captions page shows all people
         patch.setattr("flows.recos.validation_loop.EXAMPLES", 40)
         world.build_all()
     copies = Path(shutil.copytree(home / "releases", home.parent / "copies"))
     shown = pictures_of(world, copies)
     stored = set(map(sha256_of, shown.values()))
     thumbnails = thumbnails_of(world)
-    assert holding(home / "reports", thumbnails), "pages show the person"
-    assert stored <= blobs_in(home), "all that shows the person is in the blob store"
+    assert files_containing(home / "reports", thumbnails), "pages show the person"
+    assert stored <= blobs_in(home), "all images of the person are in the blob store"
     (name,) = {row["identity"] for row in world.crops[PERSON]}
     command = (
         *("withdraw", "--identity", name, "--dataset", WALKERS),
         *("--ground", "privacy", "--reason", REASON, "--yes", "--json"),
     )
     done = loupe(*command)
-    assert done.exit_code == 1, "the review server is away"
+    assert done.exit_code == 1, "the review server is unreachable"
     output = json.loads(done.stdout)
     assert output["not_reached"]["on_review_servers"] == {world.office.server.url: 2}
     carry_out(world.run, find_withdrawal(store, output["key"]), desks=world.office)
-    said = json.loads(loupe("withdrawals", output["key"], "--json").stdout)
-    assert said["not_reached"]["on_review_servers"] == {}
-    yield Takedown(world, copies, shown | thumbnails, stored, command, said)
+    final = json.loads(loupe("withdrawals", output["key"], "--json").stdout)
+    assert final["not_reached"]["on_review_servers"] == {}
+    yield Takedown(world, copies, shown | thumbnails, stored, command, final)
     store.close()
 
 
@@ -160,7 +160,7 @@ def loupe(*arguments: str | Path) -> Result:
 
 
 def pictures_of(world: TakedownWorld, copies: Path) -> dict[str, bytes]:
-    """All that shows the person: in releases, and what the tracker cut out beside."""
+    """Return all images of the person: in releases, and crops of the tracker."""
     shown = {
         f"{folder.name}/{row['file_path']}": row["image"]["bytes"]
         for folder in sorted(copies.iterdir())
@@ -178,7 +178,7 @@ def pictures_of(world: TakedownWorld, copies: Path) -> dict[str, bytes]:
 
 
 def thumbnails_of(world: TakedownWorld) -> dict[str, bytes]:
-    """How pages show the person's pictures of tasks: encoded again, smaller."""
+    """Return the thumbnails of the person's images in the pages of tasks."""
     run = world.run
     digests = {sha256_of(row["image"]["bytes"]) for row in world.crops[PERSON]}
     shown = list(find(run.store, TASKS, Image.kind))
@@ -191,12 +191,12 @@ def thumbnails_of(world: TakedownWorld) -> dict[str, bytes]:
 
 
 def blobs_in(home: Path) -> set[str]:
-    """The digests of all that lies in the blob store."""
+    """Return the digests of all blobs."""
     return {sha256_of(data) for data in bytes_of(home / "blobs").values()}
 
 
-def holding(folder: Path, shown: dict[str, bytes]) -> list[tuple[str, str]]:
-    """Files below a folder with one of these pictures anywhere in their bytes."""
+def files_containing(folder: Path, shown: dict[str, bytes]) -> list[tuple[str, str]]:
+    """Return files in a folder whose bytes contain one of these images."""
     return [
         (path, name)
         for path, data in bytes_of(folder).items()
@@ -205,8 +205,8 @@ def holding(folder: Path, shown: dict[str, bytes]) -> list[tuple[str, str]]:
     ]
 
 
-def test_the_person_is_in_all_of_them_and_not_alone(taken: Takedown) -> None:
-    """Or else there would be nothing to show."""
+def test_every_release_shows_the_person_and_others(taken: Takedown) -> None:
+    """Precondition of the other tests."""
     counts = {name: (len(taken.showing(name)), len(taken.rows(name))) for name in PATCHES}
     assert all(0 < shown < rows for shown, rows in counts.values()), counts
     contrastive = [row for row in taken.showing(f"{CONTRASTS}-0.1.0") if row["contrast"]]
@@ -217,7 +217,7 @@ def test_the_person_is_in_all_of_them_and_not_alone(taken: Takedown) -> None:
     assert released < taken.stored, "the tracker kept more than was released"
 
 
-def test_a_patch_lacks_exactly_the_rows_that_show_the_person(taken: Takedown) -> None:
+def test_a_patch_lacks_exactly_the_rows_of_the_person(taken: Takedown) -> None:
     for name in PATCHES:
         found = compare_releases(taken.old(name), taken.patch(name), examples=1000)
         gone = {(row["source"], row["source_file_path"]) for row in taken.showing(name)}
@@ -229,7 +229,7 @@ def test_a_patch_lacks_exactly_the_rows_that_show_the_person(taken: Takedown) ->
         assert verify_release(taken.patch(name)) == [], name
 
 
-def test_an_old_release_is_marked_with_exactly_these_rows(taken: Takedown) -> None:
+def test_an_old_release_is_marked_with_exactly_the_rows_of_the_person(taken: Takedown) -> None:
     for name, version in PATCHES.items():
         mark = read_mark(taken.world.release(name))
         assert mark is not None, name
@@ -241,7 +241,7 @@ def test_an_old_release_is_marked_with_exactly_these_rows(taken: Takedown) -> No
         assert problems == {"withdrawn", "erased"}, name
 
 
-def test_images_of_others_stay_in_old_releases(taken: Takedown) -> None:
+def test_images_of_other_people_stay_in_old_releases(taken: Takedown) -> None:
     for name in PATCHES:
         before, after = bytes_of(taken.old(name)), bytes_of(taken.world.release(name))
         kept = {path for path in before if path.startswith("images/")}
@@ -252,14 +252,14 @@ def test_images_of_others_stay_in_old_releases(taken: Takedown) -> None:
         assert changed == ["WITHDRAWN.json"], name
 
 
-def test_no_picture_of_the_person_is_left_anywhere(taken: Takedown) -> None:
-    assert holding(taken.copies, taken.shown), "they would be found"
+def test_no_image_of_the_person_is_left(taken: Takedown) -> None:
+    assert files_containing(taken.copies, taken.shown), "images in copies are found"
     assert blobs_in(taken.home).isdisjoint(taken.stored)
-    assert holding(taken.home, taken.shown) == []
+    assert files_containing(taken.home, taken.shown) == []
 
 
-def test_what_is_said_of_the_person_is_in_no_file_that_is_released(taken: Takedown) -> None:
-    """Captions of the person's pictures alone; others may have the same."""
+def test_no_released_file_contains_captions_of_the_person(taken: Takedown) -> None:
+    """Only captions that no image of another person has are searched."""
     rows = [row for name in PATCHES for row in taken.rows(name)]
     files = {row["image_entity_id"] for name in PATCHES for row in taken.showing(name)}
     texts = {text for row in rows if row["image_entity_id"] in files for text in row["captions"]}
@@ -267,20 +267,20 @@ def test_what_is_said_of_the_person_is_in_no_file_that_is_released(taken: Takedo
         text for row in rows if row["image_entity_id"] not in files for text in row["captions"]
     }
     assert texts
-    spoken = {text: json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in texts}
-    assert holding(taken.copies, spoken), "they would be found"
-    assert holding(taken.home / "releases", spoken) == []
+    captions = {text: json.dumps(text, ensure_ascii=False)[1:-1].encode() for text in texts}
+    assert files_containing(taken.copies, captions), "captions in copies are found"
+    assert files_containing(taken.home / "releases", captions) == []
 
 
-def test_exports_of_patches_hold_no_picture_of_the_person(taken: Takedown, tmp_path: Path) -> None:
+def test_exports_of_patches_contain_no_image_of_the_person(taken: Takedown, tmp_path: Path) -> None:
     for format_name in ("webdataset", "coco", "published"):
         for name in PATCHES:
             out = tmp_path / format_name / name
             export_release(taken.patch(name), format_called(format_name, None), out)
-    assert holding(tmp_path, taken.shown) == []
+    assert files_containing(tmp_path, taken.shown) == []
 
 
-def test_holders_of_copies_learn_their_rows(
+def test_holders_of_copies_are_told_their_withdrawn_rows(
     taken: Takedown, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for by in ("home", "folder", "release"):
@@ -301,7 +301,7 @@ def test_holders_of_copies_learn_their_rows(
         assert loupe("release", "verify", taken.old(name)).exit_code == 0, "no notices are known"
 
 
-def test_old_releases_are_listed_with_what_takes_their_place(taken: Takedown) -> None:
+def test_old_releases_are_listed_with_their_replacement(taken: Takedown) -> None:
     listed = json.loads(loupe("release", "list", "--json").stdout)
     marked = {
         f"{one['dataset']}-{one['version']}": one["withdrawal"]["superseded_by"]
@@ -313,7 +313,9 @@ def test_old_releases_are_listed_with_what_takes_their_place(taken: Takedown) ->
     assert f"{FINE} 0.1.0 is withdrawn in part (privacy)" in shown.output
 
 
-def test_an_erased_release_is_exported_and_scored_no_more(taken: Takedown, tmp_path: Path) -> None:
+def test_an_erased_release_can_no_longer_be_exported_or_scored(
+    taken: Takedown, tmp_path: Path
+) -> None:
     old = taken.world.release(f"{FINE}-0.1.0")
     for command in (
         ("release", "export", old, "--format", "hf", "--out", tmp_path / "hf"),
@@ -324,7 +326,7 @@ def test_an_erased_release_is_exported_and_scored_no_more(taken: Takedown, tmp_p
         assert "was erased on purpose" in str(done.exception) + done.output
 
 
-def test_the_reason_is_nowhere_but_in_the_store(taken: Takedown) -> None:
+def test_the_reason_is_only_in_the_store(taken: Takedown) -> None:
     files = [path for path in bytes_of(taken.home) if not path.startswith("loupe.db")]
     assert not any(REASON.encode() in (taken.home / path).read_bytes() for path in files)
     kept = read_notices(taken.home / "notices" / f"{WALKERS}.json")
@@ -345,8 +347,8 @@ def test_withdrawing_again_changes_nothing(taken: Takedown) -> None:
     assert contents_of(taken.home) == contents
 
 
-def test_pictures_of_the_person_are_not_taken_in_again(taken: Takedown) -> None:
-    """From the same folder, as a source of another name."""
+def test_images_of_the_person_are_not_imported_again(taken: Takedown) -> None:
+    """Import the same folder as a source with another name."""
     run = taken.world.run
     import_source(run, taken.world.pictures.spec("again"))
     names = set(taken.world.pictures.names[PERSON])
@@ -358,7 +360,7 @@ def test_pictures_of_the_person_are_not_taken_in_again(taken: Takedown) -> None:
     assert blobs_in(taken.home).isdisjoint(taken.stored)
 
 
-def test_building_everything_again_brings_nothing_back(taken: Takedown) -> None:
+def test_rebuilding_everything_does_not_restore_the_person(taken: Takedown) -> None:
     taken.world.build_all("0.2.0")
     for version in ("0.2.0", "1.2.0", "2.2.0"):
         for dataset in (WALKERS, FINE, TASKS, CONTRASTS) if version == "0.2.0" else (TASKS,):
@@ -366,4 +368,4 @@ def test_building_everything_again_brings_nothing_back(taken: Takedown) -> None:
             assert verify_release(later) == []
             assert taken.world.showing(PERSON, released_rows(later)) == []
     assert blobs_in(taken.home).isdisjoint(taken.stored)
-    assert holding(taken.home / "releases", taken.shown) == []
+    assert files_containing(taken.home / "releases", taken.shown) == []

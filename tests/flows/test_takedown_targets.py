@@ -1,7 +1,7 @@
-"""`loupe withdraw` of an image, a video, a source and an annotator's work, as holders see it.
+"""`loupe withdraw` of an image, a video, a source and the work of an annotator.
 
-A street dataset and one of three sources, in one installation. What must be withdrawn is read from
-the rows as they were released; the releases are then read from their folders alone.
+The installation has a street dataset and one of three sources. The expected withdrawn rows come
+from the rows of the first releases; the results are read from the release folders.
 """
 
 import json
@@ -35,13 +35,13 @@ Truth = Callable[[Row], bool]
 
 
 class Installation(NamedTuple):
-    """A home with a release of each dataset, and copies of these from before."""
+    """A home with a release of each dataset, and copies from before the withdrawal."""
 
     home: Path
     copies: Path
 
     def rows(self, dataset: str) -> list[Row]:
-        """The rows that were released first."""
+        """Return the rows of the first release."""
         return list(released_rows(self.copies / dataset))
 
     def old(self, dataset: str) -> Path:
@@ -51,14 +51,14 @@ class Installation(NamedTuple):
         return self.home / "releases" / f"{dataset}-1.0.1"
 
     def notice(self, dataset: str) -> WithdrawalNotice:
-        """What the mark of the first release says, of one withdrawal."""
+        """Return the single notice in the mark of the first release."""
         mark = read_mark(self.old(dataset))
         assert mark is not None
         (notice,) = mark.notices
         return notice
 
     def difference(self, dataset: str) -> Difference:
-        """What the patch differs in from the first release."""
+        """Compare the patch with the first release."""
         return compare_releases(self.copies / dataset, self.patch(dataset), examples=100)
 
 
@@ -73,9 +73,9 @@ def both() -> Composer:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An installation with both releases, to be copied."""
-    home = tmp_path_factory.mktemp("made")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An installation with both releases, copied by each test."""
+    home = tmp_path_factory.mktemp("template")
     world = store_world(home, both().contents())
     for dataset in (PEOPLE, STREET):
         folder = home / "releases" / f"{dataset}-1.0.0"
@@ -85,18 +85,18 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def here(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
-    home = Path(shutil.copytree(made, tmp_path / "home"))
+def installation(template: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installation:
+    home = Path(shutil.copytree(template, tmp_path / "home"))
     monkeypatch.setenv("LOUPE_HOME", str(home))
-    here = Installation(home, tmp_path / "copies")
+    installation = Installation(home, tmp_path / "copies")
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
     with store.write() as connection:
         for dataset in (PEOPLE, STREET):
-            of = update(Release).where(Release.dataset == dataset)
-            connection.execute(of.values(folder=str(here.old(dataset))))
-            shutil.copytree(here.old(dataset), here.copies / dataset)
+            query = update(Release).where(Release.dataset == dataset)
+            connection.execute(query.values(folder=str(installation.old(dataset))))
+            shutil.copytree(installation.old(dataset), installation.copies / dataset)
     store.close()
-    return here
+    return installation
 
 
 def loupe(*arguments: str | Path) -> Result:
@@ -104,7 +104,7 @@ def loupe(*arguments: str | Path) -> Result:
 
 
 def withdraw(*arguments: str) -> Any:
-    """Does it, and gives what was said of it."""
+    """Run `loupe withdraw` and return its JSON output."""
     done = loupe("withdraw", *arguments, "--reason", "asked for", "--yes", "--json")
     assert done.exit_code == 0, (done.output, done.exception)
     return json.loads(done.stdout)
@@ -114,85 +114,89 @@ def key(row: Row) -> tuple[str, str]:
     return row["source"], row["source_file_path"]
 
 
-def assert_gone(here: Installation, dataset: str, goes: Truth) -> None:
-    """The patch lacks the rows for which it is true, and no others; the mark names them."""
-    rows = here.rows(dataset)
+def assert_withdrawn(installation: Installation, dataset: str, goes: Truth) -> None:
+    """Assert that the patch lacks exactly the rows matched by `goes`, and the mark names them."""
+    rows = installation.rows(dataset)
     gone = [row for row in rows if goes(row)]
     assert 0 < len(gone) < len(rows)
-    found = here.difference(dataset)
+    found = installation.difference(dataset)
     counts = found.rows.model_dump()
     assert counts.pop("withdrawn") == len(gone)
     assert counts.pop("same") == len(rows) - len(gone)
     assert not any(counts.values()), counts
     assert {(one.source, one.source_file_path) for one in found.examples} == set(map(key, gone))
-    assert verify_release(here.patch(dataset)) == []
-    assert [row.file_path for row in here.notice(dataset).rows] == [
+    assert verify_release(installation.patch(dataset)) == []
+    assert [row.file_path for row in installation.notice(dataset).rows] == [
         one["file_path"] for one in gone
     ]
 
 
-def assert_untouched(here: Installation, dataset: str) -> None:
-    """Nobody else's release is marked, changed or patched."""
-    assert bytes_of(here.old(dataset)) == bytes_of(here.copies / dataset)
-    assert not here.patch(dataset).exists()
+def assert_untouched(installation: Installation, dataset: str) -> None:
+    """Assert that the release of another dataset is not marked, changed or patched."""
+    assert bytes_of(installation.old(dataset)) == bytes_of(installation.copies / dataset)
+    assert not installation.patch(dataset).exists()
 
 
-def test_an_image_goes_alone(here: Installation) -> None:
-    shown = here.rows(STREET)[1]
+def test_withdrawing_an_image_removes_only_its_row(installation: Installation) -> None:
+    shown = installation.rows(STREET)[1]
     withdraw(shown["image_entity_id"], "--ground", "copyright")
-    assert_gone(here, STREET, lambda row: row["file_path"] == shown["file_path"])
-    assert_untouched(here, PEOPLE)
-    assert shown["sha256"] not in map(sha256_of, bytes_of(here.home / "blobs").values())
-    assert not (here.old(STREET) / shown["file_path"]).exists()
+    assert_withdrawn(installation, STREET, lambda row: row["file_path"] == shown["file_path"])
+    assert_untouched(installation, PEOPLE)
+    assert shown["sha256"] not in map(sha256_of, bytes_of(installation.home / "blobs").values())
+    assert not (installation.old(STREET) / shown["file_path"]).exists()
 
 
-def test_a_video_goes_with_all_that_was_cut_out_of_it(here: Installation) -> None:
+def test_withdrawing_a_video_removes_all_its_crops(installation: Installation) -> None:
     withdraw("--video", "cam1/street.mp4", "--ground", "law")
-    assert_gone(here, STREET, lambda row: row["crop"]["video"] == "cam1/street.mp4")
-    assert_untouched(here, PEOPLE)
-    output = [one["file_path"] for one in json.loads(listed_videos(here))]
+    assert_withdrawn(installation, STREET, lambda row: row["crop"]["video"] == "cam1/street.mp4")
+    assert_untouched(installation, PEOPLE)
+    output = [one["file_path"] for one in json.loads(listed_videos(installation))]
     assert output == ["cam2/street.mp4", "square.mp4"]
 
 
-def listed_videos(here: Installation) -> str:
-    """The videos in the manifest of the patch."""
-    manifest = json.loads((here.patch(STREET) / "manifest.json").read_text(encoding="utf-8"))
+def listed_videos(installation: Installation) -> str:
+    """Return the videos in the manifest of the patch."""
+    manifest = json.loads(
+        (installation.patch(STREET) / "manifest.json").read_text(encoding="utf-8")
+    )
     return json.dumps(manifest["videos"])
 
 
-def test_a_source_goes_from_what_was_drawn_from_it(here: Installation) -> None:
+def test_withdrawing_a_source_removes_the_rows_drawn_from_it(installation: Installation) -> None:
     withdraw("--source", "ICFG-PEDES", "--ground", "copyright")
-    assert_gone(here, PEOPLE, lambda row: row["source"] == "ICFG-PEDES")
-    assert_untouched(here, STREET)
-    assert b"ICFG-PEDES" not in (here.patch(PEOPLE) / "README.md").read_bytes()
+    assert_withdrawn(installation, PEOPLE, lambda row: row["source"] == "ICFG-PEDES")
+    assert_untouched(installation, STREET)
+    assert b"ICFG-PEDES" not in (installation.patch(PEOPLE) / "README.md").read_bytes()
 
 
-def test_where_all_was_of_one_source_nothing_takes_its_place(here: Installation) -> None:
+def test_a_release_of_one_withdrawn_source_has_no_replacement(installation: Installation) -> None:
     withdraw("--source", "LUPerson-NL", "--ground", "copyright")
-    assert not here.patch(STREET).exists()
-    notice = here.notice(STREET)
-    assert (len(notice.rows), notice.superseded_by) == (len(here.rows(STREET)), None)
-    output = loupe("release", "verify", here.copies / STREET)
+    assert not installation.patch(STREET).exists()
+    notice = installation.notice(STREET)
+    assert (len(notice.rows), notice.superseded_by) == (len(installation.rows(STREET)), None)
+    output = loupe("release", "verify", installation.copies / STREET)
     assert output.exit_code == 1
     assert "no version replaces it" in output.output
 
 
-def test_an_annotator_takes_back_texts_and_no_pictures(here: Installation) -> None:
+def test_withdrawing_the_work_of_an_annotator_removes_texts_but_no_images(
+    installation: Installation,
+) -> None:
     who = "reviewer-aa"
-    before = here.rows(STREET)
+    before = installation.rows(STREET)
     withdraw("--annotator", who, "--ground", "consent")
-    after = list(released_rows(here.patch(STREET)))
+    after = list(released_rows(installation.patch(STREET)))
     assert list(map(key, after)) == list(map(key, before))
     kept = [one for row in before for one in texts_of(row) if one[1] != who]
     assert [one for row in after for one in texts_of(row)] == kept
     assert {author for _, author in kept} == {"reviewer-bb"}
-    assert verify_release(here.patch(STREET)) == []
-    notice = here.notice(STREET)
+    assert verify_release(installation.patch(STREET)) == []
+    notice = installation.notice(STREET)
     assert not any(row.is_whole for row in notice.rows)
     taken = {text: author for row in before for text, author in texts_of(row)}
     assert {taken[text] for row in notice.rows for text in row.texts} == {who}
     assert len(notice.rows) == len(before)
-    (problem,) = verify_release(here.old(STREET))
+    (problem,) = verify_release(installation.old(STREET))
     assert (problem.fault, f"texts of {len(before)} of its" in problem.message) == (
         "withdrawn",
         True,
@@ -200,16 +204,16 @@ def test_an_annotator_takes_back_texts_and_no_pictures(here: Installation) -> No
 
 
 def texts_of(row: Row) -> list[tuple[str, str]]:
-    """The captions of a row with their authors."""
+    """Return the captions of a row with their authors."""
     return list(zip(row["caption_entity_ids"], row["caption_authors"], strict=True))
 
 
-def test_a_release_withdrawn_for_its_quality_is_used_with_a_warning(
-    here: Installation, tmp_path: Path
+def test_a_release_withdrawn_for_quality_can_be_used_with_a_warning(
+    installation: Installation, tmp_path: Path
 ) -> None:
-    shown = here.rows(PEOPLE)[3]
+    shown = installation.rows(PEOPLE)[3]
     withdraw(shown["image_entity_id"], "--ground", "quality")
-    old = here.old(PEOPLE)
+    old = installation.old(PEOPLE)
     warning = "ufine3c 1.0.0 is withdrawn in part (quality)"
     exported = loupe("release", "export", old, "--format", "hf", "--out", tmp_path / "hf")
     assert (exported.exit_code, warning in exported.output) == (0, True)

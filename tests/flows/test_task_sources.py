@@ -1,4 +1,4 @@
-"""What sources know of images, from their annotations to requests and releases."""
+"""Facts about images from their sources, from annotations to requests and releases."""
 
 import io
 import json
@@ -46,7 +46,7 @@ def stills(tmp_path_factory: pytest.TempPathFactory) -> StillsWorld:
 
 
 def write_pictures(folder: Path, names: Sequence[str]) -> Path:
-    """Pictures of different colours."""
+    """Write images of different colours."""
     for number, name in enumerate(names):
         buffer = io.BytesIO()
         Picture.new("RGB", (32, 24), (40 * number % 256, 90, 200)).save(buffer, "JPEG")
@@ -56,7 +56,7 @@ def write_pictures(folder: Path, names: Sequence[str]) -> Path:
 
 
 def take(run: RunContext, source: SourceSpec, **task: Any) -> StageReport:
-    """Imports the source and takes images for a task out of it."""
+    """Import the source and take images for a task from it."""
     entity, _ = import_source(run, source)
     embedder = CachedEmbedder(run.store, pinned(small_profile().captioning.embedder))
     values = {"task": RetrievalTask.OBJECT, "images": 9, "source": source.name, **task}
@@ -64,7 +64,7 @@ def take(run: RunContext, source: SourceSpec, **task: Any) -> StageReport:
 
 
 def facts(run: RunContext) -> dict[str, tuple[str, ...]]:
-    """What captions may say of the images of the build, by path."""
+    """Return the facts about the images of the build, by path."""
     images = list(find(run.store, DATASET, Image.kind))
     known = facts_of(run.store, [one.id for one in images])
     return {one.record(Image).file_path: known.get(one.id, ()) for one in images}
@@ -113,7 +113,7 @@ def licensed(folder: Path) -> SourceSpec:
     )
 
 
-def test_the_words_on_a_picture_reach_whoever_captions_it(run: RunContext, tmp_path: Path) -> None:
+def test_annotated_words_become_facts_for_captioning(run: RunContext, tmp_path: Path) -> None:
     assert take(run, total_text(tmp_path), task=RetrievalTask.OCR).done == 3
     assert facts(run) == {
         "img1.jpg": ("The word “EXIT” is written.",),
@@ -122,7 +122,7 @@ def test_the_words_on_a_picture_reach_whoever_captions_it(run: RunContext, tmp_p
     }
 
 
-def test_images_are_taken_by_what_is_in_them(run: RunContext, tmp_path: Path) -> None:
+def test_images_are_taken_by_category(run: RunContext, tmp_path: Path) -> None:
     report = take(run, coco(tmp_path / "coco"), categories=("Dog", "car", "unicorn"))
     assert (report.done, report.rejected) == (2, {"unknown_category": 1})
     assert facts(run) == {"1.jpg": ("There are two dogs.",), "2.jpg": ("There is a car.",)}
@@ -132,7 +132,7 @@ def test_images_are_taken_by_what_is_in_them(run: RunContext, tmp_path: Path) ->
     assert (draw.way, draw.categories) == ("categories", ("Dog", "car", "unicorn"))
 
 
-def test_the_licence_of_an_image_goes_where_it_goes(run: RunContext, tmp_path: Path) -> None:
+def test_the_licence_of_an_image_is_kept_when_it_is_taken(run: RunContext, tmp_path: Path) -> None:
     assert take(run, licensed(tmp_path / "people"), task=RetrievalTask.CELEBRITY).done == 1
     (image,) = find(run.store, DATASET, Image.kind)
     assert image.record(Image).attribution == Attribution(licence="CC BY 4.0", creator="Chalon")
@@ -143,7 +143,7 @@ def test_the_licence_of_an_image_goes_where_it_goes(run: RunContext, tmp_path: P
     assert len(parents_of(run.store, [original], Role.KNOWN_FROM)[original]) == 1
 
 
-def test_people_of_public_life_need_a_licence_each(tmp_path: Path) -> None:
+def test_the_celebrity_task_needs_a_licence_for_each_image(tmp_path: Path) -> None:
     task = TaskSpec(task=RetrievalTask.CELEBRITY, images=1, source="coco")
     message = (
         "task celebrity: its source must state a licence for each image "
@@ -155,7 +155,7 @@ def test_people_of_public_life_need_a_licence_each(tmp_path: Path) -> None:
     RecosBuild(sources=(people,), tasks=(task.model_copy(update={"source": "people"}),))
 
 
-def test_images_with_a_licence_each_are_released(run: RunContext, stills: StillsWorld) -> None:
+def test_images_with_individual_licences_are_released(run: RunContext, stills: StillsWorld) -> None:
     truths = load_stills_truth(stills.folder)[:8]
     table = stills.folder / "people.csv"
     lines = [
@@ -182,7 +182,7 @@ def test_images_with_a_licence_each_are_released(run: RunContext, stills: Stills
     assert any("person is Person" in text for text in captions)
 
 
-def test_a_task_has_one_source(subtests: pytest.Subtests) -> None:
+def test_conflicting_options_of_a_task_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"query": "a dog", "categories": "dog"}, "give query or categories, not both"),
         ({"source": None, "categories": "dog"}, "names, query and categories need a source"),
@@ -199,7 +199,7 @@ def without_chinese(module: str) -> Path | None:
     return None if module == "pylopdf_fonts_zh_cn" else installed_folder(module)
 
 
-def test_a_missing_font_costs_its_task_alone(run: RunContext) -> None:
+def test_a_missing_font_only_skips_its_task(run: RunContext) -> None:
     drawing = RenderOptions(shelf=FontShelf(without_chinese))
     tasks = [
         TaskSpec(task=RetrievalTask.CALCULATION, images=8, pool=8),
@@ -226,7 +226,7 @@ FOREIGN = (
 )
 
 
-def test_captions_in_other_languages_are_left_out(
+def test_captions_in_other_languages_are_rejected(
     run: RunContext, stills: StillsWorld, counting: CountingServer
 ) -> None:
     truths = load_stills_truth(stills.folder)[:12]
@@ -245,12 +245,12 @@ def test_captions_in_other_languages_are_left_out(
     assert all("must be in English" in doubts[one] for one in foreign)
     assert {captions[one].state for one in foreign} == {"rejected"}
     accepted = {id_ for id_, one in captions.items() if one.state == "accepted"}
-    assert accepted  # some in English are
+    assert accepted  # some English captions are accepted
     assert not any(doubts[one] for one in accepted)
 
 
 def _asking(server: CountingServer) -> Profile:
-    """A profile whose captions come from a server, and are not rewritten."""
+    """Return a profile whose captions come from a server and are not rewritten."""
     profile = small_profile(DiscriminabilitySettings(k=6, eta=0.5, rounds=0))
     model = OpenAIChat(provider="openai", name="scripted", revision="1", base_url=server.base_url)
     captioning = profile.captioning.model_copy(update={"model": model})

@@ -1,4 +1,4 @@
-"""Nothing tells its makers that it is used."""
+"""No telemetry is sent by Loupe or its dependencies."""
 
 import os
 import subprocess
@@ -28,8 +28,8 @@ sys.addaudithook(watch)
 
 
 @pytest.mark.slow
-def test_a_run_connects_to_this_machine_alone(tmp_path: Path) -> None:
-    """Of every Python process that it starts: what would leave is written down, and refused."""
+def test_a_run_connects_only_to_this_machine(tmp_path: Path) -> None:
+    """An audit hook in every Python process records and refuses other connections."""
     (tmp_path / "sitecustomize.py").write_text(WATCH)
     watched = tmp_path / "watched.txt"
     environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"} | {
@@ -40,10 +40,10 @@ def test_a_run_connects_to_this_machine_alone(tmp_path: Path) -> None:
     probe = "import socket; socket.create_connection(('198.51.100.1', 9))"
     tried = subprocess.run([sys.executable, "-c", probe], env=environment, check=False)
     assert tried.returncode != 0
-    assert "198.51.100.1" in watched.read_text()  # the watch sees and stops it
+    assert "198.51.100.1" in watched.read_text()  # the hook records and refuses it
     watched.unlink()
     people = tmp_path / "home" / "demonstration" / f"people-{SEED}"
-    world = write_people_world(people, SEED, 2)  # a small one in its place
+    world = write_people_world(people, SEED, 2)  # a small world instead of the default one
     (people / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
     loupe = Path(sys.executable).with_name("loupe")
     done = subprocess.run(
@@ -53,14 +53,14 @@ def test_a_run_connects_to_this_machine_alone(tmp_path: Path) -> None:
     assert not watched.exists(), watched.read_text()
 
 
-def test_vllm_prefect_and_the_hub_do_not_report() -> None:
+def test_telemetry_of_prefect_and_the_hub_is_disabled() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "DO_NOT_TRACK"}
-    asks = (
+    script = (
         "import flows; from huggingface_hub import constants; "
         "from prefect._internal.analytics.enabled import is_telemetry_enabled; "
         "print(constants.HF_HUB_DISABLE_TELEMETRY, is_telemetry_enabled())"
     )
     done = subprocess.run(
-        [sys.executable, "-c", asks], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
     )
     assert done.stdout.split() == ["True", "False"], done.stderr

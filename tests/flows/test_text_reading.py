@@ -1,4 +1,4 @@
-"""Texts in pictures are read: rendered ones back, and those in photographs of the OCR task."""
+"""Reading texts in images: rendered ones, and photographs of the OCR task."""
 
 import io
 import json
@@ -30,9 +30,9 @@ SIGNS = 6
 
 @pytest.fixture(scope="module")
 def reader() -> TextReader:
-    made = build_text_reader("pp-ocr")
-    assert made is not None
-    return made
+    reader = build_text_reader("pp-ocr")
+    assert reader is not None
+    return reader
 
 
 def reading_profile() -> Profile:
@@ -41,7 +41,7 @@ def reading_profile() -> Profile:
     return profile.model_copy(update={"captioning": captioning})
 
 
-def test_a_rendered_picture_that_cannot_be_read_is_rejected(
+def test_an_illegible_rendered_image_is_rejected(
     run: RunContext, reader: TextReader, tmp_path: Path
 ) -> None:
     truths = write_rendered_collection(tmp_path, RetrievalTask.TRANSLATION, 4, 2)
@@ -66,7 +66,7 @@ def test_a_rendered_picture_that_cannot_be_read_is_rejected(
 
 
 def photographs(folder: Path) -> SourceSpec:
-    """English signs as photographs of which nothing is known, and one without any writing."""
+    """A source of English signs without annotations, and one image without any text."""
     folder.mkdir()
     drawn = render_tasks(RetrievalTask.TRANSLATION, 8, 60)
     english = (one for one in drawn if one.truth.truth["shown"] == "en")
@@ -81,7 +81,7 @@ def photographs(folder: Path) -> SourceSpec:
     )
 
 
-def test_what_is_written_in_photographs_reaches_whoever_captions_them(
+def test_texts_read_in_photographs_appear_in_their_captions(
     run: RunContext, tmp_path: Path
 ) -> None:
     task = TaskSpec(task=RetrievalTask.OCR, images=SIGNS + 1, source="street")

@@ -1,4 +1,4 @@
-"""Files that were withdrawn are refused by what they are, and no others."""
+"""Withdrawn files, and no others, are refused by their digest on import."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.flows.withdrawals import Home, home_of
 from tests.release.worlds import DATASET, SOURCES
 
 
-def test_what_was_withdrawn_meanwhile_is_known_after_a_look(tmp_path: Path) -> None:
+def test_tombstones_include_new_withdrawals_after_a_refresh(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     tombstones = Tombstones(home.store)
     tombstones.look()
@@ -36,15 +36,15 @@ def test_what_was_withdrawn_meanwhile_is_known_after_a_look(tmp_path: Path) -> N
 def test_a_withdrawn_video_is_not_imported_again(tmp_path: Path, street: StreetWorld) -> None:
     home: Home = home_of(tmp_path / "home")
 
-    def bring(name: str) -> list[Video]:
+    def import_street(name: str) -> list[Video]:
         spec = VideoSourceSpec(
             name=name, videos=(str(street.folder),), licence="CC0-1.0", citation="c"
         )
         import_videos(home.run, spec)
         return [one.record(Video) for one in find(home.store, name, Video.kind)]
 
-    first = bring("first")
+    first = import_street("first")
     assert len(first) == 2
     home.withdraw("video", first[0].file_path, "law", dataset="first")
-    assert [one.sha256 for one in bring("second")] == [first[1].sha256]
+    assert [one.sha256 for one in import_street("second")] == [first[1].sha256]
     home.store.close()

@@ -1,4 +1,4 @@
-"""`loupe track --detections`: people followed through given boxes."""
+"""`loupe track`: people tracked in given detections or in a video."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ CAMPUS = Path(__file__).parents[3] / "shared" / "data" / "mot" / "TUD-Campus" / 
 
 
 def walk(frames: range, left: float, step: float = 3.0) -> list[str]:
-    """One person who walks to the right."""
+    """Detections of one person who walks to the right."""
     return [f"{frame},-1,{left + step * frame},100,40,120,0.9" for frame in frames]
 
 
@@ -25,14 +25,14 @@ def results(folder: Path) -> list[list[float]]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Two people; the first is not seen for a second. The frames are in no order."""
+    """Detections of two people in shuffled frames; the first is missing for 19 frames."""
     lines = [*walk(range(1, 31), 0), *walk(range(50, 61), 0), *walk(range(1, 61), 400)]
     path = tmp_path / "det.txt"
     path.write_text("\n".join(reversed(lines)))
     return path
 
 
-def test_people_are_followed(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+def test_people_are_tracked_across_a_gap(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     ran = loupe("track", "--detections", file, "--out", tmp_path / "out")
     assert ran.exit_code == 0, ran.err
     assert "2 people in 101 boxes, of 101 detections in 60 frames" in ran.out
@@ -44,7 +44,7 @@ def test_people_are_followed(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     assert {tuple(row[7:]) for row in found} == {(-1, -1, -1)}
 
 
-def test_a_slower_frame_rate_forgets_after_fewer_frames(
+def test_a_lower_frame_rate_ends_tracks_after_fewer_frames(
     loupe: Loupe, file: Path, tmp_path: Path
 ) -> None:
     command = ("track", "--detections", file, "--out", tmp_path / "out", "--json")
@@ -52,7 +52,7 @@ def test_a_slower_frame_rate_forgets_after_fewer_frames(
     assert loupe(*command, "--frame-rate", "10").json["people"] == 3
 
 
-def test_bad_lines_are_named_and_the_rest_goes_on(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+def test_invalid_lines_are_named_and_skipped(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     text = file.read_text()
     file.write_text(f"nonsense\n{text}\n5,-1,nan,1,2,3\n{text.splitlines()[0]}\n")
     ran = loupe("track", "--detections", file, "--out", tmp_path / "out", "--json")
@@ -68,7 +68,7 @@ def test_bad_lines_are_named_and_the_rest_goes_on(loupe: Loupe, file: Path, tmp_
         assert sentence in ran.err
 
 
-def test_many_bad_lines_do_not_fill_the_screen(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+def test_messages_on_invalid_lines_are_limited(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     file.write_text(file.read_text() + "\nnonsense" * 50)
     ran = loupe("track", "--detections", file, "--out", tmp_path / "out")
     assert ran.exit_code == 1
@@ -85,14 +85,16 @@ def test_a_video_without_people_gives_an_empty_result(loupe: Loupe, tmp_path: Pa
     assert (tmp_path / "out" / "result.txt").read_text() == ""
 
 
-def test_a_gap_of_any_length_costs_no_time(loupe: Loupe, tmp_path: Path) -> None:
+def test_a_very_long_gap_takes_no_time(loupe: Loupe, tmp_path: Path) -> None:
     file = tmp_path / "det.txt"
     far = 10**12
     file.write_text("\n".join([*walk(range(1, 11), 0), *walk(range(far, far + 10), 0, 0)]))
     assert loupe("track", "--detections", file, "--out", tmp_path, "--json").json["people"] == 2
 
 
-def test_a_profile_says_how_to_follow(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+def test_the_profile_sets_the_association_parameters(
+    loupe: Loupe, file: Path, tmp_path: Path
+) -> None:
     profile = tmp_path / "short.toml"
     builtin = Path(profiles.__file__).with_name("builtin.toml").read_text()
     profile.write_text(f"{builtin}\n[tracking.association]\nbuffer_frames = 5\n")
@@ -100,9 +102,7 @@ def test_a_profile_says_how_to_follow(loupe: Loupe, file: Path, tmp_path: Path) 
     assert loupe(*command, "--profile", profile).json["people"] == 3
 
 
-def test_what_cannot_be_followed_is_refused_in_a_sentence(
-    loupe: Loupe, file: Path, tmp_path: Path
-) -> None:
+def test_wrong_arguments_are_one_line_errors(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     cases = [
         (["--detections", "nowhere.txt"], "nowhere.txt cannot be read: does not exist"),
         (["--detections", "{file}", "--frame-rate", "0"], "frame rate must be a number above 0"),
@@ -131,7 +131,7 @@ def test_a_video_gives_crops_and_tracklets(loupe: Loupe, tmp_path: Path) -> None
     assert written == {"crops", "tracklets.json", "result.txt"}
 
 
-def test_a_video_that_breaks_off_is_tracked_up_to_there(loupe: Loupe, tmp_path: Path) -> None:
+def test_a_truncated_video_is_tracked_up_to_its_end(loupe: Loupe, tmp_path: Path) -> None:
     whole = without_index_at_end(write_clip(tmp_path / "whole.mp4", range(15)))
     video = tmp_path / "half.mp4"
     video.write_bytes(whole[: len(whole) * 2 // 3])
@@ -141,13 +141,13 @@ def test_a_video_that_breaks_off_is_tracked_up_to_there(loupe: Loupe, tmp_path: 
     assert ran.json["problem"] in ran.err
 
 
-def test_a_file_that_is_no_video_is_refused(loupe: Loupe, file: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_video_is_refused(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     ran = loupe("track", file, "--out", tmp_path / "out")
     assert ran.exit_code == 2
     assert "det.txt" in ran.err
 
 
-def test_an_out_that_is_a_file_is_refused(loupe: Loupe, file: Path) -> None:
+def test_an_output_path_that_is_a_file_is_refused(loupe: Loupe, file: Path) -> None:
     ran = loupe("track", "--detections", file, "--out", file)
     assert ran.exit_code == 2
     assert "cannot be written" in ran.err

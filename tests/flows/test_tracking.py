@@ -1,4 +1,4 @@
-"""Videos imported and tracked: nothing twice, nothing lost, the same after a kill as without."""
+"""Import and tracking of videos, with interruptions and repeated runs."""
 
 import os
 import shutil
@@ -39,11 +39,11 @@ SETTINGS = TrackingSettings(checkpoint_frames=9, observations=6)
 
 
 class PowerCutError(Exception):
-    """Nobody expects it, and nobody catches it."""
+    """An error that no code catches."""
 
 
 class FailingDetector:
-    """Works as another does until it has seen so many frames."""
+    """A detector that fails after `frames` frames."""
 
     def __init__(self, inner: PersonDetector, frames: int) -> None:
         self._inner = inner
@@ -62,7 +62,7 @@ class FailingDetector:
 
 @pytest.fixture
 def videos(street: StreetWorld, tmp_path: Path) -> Path:
-    """A folder of its own with the videos of the street."""
+    """A separate folder with the videos of the street."""
     folder = tmp_path / "videos"
     folder.mkdir()
     for video in street.videos:
@@ -74,19 +74,19 @@ def videos(street: StreetWorld, tmp_path: Path) -> Path:
 def tracked(
     street: StreetWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunContext]:
-    """A run that followed the people of both videos; nobody changes it."""
+    """A run in which both videos are tracked, read-only."""
     known = KnownStreet(street)
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("tracked")) as run:
         report = track(run, spec_of(*street.videos), known)
         assert (report.done, report.rejected) == (2, {})
         assert known.resets == 2
-        assert known.detectors <= max(1, (os.cpu_count() or 1) // 2), "one for a worker"
+        assert known.detectors <= max(1, (os.cpu_count() or 1) // 2), "one detector per worker"
         yield run
 
 
 @pytest.fixture
 def copied(tracked: RunContext, tmp_path: Path) -> Iterator[RunContext]:
-    """The same, to be changed."""
+    """A copy of the tracked run that tests may change."""
     with copied_run(tracked, tmp_path / "copied") as run:
         yield run
 
@@ -105,8 +105,8 @@ def track(
     fail_after: int | None = None,
 ) -> StageReport:
     def maker(detector: DetectorSpec) -> PersonDetector:
-        knowing = known.detector(detector)
-        return knowing if fail_after is None else FailingDetector(knowing, fail_after)
+        inner = known.detector(detector)
+        return inner if fail_after is None else FailingDetector(inner, fail_after)
 
     source, _ = import_videos(run, spec)
     take_videos(run, DATASET, source)
@@ -123,7 +123,7 @@ def summaries(run: RunContext) -> dict[str, TrackedVideo]:
     return {one.video: one for one in found}
 
 
-def test_everybody_on_the_street_is_followed(
+def test_all_people_on_the_street_are_tracked(
     tracked: RunContext, known_street: KnownStreet
 ) -> None:
     entities = tracks(tracked)
@@ -145,7 +145,7 @@ def test_everybody_on_the_street_is_followed(
         assert videos[video].sha256 == entity.record(Track).video_sha256
 
 
-def test_a_second_run_looks_at_no_frame_however_often_checkpoints_are_made(
+def test_a_second_run_processes_no_frame_for_any_checkpoint_interval(
     copied: RunContext, street: StreetWorld, known_street: KnownStreet
 ) -> None:
     before = tracks(copied)
@@ -155,7 +155,7 @@ def test_a_second_run_looks_at_no_frame_however_often_checkpoints_are_made(
         assert (report.done, known_street.frames_seen, tracks(copied)) == (0, 0, before)
 
 
-def test_a_run_that_is_cut_off_goes_on_and_gives_the_same_tracks(
+def test_an_interrupted_run_continues_and_gives_the_same_tracks(
     tracked: RunContext,
     street: StreetWorld,
     known_street: KnownStreet,
@@ -180,7 +180,7 @@ def test_a_run_that_is_cut_off_goes_on_and_gives_the_same_tracks(
             assert row_count(run.store, Checkpoint) == 0
 
 
-def test_where_weights_lie_and_run_is_no_part_of_the_plan_but_what_they_are(
+def test_the_plan_depends_on_the_weights_but_not_on_their_path_or_device(
     run: RunContext, tmp_path: Path
 ) -> None:
     def plan(name: str, device: str = "cpu") -> str:
@@ -199,7 +199,7 @@ def test_where_weights_lie_and_run_is_no_part_of_the_plan_but_what_they_are(
         plan("missing")
 
 
-def test_every_nth_frame_of_a_source_alone(
+def test_only_every_nth_frame_of_a_source_is_processed(
     run: RunContext, videos: Path, known_street: KnownStreet
 ) -> None:
     track(run, spec_of(videos, every=5), known_street)
@@ -208,7 +208,7 @@ def test_every_nth_frame_of_a_source_alone(
         assert all(seen.frame % 5 == 0 for seen in one.record(Track).observations)
 
 
-def test_a_video_that_breaks_off_gives_its_tracks_and_a_notice(
+def test_a_truncated_video_gives_its_tracks_and_a_notice(
     run: RunContext, videos: Path, known_street: KnownStreet
 ) -> None:
     path = cut_short(videos / "street-01.mp4", 0.6)
@@ -220,7 +220,7 @@ def test_a_video_that_breaks_off_gives_its_tracks_and_a_notice(
     assert path.name in notice
 
 
-def test_bad_videos_are_rejected_with_their_reasons(
+def test_unusable_videos_are_rejected_with_reasons(
     run: RunContext, videos: Path, known_street: KnownStreet
 ) -> None:
     (videos / "empty.mp4").write_bytes(b"")
@@ -236,7 +236,7 @@ def test_bad_videos_are_rejected_with_their_reasons(
     }
 
 
-def test_later_videos_join_and_known_ones_are_not_read_again(
+def test_added_videos_are_imported_and_known_ones_are_not_read_again(
     run: RunContext, videos: Path, street: StreetWorld
 ) -> None:
     second = videos / "street-02.mp4"
@@ -249,10 +249,10 @@ def test_later_videos_join_and_known_ones_are_not_read_again(
     assert len(list(find(run.store, "street", Video.kind))) == 2
 
 
-def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
+def test_an_unavailable_video_is_deferred_to_a_later_run(
     run: RunContext, videos: Path, known_street: KnownStreet
 ) -> None:
-    """The first one, so that what is wrong with it could keep the run from the second."""
+    """The first video is unavailable, and the second is tracked nevertheless."""
     spec = spec_of(videos)
     source, _ = import_videos(run, spec)
     take_videos(run, DATASET, source)
@@ -260,16 +260,16 @@ def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
     kept = first.read_bytes()
     plan = plan_tracking(run, DATASET, SETTINGS, None)
 
-    def follow() -> tuple[int, dict[str, int], dict[str, int]]:
+    def track_again() -> tuple[int, dict[str, int], dict[str, int]]:
         report = track_videos(run, DATASET, spec, plan, known_street.detector)
         return report.done, dict(report.rejected), dict(report.deferred)
 
     first.unlink()
-    assert follow() == (1, {}, {"missing_video": 1})
+    assert track_again() == (1, {}, {"missing_video": 1})
     assert summaries(run).keys() == {"street-02.mp4"}
     for fault, data in (("changed_video", kept[:-1]), ("empty_file", b"")):
         first.write_bytes(data)
-        assert follow() == (0, {}, {fault: 1})
+        assert track_again() == (0, {}, {fault: 1})
 
     filtering = plan_filter(run, DATASET, FilterSettings(pose_model=None))
     filter_tracks(run, DATASET, filtering)
@@ -277,16 +277,14 @@ def test_a_video_that_is_not_to_be_had_is_left_for_a_later_run(
     assert (proposed.done, proposed.deferred.total()) == (1, 0)
 
     first.write_bytes(kept)
-    assert follow() == (1, {}, {})
+    assert track_again() == (1, {}, {})
     waiting = propose(run, DATASET, spec, plan, filtering)
     assert (waiting.done, dict(waiting.deferred)) == (0, {"not_filtered": 1})
     filter_tracks(run, DATASET, filtering)
     assert propose(run, DATASET, spec, plan, filtering).done == 1
 
 
-def test_crops_that_were_lost_are_cut_out_of_their_video_again(
-    copied: RunContext, videos: Path
-) -> None:
+def test_lost_crops_are_restored_from_their_video(copied: RunContext, videos: Path) -> None:
     run = copied
     folder = Path(run.settings.blobs_url)
     lost = {path: path.read_bytes() for path in folder.rglob("*.jpg")}
@@ -302,7 +300,7 @@ def test_crops_that_were_lost_are_cut_out_of_their_video_again(
     assert again.items() <= lost.items()
 
 
-def test_the_same_bytes_under_two_names_are_taken_once(
+def test_equal_files_with_two_names_are_used_once(
     migrated_sqlite: Path, videos: Path, tmp_path: Path
 ) -> None:
     first = "street-01.mp4"
@@ -324,7 +322,7 @@ def test_the_same_bytes_under_two_names_are_taken_once(
         (videos / second).unlink()
 
 
-def test_a_copy_that_joins_later_takes_nobodys_place(run: RunContext, videos: Path) -> None:
+def test_a_copy_added_later_replaces_no_video(run: RunContext, videos: Path) -> None:
     source, _ = import_videos(run, spec_of(videos))
     take_videos(run, DATASET, source)
     shutil.copy(videos / "street-01.mp4", videos / "a-copy.mp4")
@@ -334,7 +332,7 @@ def test_a_copy_that_joins_later_takes_nobodys_place(run: RunContext, videos: Pa
     assert len(list(find(run.store, DATASET, Video.kind))) == 2
 
 
-def test_an_address_that_cannot_be_reached_is_reported(run: RunContext) -> None:
+def test_an_unreachable_address_is_reported(run: RunContext) -> None:
     spec = spec_of("http://127.0.0.1:9/street.mp4")
     source, report = import_videos(run, spec)
     assert (report.done, dict(report.rejected)) == (0, {"unreachable_video": 1})
@@ -342,7 +340,7 @@ def test_an_address_that_cannot_be_reached_is_reported(run: RunContext) -> None:
     assert "cannot be reached: " in rejection.detail
 
 
-def test_a_video_without_people_is_done_and_has_no_tracks(
+def test_a_video_without_people_is_finished_without_tracks(
     run: RunContext, videos: Path, known_street: KnownStreet
 ) -> None:
     known_street.truth_is_empty = True
@@ -353,7 +351,7 @@ def test_a_video_without_people_is_done_and_has_no_tracks(
 
 
 def cut_short(path: Path, share: float) -> Path:
-    """The video in another container, of which only the first `share` of the bytes is left."""
+    """Copy the video to another container and keep only the first `share` of its bytes."""
     short = path.with_suffix(".mkv")
     with av.open(str(path)) as whole, av.open(str(short), "w") as copy:
         stream = copy.add_stream_from_template(whole.streams.video[0])

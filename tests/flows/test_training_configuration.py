@@ -8,7 +8,7 @@ from schemas.cfam import CfamTraining
 from schemas.errors import ConfigurationError
 
 
-def test_the_paper_trains_on_everybody_with_four_queries() -> None:
+def test_the_paper_configuration_uses_all_identities_and_four_queries() -> None:
     """UFineBench, section 5.1 and table 9, row 4."""
     assert load_training(None) == CfamTraining()
     settings = load_training("paper")
@@ -18,7 +18,7 @@ def test_the_paper_trains_on_everybody_with_four_queries() -> None:
     assert (settings.schedule.learning_rate, settings.schedule.new_learning_rate) == (1e-5, 5e-5)
 
 
-def test_the_demonstration_starts_random() -> None:
+def test_the_demo_configuration_starts_from_random_weights() -> None:
     settings = load_training("demo")
     assert settings.backbone.starts_random
     assert settings.backbone.architecture_file is not None
@@ -31,7 +31,7 @@ def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     assert load_training(str(file)).backbone.checkpoint == tmp_path / "clip.pt"
 
 
-def test_what_is_wrong_is_one_sentence(tmp_path: Path) -> None:
+def test_invalid_values_are_one_line_errors(tmp_path: Path) -> None:
     cases = [
         ("epochs = 3", "unknown key 'epochs'; see docs/training.md"),
         ("[schedule]\nepochs = 0", "schedule.epochs: Input should be greater than 0, got 0"),

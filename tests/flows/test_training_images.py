@@ -28,7 +28,7 @@ def released(folder: Path, *splits: str) -> Path:
     return built.folder
 
 
-def test_identities_are_held_out_of_the_train_split(tmp_path: Path) -> None:
+def test_validation_identities_are_held_out_of_the_train_split(tmp_path: Path) -> None:
     found = find_training_images(released(tmp_path, "train", "test"), SETTINGS)
     trained, validated = found.splits
     assert (len(trained), len(validated)) == (8, 4)

@@ -1,4 +1,4 @@
-"""A whole training through the flow's function, on a small demonstration world."""
+"""Complete trainings on a small demonstration world."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from schemas.errors import UsageError
 from tests.flows.tiny_training import CONFIG, write_tiny_training
 
 
-class Sentences(Progress):
-    """Remembers what was said."""
+class RecordedProgress(Progress):
+    """Records the messages of a run."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def say(self, sentence: str) -> None:
-        self.said.append(sentence)
+        self.messages.append(sentence)
 
 
 @pytest.fixture
@@ -28,8 +28,8 @@ def request_of(tmp_path: Path) -> TrainingRequest:
     return write_tiny_training(tmp_path)
 
 
-def test_a_training_writes_down_what_came_of_it(request_of: TrainingRequest) -> None:
-    progress = Sentences()
+def test_a_training_is_recorded(request_of: TrainingRequest) -> None:
+    progress = RecordedProgress()
     report = run_training(request_of, progress)
     home = report.folder
     assert report.record == TrainingRecord.model_validate_json(
@@ -40,7 +40,7 @@ def test_a_training_writes_down_what_came_of_it(request_of: TrainingRequest) -> 
     assert (record.steps, record.training_pairs) == (12, 36)
     assert record.best_sha256 == sha256_of((home / "best" / "model.safetensors").read_bytes())
     assert load_model(home / "best").settings.name == "tiny"
-    assert [sentence.split(":")[0] for sentence in progress.said] == [
+    assert [sentence.split(":")[0] for sentence in progress.messages] == [
         "epoch 1, step 6",
         "epoch 2, step 12",
     ]
@@ -53,11 +53,11 @@ def test_a_training_writes_down_what_came_of_it(request_of: TrainingRequest) -> 
     again = run_training(request_of._replace(resume=True), progress).record
     assert again is not None
     assert again == record
-    assert len(progress.said) == 2
+    assert len(progress.messages) == 2
     assert record.seconds > 0
 
 
-def test_where_nobody_is_held_out_the_last_checkpoint_is_the_one_to_use(
+def test_without_held_out_identities_the_last_checkpoint_is_the_best(
     request_of: TrainingRequest,
 ) -> None:
     config = Path(str(request_of.config))
@@ -72,7 +72,7 @@ def test_where_nobody_is_held_out_the_last_checkpoint_is_the_one_to_use(
     assert run_training(request_of._replace(resume=True), Progress()).record == record
 
 
-def test_files_of_the_backbone_count_by_their_content(request_of: TrainingRequest) -> None:
+def test_backbone_files_are_compared_by_content(request_of: TrainingRequest) -> None:
     record = run_training(request_of, Progress()).record
     folder = Path(str(request_of.config)).parent
     moved = folder.parent / "moved"
@@ -101,7 +101,7 @@ def test_a_training_without_a_checkpoint_starts_over(request_of: TrainingRequest
     assert len((home / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 12 + 2
 
 
-def test_missing_images_are_reported_before_anything_is_trained(
+def test_missing_images_are_reported_before_training(
     request_of: TrainingRequest,
 ) -> None:
     next(Path(request_of.release).parent.glob("*.png")).unlink()

@@ -1,7 +1,7 @@
 """`build-ufine3c` with a real language model, on published descriptions of people.
 
-SmolLM2 writes sentences that look right and invents facts: what it says must be rejected or left to
-people with the reason, and all that is released must have been checked.
+SmolLM2 writes plausible sentences and invents facts: its answers must be accepted or rejected with
+a reason, and every released rewrite must have passed the checks.
 """
 
 import json
@@ -19,7 +19,7 @@ from tests.flows.worlds import write_people, write_toml
 from tests.person_sets import real_texts
 from tests.servers.smollm2 import smollm2_folder
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow]  # a package of that environment has the model
+pytestmark = [pytest.mark.vllm, pytest.mark.slow]  # the model is in a package of that environment
 
 PROMPT = """---
 id: say_again
@@ -35,7 +35,7 @@ Rewrite this description of a person in other words. Keep every fact, add nothin
 
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("captions", [2, pytest.param(14, marks=pytest.mark.soak)])
-def test_every_rewrite_of_a_real_model_is_released_or_says_why_not(
+def test_every_rewrite_of_a_real_model_is_released_or_has_a_reason(
     loupe: Loupe,
     tmp_path: Path,
     home: Path,
@@ -81,5 +81,7 @@ def test_every_rewrite_of_a_real_model_is_released_or_says_why_not(
     accepted = {one.record(Rewrite).text for one in rewrites if one.state == "accepted"}
     rows = json.loads((release / "people.json").read_text("utf-8"))
     released = {text for row in rows for text in row["captions"]}
-    assert released - accepted == set(texts), "all but the sources is a rewrite that passed"
+    assert released - accepted == set(texts), (
+        "all released texts but the sources are accepted rewrites"
+    )
     assert accepted <= released

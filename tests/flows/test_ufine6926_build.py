@@ -1,4 +1,4 @@
-"""`build-ufine6926` in this process: from a street on video to a release."""
+"""`build-ufine6926` in this process: from videos of a street to a release."""
 
 import json
 import shutil
@@ -68,14 +68,14 @@ def released(
     migrated_sqlite: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[RunContext, BuildReport]]:
-    """What a run made, and its report; nobody changes it."""
+    """A finished build and its report, read-only."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
         yield run, go(run, build, KnownStreet(street))
 
 
 @pytest.fixture
 def done(released: tuple[RunContext, BuildReport], tmp_path: Path) -> Iterator[RunContext]:
-    """The same, to be changed."""
+    """A copy of the finished build that tests may change."""
     with copied_run(released[0], tmp_path / "home") as run:
         yield run
 
@@ -87,7 +87,7 @@ def profile(settings: FilterSettings = LENIENT) -> Profile:
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is to be asked")
+    raise AssertionError("no review server may be opened")
 
 
 def go(
@@ -105,7 +105,7 @@ def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
     return list(find(run.store, DATASET, kind, states=states or None))
 
 
-def test_a_run_without_people_ends_in_a_verified_release(
+def test_a_run_without_review_ends_in_a_verified_release(
     released: tuple[RunContext, BuildReport],
 ) -> None:
     run, report = released
@@ -121,11 +121,11 @@ def test_a_run_without_people_ends_in_a_verified_release(
     }
 
 
-def test_two_people_describe_what_they_selected(
+def test_two_annotators_select_frames_and_describe_images(
     run: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     office = MemoryOffice()
-    people = [hired(run.store, office, name) for name in NAMES]
+    people = [add_person(run.store, office, name) for name in NAMES]
     gates = {"tracklets_gate": "required", "descriptions_gate": "required"}
     gated = build.model_copy(update=gates)
 
@@ -161,29 +161,31 @@ def test_two_people_describe_what_they_selected(
     dropped = {one.record(Tracklet).frames[0].crop.sha256 for one in edited}
     assert not dropped & {one.record(Image).sha256 for one in images}
     text = b"".join(file.read_bytes() for file in built.release.rglob("*") if file.is_file())
-    assert [name for name in NAMES if name.encode() in text] == [], "pseudonyms stand for people"
+    assert [name for name in NAMES if name.encode() in text] == [], "only pseudonyms are released"
 
 
-def hired(store: Store, office: MemoryOffice, name: str) -> str:
-    """The pseudonym of somebody who has a workspace now."""
+def add_person(store: Store, office: MemoryOffice, name: str) -> str:
+    """Add an annotator with a workspace and return the pseudonym."""
     user_id = len(office.desks) + 1
     added = add_annotator(store, name, office.server.url, user_id, ["annotator"])
     assert office(added.pseudonym).user_id == user_id
     return added.pseudonym
 
 
-def answer_all(office: MemoryOffice, person: str, says: Callable[[dict[str, Any]], Regions]) -> int:
-    """A person answers all that waits for them; gives how many that were."""
+def answer_all(
+    office: MemoryOffice, person: str, answer: Callable[[dict[str, Any]], Regions]
+) -> int:
+    """Answer all open tasks of a person and return their number."""
     desk = office(person)
     data = {task.key: task.data for task in desk.sent}
     waiting = desk.open_tasks()
     for task in waiting:
-        desk.submit(task.id, says(data[task.key]))
+        desk.submit(task.id, answer(data[task.key]))
     return len(waiting)
 
 
 def select_frames(data: dict[str, Any]) -> Regions:
-    """Every tracklet is kept as it is, but for the first frame of those with an even number."""
+    """Keep every tracklet, but drop its first frame if that frame has an even number."""
     frames = [option["value"] for option in data["frames"]]
     if len(frames) > 1 and int(frames[0]) % 2 == 0:
         return [ticked("verdict", "keep"), ticked("dropped", frames[0])]
@@ -191,11 +193,11 @@ def select_frames(data: dict[str, Any]) -> Regions:
 
 
 def describe_image(_data: dict[str, Any], person: str) -> Regions:
-    """A text with enough words that ends with its author."""
+    """Return a text with enough words that ends with its author."""
     return [written("text", f"{DESCRIPTION} {person}"), ticked("verdict", "accept")]
 
 
-def test_a_second_run_does_nothing_and_gives_the_same_release(
+def test_a_second_run_does_no_work_and_gives_the_same_release(
     released: tuple[RunContext, BuildReport],
     done: RunContext,
     build: UFine6926Build,
@@ -212,14 +214,14 @@ def test_a_second_run_does_nothing_and_gives_the_same_release(
 KINDS = (Video.kind, Track.kind, FilterReport.kind, Tracklet.kind, Image.kind, Caption.kind)
 
 
-def test_an_image_leads_back_to_its_video_and_the_rules_that_let_it_pass(done: RunContext) -> None:
+def test_the_lineage_of_an_image_includes_its_video_and_filter_settings(done: RunContext) -> None:
     image = entities(done, Image.kind)[0]
     lineage = trace(done.store, image.id)
     kinds = {node.entity.kind for node in lineage.entities.values()}
     assert kinds >= {"image", "tracklet", "filter_report", "track", "video", "source", "settings"}
 
 
-def test_other_thresholds_cost_no_new_decoding_and_make_other_images_inactive(
+def test_other_thresholds_need_no_decoding_and_deactivate_images(
     done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     lenient = {one.id for one in entities(done, Image.kind, "proposed", "accepted")}
@@ -237,7 +239,7 @@ def test_other_thresholds_cost_no_new_decoding_and_make_other_images_inactive(
     assert known_street.frames_seen == seen
 
 
-def test_nobody_is_in_both_splits(done: RunContext) -> None:
+def test_no_identity_or_video_is_in_both_splits(done: RunContext) -> None:
     splits: dict[str, set[str | None]] = {}
     images = entities(done, Image.kind)
     videos = parents_of(done.store, [image.id for image in images], Role.CROP_OF)
@@ -248,7 +250,7 @@ def test_nobody_is_in_both_splits(done: RunContext) -> None:
     assert all(len(found) == 1 for found in splits.values())
 
 
-def test_suspected_tracklets_and_frames_are_left_out_where_nobody_looks(done: RunContext) -> None:
+def test_without_review_suspect_tracklets_and_frames_are_left_out(done: RunContext) -> None:
     for one in entities(done, Tracklet.kind, "accepted"):
         assert not one.record(Tracklet).switches
     tracklets = {one.id: one.record(Tracklet) for one in entities(done, Tracklet.kind)}
@@ -272,7 +274,7 @@ def test_sources_without_a_usable_video_are_reported(
         go(run, build, known_street)
 
 
-def test_a_video_that_joins_later_keeps_the_splits_of_the_others(
+def test_an_added_video_does_not_change_the_splits_of_the_others(
     run: RunContext, street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:
     folder = tmp_path / "videos"
@@ -290,7 +292,7 @@ def test_a_video_that_joins_later_keeps_the_splits_of_the_others(
 LIVE = ("proposed", "accepted")
 
 
-def test_going_back_to_earlier_settings_gives_the_images_of_those(
+def test_returning_to_earlier_settings_restores_their_images(
     done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     first, other = profile(), profile(LENIENT.model_copy(update={"most_images": 3}))
@@ -305,7 +307,7 @@ def test_going_back_to_earlier_settings_gives_the_images_of_those(
     assert len(entities(done, Caption.kind, *LIVE)) == 2 * len(found[0] | found[2])
 
 
-def test_a_filter_that_leaves_nothing_is_one_sentence_and_releases_nothing(
+def test_a_filter_that_rejects_everything_is_an_error_and_releases_nothing(
     done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     nothing = profile(FilterSettings(least_height_px=5000, pose_model=None))
@@ -316,10 +318,10 @@ def test_a_filter_that_leaves_nothing_is_one_sentence_and_releases_nothing(
     assert not (done.settings.home / "releases" / "walkers-0.2.0").exists()
 
 
-def test_splits_are_remembered_of_images_that_are_set_aside(
+def test_inactive_images_keep_their_splits(
     done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
-    """As after a kill that came between retiring and storing what takes the place."""
+    """As after a kill between deactivating images and storing their replacements."""
     before = {one.id for one in entities(done, Image.kind, *LIVE)}
     sync_active(done, DATASET, Image.kind, lambda _image: False, LIVE)
     for seed in (1, 2, 3):
@@ -329,7 +331,7 @@ def test_splits_are_remembered_of_images_that_are_set_aside(
         assert {one.id for one in entities(done, Image.kind, *LIVE)} == before
 
 
-def test_drafts_by_other_models_or_prompts_take_the_place_of_the_earlier(
+def test_drafts_of_other_models_or_prompts_replace_the_earlier_drafts(
     done: RunContext, build: UFine6926Build, known_street: KnownStreet
 ) -> None:
     first = profile()
@@ -352,7 +354,7 @@ def test_drafts_by_other_models_or_prompts_take_the_place_of_the_earlier(
         assert ({one.id for one in found} == before) == (name == "as before")
 
 
-def test_images_that_tie_train_to_test_are_left_out_and_the_rest_is_released(
+def test_images_similar_across_splits_are_left_out_of_the_release(
     done: RunContext, build: UFine6926Build, tmp_path: Path
 ) -> None:
     before = entities(done, Image.kind, *LIVE)

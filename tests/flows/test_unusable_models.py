@@ -1,4 +1,4 @@
-"""A model that does not work stops the build, in its server's words; nothing is released."""
+"""A model that does not work stops the build with the server's message and no release."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from tests.flows.command_line import Finished, Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import CountingServer, counting_server
 
-SAID = "Unsupported parameter: 'max_tokens' is not supported with this model."
+SERVER_MESSAGE = "Unsupported parameter: 'max_tokens' is not supported with this model."
 CAPTIONS = 8
 
 
@@ -37,10 +37,10 @@ class Hosted:
         }
 
     def run(self, model: Mapping[str, Any] | None = None, **build: Any) -> Finished:
-        """`loupe run build-ufine3c` with other settings of the model or the build."""
+        """Run `loupe run build-ufine3c` with other settings of the model or the build."""
         values = {"dataset": "people", **build, "sources": [self.source]}
         config = write_toml(self.folder / "build.toml", values)
-        asked = {
+        spec = {
             "provider": "openai",
             "name": "counting",
             "revision": "1",
@@ -50,13 +50,13 @@ class Hosted:
             **(model or {}),
         }
         profile = write_toml(
-            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": [asked]}}
+            self.folder / "hosted.toml", {"description": "one", "rewrite": {"models": [spec]}}
         )
         return self.loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
 
     @property
     def releases(self) -> list[str]:
-        """What was released."""
+        """Names of all releases."""
         return sorted(path.name for path in (self.home / "releases").glob("*"))
 
 
@@ -71,13 +71,13 @@ def hosted(loupe: Loupe, tmp_path: Path, home: Path, server: CountingServer) -> 
     return Hosted(loupe, tmp_path, home, server)
 
 
-def test_a_server_that_refuses_every_request_is_quoted_and_nothing_is_final(
+def test_refusals_of_every_request_stop_the_build_and_can_be_retried(
     hosted: Hosted,
 ) -> None:
-    hosted.server.refuse = lambda body: SAID if "max_tokens" in body else None
+    hosted.server.refuse = lambda body: SERVER_MESSAGE if "max_tokens" in body else None
     refused = hosted.run()
     assert refused.exit_code == 1
-    assert SAID in refused.err
+    assert SERVER_MESSAGE in refused.err
     assert "misconfigured" in refused.err
     assert hosted.releases == []
     assert hosted.loupe("quarantine", "people", "--json").json["counts"] == []
@@ -86,7 +86,7 @@ def test_a_server_that_refuses_every_request_is_quoted_and_nothing_is_final(
     assert hosted.releases == ["people-0.1.0"]
 
 
-def test_one_refused_request_among_others_is_final_and_quarantine_says_why(
+def test_a_single_refused_request_is_quarantined_with_its_reason(
     hosted: Hosted,
 ) -> None:
     refused: list[str] = []
@@ -119,7 +119,7 @@ def test_a_model_that_repeats_its_prompt_is_not_released(hosted: Hosted) -> None
     assert f"| check faithfulness | instruction echo | {CAPTIONS} |" in card
 
 
-def test_an_answer_that_loops_is_rejected_by_name(hosted: Hosted) -> None:
+def test_a_repetitive_answer_is_rejected(hosted: Hosted) -> None:
     loop = "She has a handbag on her right hand. " * 4
     hosted.server.say = lambda _: (
         f"Sure! Here it is:\n```json\n{json.dumps({'rewrite': loop})}\n```"

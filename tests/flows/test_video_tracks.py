@@ -1,4 +1,4 @@
-"""One video tracked into a folder, without a store."""
+"""Tracking one video into a folder, without a store."""
 
 import json
 import shutil
@@ -23,12 +23,12 @@ LENIENT = FilterSettings(
 
 
 class CountingProgress(Progress):
-    """Remembers how many frames were reported to it."""
+    """Records the reported frames and messages."""
 
     def __init__(self) -> None:
         self.total: int | None = None
         self.ended: list[StageReport] = []
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def start(self, stage: str, total: int | None) -> None:
         self.total = total
@@ -37,7 +37,7 @@ class CountingProgress(Progress):
         self.ended.append(report)
 
     def say(self, sentence: str) -> None:
-        self.said.append(sentence)
+        self.messages.append(sentence)
 
 
 def profile(settings: FilterSettings = LENIENT) -> Profile:
@@ -47,7 +47,7 @@ def profile(settings: FilterSettings = LENIENT) -> Profile:
 
 @pytest.fixture(scope="module")
 def tracked(street: StreetWorld, tmp_path_factory: pytest.TempPathFactory) -> VideoTracks:
-    """A video tracked into a folder; nobody changes it."""
+    """A video tracked into a folder, read-only."""
     progress = CountingProgress()
     out = tmp_path_factory.mktemp("tracked") / "out"
     detector = KnownStreet(street).detector
@@ -65,13 +65,13 @@ def test_every_box_is_in_the_result(tracked: VideoTracks) -> None:
     assert boxes.frames.max() <= tracked.frames == 50
 
 
-def test_tracklets_name_the_crops_that_lie_there(tracked: VideoTracks) -> None:
+def test_tracklets_name_exactly_the_crops_in_the_folder(tracked: VideoTracks) -> None:
     document = json.loads((tracked.folder / "tracklets.json").read_text())
     assert len(document["tracklets"]) == tracked.tracklets > 0
     assert len(document["rejected"]) == tracked.rejected.total()
     named = {frame["crop"] for one in document["tracklets"] for frame in one["frames"]}
-    there = {f"crops/{path.name}" for path in (tracked.folder / "crops").iterdir()}
-    assert named == there
+    files = {f"crops/{path.name}" for path in (tracked.folder / "crops").iterdir()}
+    assert named == files
     for tracklet in document["tracklets"]:
         for frame in tracklet["frames"]:
             left, top, right, bottom = frame["box_xyxy"]
@@ -80,7 +80,7 @@ def test_tracklets_name_the_crops_that_lie_there(tracked: VideoTracks) -> None:
                 assert crop.height == pytest.approx(bottom - top, rel=0.3, abs=6)
 
 
-def test_what_is_no_video_is_refused_in_one_sentence(
+def test_a_file_that_is_not_a_video_is_a_one_line_error(
     known_street: KnownStreet, tmp_path: Path
 ) -> None:
     path = tmp_path / "noise.mp4"
@@ -89,7 +89,7 @@ def test_what_is_no_video_is_refused_in_one_sentence(
         track_video(path, tmp_path / "out", profile(), Progress(), known_street.detector)
 
 
-def test_what_the_filter_rejects_is_reported_and_no_crops_of_an_earlier_run_are_left(
+def test_rejected_tracks_are_reported_and_earlier_crops_are_removed(
     tracked: VideoTracks, street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"

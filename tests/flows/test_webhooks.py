@@ -5,7 +5,7 @@ from flows.engine.gates import Webhooks, webhook_server
 from schemas.errors import ServiceError
 
 
-def test_many_posts_are_one_hint_whatever_they_say() -> None:
+def test_several_posts_are_one_hint_with_any_body() -> None:
     hints = Webhooks()
     with webhook_server(hints) as address, httpx.Client(trust_env=False) as client:
         assert not hints.wait(0)
@@ -18,7 +18,7 @@ def test_many_posts_are_one_hint_whatever_they_say() -> None:
         client.post(address)
 
 
-def test_a_taken_port_is_one_sentence() -> None:
+def test_a_port_in_use_is_a_one_line_error() -> None:
     with webhook_server(Webhooks()) as address:
         port = int(address.split(":")[2].split("/")[0])
         with (

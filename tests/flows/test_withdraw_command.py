@@ -1,4 +1,4 @@
-"""`loupe withdraw` as people use it: shown, confirmed, killed, gone on with, looked up again."""
+"""`loupe withdraw` and `loupe withdrawals`: plan, confirmation, kill, resume and lookup."""
 
 import random
 import shutil
@@ -25,25 +25,25 @@ from tests.release.worlds import DATASET, SOURCES
 
 SOURCE = SOURCES[1].name
 PERSON = ("--identity", "9", "--source", SOURCE, "--dataset", DATASET)
-ASKED = ("withdraw", *PERSON, "--ground", "privacy")
+COMMAND = ("withdraw", *PERSON, "--ground", "privacy")
 
 
 @pytest.fixture
 def installed(home: Path) -> Home:
     """An installation with a release."""
-    made = home_of(home)
-    made.store.close()
-    return made
+    installation = home_of(home)
+    installation.store.close()
+    return installation
 
 
-def test_looking_shows_everything_and_changes_nothing(installed: Home, loupe: Loupe) -> None:
-    shown = loupe(*ASKED, "--dry-run")
+def test_a_dry_run_shows_the_plan_and_changes_nothing(installed: Home, loupe: Loupe) -> None:
+    shown = loupe(*COMMAND, "--dry-run")
     assert shown.exit_code == 0
     assert "icfg-pedes" in shown.out
     assert "2 of 12" in shown.out
     assert "1.0.1" in shown.out
     assert "2 files of the blob store" in shown.out
-    output = loupe(*ASKED, "--dry-run", "--json").json
+    output = loupe(*COMMAND, "--dry-run", "--json").json
     assert {one["dataset"] for one in output["entities"]} == {DATASET, "icfg-pedes"}
     assert [one["version"] for one in output["patches"]] == ["1.0.1"]
     assert "nothing was withdrawn" in loupe("withdrawals").out
@@ -56,13 +56,13 @@ def test_without_a_confirmation_or_a_reason_nothing_is_done(loupe: Loupe) -> Non
         (("--yes",), "needs a reason"),
         (("--yes", "--reason", " "), "needs a reason"),
     ):
-        refused = loupe(*ASKED, *arguments)
+        refused = loupe(*COMMAND, *arguments)
         assert (refused.exit_code, wanted in refused.err) == (2, True), arguments
     assert loupe("withdrawals", "--json").json == []
 
 
 @pytest.mark.usefixtures("installed")
-def test_what_is_meant_must_be_clear(loupe: Loupe) -> None:
+def test_an_ambiguous_or_unknown_target_is_a_usage_error(loupe: Loupe) -> None:
     cases: list[tuple[tuple[str, ...], str]] = [
         ((), "name one item"),
         (("abcdef", "--video", "a.mp4"), "name one item"),
@@ -87,15 +87,15 @@ def test_what_is_meant_must_be_clear(loupe: Loupe) -> None:
     assert failures == []
 
 
-def test_a_ground_must_be_one_that_is_known(installed: Home, loupe: Loupe) -> None:
+def test_the_ground_must_be_a_known_one(installed: Home, loupe: Loupe) -> None:
     for ground in ((), ("--ground", "spite")):
         refused = loupe("withdraw", *PERSON, *ground, "--dry-run")
         assert refused.exit_code == 2
         assert "--ground" in refused.err
 
 
-def test_it_can_be_looked_up_and_asked_for_again(installed: Home, loupe: Loupe) -> None:
-    done = loupe(*ASKED, "--reason", "a letter of May 3rd", "--yes", "--json")
+def test_a_withdrawal_can_be_looked_up_and_repeated(installed: Home, loupe: Loupe) -> None:
+    done = loupe(*COMMAND, "--reason", "a letter of May 3rd", "--yes", "--json")
     assert done.exit_code == 0
     assert done.json["state"] == "finished"
     key = done.json["key"]
@@ -104,7 +104,7 @@ def test_it_can_be_looked_up_and_asked_for_again(installed: Home, loupe: Loupe) 
     assert loupe("withdrawals", key[:8], "--json").json == done.json
     assert "a letter of May 3rd" in shown.out
     assert f"release {DATASET} 1.0.1" in shown.out
-    again = loupe(*ASKED, "--reason", "a letter of May 3rd", "--yes")
+    again = loupe(*COMMAND, "--reason", "a letter of May 3rd", "--yes")
     assert again.exit_code == 0
     assert "nothing is left to do" in again.out
     assert [one["key"] for one in loupe("withdrawals", "--json").json] == [key]
@@ -114,12 +114,12 @@ def test_it_can_be_looked_up_and_asked_for_again(installed: Home, loupe: Loupe) 
     assert key[:12] in tombstone
 
 
-def test_what_was_withdrawn_is_not_imported_again(home: Path, tmp_path: Path, loupe: Loupe) -> None:
+def test_a_withdrawn_image_is_not_imported_again(home: Path, tmp_path: Path, loupe: Loupe) -> None:
     options = {"identities": 3, "images": 1, "captions": 1}
     people = write_people(tmp_path / "people", Granularity.COARSE, **options)
     context = open_context(load_settings())
 
-    def bring(name: str) -> list[str]:
+    def import_people(name: str) -> list[str]:
         spec = SourceSpec(
             name=name,
             format="cuhk-pedes",
@@ -132,10 +132,10 @@ def test_what_was_withdrawn_is_not_imported_again(home: Path, tmp_path: Path, lo
         import_source(context, spec)
         return [one.record(Image).sha256 for one in find(context.store, name, "image")]
 
-    brought = bring("first")
-    gone = sha256_of((people.parent / "0002_0.jpg").read_bytes())
-    assert gone in brought
-    asked = (
+    imported = import_people("first")
+    withdrawn = sha256_of((people.parent / "0002_0.jpg").read_bytes())
+    assert withdrawn in imported
+    command = (
         "--identity",
         "2",
         "--dataset",
@@ -146,10 +146,10 @@ def test_what_was_withdrawn_is_not_imported_again(home: Path, tmp_path: Path, lo
         "r",
         "--yes",
     )
-    assert loupe("withdraw", *asked).exit_code == 0
-    again = bring("second")
-    assert sorted(again) == sorted(set(brought) - {gone})
-    assert not context.blobs.has(gone, "image/png")
+    assert loupe("withdraw", *command).exit_code == 0
+    again = import_people("second")
+    assert sorted(again) == sorted(set(imported) - {withdrawn})
+    assert not context.blobs.has(withdrawn, "image/png")
     output = loupe("quarantine", "second", "--json")
     assert "withdrawn" in output.out
     (withdrawal,) = list_withdrawals(context.store)
@@ -158,8 +158,8 @@ def test_what_was_withdrawn_is_not_imported_again(home: Path, tmp_path: Path, lo
 
 
 @pytest.mark.xdist_group("kill")
-def test_killed_it_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
-    """SIGKILL, which nothing can answer, soon after a step; all steps: `test_withdrawal`."""
+def test_a_killed_withdrawal_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
+    """Send SIGKILL soon after the first step; `test_withdrawal` covers all steps."""
     undisturbed = home_of(tmp_path / "undisturbed")
     undisturbed.withdraw("identity", "9", dataset=DATASET, source=SOURCE)
     home = home_of(tmp_path / "home")
@@ -179,21 +179,21 @@ def test_killed_it_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
 
 
 def start(home: Path) -> RunningProgram:
-    arguments = (*ASKED, "--reason", "somebody asked for it", "--yes")
+    arguments = (*COMMAND, "--reason", "somebody asked for it", "--yes")
     return loupe_program(home, *arguments)
 
 
-def test_the_plan_names_all_that_goes_and_no_more(installed: Home, loupe: Loupe) -> None:
-    """The files that the plan erases of a release, and no others, are missing afterwards."""
+def test_the_plan_names_exactly_what_is_erased(installed: Home, loupe: Loupe) -> None:
+    """After the withdrawal, exactly the files that the plan names are missing."""
     page = installed.folder / "reports" / f"{DATASET}-captions.html"
     page.parent.mkdir()
     page.touch()
-    shown = loupe(*ASKED, "--dry-run")
+    shown = loupe(*COMMAND, "--dry-run")
     assert "the person named" in shown.out
     assert "images/5.jpg, images/6.jpg" in shown.out
     assert "dir/0.jpg, dir/1.jpg" in shown.out
     assert f"reports/{page.name}" in shown.out
-    output = loupe(*ASKED, "--dry-run", "--json").json
+    output = loupe(*COMMAND, "--dry-run", "--json").json
     (release,) = output["releases"]
     assert f"marked; {len(release['erased'])} files erased" in shown.out
     assert {row["file_path"] for row in release["rows"]} == {"images/5.jpg", "images/6.jpg"}
@@ -205,7 +205,7 @@ def test_the_plan_names_all_that_goes_and_no_more(installed: Home, loupe: Loupe)
     assert all(one["text"] for one in output["entities"] if one["kind"] in ("caption", "rewrite"))
     folder = installed.release("1.0.0")
     before = files_in(folder)
-    assert loupe(*ASKED, "--reason", "r", "--yes").exit_code == 0
+    assert loupe(*COMMAND, "--reason", "r", "--yes").exit_code == 0
     assert before - files_in(folder) == set(release["erased"])
     assert not page.exists()
 
@@ -215,30 +215,30 @@ def files_in(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in paths}
 
 
-def test_it_is_found_as_holders_name_it(installed: Home, loupe: Loupe) -> None:
-    wanted = loupe(*ASKED, "--dry-run", "--json").json
+def test_a_target_can_be_named_by_row_or_person_of_a_release(installed: Home, loupe: Loupe) -> None:
+    wanted = loupe(*COMMAND, "--dry-run", "--json").json
     release = ("--release", str(installed.release("1.0.0")))
-    how = ("--ground", "privacy", "--dry-run", "--json")
-    assert loupe("withdraw", "--identity", "3", *release, *how).json == wanted
-    row = loupe("withdraw", "images/5.jpg", *release, *how).json
+    options = ("--ground", "privacy", "--dry-run", "--json")
+    assert loupe("withdraw", "--identity", "3", *release, *options).json == wanted
+    row = loupe("withdraw", "images/5.jpg", *release, *options).json
     assert row["entities"][0]["file_path"] == "dir/0.jpg"
     assert [one["file_path"] for one in row["releases"][0]["rows"]] == ["images/5.jpg"]
 
 
-def test_at_its_end_it_says_what_it_could_not_reach(installed: Home, loupe: Loupe) -> None:
+def test_residual_copies_are_listed_at_the_end(installed: Home, loupe: Loupe) -> None:
     old = str(installed.release("1.0.0"))
     export = installed.folder / "releases" / "coco"
     assert loupe("release", "export", old, "--format", "coco", "--out", str(export)).exit_code == 0
-    done = loupe(*ASKED, "--reason", "r", "--yes")
+    done = loupe(*COMMAND, "--reason", "r", "--yes")
     _, output = done.out.split("Not reached from here")
     assert str(export) in output
     assert f"the files that {SOURCE} was imported from: dir/0.jpg, dir/1.jpg" in output
     assert str(installed.folder / "notices" / f"{DATASET}.json") in output
 
 
-def test_a_dry_run_asks_only_for_what_is_missing(installed: Home, loupe: Loupe) -> None:
-    assert "with a --reason" in loupe(*ASKED, "--dry-run").out
-    assert "with a --reason" not in loupe(*ASKED, "--dry-run", "--reason", "r").out
+def test_a_dry_run_asks_for_a_reason_only_if_it_is_missing(installed: Home, loupe: Loupe) -> None:
+    assert "with a --reason" in loupe(*COMMAND, "--dry-run").out
+    assert "with a --reason" not in loupe(*COMMAND, "--dry-run", "--reason", "r").out
 
 
 def test_an_unfinished_withdrawal_is_not_shown_as_erased(installed: Home, loupe: Loupe) -> None:
@@ -258,15 +258,15 @@ def test_an_unfinished_withdrawal_is_not_shown_as_erased(installed: Home, loupe:
     assert "not finished" not in loupe("release", "list").err
 
 
-def asked_on(ground: str) -> tuple[str, ...]:
+def command_with_ground(ground: str) -> tuple[str, ...]:
     return ("withdraw", *PERSON, "--ground", ground)
 
 
-def test_of_what_is_withdrawn_already_it_is_said(installed: Home, loupe: Loupe) -> None:
-    assert loupe(*asked_on("quality"), "--reason", "r", "--yes").exit_code == 0
-    shown = loupe(*asked_on("consent"), "--dry-run")
+def test_items_that_are_already_withdrawn_are_reported(installed: Home, loupe: Loupe) -> None:
+    assert loupe(*command_with_ground("quality"), "--reason", "r", "--yes").exit_code == 0
+    shown = loupe(*command_with_ground("consent"), "--dry-run")
     assert "withdrawn before" in shown.out
-    again = loupe(*asked_on("quality"), "--erase", "--dry-run")
+    again = loupe(*command_with_ground("quality"), "--erase", "--dry-run")
     assert "everything is already withdrawn" in again.out
 
 
@@ -274,10 +274,10 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
-def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
+def test_after_confirmation_every_reader_of_the_release_is_warned(
     installed: Home, loupe: Loupe, tmp_path: Path
 ) -> None:
-    """Killed before any step, and after each of them, all readers are warned."""
+    """Readers are warned if the withdrawal is killed before the first or after any step."""
     store = Store.open(f"sqlite:///{installed.folder / 'loupe.db'}")
     home = installed._replace(world=installed.world._replace(store=store))
     run = replace(home.run, store=store)
@@ -287,7 +287,7 @@ def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
     old = str(home.release("1.0.0"))
     done: list[str] = []
 
-    def once_more(name: str, _details: object) -> None:
+    def kill_after_new_step(name: str, _details: object) -> None:
         if name not in done:
             done.append(name)
             raise Killed
@@ -303,7 +303,7 @@ def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
         refused = loupe("release", "upload", str(copy), "--to", "me/x")
         assert refused.exit_code == 2
         assert "it is not uploaded" in refused.err
-        if len(done) < 3:  # all notices are given, and nothing changes for readers of files
+        if len(done) < 3:  # later steps change nothing for readers of files
             out = tmp_path / f"export {len(done)}"
             exported = loupe("release", "export", str(copy), "--format", "coco", "--out", str(out))
             assert "withdrawn in part" in exported.err
@@ -311,7 +311,7 @@ def test_from_the_moment_it_is_confirmed_no_release_passes_for_sound(
             reported = loupe("release", "report", str(copy), "--out", str(report), "--json")
             assert reported.json["withdrawn"] == 2
         try:
-            carry_out(run, withdrawal, once_more)
+            carry_out(run, withdrawal, kill_after_new_step)
         except Killed:
             continue
         break

@@ -1,4 +1,4 @@
-"""Withdrawals: exactly what must be withdrawn, everywhere, once, and to the end."""
+"""Withdrawals: what is withdrawn and erased, patch releases, failures and resumption."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -37,20 +37,20 @@ from tests.flows.homes import bytes_of
 from tests.flows.withdrawals import OPERATOR, Home, home_of, state_after_withdrawal
 from tests.release.worlds import DATASET, PERSON, SOURCES, picture
 
-DerivedRecord = Callable[[str], Home]
+MakeHome = Callable[[str], Home]
 FINE = SOURCES[1]
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    made = home_of(tmp_path / "home")
-    yield made
-    made.store.close()
+    home = home_of(tmp_path / "home")
+    yield home
+    home.store.close()
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[DerivedRecord]:
-    """Installations that are the same but for where they lie."""
+def make_home(tmp_path: Path) -> Iterator[MakeHome]:
+    """Return a function that creates equal installations in different folders."""
     homes: list[Home] = []
 
     def make(name: str) -> Home:
@@ -63,7 +63,7 @@ def made(tmp_path: Path) -> Iterator[DerivedRecord]:
 
 
 def images(home: Home, identity: str, source: str = FINE.name) -> dict[str, Image]:
-    """The images of a person in the dataset that is released."""
+    """Return the images of a person in the released dataset."""
     found = {one.id: one.record(Image) for one in find(home.store, DATASET, "image")}
     return {
         id_: one for id_, one in found.items() if (one.identity, one.source) == (identity, source)
@@ -75,7 +75,7 @@ def person(home: Home, **values: Any) -> Any:
 
 
 def ask_about(home: Home, *entities: str, sha256: str) -> None:
-    """Puts an open question about each entity, all showing one image."""
+    """Announce an open task for each entity, all showing one image."""
     tasks = [
         StoredTask(digest_of("task", one), "people", one, "", "review", False, "desk", 1, 7, "open")
         for one in entities
@@ -84,15 +84,15 @@ def ask_about(home: Home, *entities: str, sha256: str) -> None:
     announce_tasks(home.store, tasks, shown)
 
 
-def at_desk() -> MemoryOffice:
-    """The review server of these questions."""
+def review_office() -> MemoryOffice:
+    """Return the review server of these tasks."""
     office = MemoryOffice()
     office.server.url = "desk"
     return office
 
 
 class Shown(NamedTuple):
-    """Vectors, questions and pages of a person and of others, before a withdrawal."""
+    """Vectors, tasks and pages of a person and of others, before a withdrawal."""
 
     own: dict[str, Image]
     others: dict[str, Image]
@@ -104,7 +104,7 @@ class Shown(NamedTuple):
 
     @classmethod
     def on(cls, home: Home) -> "Shown":
-        """Makes them in an installation."""
+        """Create them in an installation."""
         own, others = images(home, "9"), images(home, "10")
         space = register_space(home.store, ModelRef(name="m", revision="1"), {}, 2)
         digests = [one.sha256 for one in (*own.values(), *others.values())]
@@ -122,8 +122,8 @@ class Shown(NamedTuple):
         return cls(own, others, space, board, document, written.page, page)
 
 
-class Gone(NamedTuple):
-    """An installation from which a person was withdrawn for privacy, and what was before."""
+class Withdrawn(NamedTuple):
+    """An installation after the withdrawal of a person, with the state before."""
 
     home: Home
     plan: WithdrawalPlan
@@ -131,32 +131,34 @@ class Gone(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def gone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gone]:
-    """Only read: what was withdrawn stays so."""
-    home = home_of(tmp_path_factory.mktemp("gone") / "home")
+def withdrawn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Withdrawn]:
+    """A person withdrawn on grounds of privacy, read-only."""
+    home = home_of(tmp_path_factory.mktemp("withdrawn") / "home")
     shown = Shown.on(home)
     before = state_after_withdrawal(home)
     plan = person(home)
     assert state_after_withdrawal(home) == before, "a plan changes nothing"
-    carry_out(home.run, home.confirmed(plan), desks=at_desk())
-    yield Gone(home, plan, shown)
+    carry_out(home.run, home.confirmed(plan), desks=review_office())
+    yield Withdrawn(home, plan, shown)
     home.store.close()
 
 
-def test_a_person_goes_from_both_datasets_with_all_that_was_said(gone: Gone) -> None:
-    kinds = {(one.dataset, one.kind): one.entities for one in gone.plan.counts()}
-    assert kinds["icfg-pedes", "image"] == kinds[DATASET, "image"] == len(gone.shown.own) == 2
+def test_a_person_is_withdrawn_from_both_datasets_with_all_captions(withdrawn: Withdrawn) -> None:
+    kinds = {(one.dataset, one.kind): one.entities for one in withdrawn.plan.counts()}
+    assert kinds["icfg-pedes", "image"] == kinds[DATASET, "image"] == len(withdrawn.shown.own) == 2
     assert kinds[DATASET, "caption"] == 4
     assert not any(kind in ("source", "prompt") for _, kind in kinds)
-    states = gone.home.states()
-    assert {id_ for id_, state in states.items() if state == "withdrawn"} == set(gone.plan.reached)
-    others = {one.sha256 for one in images(gone.home, "9", SOURCES[0].name).values()}
-    assert sha256_of(picture(0)) in others, "the same name in another source is another person"
+    states = withdrawn.home.states()
+    assert {id_ for id_, state in states.items() if state == "withdrawn"} == set(
+        withdrawn.plan.reached
+    )
+    others = {one.sha256 for one in images(withdrawn.home, "9", SOURCES[0].name).values()}
+    assert sha256_of(picture(0)) in others, "the same name in another source is a different person"
 
 
-def test_the_patch_is_the_release_without_what_went(gone: Gone) -> None:
-    home = gone.home
-    (patch,) = gone.plan.affected.patches
+def test_the_patch_equals_the_release_without_the_withdrawn_rows(withdrawn: Withdrawn) -> None:
+    home = withdrawn.home
+    (patch,) = withdrawn.plan.affected.patches
     old = find_release(home.store, f"{DATASET}@1.0.0").manifest
     new = find_release(home.store, f"{DATASET}@1.0.1").manifest
     assert (patch.version, patch.rows) == ("1.0.1", new.statistics.images)
@@ -164,58 +166,60 @@ def test_the_patch_is_the_release_without_what_went(gone: Gone) -> None:
     assert not verify_release(home.release("1.0.1"))
     notices = read_notices(home.release("1.0.1") / "withdrawals.json").notices
     assert [one.superseded_by for one in notices] == ["1.0.1"]
-    assert {row.entity_id for row in notices[0].rows} == gone.shown.own.keys()
+    assert {row.entity_id for row in notices[0].rows} == withdrawn.shown.own.keys()
 
 
-def test_files_and_all_that_shows_them_are_erased_and_no_others(gone: Gone) -> None:
-    home, shown = gone.home, gone.shown
+def test_exactly_the_files_and_vectors_of_the_person_are_erased(withdrawn: Withdrawn) -> None:
+    home, shown = withdrawn.home, withdrawn.shown
     mark = read_mark(home.release("1.0.0"))
     assert mark is not None
     (notice,) = mark.notices
     assert len(notice.rows) == len(shown.own)
     assert not any((home.release("1.0.0") / row.file_path).exists() for row in notice.rows)
     assert (home.folder / "notices" / f"{DATASET}.json").is_file()
-    for images_, are_there in ((shown.own, False), (shown.others, True)):
+    for images_, exist in ((shown.own, False), (shown.others, True)):
         for one in images_.values():
-            assert home.world.blobs.has(one.sha256, one.media_type) == are_there
+            assert home.world.blobs.has(one.sha256, one.media_type) == exist
             found = find_vectors(home.store, shown.space, "image", [one.sha256])
-            assert bool(found) == are_there
+            assert bool(found) == exist
 
 
-def test_questions_about_it_are_closed_and_it_is_shown_no_more(gone: Gone) -> None:
-    tasks = review_tasks(gone.home.store, "people").values()
-    own = next(iter(gone.shown.own))
-    other = next(iter(gone.shown.others))
+def test_tasks_on_the_person_are_closed_and_the_image_is_not_shown(withdrawn: Withdrawn) -> None:
+    tasks = review_tasks(withdrawn.home.store, "people").values()
+    own = next(iter(withdrawn.shown.own))
+    other = next(iter(withdrawn.shown.others))
     assert {one.entity_id: one.state for one in tasks} == {own: "closed", other: "open"}
-    with gone.home.store.read() as connection:
-        assert open_image_media_type(connection, gone.shown.own[own].sha256) is None
+    with withdrawn.home.store.read() as connection:
+        assert open_image_media_type(connection, withdrawn.shown.own[own].sha256) is None
 
 
-def test_what_evaluations_and_pages_show_of_it_is_erased(gone: Gone, tmp_path: Path) -> None:
-    home, shown, ids = gone.home, gone.shown, set(gone.plan.reached)
+def test_evaluations_and_pages_no_longer_contain_the_person(
+    withdrawn: Withdrawn, tmp_path: Path
+) -> None:
+    home, shown, ids = withdrawn.home, withdrawn.shown, set(withdrawn.plan.reached)
     assert any(id_ in shown.document for id_ in ids), "there is something to erase"
     assert not shown.leaderboard.parent.exists()
     assert not shown.page.exists()
     for path in write_leaderboard(collect(home.store, str(home.release("1.0.0"))), tmp_path):
         assert not any(id_ in path.read_text() for id_ in ids)
-    (stored,) = evaluations_of(home.store, gone.plan.affected.releases[0].release.manifest.id)
+    (stored,) = evaluations_of(home.store, withdrawn.plan.affected.releases[0].release.manifest.id)
     assert stored.result.directions[0].scores == shown.board.boards[0].models[0].scores
 
 
-def test_it_is_done_once(gone: Gone) -> None:
-    before = state_after_withdrawal(gone.home)
-    plan = person(gone.home)
+def test_repeating_a_finished_withdrawal_changes_nothing(withdrawn: Withdrawn) -> None:
+    before = state_after_withdrawal(withdrawn.home)
+    plan = person(withdrawn.home)
     assert plan.is_done
-    carry_out(gone.home.run, find_withdrawal(gone.home.store, plan.earlier[0].key))
-    assert state_after_withdrawal(gone.home) == before
+    carry_out(withdrawn.home.run, find_withdrawal(withdrawn.home.store, plan.earlier[0].key))
+    assert state_after_withdrawal(withdrawn.home) == before
 
 
-def test_on_grounds_of_quality_all_else_stays_and_another_ground_may_still_erase_it(
+def test_a_quality_withdrawal_keeps_files_and_a_later_one_can_erase_them(
     home: Home,
 ) -> None:
     shown = Shown.on(home)
     plan = home.plan("identity", "9", "quality", dataset=DATASET, source=FINE.name)
-    carry_out(home.run, home.confirmed(plan), desks=at_desk())
+    carry_out(home.run, home.confirmed(plan), desks=review_office())
     assert {one.dataset for one in plan.reached.values()} == {DATASET}
     own = shown.own.values()
     assert all(home.world.blobs.has(one.sha256, one.media_type) for one in own)
@@ -223,19 +227,19 @@ def test_on_grounds_of_quality_all_else_stays_and_another_ground_may_still_erase
     assert shown.leaderboard.exists()
     assert shown.page.exists()
     plan = person(home)
-    carry_out(home.run, home.confirmed(plan), desks=at_desk())
+    carry_out(home.run, home.confirmed(plan), desks=review_office())
     assert plan.affected.patches == ()
     assert [one.superseded_by for one in plan.affected.releases] == ["1.0.1"]
     assert not any(home.world.blobs.has(one.sha256, one.media_type) for one in own)
 
 
-def test_what_is_made_of_it_after_it_was_shown_stops_it_and_after_it_was_confirmed_goes_too(
+def test_new_derivations_invalidate_a_plan_and_join_a_confirmed_withdrawal(
     home: Home,
 ) -> None:
     def derive(text: str) -> str:
         parent = (Role.REWRITE_OF, next(iter(images(home, "9"))))
-        made = Rewrite(source="s", text=text, author="m@1")
-        entity = new_entity(made, DATASET, parents=[parent])
+        rewrite = Rewrite(source="s", text=text, author="m@1")
+        entity = new_entity(rewrite, DATASET, parents=[parent])
         store_entities(home.store, [entity])
         return entity.id
 
@@ -250,7 +254,7 @@ def test_what_is_made_of_it_after_it_was_shown_stops_it_and_after_it_was_confirm
     assert home.states()[later] == "withdrawn"
 
 
-def test_what_was_accepted_since_is_no_part_of_the_patch(home: Home) -> None:
+def test_items_accepted_since_the_release_are_not_in_the_patch(home: Home) -> None:
     waiting = [one for one, state in home.states().items() if state == "proposed"]
     rewrites = [id_ for id_, one in fetch(home.store, waiting).items() if one.kind == Rewrite.kind]
     with home.store.write() as connection:
@@ -277,7 +281,7 @@ def test_the_patch_is_rebuilt_byte_for_byte_after_another_withdrawal(
     assert bytes_of(tmp_path / "again") == bytes_of(home.release("1.0.1"))
 
 
-def test_a_release_tells_of_all_withdrawals_from_those_before_it(home: Home) -> None:
+def test_a_release_contains_the_notices_of_all_earlier_releases(home: Home) -> None:
     home.withdraw("identity", "9", "quality", dataset=DATASET, source=FINE.name)
     home.withdraw("identity", "10", "quality", dataset=DATASET, source=FINE.name)
     notices = read_notices(home.release("1.0.2") / "withdrawals.json").notices
@@ -289,14 +293,14 @@ def test_a_release_tells_of_all_withdrawals_from_those_before_it(home: Home) -> 
     assert not verify_release(home.release("1.0.2"))
 
 
-def test_a_file_that_another_dataset_needs_is_kept_and_said(home: Home) -> None:
+def test_a_file_used_by_another_dataset_is_kept_and_reported(home: Home) -> None:
     own = images(home, "9")
     plan = home.withdraw("identity", "9", "quality", dataset=DATASET, source=FINE.name, erases=True)
     assert plan.kept.keys() == {one.sha256 for one in own.values()}
     assert all(home.world.blobs.has(one.sha256, one.media_type) for one in own.values())
 
 
-def test_bytes_may_be_kept_though_the_ground_would_erase_them(home: Home) -> None:
+def test_files_can_be_kept_on_a_ground_that_erases_by_default(home: Home) -> None:
     own = images(home, "9").values()
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name, erases=False)
     assert all(home.world.blobs.has(one.sha256, one.media_type) for one in own)
@@ -305,10 +309,10 @@ def test_bytes_may_be_kept_though_the_ground_would_erase_them(home: Home) -> Non
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("database_url", ["postgres"], indirect=True)
-def test_on_postgresql_it_ends_as_on_sqlite(
-    made: DerivedRecord, tmp_path: Path, database_url: str
+def test_a_withdrawal_gives_the_same_result_on_postgresql_and_sqlite(
+    make_home: MakeHome, tmp_path: Path, database_url: str
 ) -> None:
-    homes = made("sqlite"), home_of(tmp_path / "postgresql", url=database_url)
+    homes = make_home("sqlite"), home_of(tmp_path / "postgresql", url=database_url)
     for home in homes:
         with home.store.write() as connection:
             known = {"server": "s", "user_id": 1, "name": PERSON.name}
@@ -325,7 +329,7 @@ def test_on_postgresql_it_ends_as_on_sqlite(
         )
         read = read_release(home.release("1.0.0"))
         store_evaluation(home.store, synthetic_evaluation(read, "model", 0.3))
-        carry_out(home.run, home.confirmed(person(home)), desks=at_desk())
+        carry_out(home.run, home.confirmed(person(home)), desks=review_office())
         home.withdraw("annotator", PERSON.name, "consent", erases=True)
         home.withdraw("source", SOURCES[2].name, "quality", dataset=DATASET)
         assert person(home).is_done
@@ -333,7 +337,7 @@ def test_on_postgresql_it_ends_as_on_sqlite(
     homes[1].store.close()
 
 
-def test_a_text_goes_alone_and_its_row_says_so(home: Home) -> None:
+def test_a_withdrawn_caption_is_named_in_the_notice_of_its_row(home: Home) -> None:
     image = next(iter(images(home, "9")))
     caption = children_of(home.store, [image], Role.DESCRIBES)[image][0]
     home.withdraw("entity", caption, "quality")
@@ -345,7 +349,7 @@ def test_a_text_goes_alone_and_its_row_says_so(home: Home) -> None:
     assert not verify_release(home.release("1.0.1"))
 
 
-def test_a_source_goes_whole_or_from_one_dataset_alone(home: Home) -> None:
+def test_a_source_is_withdrawn_from_all_datasets_or_from_one(home: Home) -> None:
     in_one = home.plan("source", FINE.name, "quality", dataset=DATASET).reached.values()
     assert {one.dataset for one in in_one} == {DATASET}
     assert sum(one.kind == "image" for one in in_one) == 4
@@ -354,7 +358,7 @@ def test_a_source_goes_whole_or_from_one_dataset_alone(home: Home) -> None:
     assert {one.kind for one in plan.reached.values()} > {"source", "image", "caption"}
 
 
-def test_where_nothing_is_left_no_patch_is_built_and_it_is_said(home: Home) -> None:
+def test_no_patch_is_built_if_no_row_is_left(home: Home) -> None:
     for of in SOURCES[:2]:
         home.withdraw("source", of.name, "copyright")
     plan = home.withdraw("source", SOURCES[2].name, "copyright")
@@ -364,7 +368,7 @@ def test_where_nothing_is_left_no_patch_is_built_and_it_is_said(home: Home) -> N
     assert {one.superseded_by for one in notices_of(home.store, last.id)} == {None}
 
 
-def test_an_annotators_texts_go_and_items_only_they_judged_are_asked_again(home: Home) -> None:
+def test_withdrawing_an_annotator_removes_texts_and_reopens_their_decisions(home: Home) -> None:
     with home.store.write() as connection:
         known = {"server": "s", "user_id": 1, "name": PERSON.name}
         connection.execute(insert(Pseudonym), known)
@@ -394,16 +398,16 @@ def test_a_missing_folder_is_skipped(home: Home, tmp_path: Path) -> None:
     assert not verify_release(home.release("1.0.1"))
 
 
-def test_a_folder_that_cannot_be_written_to_keeps_nothing_else_waiting(
-    made: DerivedRecord,
+def test_an_unwritable_folder_does_not_block_the_other_steps(
+    make_home: MakeHome,
 ) -> None:
-    """One sentence says so, everything else is done, and what is left is done later."""
+    """It is a one-line error, the other steps are done, and a later run does the rest."""
     obstacles = {
         f"releases/.{DATASET}-1.0.0.WITHDRAWN.json": "cannot be marked",
         f".notices.{DATASET}.json": "notices cannot be written",
     }
     for obstacle, wanted in obstacles.items():
-        home = made(wanted)
+        home = make_home(wanted)
         (home.folder / obstacle).mkdir()
         plan = person(home)
         withdrawal = home.confirmed(plan)
@@ -419,7 +423,7 @@ def test_a_folder_that_cannot_be_written_to_keeps_nothing_else_waiting(
         assert (home.folder / "notices" / f"{DATASET}.json").is_file()
 
 
-def test_a_patch_that_cannot_be_built_keeps_nothing_else_waiting(home: Home) -> None:
+def test_a_patch_that_cannot_be_built_does_not_block_the_other_steps(home: Home) -> None:
     home.release("1.0.1").mkdir(parents=True)
     (home.release("1.0.1") / "notes.txt").write_text("somebody's")
     withdrawal = home.confirmed(person(home))
@@ -441,7 +445,7 @@ class Killed(BaseException):
 
 
 class MortalBlobs(BlobStore):
-    """Erases so many files, then the process ends."""
+    """A blob store whose process is killed after `erasures` erasures."""
 
     def __init__(self, url: str, erasures: int) -> None:
         super().__init__(url)
@@ -454,15 +458,17 @@ class MortalBlobs(BlobStore):
         return super().erase(sha256, media_type)
 
 
-def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: DerivedRecord) -> None:
-    undisturbed = made("undisturbed")
+def test_a_withdrawal_killed_after_any_step_ends_like_an_undisturbed_one(
+    make_home: MakeHome,
+) -> None:
+    undisturbed = make_home("undisturbed")
     undisturbed.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     (done,) = list_withdrawals(undisturbed.store)
     wanted = state_after_withdrawal(undisturbed)
     steps = [one.step for one in steps_of(undisturbed.store, done.id)][1:]
     assert len(steps) >= 7
     for place, last in enumerate(steps):
-        home = made(f"killed {place}")
+        home = make_home(f"killed {place}")
         withdrawal = home.confirmed(person(home))
 
         def end(name: str, _details: object, last: str = last) -> None:
@@ -477,8 +483,8 @@ def test_killed_after_any_step_it_ends_as_an_undisturbed_one(made: DerivedRecord
         assert state_after_withdrawal(home) == wanted, last
 
 
-def test_killed_while_it_erases_it_goes_on_with_the_rest(made: DerivedRecord) -> None:
-    undisturbed, home = made("undisturbed"), made("killed")
+def test_a_withdrawal_killed_while_erasing_continues_with_the_rest(make_home: MakeHome) -> None:
+    undisturbed, home = make_home("undisturbed"), make_home("killed")
     undisturbed.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     withdrawal = home.confirmed(person(home))
     mortal = MortalBlobs(str(home.folder / "blobs"), 1)

@@ -1,4 +1,4 @@
-"""Withdrawals from benchmarks with linked rows: groups, tiers, people in videos."""
+"""Withdrawals from benchmarks with linked rows: groups, tiers, and people in videos."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +18,12 @@ from tests.release.ccd_world import CCD
 from tests.release.recos_world import RECOS
 from tests.release.worlds import Composer
 
-DerivedRecord = Callable[..., Home]
+MakeHome = Callable[..., Home]
 TIERS = (("0.1.0", "v0"), ("1.1.0", "v1"), ("2.1.0", "v2"))
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Iterator[DerivedRecord]:
+def make_home(tmp_path: Path) -> Iterator[MakeHome]:
     homes: list[Home] = []
 
     def make(composer: Composer, releases: object = RELEASED) -> Home:
@@ -35,8 +35,8 @@ def made(tmp_path: Path) -> Iterator[DerivedRecord]:
         one.store.close()
 
 
-def gone(home: Home, kind: str) -> set[str]:
-    """What of a kind is withdrawn, in all datasets."""
+def withdrawn(home: Home, kind: str) -> set[str]:
+    """Return the withdrawn entities of a kind in all datasets."""
     states = home.states()
     kinds = {
         one.id
@@ -50,14 +50,14 @@ def images_in(home: Home, name: str) -> int:
     return find_release(home.store, name).manifest.statistics.images
 
 
-def test_an_anchor_takes_its_group_along_and_a_contrast_goes_alone(made: DerivedRecord) -> None:
-    """What was found for an anchor keeps its file."""
+def test_an_anchor_is_withdrawn_with_its_group_and_a_contrast_alone(make_home: MakeHome) -> None:
+    """The file of an image found by search is kept."""
     benchmark = ccd_world.benchmark()
-    home = made(benchmark.world)
+    home = make_home(benchmark.world)
     group, other = benchmark.groups[:2]
     images = {one.id: one.record(Image) for one in find(home.store, CCD, Image.kind)}
     home.withdraw("entity", group.anchor)
-    assert gone(home, Image.kind) & images.keys() == {group.anchor, *group.contrasts}
+    assert withdrawn(home, Image.kind) & images.keys() == {group.anchor, *group.contrasts}
     assert images_in(home, f"{CCD}@1.0.1") == images_in(home, f"{CCD}@1.0.0") - 3
     assert not verify_release(home.release("1.0.1", CCD))
     for contrast in group.contrasts:
@@ -72,10 +72,10 @@ def test_an_anchor_takes_its_group_along_and_a_contrast_goes_alone(made: Derived
     assert not verify_release(home.release("1.0.2", CCD))
 
 
-def test_an_anchor_without_captions_leaves_no_group(made: DerivedRecord) -> None:
-    """Of two groups one loses its anchor's captions, then the other: the second leaves nothing."""
+def test_a_group_whose_anchor_has_no_captions_is_not_released(make_home: MakeHome) -> None:
+    """Withdraw the captions of both anchors in turn; after the second, no group is left."""
     benchmark = ccd_world.benchmark(groups=2, coarse=False)
-    home = made(benchmark.world)
+    home = make_home(benchmark.world)
     rows = []
     for group in benchmark.groups:
         for caption in children_of(home.store, [group.anchor], Role.DESCRIBES)[group.anchor]:
@@ -89,12 +89,12 @@ def test_an_anchor_without_captions_leaves_no_group(made: DerivedRecord) -> None
     assert all(one.is_finished for one in list_withdrawals(home.store))
 
 
-def test_all_tiers_of_a_state_are_patched_together_and_contain_each_other(
-    made: DerivedRecord,
+def test_all_tiers_are_patched_together_and_contain_each_other(
+    make_home: MakeHome,
 ) -> None:
-    """Also a tier that held none of it, which is not marked."""
+    """A tier without the withdrawn item is patched, too, but its release is not marked."""
     benchmark = recos_world.benchmark()
-    home = made(benchmark.world, TIERS)
+    home = make_home(benchmark.world, TIERS)
     plan = home.withdraw("entity", benchmark.images["v2"][0])
     assert [one.version for one in plan.affected.patches] == ["0.1.1", "1.1.1", "2.1.1"]
     assert [one.release.manifest.version for one in plan.affected.releases] == ["2.1.0"]
@@ -115,10 +115,10 @@ def test_all_tiers_of_a_state_are_patched_together_and_contain_each_other(
         assert not verify_release(home.release(f"{tier}.2", RECOS))
 
 
-def test_a_person_in_a_video_goes_alone_and_a_video_with_everybody_in_it(
-    made: DerivedRecord,
+def test_a_person_is_withdrawn_alone_and_a_video_with_all_people(
+    make_home: MakeHome,
 ) -> None:
-    home = made(street_world.street_world())
+    home = make_home(street_world.street_world())
     dataset = street_world.DATASET
     others = home.plan("identity", "street-2", dataset=dataset).reached
     plan = home.withdraw("identity", "street-1", dataset=dataset)

@@ -1,4 +1,4 @@
-"""Pages with pictures in them go with what they show, and those of other datasets stay."""
+"""Withdrawals erase the pages of the affected datasets and no others."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ OF_OTHERS = [
 ]
 
 
-def test_all_pages_of_these_datasets_go_and_no_others(tmp_path: Path) -> None:
+def test_exactly_the_pages_of_the_affected_datasets_are_erased(tmp_path: Path) -> None:
     for name in (*OF_TASKS, *OF_OTHERS):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
@@ -42,5 +42,5 @@ def test_all_pages_of_these_datasets_go_and_no_others(tmp_path: Path) -> None:
     assert erase_pages(tmp_path, ["tasks"], known=["tasks-two"]) == []
 
 
-def test_a_home_without_pages_is_no_fault(tmp_path: Path) -> None:
+def test_a_home_without_pages_is_accepted(tmp_path: Path) -> None:
     assert erase_pages(tmp_path, ["tasks"]) == []

@@ -30,16 +30,16 @@ FINE = SOURCES[1].name
 
 
 ON_EITHER_DATABASE = pytest.mark.usefixtures("database_url")
-"""For races that the locks of the database decide; others run on SQLite."""
+"""Marks races that depend on locks of the database; the other tests run on SQLite."""
 
 
 @pytest.fixture
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Home]:
     is_marked = "database_url" in request.fixturenames
     url = request.getfixturevalue("database_url") if is_marked else None
-    made = home_of(tmp_path / "home", url=url)
-    yield made
-    made.store.close()
+    home = home_of(tmp_path / "home", url=url)
+    yield home
+    home.store.close()
 
 
 def person(home: Home) -> Any:
@@ -56,7 +56,7 @@ def versions(home: Home) -> list[str]:
 
 
 @ON_EITHER_DATABASE
-def test_what_is_withdrawn_while_it_is_built_is_not_released(home: Home) -> None:
+def test_a_release_fails_if_one_of_its_items_is_withdrawn_during_the_build(home: Home) -> None:
     def inspect(_folder: Path, _manifest: Manifest) -> None:
         home.withdraw("identity", "9", dataset=DATASET, source=FINE)
 
@@ -70,25 +70,25 @@ def test_what_is_withdrawn_while_it_is_built_is_not_released(home: Home) -> None
 
 
 @ON_EITHER_DATABASE
-def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
+def test_a_release_waits_for_a_withdrawal_that_is_being_recorded(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One has begun to record when the other comes to store: it sees all of what was recorded."""
+    """The release is stored while the withdrawal is recorded, and sees all of its entities."""
     from db import withdrawals as withdrawal_recording
 
-    plan, taken = person(home), withdrawal_recording.withdraw_entities
-    built, recording, comes = Event(), Event(), Event()
+    plan, original = person(home), withdrawal_recording.withdraw_entities
+    built, recording, storing = Event(), Event(), Event()
     refused: list[IntegrityError] = []
 
     def withdraw_entities(*arguments: Any) -> None:
-        taken(*arguments)
+        original(*arguments)
         recording.set()
-        assert comes.wait(300)
+        assert storing.wait(300)
 
     def inspect(_folder: Path, _manifest: Manifest) -> None:
         built.set()
         assert recording.wait(300)
-        comes.set()
+        storing.set()
 
     def released() -> None:
         try:
@@ -107,7 +107,7 @@ def test_a_release_waits_for_the_withdrawal_that_is_being_recorded(
 
 
 @ON_EITHER_DATABASE
-def test_what_was_released_since_it_was_shown_is_shown_first(home: Home) -> None:
+def test_a_release_built_after_the_plan_invalidates_the_plan(home: Home) -> None:
     plan = person(home)
     build(home, "2.0.0")
     with pytest.raises(UsageError, match="what was released, has changed since it was shown"):
@@ -119,14 +119,14 @@ def test_what_was_released_since_it_was_shown_is_shown_first(home: Home) -> None
     assert read_mark(home.release("2.0.0")) is not None
 
 
-def test_a_withdrawn_prompt_does_not_keep_what_it_led_to_from_release(home: Home) -> None:
+def test_items_of_a_withdrawn_prompt_can_be_released(home: Home) -> None:
     prompts = [one.id for one in find(home.store, DATASET, "prompt")]
     home.withdraw("entity", prompts[0], "other")
     build(home, "2.0.0")
     assert "2.0.0" in versions(home)
 
 
-def test_a_release_that_was_stored_is_not_put_back_with_what_went(home: Home) -> None:
+def test_a_release_with_withdrawn_items_cannot_be_stored_again(home: Home) -> None:
     (stored,) = list_releases(home.store, DATASET)
     image = next(iter(find(home.store, DATASET, Image.kind))).id
     home.withdraw("entity", image)
@@ -137,34 +137,36 @@ def test_a_release_that_was_stored_is_not_put_back_with_what_went(home: Home) ->
 
 
 def late_picture(home: Home) -> tuple[NewEntity, Image]:
-    """A picture that a run makes of an image of the person, with its file."""
-    of = next(one for one in find(home.store, DATASET, Image.kind) if one.state == "withdrawn")
+    """Return an image that a run derives from an image of the person, and store its file."""
+    original = next(
+        one for one in find(home.store, DATASET, Image.kind) if one.state == "withdrawn"
+    )
     content = b"what a run under way made of it"
-    made = of.record(Image).model_copy(update={"sha256": sha256_of(content)})
-    home.world.blobs.put(content, made.media_type)
-    return new_entity(made, "later", parents=[(Role.SAMPLED_FROM, of.id)]), made
+    derived = original.record(Image).model_copy(update={"sha256": sha256_of(content)})
+    home.world.blobs.put(content, derived.media_type)
+    return new_entity(derived, "later", parents=[(Role.SAMPLED_FROM, original.id)]), derived
 
 
 def pipeline_of(step: Callable[[PipelineRun[Any]], None]) -> PipelineSpec[Any, PipelineRun[Any]]:
-    """A pipeline of one step, whatever its build file says."""
+    """Return a pipeline of one step that ignores its build file."""
     build = SimpleNamespace(dataset="later", sources=())
     return PipelineSpec(
         SimpleNamespace, lambda _: build, "", PipelineRun, (Step(step),), lambda _: "0.1.0"
     )
 
 
-def assert_taken_back(home: Home, entity: NewEntity, made: Image) -> None:
+def assert_withdrawn_and_erased(home: Home, entity: NewEntity, late_image: Image) -> None:
     (withdrawal,) = list_withdrawals(home.store)
     assert withdrawal.is_finished
     assert home.states()[entity.id] == "withdrawn"
-    assert made.sha256 in {one.sha256 for one in erased_blobs(home.store, withdrawal.id)}
-    assert not home.world.blobs.has(made.sha256, made.media_type)
+    assert late_image.sha256 in {one.sha256 for one in erased_blobs(home.store, withdrawal.id)}
+    assert not home.world.blobs.has(late_image.sha256, late_image.media_type)
 
 
 @ON_EITHER_DATABASE
-def test_what_a_concurrent_run_adds_after_the_last_step_goes_as_it_ends(home: Home) -> None:
+def test_late_items_of_a_concurrent_run_are_withdrawn_when_it_ends(home: Home) -> None:
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
-    entity, made = late_picture(home)
+    entity, late_image = late_picture(home)
 
     def import_late(_run: PipelineRun[Any]) -> None:
         store_entities(home.store, [entity])
@@ -172,13 +174,13 @@ def test_what_a_concurrent_run_adds_after_the_last_step_goes_as_it_ends(home: Ho
         assert not person(home).is_done or person(home).unfinished
 
     run_build(home.run, pipeline_of(import_late), None, None)
-    assert_taken_back(home, entity, made)
+    assert_withdrawn_and_erased(home, entity, late_image)
     assert person(home).is_done
 
 
-def test_it_goes_though_the_run_fails(home: Home) -> None:
+def test_late_items_of_a_failed_run_are_withdrawn(home: Home) -> None:
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
-    entity, made = late_picture(home)
+    entity, late_image = late_picture(home)
 
     def fail(_run: PipelineRun[Any]) -> None:
         store_entities(home.store, [entity])
@@ -186,7 +188,7 @@ def test_it_goes_though_the_run_fails(home: Home) -> None:
 
     with pytest.raises(UsageError, match="too small"):
         run_build(home.run, pipeline_of(fail), None, None)
-    assert_taken_back(home, entity, made)
+    assert_withdrawn_and_erased(home, entity, late_image)
 
 
 def test_a_run_leaves_confirmed_withdrawals_to_the_process_that_confirmed_them(home: Home) -> None:
@@ -196,7 +198,7 @@ def test_a_run_leaves_confirmed_withdrawals_to_the_process_that_confirmed_them(h
     assert versions(home) == ["1.0.0"]
 
 
-def test_what_comes_between_the_steps_goes_before_it_is_finished(tmp_path: Path) -> None:
+def test_items_added_between_the_steps_are_withdrawn_before_the_end(tmp_path: Path) -> None:
     for last in ("find what came since", "erase files", "write notices"):
         home = home_of(tmp_path / last)
         withdrawal = home.confirmed(person(home))
@@ -214,11 +216,11 @@ def test_what_comes_between_the_steps_goes_before_it_is_finished(tmp_path: Path)
                 store_entities(home.store, [late[0][0]])
 
         carry_out(home.run, withdrawal, on_step)
-        assert_taken_back(home, *late[0])
+        assert_withdrawn_and_erased(home, *late[0])
         home.store.close()
 
 
-def test_resume_tells_programs_of_all_that_it_finished_in_one_list(
+def test_resume_with_json_lists_all_finished_withdrawals(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from flows.cli.withdraw import _resume
@@ -233,35 +235,35 @@ def test_resume_tells_programs_of_all_that_it_finished_in_one_list(
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_resume_looks_for_what_an_earlier_run_left(
+def test_resume_withdraws_late_items_that_an_earlier_run_left(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As a Loupe left it that stored late children as if nothing were withdrawn."""
+    """An earlier version of Loupe stored late derivations without withdrawing them."""
     from flows.cli.withdraw import _resume
 
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
-    entity, made = late_picture(home)
+    entity, late_image = late_picture(home)
     with monkeypatch.context() as unguarded:
         unguarded.setattr("db.work.withdraw_late_children", lambda *_: None)
         store_entities(home.store, [entity])
     assert home.states()[entity.id] == "proposed"
     _resume(home.run, as_json=False)
-    assert_taken_back(home, entity, made)
+    assert_withdrawn_and_erased(home, entity, late_image)
 
 
-def another(home: Home, *plans: Any) -> WithdrawalPlan:
-    """To withdraw an image that none of the plans reaches."""
+def plan_another(home: Home, *plans: Any) -> WithdrawalPlan:
+    """Plan the withdrawal of an image that none of the plans includes."""
     found = find(home.store, DATASET, Image.kind)
     free = (one for one in found if not any(one.id in plan.reached for plan in plans))
     return home.plan("entity", next(free).id)
 
 
-def test_a_number_that_another_withdrawal_took_is_taken_for_its_own(home: Home) -> None:
-    """Both are to release 1.0.1; the first builds it without the items of either."""
+def test_a_patch_version_built_by_another_withdrawal_is_shared(home: Home) -> None:
+    """Two withdrawals plan 1.0.1; the first to run builds it without the items of either."""
     first = home.confirmed(plan := person(home))
-    second = home.confirmed(other := another(home, plan))
+    second = home.confirmed(other := plan_another(home, plan))
     carry_out(home.run, second)
-    third = home.confirmed(another(home, plan, other))
+    third = home.confirmed(plan_another(home, plan, other))
     carry_out(home.run, third)
     carry_out(home.run, first)
     assert versions(home) == ["1.0.0", "1.0.1", "1.0.2"]
@@ -275,7 +277,7 @@ def release_of(home: Home, version: str) -> str:
     return find_release(home.store, f"{DATASET}@{version}").manifest.id
 
 
-def test_resume_goes_on_with_others_where_one_cannot_be_finished(home: Home) -> None:
+def test_resume_continues_with_the_others_if_one_withdrawal_fails(home: Home) -> None:
     from flows.cli.withdraw import _resume
 
     first = home.confirmed(plan := person(home))

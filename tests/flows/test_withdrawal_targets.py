@@ -1,4 +1,4 @@
-"""A row by its file and a person by number, as holders of a release name them."""
+"""Targets named as in a release: a row by its file, a person by number."""
 
 import shutil
 from collections.abc import Iterator
@@ -28,18 +28,18 @@ FINE = SOURCES[1]
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    made = home_of(tmp_path / "home")
-    yield made
-    made.store.close()
+    home = home_of(tmp_path / "home")
+    yield home
+    home.store.close()
 
 
 def people(home: Home) -> dict[str, Person]:
-    """Who is shown in every row, by file."""
+    """Return the person in every row, by file."""
     stored = find_release(home.store, DATASET)
     return {row.file_path: row.person for row in rows_of(home.store, stored) or ()}
 
 
-def shows(home: Home, target: WithdrawalTarget) -> Image:
+def image_of(home: Home, target: WithdrawalTarget) -> Image:
     found = {one.id: one.record(Image) for one in find(home.store, DATASET, "image")}
     return found[target.name]
 
@@ -48,11 +48,11 @@ def test_a_row_is_found_by_its_file_or_number(home: Home) -> None:
     person = people(home)["images/5.jpg"]
     for name in ("images/5.jpg", "5.jpg", "5"):
         for release in (DATASET, f"{DATASET}@1.0.0", str(home.release("1.0.0"))):
-            image = shows(home, image_in_release(home.store, release, name))
+            image = image_of(home, image_in_release(home.store, release, name))
             assert (image.source, image.identity) == (person.source, person.name), (name, release)
 
 
-def test_a_row_is_found_though_its_release_was_erased_or_is_gone(home: Home) -> None:
+def test_a_row_is_found_after_its_release_was_erased_or_deleted(home: Home) -> None:
     wanted = image_in_release(home.store, DATASET, "5")
     home.withdraw("entity", wanted.name)
     assert image_in_release(home.store, f"{DATASET}@1.0.0", "5") == wanted
@@ -60,21 +60,21 @@ def test_a_row_is_found_though_its_release_was_erased_or_is_gone(home: Home) -> 
     assert image_in_release(home.store, f"{DATASET}@1.0.0", "5") == wanted
 
 
-def test_a_copy_is_read_in_the_place_of_the_folder(home: Home, tmp_path: Path) -> None:
+def test_a_copy_of_the_release_folder_can_be_named(home: Home, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(home.release("1.0.0"), copy)
     wanted = image_in_release(home.store, DATASET, "5")
     assert image_in_release(home.store, str(copy), "5") == wanted
 
 
-def test_a_person_is_found_by_the_number_that_is_published(home: Home) -> None:
+def test_a_person_is_found_by_the_published_number(home: Home) -> None:
     for person in set(people(home).values()):
         found = person_in_release(home.store, DATASET, str(person.id))
         assert (found.sort, found.name, found.dataset) == ("identity", person.name, DATASET)
         assert found.source == person.source
 
 
-def test_what_cannot_be_asked(home: Home, tmp_path: Path) -> None:
+def test_unknown_rows_people_and_releases_are_usage_errors(home: Home, tmp_path: Path) -> None:
     for name in ("nix", "99", "images/99.jpg", "images/5.png", "0"):
         with pytest.raises(UsageError, match="a number from 1 to 12"):
             image_in_release(home.store, DATASET, name)
@@ -88,7 +88,7 @@ def test_what_cannot_be_asked(home: Home, tmp_path: Path) -> None:
     other.store.close()
 
 
-def test_where_ids_count_images_nobody_is_found_by_one(tmp_path: Path) -> None:
+def test_a_release_whose_ids_number_images_names_no_person(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home", ccd_world.benchmark().world)
     with pytest.raises(UsageError, match="numbers images, not people"):
         person_in_release(home.store, CCD, "1")
@@ -96,7 +96,7 @@ def test_where_ids_count_images_nobody_is_found_by_one(tmp_path: Path) -> None:
     home.store.close()
 
 
-def test_a_name_that_is_another_persons_number_is_refused(tmp_path: Path) -> None:
+def test_a_name_that_equals_the_number_of_another_person_is_refused(tmp_path: Path) -> None:
     """Source names 2 and 3 are published as 1 and 2."""
     world = Composer()
     for number, name in enumerate(("2", "3")):

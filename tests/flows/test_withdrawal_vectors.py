@@ -1,4 +1,4 @@
-"""Vectors of erased files are not stored again, from any copy."""
+"""Vectors of erased files are not stored again from a copy of the release."""
 
 import shutil
 from collections.abc import Iterator
@@ -22,39 +22,39 @@ from tests.release.worlds import DATASET, SOURCES
 
 
 class RecordedProgress(Progress):
-    """Remembers what was said."""
+    """Records the messages of a run."""
 
     def __init__(self) -> None:
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def say(self, text: str) -> None:
-        self.said.append(text)
+        self.messages.append(text)
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    made = home_of(tmp_path / "home")
-    yield made
-    made.store.close()
+    home = home_of(tmp_path / "home")
+    yield home
+    home.store.close()
 
 
 @pytest.fixture
 def copy(home: Home, tmp_path: Path) -> Path:
-    """The release as somebody downloaded it before anything was withdrawn."""
+    """A copy of the release from before the withdrawal."""
     shutil.copytree(home.release("1.0.0"), tmp_path / "copy")
     return tmp_path / "copy"
 
 
-def evaluated(home: Home, folder: Path) -> tuple[EvaluationReport, str]:
-    """What a model comes to, and what was said."""
+def evaluate(home: Home, folder: Path) -> tuple[EvaluationReport, str]:
+    """Evaluate a release and return the report and the messages."""
     output = RecordedProgress()
     request = EvaluationRequest(str(folder), embedder="builtin")
     report = run_evaluation(replace(home.run, progress=output), request)
-    return report, "\n".join(output.said)
+    return report, "\n".join(output.messages)
 
 
 def digests(home: Home, folder: Path) -> tuple[set[str], set[str]]:
-    """The digests of the withdrawn person's images and texts, and those of all others alone."""
+    """Return the digests of the withdrawn person's images and texts, and of only others'."""
     images = [one.record(Image) for one in find(home.store, DATASET, Image.kind)]
     person = {one.sha256 for one in images if (one.source, one.identity) == (SOURCES[1].name, "9")}
     own, others = set[str](), set[str]()
@@ -73,21 +73,19 @@ def withdraw(home: Home, ground: Ground) -> None:
     home.withdraw("identity", "9", ground, dataset=DATASET, source=SOURCES[1].name)
 
 
-def test_an_old_copy_is_scored_and_leaves_no_vectors_of_what_was_erased(
-    home: Home, copy: Path
-) -> None:
-    """Where bytes are kept, vectors are kept."""
+def test_scoring_an_old_copy_stores_no_vectors_of_erased_files(home: Home, copy: Path) -> None:
+    """Vectors are kept if the ground keeps files."""
     own, others = digests(home, copy)
     withdraw(home, "quality")
-    before, said = evaluated(home, copy)
+    before, messages = evaluate(home, copy)
     assert cached(home) == own | others
-    assert "quality" in said
-    assert "not kept" not in said
+    assert "quality" in messages
+    assert "not kept" not in messages
     withdraw(home, "privacy")
-    report, said = evaluated(home, copy)
+    report, messages = evaluate(home, copy)
     assert cached(home) == others
-    assert "privacy" in said
-    assert "its vectors are not kept" in said
+    assert "privacy" in messages
+    assert "its vectors are not kept" in messages
     again, scores = (
         [one.evaluation.result.directions[0].scores for one in found.stored]
         for found in (report, before)
@@ -95,18 +93,16 @@ def test_an_old_copy_is_scored_and_leaves_no_vectors_of_what_was_erased(
     assert again == scores
 
 
-def test_what_was_erased_before_it_was_ever_scored_leaves_no_vectors(
-    home: Home, copy: Path
-) -> None:
+def test_files_erased_before_the_first_scoring_leave_no_vectors(home: Home, copy: Path) -> None:
     _, others = digests(home, copy)
     withdraw(home, "privacy")
     assert cached(home) == set()
-    evaluated(home, copy)
+    evaluate(home, copy)
     assert cached(home) == others
 
 
-def test_a_folder_whose_rows_were_erased_is_not_scored(home: Home) -> None:
+def test_a_release_with_erased_rows_is_not_scored(home: Home) -> None:
     withdraw(home, "privacy")
     with pytest.raises(IntegrityError, match=r"was erased on purpose.*use version 1\.0\.1"):
-        evaluated(home, home.release("1.0.0"))
+        evaluate(home, home.release("1.0.0"))
     assert cached(home) == set()

@@ -1,4 +1,4 @@
-"""What signs, proves and traces a release knows what was withdrawn from it."""
+"""Commands that sign, compare and trace a release respect withdrawals from it."""
 
 import shutil
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ from tests.release.worlds import DATASET, SOURCES
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    made = home_of(tmp_path / "home")
-    monkeypatch.setenv("LOUPE_HOME", str(made.folder))
+    home = home_of(tmp_path / "home")
+    monkeypatch.setenv("LOUPE_HOME", str(home.folder))
     monkeypatch.delenv("LOUPE_DATABASE_URL", raising=False)
-    yield made
-    made.store.close()
+    yield home
+    home.store.close()
 
 
 @pytest.fixture
 def copy(home: Home, tmp_path: Path) -> Path:
-    """The release as it was before anything was withdrawn."""
+    """A copy of the release from before the withdrawal."""
     shutil.copytree(home.release("1.0.0"), tmp_path / "copy")
     return tmp_path / "copy"
 
@@ -42,13 +42,13 @@ def withdrawn(home: Home) -> list[WithdrawnRow]:
     return list(mark.notices[0].rows)
 
 
-def test_it_is_not_signed(home: Home, copy: Path) -> None:
+def test_a_release_withdrawn_in_part_is_not_signed(home: Home, copy: Path) -> None:
     withdrawn(home)
     with pytest.raises(UsageError, match=r"is withdrawn in part \(privacy\).*it is not signed"):
         sign(copy)
 
 
-def test_lineage_tells_no_words_of_it(
+def test_lineage_hides_the_texts_of_withdrawn_rows(
     home: Home, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, captions = _released(copy, "1")
@@ -73,12 +73,12 @@ def test_lineage_tells_no_words_of_it(
     assert before.root
 
 
-def test_what_is_compared_is_said_to_be_withdrawn_in_part(
+def test_comparing_a_release_withdrawn_in_part_gives_a_warning(
     home: Home, copy: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     withdrawn(home)
     with pytest.raises(typer.Exit):
         contamination(str(copy), str(home.release("1.0.1")), None, None, 6)
-    said = capsys.readouterr().err
-    assert said.count("ufine3c 1.0.0 is withdrawn in part (privacy)") == 1
-    assert "ufine3c 1.0.1 is withdrawn" not in said
+    errors = capsys.readouterr().err
+    assert errors.count("ufine3c 1.0.0 is withdrawn in part (privacy)") == 1
+    assert "ufine3c 1.0.1 is withdrawn" not in errors

@@ -1,4 +1,4 @@
-"""What an installation knows to be withdrawn: by its store where there is one, and by files."""
+"""Notices known to an installation, from its store and from files."""
 
 import os
 import subprocess
@@ -17,7 +17,7 @@ from tests.flows.withdrawals import home_of
 from tests.release.worlds import DATASET, SOURCES
 
 
-def test_where_there_is_no_store_none_is_made(tmp_path: Path) -> None:
+def test_looking_for_notices_creates_no_store(tmp_path: Path) -> None:
     """Holders verify a release without an installation."""
     home = tmp_path / "home"
     assert known_notices(load_settings(home=home)) == ()
@@ -25,7 +25,7 @@ def test_where_there_is_no_store_none_is_made(tmp_path: Path) -> None:
     assert not home.exists()
 
 
-def test_verifying_loads_no_database_code_where_nothing_was_withdrawn(tmp_path: Path) -> None:
+def test_verify_loads_no_database_code_if_nothing_was_withdrawn(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     home.store.close()
     code = (
@@ -39,7 +39,7 @@ def test_verifying_loads_no_database_code_where_nothing_was_withdrawn(tmp_path: 
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-def test_notices_are_known_from_the_store_before_any_file_tells(tmp_path: Path) -> None:
+def test_notices_come_from_the_store_before_any_file_has_them(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=SOURCES[1].name)
     assert not may_have_notices(home.folder / "loupe.db")
@@ -54,11 +54,11 @@ def test_notices_are_known_from_the_store_before_any_file_tells(tmp_path: Path) 
     assert (found.rows, found.superseded_by) == (2, "1.0.1")
     stale = notice.model_copy(update={"superseded_by": "0.0.1"})
     record_notices(home.folder, [stale])
-    assert known_notices(settings) == known  # the store is the newer one
+    assert known_notices(settings) == known  # the store is newer
     home.store.close()
 
 
-def test_a_store_that_does_not_answer_is_not_taken_for_none(tmp_path: Path) -> None:
+def test_an_unreadable_store_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "loupe.db").write_bytes(b"no database at all, though it is long enough" * 50)
     with pytest.raises(ConfigurationError, match="does not answer"):
         known_notices(load_settings(home=tmp_path))

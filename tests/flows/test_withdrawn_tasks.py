@@ -1,4 +1,4 @@
-"""What lies on the review server of something that is erased goes there, too, once it answers."""
+"""Withdrawals delete the tasks of erased items on the review server, once it answers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ SECRET = "Wearing her name on a badge, the woman has a black bag."
 
 
 class Installation(NamedTuple):
-    """A store with rewrites, the desks of two people, and a run."""
+    """A store with rewrites, the desks of two annotators, and a run."""
 
     world: World
     office: MemoryOffice
@@ -60,7 +60,7 @@ class Installation(NamedTuple):
         return residual_copies(self.world.store, self.run.settings.home, withdrawal)
 
     def entities_on_desk(self) -> list[str]:
-        """What the tasks on the desks are about."""
+        """Return the entities of all tasks on the desks."""
         stored = review_tasks(self.world.store, QUEUE.name)
         desks: list[MemoryDesk] = [self.office(person) for person in self.people]
         return sorted(
@@ -81,11 +81,11 @@ def installed(tmp_path: Path) -> Iterator[Installation]:
     world.store.close()
 
 
-def away(_assignee: str) -> MemoryDesk:
+def unreachable_desk(_assignee: str) -> MemoryDesk:
     raise ServiceError("Label Studio is not running; start it with: loupe up")
 
 
-def test_while_the_server_is_away_it_is_named_and_answered_tasks_go_when_it_is_back(
+def test_answered_tasks_are_deleted_once_an_unreachable_server_is_back(
     installed: Installation, capsys: pytest.CaptureFixture[str]
 ) -> None:
     world, office = installed.world, installed.office
@@ -98,7 +98,7 @@ def test_while_the_server_is_away_it_is_named_and_answered_tasks_go_when_it_is_b
     push(world.store, office, QUEUE)
     answers = installed.confirmed("entity", answered)
     with pytest.raises(ServiceError, match="not running"):
-        carry_out(installed.run, answers, desks=away)
+        carry_out(installed.run, answers, desks=unreachable_desk)
     assert not list_withdrawals(world.store)[0].is_finished
     assert installed.left().on_desks == {office.server.url: 2}
     print_residual(installed.left())
@@ -112,18 +112,18 @@ def test_while_the_server_is_away_it_is_named_and_answered_tasks_go_when_it_is_b
     assert fetch(world.store, [other])[other].state == "accepted"
 
 
-def test_on_a_ground_that_erases_nothing_answers_stay(installed: Installation) -> None:
+def test_answers_are_kept_on_a_ground_that_erases_nothing(installed: Installation) -> None:
     world = installed.world
     item = world.add()
     push(world.store, installed.office, QUEUE)
     for person in installed.people:
         work(world.store, installed.office, person, accepting)
     pull(world.store, installed.office, QUEUE)
-    carry_out(installed.run, installed.confirmed("entity", item, "quality"), desks=away)
+    carry_out(installed.run, installed.confirmed("entity", item, "quality"), desks=unreachable_desk)
     assert installed.entities_on_desk() == [item, item]
 
 
-def test_the_answers_go_in_which_a_withdrawn_text_was_written(installed: Installation) -> None:
+def test_the_answers_that_contain_a_withdrawn_text_are_deleted(installed: Installation) -> None:
     world, office = installed.world, installed.office
     asked, other = world.add(), world.add(f"{REWRITE} too")
     push(world.store, office, QUEUE)
@@ -140,7 +140,7 @@ def test_the_answers_go_in_which_a_withdrawn_text_was_written(installed: Install
     assert installed.entities_on_desk() == [other, other]
 
 
-def test_a_person_who_is_forgotten_leaves_no_task_on_the_desk(installed: Installation) -> None:
+def test_a_withdrawn_annotator_has_no_task_left_on_the_desk(installed: Installation) -> None:
     world, office = installed.world, installed.office
     item = world.add()
     push(world.store, office, QUEUE)
@@ -154,7 +154,7 @@ def test_a_person_who_is_forgotten_leaves_no_task_on_the_desk(installed: Install
     assert installed.entities_on_desk() == [item]
 
 
-def test_a_task_whose_number_was_given_to_another_is_known_by_its_key(
+def test_a_task_is_identified_by_its_key_if_its_number_was_reused(
     installed: Installation,
 ) -> None:
     world, office = installed.world, installed.office
@@ -163,7 +163,7 @@ def test_a_task_whose_number_was_given_to_another_is_known_by_its_key(
     for person in installed.people:
         desk = office(person)
         (project,) = desk.tasks
-        first, second = desk.tasks[project].values()  # the server was set back
+        first, second = desk.tasks[project].values()  # the server was reset
         desk.tasks[project] = {
             first.id: second._replace(id=first.id),
             second.id: first._replace(id=second.id),
@@ -172,7 +172,7 @@ def test_a_task_whose_number_was_given_to_another_is_known_by_its_key(
     assert installed.entities_on_desk() == [other, other]
 
 
-def test_a_server_that_is_another_one_by_now_is_named(installed: Installation) -> None:
+def test_a_different_review_server_is_an_error(installed: Installation) -> None:
     world = installed.world
     item = world.add()
     push(world.store, installed.office, QUEUE)
@@ -192,15 +192,15 @@ def _answer(server: LabelStudioServer, task: int) -> None:
 
 
 @pytest.mark.label_studio
-def test_label_studio_that_was_away_loses_the_answered_task(
+def test_label_studio_deletes_the_answered_task_once_it_is_reachable(
     label_studio: LabelStudioServer, tmp_path: Path
 ) -> None:
     world = World(tmp_path)
-    run = context_of(world.store, tmp_path)  # with a home in which no Label Studio runs
+    run = context_of(world.store, tmp_path)  # no Label Studio runs in this home
     desk = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
     queue = QUEUE.model_copy(update={"overlap": 1, "dataset": DATASET, "name": "erased-rewrites"})
     item = world.add(SECRET)
-    desks: Desks = lambda _assignee: desk  # noqa: E731 - a desk for everybody
+    desks: Desks = lambda _assignee: desk  # noqa: E731 - one desk for all assignees
     (project,) = {number for _, number in push(world.store, desks, queue).projects}
     (task,) = desk.list_tasks(project)
     _answer(label_studio, task.id)
