@@ -64,12 +64,12 @@ class Person(NamedTuple):
         return [Pair(self.description, text) for text in self.faithful]
 
 
-def hand_written(part: str) -> list[Person]:
-    """Descriptions written by hand; `part` is `development` or `untouched`.
+def hand_written(name: str) -> list[Person]:
+    """Descriptions written by hand: `hand_written_pairs` or `held_out_pairs`.
 
-    Nothing is developed on the untouched part.
+    Nothing is developed on the pairs held out.
     """
-    people = tomllib.loads((_HERE / "hand_written_pairs.toml").read_text("utf-8"))["person"]
+    people = tomllib.loads((_HERE / f"{name}.toml").read_text("utf-8"))["person"]
     found = []
     for person in people:
         texts = [person["description"], *person["faithful"]]
@@ -77,8 +77,7 @@ def hand_written(part: str) -> list[Person]:
             Changed(kind, texts[n], texts[n].replace(old, new) if old else f"{texts[n]} {new}")
             for kind, n, old, new in person["changed"]
         ]
-        if person["part"] == part:
-            found.append(Person(texts[0], texts[1:], changed))
+        found.append(Person(texts[0], texts[1:], changed))
     return found
 
 

@@ -4,7 +4,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-from flows.ufine3c.findings import LEXICON, added, contradicted, has_colour, has_word, lost
+from flows.ufine3c.findings import (
+    LEXICON,
+    added,
+    contradicted,
+    has_colour,
+    has_word,
+    lost,
+    word_fact,
+)
 from flows.ufine3c.stray_words import find_stray_words
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import INSIDE, Mention, Tag
@@ -57,7 +65,10 @@ def _compare_colours(
         elif main:
             yield contradicted(_replaced_colour(main, theirs), fact)
         else:
-            loose = whole.loose_colours() if whole is not None else ()
+            loose = list(whole.loose_colours()) if whole is not None else []
+            for item in whole.items if whole is not None else ():  # of a uniform
+                if LEXICON.slot(item.kind) in ("whole", "clothing"):
+                    loose += item.values(Attribute.COLOUR)
             yield added(fact, minor=has_colour(loose, fact.value))
     said = [fact.value for fact in theirs] + _of_parts(rewrite.parts)
     yield from (lost(fact) for fact in main if not has_colour(said, fact.value))
@@ -91,7 +102,8 @@ def _opposite_shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Find
     shade = rewrite.shades.get(fact.span, "")
     for other in source.all(Attribute.COLOUR):
         shades = {shade, source.shades.get(other.span, "")}
-        if LEXICON.same_colour(other.value, fact.value) and shades == {"dark", "light"}:
+        opposed = tuple(shades) in LEXICON.opposite_shades
+        if opposed and LEXICON.same_colour(other.value, fact.value):
             yield contradicted(other, fact)
 
 
@@ -125,20 +137,13 @@ def _compare_on_scale(
 # The hair: colour, length and how it is worn.
 
 _TIED = frozenset(("tied", "ponytail", "bun", "braid"))
-_OPPOSED = (
-    (_TIED, frozenset(("loose",))),
-    (frozenset(("bald",)), _TIED | {"loose", "curly", "straight", "bangs"}),
-    (frozenset(("curly",)), frozenset(("straight",))),
-    (frozenset(("middle-parted",)), frozenset(("side-parted",))),
-)
 _WEAK = frozenset(("loose", "straight", "parted", "middle-parted", "side-parted", "cropped"))
 
 
 def _compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare hair."""
     yield from _compare_colours(source, rewrite)
-    lengths = [placed(hair.all(Attribute.LENGTH), "hair_length") for hair in (source, rewrite)]
-    yield from _compare_on_scale(*lengths)
+    yield from _compare_on_scale(_hair_lengths(source), _hair_lengths(rewrite))
     yield from _compare_details(source, rewrite)
     known, theirs = source.all(Attribute.HAIR), rewrite.all(Attribute.HAIR)
     said = {fact.value for fact in known}
@@ -151,11 +156,20 @@ def _compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     )
 
 
+def _hair_lengths(hair: Thing) -> list[Placed]:
+    """Return the lengths of hair, also of styles that say one: cropped."""
+    lengths = placed(hair.all(Attribute.LENGTH), "hair_length")
+    for fact in hair.all(Attribute.HAIR):
+        said = LEXICON.implied.get(fact.value, frozenset())
+        lengths += [(LEXICON.place("hair_length", length), fact) for length in said]
+    return lengths
+
+
 def _are_opposed(one: Fact, other: Fact) -> bool:
     pair = {one.value, other.value}
     if pair <= _TIED:
         return "tied" not in pair
-    return any(pair & left and pair & right for left, right in _OPPOSED)
+    return (one.value, other.value) in LEXICON.opposite_styles
 
 
 # Patterns, sleeves, hems and sides of an item.
@@ -170,11 +184,11 @@ _PAIRED = ("feet", "socks", "wrist", "face")
 
 def _compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Compare patterns; one that another item of the source has may only have moved."""
-    known = source.all(Attribute.PATTERN)
+    known, implied = source.all(Attribute.PATTERN), LEXICON.all_said(source.kind)
     elsewhere = {value for item in whole.items for value in item.values(Attribute.PATTERN)}
     yield from _compare_values(
         known,
-        rewrite.all(Attribute.PATTERN),
+        [fact for fact in rewrite.all(Attribute.PATTERN) if fact.value not in implied],
         against=lambda fact: known[0] if known and fact.value != "graphic" else None,
         minor=lambda fact: fact.value in elsewhere or fact.value == "graphic",
     )
@@ -192,6 +206,11 @@ def _compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
         sleeves.append([(_SLEEVES[one.value], one) for one in facts if one.value in _SLEEVES])
         ends.append([(reaches[one.value], one) for one in facts if one.value in reaches])
     yield from _compare_on_scale(*sleeves)
+    if sleeves[1] and not sleeves[0]:  # «sleeveless» for «with puffed sleeves»
+        parts = (part for part in source.parts if part.kind == "sleeve" and part.span != (0, 0))
+        named = next((word_fact(Attribute.DETAIL, part.kind, part.span) for part in parts), None)
+        if named is not None and sleeves[1][0][0] == 0:
+            yield contradicted(named, sleeves[1][0][1])
     yield from _compare_on_scale(*ends)
 
 
@@ -284,6 +303,8 @@ def related(one: str, other: str) -> bool:
     if LEXICON.is_a(one, other) or LEXICON.is_a(other, one):
         return True
     kinds = (one, other)
+    if kinds in LEXICON.near_kinds:
+        return True
     if "clothing" in kinds:
         return all(LEXICON.attribute(kind) is Attribute.GARMENT for kind in kinds)
     return "top" in kinds and all(LEXICON.slot(kind) in ("upper", "outer") for kind in kinds)
@@ -323,6 +344,7 @@ def _compare_part(source: Thing, part: Thing, whole: Description) -> Iterator[Fi
         if {*part.values(Attribute.PLACE), *other.values(Attribute.PLACE)} <= _ON_CLOTHES:
             yield from _compare_places(other, part)
         yield from _compare_materials(other, part)
+        yield from _compare_details(other, part)
     sides = [fact for other in same for fact in other.all(Attribute.SIDE)]
     yield from _compare_alternatives(sides, part.all(Attribute.SIDE))
 
@@ -453,6 +475,8 @@ def _is_named_in(item: Thing, source: Description) -> bool:
         return _is_coloured_as(item, source)
     if any(related(other.kind, item.kind) for other in source.items):
         return False
+    if any(item.kind in LEXICON.all_said(other.kind) for other in source.items):
+        return True  # the vest of a three-piece suit
     details = {value for value, _ in source.named[Tag.DETAIL]}
     if details & LEXICON.implied.get(item.kind, frozenset()):
         return True
@@ -492,9 +516,11 @@ def _compare_negated(source: Description, rewrite: Description) -> Iterator[Find
 _POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "crouching"))
 
 
-def _compare_persons(source: Thing, rewrite: Thing) -> Iterator[Finding]:
+def _compare_persons(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Compare two persons, regardless of clothes."""
-    yield from _compare_alternatives(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
+    sexes = {m.value(tag) for m in whole.mentions for tag in (Tag.PERSON, Tag.PRONOUN)}
+    found = _compare_alternatives(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
+    yield from (one for one in found if one.rewrite is None or one.rewrite.value not in sexes)
     for scale in ("age", "height", "build", "skin"):
         mine, theirs = _facts(source, scale), _facts(rewrite, scale)
         if mine or theirs:
@@ -510,8 +536,14 @@ def _compare_persons(source: Thing, rewrite: Thing) -> Iterator[Finding]:
         known,
         rewrite.all(Attribute.ACTION),
         against=lambda fact: postures[0] if postures and fact.value in _POSTURES else None,
-        minor=lambda fact: fact.value == "standing",
+        minor=lambda fact: fact.value == "standing" or _is_suggested(fact.value, whole),
     )
+
+
+def _is_suggested(action: str, source: Description) -> bool:
+    """Whether a word of the source says the action: «jogger» for running."""
+    words = LEXICON.suggested.get(action, frozenset())
+    return any(has_word(source.text, word) for word in words)
 
 
 def _facts(person: Thing, scale: str) -> Sequence[Fact]:
@@ -629,7 +661,7 @@ def _key(mention: Mention) -> str:
 def find_differences(source: Description, rewrite: Description) -> tuple[Finding, ...]:
     """Find every attribute that `rewrite` adds to, loses from or contradicts in `source`."""
     findings = [
-        *_compare_persons(source.person, rewrite.person),
+        *_compare_persons(source.person, rewrite.person, source),
         *_compare_hair(source.hair, rewrite.hair),
         *_compare_items(source, rewrite),
     ]

@@ -186,7 +186,7 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "4"
+VERSION = "5"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
 

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 from flows.ufine3c.findings import (
     LEXICON,
@@ -52,33 +52,42 @@ def _strange_numbers(
 ) -> Iterator[Finding]:
     """Find numbers that the source does not have: of things it has one of, or in digits."""
     known = {value for value, _ in source.named[Tag.NUMBER]}
-    known |= {"2"} if any(mention.phrase in _PAIRS for mention in source.mentions) else set()
-    words = [mention.phrase for mention in source.mentions]
+    known |= {"2"} if any(Tag.PAIR in mention.tags for mention in source.mentions) else set()
+    nouns = [(_key(mention), mention.phrase.endswith("s")) for mention in source.mentions]
     counted = {
         _counted(source.mentions, place)
         for place, mention in enumerate(source.mentions)
         if Tag.NUMBER in mention.tags
     }
-    for place, mention in enumerate(rewrite.mentions):
-        number = mention.value(Tag.NUMBER) or (mention.phrase if mention.phrase.isdigit() else "")
-        if not number or number in known or mention.span in reported:
+    for place, mention in enumerate(rewrite.mentions[:-1]):
+        number = mention.value(Tag.NUMBER)
+        if mention.phrase == "one" and Tag.BODY in rewrite.mentions[place + 1].tags:
+            number = "" if has_word(rewrite.text, "other") else "1"
+        said = number in known or has_word(source.text, mention.phrase)
+        if not number or said or mention.span in reported:
             continue
         noun = _counted(rewrite.mentions, place)
-        other = noun.removesuffix("s") if number != "1" else f"{noun}s"
-        if number.isdigit() and " ".join(words).split().count(other) >= int(number) > 1:
+        plurals = [plural for key, plural in nouns if LEXICON.is_a(key, noun)]
+        if number.isdigit() and len(plurals) >= int(number) > 1:
             continue
-        bare = mention.phrase.isdigit() or mention.phrase.endswith("times")
-        if bare or noun in counted or (other in words and noun not in words):
+        one_or_many = bool(plurals) and all(plural == (number == "1") for plural in plurals)
+        if mention.phrase.isdigit() or noun in counted or one_or_many:
             yield added(word_fact(Attribute.COUNT, mention.phrase, mention.span))
 
 
 def _counted(mentions: Sequence[Mention], place: int) -> str:
     """Return the noun of the number at `place`."""
     through = INSIDE | {Tag.COLOUR, Tag.FILLER}
-    return next((one.phrase for one in mentions[place + 1 :] if not one.among(through)), "")
+    return next((_key(one) for one in mentions[place + 1 :] if not one.among(through)), "")
 
 
-_PAIRS = frozenset(("pair", "pair of", "both", "each", "either", "couple"))
+_NOUNS = (*(Tag.ITEM, Tag.PART, Tag.BODY, Tag.LEVEL, Tag.THING, Tag.HAIR_STYLE, Tag.PATTERN_NOUN),)
+
+
+def _key(mention: Mention) -> str:
+    """Return what words of equal meaning share."""
+    named = (mention.value(tag) for tag in _NOUNS)
+    return next(filter(None, named), mention.phrase)
 
 
 def _strange_places(
@@ -87,18 +96,32 @@ def _strange_places(
     """Find places of the body that the source has nowhere and that its items do not imply."""
     known = {_place(mention.phrase) for mention in source.mentions}
     known |= {_place(word) for mention in source.mentions for word in mention.phrase.split()}
-    slots = {LEXICON.slot(item.kind) for item in source.items}
-    implied = LEXICON.slot_places["person"] | LEXICON.slot_places["hair"]
-    implied |= {place for slot in slots for place in LEXICON.slot_places.get(slot, ())}
-    implied |= {said for item in source.items for said in LEXICON.all_said(item.kind)}
     for place, mention in enumerate(rewrite.mentions):
         body = _place(mention.phrase)
         before = rewrite.mentions[max(0, place - 3) : place]
-        if not body or mention.span in reported or body in known or body in implied:
+        if not body or mention.span in reported or body in known:
+            continue
+        if body in _implied_places(rewrite.mentions, place):
             continue
         near = any(LEXICON.same_place(body, other) for other in known)
-        if not near and any(one.has(Tag.PREPOSITION, Tag.WEAR) for one in before):
+        if not near and any(one.has(*_LEADS_TO_PLACE) for one in before):
             yield added(word_fact(Attribute.PLACE, mention.phrase, mention.span))
+
+
+_LEADS_TO_PLACE = (Tag.PREPOSITION, Tag.WEAR, Tag.COVERING)
+
+
+def _implied_places(mentions: Sequence[Mention], place: int) -> set[str]:
+    """Return the places of the body where something in the sentence usually is."""
+    implied = set(LEXICON.slot_places["person"])
+    for step in (mentions[place::-1], mentions[place:]):
+        for mention in step:
+            if Tag.STOP in mention.tags:
+                break
+            kind = mention.value(Tag.ITEM)
+            slot = "hair" if mention.has(Tag.HAIR, Tag.HAIR_STYLE) else LEXICON.slot(kind)
+            implied |= LEXICON.slot_places.get(slot, frozenset()) | LEXICON.all_said(kind)
+    return implied
 
 
 @lru_cache(maxsize=_KEPT_PHRASES)
@@ -106,8 +129,7 @@ def _place(phrase: str) -> str:
     """Return the place of the body that a phrase names, "" for other phrases."""
     meaning = LEXICON.meanings.get(tuple(phrase.split()))
     values = meaning.values if meaning is not None else {}
-    body = values.get(Tag.BODY) or values.get(Tag.LEVEL, "")
-    return phrase.removesuffix("s") if body == "other" else body
+    return values.get(Tag.BODY) or values.get(Tag.LEVEL, "")
 
 
 def _strange_sides(
@@ -130,7 +152,10 @@ def _strange_sides(
             return
         if span in reported or (place.side, body) in spans:
             continue
-        if place.side == "both" and has_word(source.text, f"{body}s"):
+        guessed = not rewrite.text[span[1] :].lstrip().startswith(place.body)  # «on his left»
+        if guessed and place.side in sides and (other, body) not in spans:
+            continue
+        if place.side == "both" and _has_both(source, body):
             continue
         fact = word_fact(Attribute.SIDE, place.side, span)
         others = [
@@ -146,11 +171,19 @@ def _strange_sides(
             yield added(fact)
 
 
+def _has_both(source: Description, body: str) -> bool:
+    """Whether the source names both hands, arms …: in the plural, or each."""
+    for before, mention in pairwise(source.mentions):
+        paired = mention.phrase.endswith("s") or before.has(Tag.PAIR)
+        if mention.value(Tag.BODY) == body and paired:
+            return source.text[: mention.span[0]].lower().split()[-3:-1] != ["one", "of"]
+    return False
+
+
 def _body(place: Place) -> str:
     """Return the canonical name of a part of the body."""
     meaning = LEXICON.meanings.get((place.body,))
-    name = meaning.values.get(Tag.BODY) if meaning is not None else None
-    return place.body.rstrip("s") if name in (None, "other") else name
+    return meaning.values.get(Tag.BODY, place.body) if meaning is not None else place.body
 
 
 def _opposite_details(
@@ -160,7 +193,13 @@ def _opposite_details(
     theirs = rewrite.named[Tag.DETAIL]
     ours = [*source.named[Tag.DETAIL], *source.named[Tag.BUILD]]
     known = {value for value, _ in ours}
-    ours += [(said, item.span) for item in source.items for said in LEXICON.all_said(item.kind)]
+    kinds = {item.kind for item in rewrite.items}
+    ours += [
+        (said, item.span)
+        for item in source.items
+        for said in LEXICON.all_said(item.kind)
+        if any(LEXICON.is_a(*pair) for kind in kinds for pair in permutations((kind, item.kind)))
+    ]
     said = {value for value, _ in theirs}
     said |= {detail for item in rewrite.items for detail in LEXICON.all_said(item.kind)}
     styles = {mention.value(Tag.HAIR_STYLE) for mention in source.mentions} - {""}
@@ -176,24 +215,38 @@ def _opposite_details(
             yield contradicted(other, word_fact(Attribute.DETAIL, value, span))
 
 
-def _strange_negations(
+_SCALES = {
+    Tag.AGE: ("age", Attribute.AGE),
+    Tag.BUILD: ("build", Attribute.BUILD),
+    Tag.HEIGHT: ("height", Attribute.BUILD),
+    Tag.SKIN_TONE: ("skin", Attribute.SKIN),
+}
+
+
+def _strange_traits(
     source: Description, rewrite: Description, _reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """Find words with «un» or «less» that deny a word of the source: unbelted, sleeveless."""
-    ours, theirs = (
-        {m.phrase.removesuffix("s").removesuffix("ed"): m.span for m in text.mentions}
-        for text in (source, rewrite)
-    )
-    for texts, denied, denying in ((theirs, ours, True), (ours, theirs, False)):
-        for word in texts:
-            stem = word.removeprefix("un") if word.startswith("un") else word.removesuffix("les")
-            denies = stem != word and len(stem) > 3 and stem in denied
-            if denies and word not in denied and stem not in texts:
-                facts = (
-                    word_fact(Attribute.DETAIL, stem, denied[stem]),
-                    word_fact(Attribute.DETAIL, word, texts[word]),
-                )
-                yield contradicted(*(facts if denying else reversed(facts)))
+    """Find the sex, age or build of somebody whom the source does not mention."""
+    known = {m.value(tag) for m in source.mentions for tag in (Tag.PERSON, Tag.PRONOUN)}
+    known |= {m.value(Tag.POSSESSIVE) for m in source.mentions}
+    youth = any(Tag.YOUTH in mention.tags for mention in source.mentions)
+    for place, mention in enumerate(rewrite.mentions):
+        sex = mention.value(Tag.PERSON)
+        if sex in ("male", "female") and known & {"male", "female"} and sex not in known:
+            yield added(word_fact(Attribute.SEX, mention.phrase, mention.span))
+        if not any(Tag.PERSON in one.tags for one in rewrite.mentions[place : place + 3]):
+            continue
+        for tag, (scale, attribute) in _SCALES.items():
+            if not (value := mention.value(tag)) or (youth and value == "young"):
+                continue
+            at = LEXICON.place(scale, value)
+            ours = [LEXICON.place(scale, other) for other in _values(source, tag)]
+            if ours and min(abs(at - other) for other in ours) > 1:
+                yield added(word_fact(attribute, mention.phrase, mention.span))
+
+
+def _values(text: Description, tag: Tag) -> set[str]:
+    return {mention.values[tag] for mention in text.mentions if tag in mention.tags}
 
 
 _SURE_LEVELS = ("thigh", "knee", "calf", "ankle")  # other words for levels mean more than these
@@ -255,6 +308,7 @@ def _strange_things(
             and not general
             and span not in verbs
             and not has_word(source.text, word[: max(4, len(word) - 2)])
+            and not (len(word) > 3 and word in source.text)  # «chair» for «wheelchair»
         ):
             yield added(word_fact(Attribute.DETAIL, word, span))
 
@@ -284,7 +338,7 @@ _SEARCHES = (
     _strange_places,
     _strange_numbers,
     _opposite_details,
-    _strange_negations,
+    _strange_traits,
     _strange_levels,
     _strange_words,
     _strange_things,

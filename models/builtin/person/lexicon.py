@@ -23,6 +23,7 @@ class Tag(StrEnum):
     SHADE = auto()
     DETAIL = auto()
     NUMBER = auto()
+    PAIR = auto()
     THING = auto()
     MEASURE = auto()
     LIKENING = auto()
@@ -61,6 +62,7 @@ class Tag(StrEnum):
     OF = auto()
     WITH = auto()
     NEGATION = auto()
+    DENIAL = auto()
     WEAR = auto()
     CARRY = auto()
     REACHES = auto()
@@ -105,8 +107,9 @@ class Lexicon:
     """Phrases with their meanings, kinds with their taxonomy, colours with their neighbours.
 
     `lengths` maps a word to the lengths, in words, of the phrases that start with it, longest
-    first. `near_colours` has each pair in both orders, as have the near materials and places, and
-    the details that exclude each other. `implied` are facts that the name of a kind states,
+    first. `near_colours` has each pair in both orders, as have the near materials, places, kinds,
+    and the details, hair styles and shades that exclude each other. `implied` are facts that the
+    name of a kind states, `suggested` the phrases that say an action («jogger» for running),
     `part_slots` the slots whose items alone have a part, `classes` what some things are in general,
     `slot_places` the places of the body where items of a slot are.
     """
@@ -119,6 +122,10 @@ class Lexicon:
     opposites: frozenset[tuple[str, str]]
     near_materials: frozenset[tuple[str, str]]
     near_places: frozenset[tuple[str, str]]
+    near_kinds: frozenset[tuple[str, str]]
+    opposite_styles: frozenset[tuple[str, str]]
+    opposite_shades: frozenset[tuple[str, str]]
+    suggested: Mapping[str, frozenset[str]]
     implied: Mapping[str, frozenset[str]]
     part_slots: Mapping[str, frozenset[str]]
     classes: Mapping[str, str]
@@ -204,7 +211,7 @@ def load_lexicon() -> Lexicon:
     """The lexicon that ships with this package."""
     data = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8"))
     meanings: dict[Phrase, dict[Tag, str]] = defaultdict(dict)
-    for words, tag, value, inflects in chain(_entries(data), _ages(**data["years"])):
+    for words, tag, value, inflects in chain(_entries(data), _numbers(**data["years"])):
         for word in words:
             for phrase in (word, plural(word)) if inflects else (word,):
                 meanings[tuple(phrase.split())].setdefault(tag, value)
@@ -235,6 +242,10 @@ def load_lexicon() -> Lexicon:
         opposites=near["opposites"],
         near_materials=near["materials"],
         near_places=near["places"],
+        near_kinds=near["kinds"],
+        opposite_styles=near["opposite_styles"],
+        opposite_shades=near["opposite_shades"],
+        suggested={action: frozenset(words) for action, words in data["suggested"].items()},
         implied={kind: frozenset(said) for kind, said in data["implied"].items()},
         part_slots={part: frozenset(slots) for part, slots in data["part_slots"].items()},
         classes=classes,
@@ -267,16 +278,22 @@ def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]
         yield words, Tag(name), name, True
 
 
-def _ages(
+def _numbers(
     steps: dict[str, int], ones: list[str], tens: list[str]
 ) -> Iterator[tuple[list[str], Tag, str, bool]]:
-    """Yield the ages in years, in digits and in words: «6 year old», «twenty five years old»."""
+    """Yield numbers and ages, in digits and in words: «6 year old», «twenty five years old»."""
     words = ones + [f"{ten} {one}".strip() for ten in tens for one in ones[:10]]
     for years in range(1, max(steps.values()) + 1):
         step = next(name for name, last in steps.items() if years <= last)
         forms = ("years old", "year old", "years of age", "years", "odd years old", "odd years")
         said = [f"{number} {form}" for number in (years, words[years]) for form in forms]
         yield said, Tag.AGE, step, False
+        yield (
+            [str(years)] if years == 1 else [str(years), words[years]],
+            Tag.NUMBER,
+            str(years),
+            False,
+        )
 
 
 def _both_ways(groups: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:

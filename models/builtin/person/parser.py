@@ -162,6 +162,7 @@ _SKIN_OF_COLOUR = {
 _SKIN_OF_WORD = {"tan": "medium"}  # as a colour of cloth it is beige
 _SKIN_OF_SHADE = {"light": "fair", "dark": "dark"}
 _SHADES = {"navy": "dark"}
+_HAIR_COLOURS = frozenset(("blond", "brunette", "ginger"))
 _TRAITS = frozenset((Tag.HEIGHT, Tag.BUILD, Tag.SKIN_TONE))
 _TRAIT_NOUNS = (
     "build",
@@ -195,6 +196,7 @@ _STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
         Tag.MATERIAL: (Attribute.MATERIAL, "{}"),
         Tag.DETAIL: (Attribute.DETAIL, "{}"),
         Tag.BUILD: (Attribute.DETAIL, "{}"),
+        Tag.HEIGHT: (Attribute.DETAIL, "{}"),
         Tag.REACH: (Attribute.LENGTH, "{}-length"),
         Tag.LEVEL: (Attribute.LENGTH, "{}-length"),
     },
@@ -266,7 +268,7 @@ def _state_colour_of_person(
     reading: Reading, mention: Mention, colour: str, *, of_skin: bool
 ) -> None:
     """Handle «a blond man», «a black woman», «tan skin»."""
-    if colour == "blond":
+    if colour in _HAIR_COLOURS:
         reading.description.hair.state(Attribute.COLOUR, colour, mention.span)
         return
     tone = _SKIN_OF_WORD.get(mention.phrase) or _SKIN_OF_COLOUR.get(colour)
@@ -286,7 +288,8 @@ _COUNTED_THROUGH = _MODIFIERS | {Tag.FILLER, Tag.OTHER, Tag.AND, Tag.COMMA}
 
 def _state_count(reading: Reading, thing: Thing) -> None:
     """State the number before the noun phrase that ends here: «two black bags»."""
-    for back in range(1, 7):
+    compound = 1 if Tag.ITEM in reading.at(-1).tags else 0  # «two tote bags»
+    for back in range(1 + compound, 7 + compound):
         mention = reading.at(-back)
         if Tag.NUMBER in mention.tags:
             thing.state(Attribute.COUNT, mention.value(Tag.NUMBER), mention.span)
@@ -386,6 +389,14 @@ def _take_negation(reading: Reading, _mention: Mention) -> None:
     reading.negated = True
 
 
+def _take_denial(reading: Reading, mention: Mention) -> None:
+    """Handle «barefoot», «unbelted»: the person has no such item."""
+    kind = mention.value(Tag.DENIAL)
+    thing = Thing(Role.ITEM, kind, mention.span, mention.span, negated=True)
+    thing.state(reading.lexicon.kinds[kind].attribute, f"no {kind}", mention.span)
+    reading.description.items.append(thing)
+
+
 def _take_it(reading: Reading, _mention: Mention) -> None:
     """Resolve «it» or «which» to the item in focus."""
     _end_predicate(reading)
@@ -398,7 +409,7 @@ def _take_it(reading: Reading, _mention: Mention) -> None:
 def _take_copula(reading: Reading, _mention: Mention) -> None:
     """Handle «is»: the next modifiers describe the subject."""
     _end_predicate(reading)
-    reading.copula = True
+    reading.copula = reading.at(-1).phrase != "there"
     reading.after_with = False
 
 
@@ -500,7 +511,7 @@ def _own_parts(reading: Reading, thing: Thing) -> None:
 def _leads_to_item(reading: Reading) -> bool:
     """Whether a part is only the first word of an item's name: «zip-up hoodie»."""
     ahead = 1
-    while ahead < 3 and reading.at(ahead).has(Tag.OTHER, Tag.PART):
+    while ahead < 3 and reading.at(ahead).has(Tag.OTHER, Tag.PART, Tag.SLEEVE):
         ahead += 1
     return Tag.ITEM in reading.at(ahead).tags
 
@@ -567,6 +578,8 @@ def _renamed(reading: Reading, kind: str, mention: Mention) -> Thing | None:
     subject = reading.subject[0] if reading.subject else None
     if not reading.copula or subject is None or subject.role is not Role.ITEM:
         return None
+    if Tag.BE not in reading.at(-reading.back_over(_MEASURED_THROUGH)).tags:
+        return None  # «her shirt is worn over a T-shirt»
     if not reading.lexicon.is_a(kind, subject.kind):
         return None
     attribute = reading.lexicon.kinds[kind].attribute
@@ -583,7 +596,7 @@ def _earlier_item(reading: Reading, kind: str) -> Thing | None:
         earlier = _earlier_of_kind(reading, kind)
     if earlier is None and reading.at(-1).phrase in ("the", "this", "these"):
         earlier = _only_in_slot(reading, kind)
-    return earlier if earlier is not None and _may_be(reading, earlier) else None
+    return earlier if earlier is not None and _may_be(reading, earlier, kind) else None
 
 
 def _only_in_slot(reading: Reading, kind: str) -> Thing | None:
@@ -593,13 +606,14 @@ def _only_in_slot(reading: Reading, kind: str) -> Thing | None:
     return there[0] if len(there) == 1 else None
 
 
-def _may_be(reading: Reading, earlier: Thing) -> bool:
+def _may_be(reading: Reading, earlier: Thing, kind: str) -> bool:
     """Whether a phrase without «a» may refer to an item named before: not in other colours."""
     same, known = reading.lexicon.same_colour, earlier.values(Attribute.COLOUR)
     named = [m.value(Tag.COLOUR) for m in reading.phrase.modifiers if Tag.COLOUR in m.tags]
     if known and not all(any(same(colour, other) for other in known) for colour in named):
         return False
-    return reading.phrase.definite or bool(named) or not reading.and_after_head
+    listed = kind != earlier.kind and earlier in reading.sentence_items and not reading.after_with
+    return reading.phrase.definite or not (listed or (reading.and_after_head and not named))
 
 
 def _new_item(reading: Reading, kind: str, mention: Mention) -> Thing:
@@ -645,7 +659,7 @@ def _take_side(reading: Reading, mention: Mention) -> None:
     if fronted or opens:
         reading.side = (place, mention.span)
     elif item is not None:
-        _put(item, place, mention.span)
+        _put(reading, item, place, mention.span)
 
 
 def _take_body(reading: Reading, mention: Mention) -> None:
@@ -667,15 +681,14 @@ def _take_body(reading: Reading, mention: Mention) -> None:
 
 
 def _place(thing: Thing, mention: Mention) -> None:
-    if (place := mention.value(Tag.BODY)) != "other":
-        thing.state(Attribute.PLACE, place, mention.span)
+    thing.state(Attribute.PLACE, mention.value(Tag.BODY), mention.span)
 
 
 def _wait_for_item(reading: Reading, place: str, span: Span) -> bool:
     """Handle «around his neck is a camera»: keep the place for the item that follows."""
     back = 2 if reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE) else 1
     front = reading.at(-back - 1)
-    if place == "other" or not reading.at(-back).has(Tag.PREPOSITION, Tag.WEAR):
+    if not reading.at(-back).has(Tag.PREPOSITION, Tag.WEAR):
         return False
     if front is not NOTHING and not front.among(_ENDS):
         return False
@@ -692,9 +705,12 @@ def _item_at_hand(reading: Reading) -> Thing | None:
     return reading.sentence_items[-1] if reading.sentence_items else None
 
 
-def _put(item: Thing, place: Place, span: Span) -> None:
+def _put(reading: Reading, item: Thing, place: Place, span: Span) -> None:
     if place.side != "both":
         item.state(Attribute.SIDE, place.side, span)
+        meaning = reading.lexicon.meanings.get((place.body,))
+        if meaning is not None and Tag.BODY in meaning.tags:
+            item.state(Attribute.PLACE, meaning.values[Tag.BODY], span)
     item.places.append(place)
 
 
@@ -746,7 +762,8 @@ def _is_verb(reading: Reading, offset: int) -> bool:
         return True
     shades = Tag.INDEFINITE in follows.tags and reading.at(offset).phrase.endswith("s")
     bare = Tag.HAIR in before.tags and follows.phrase in ("out", "down", "over")
-    return bare or (shades and before.has(Tag.COMMA, Tag.COLOUR, Tag.PART))
+    subject = before.has(Tag.COMMA, Tag.COLOUR, Tag.PART, Tag.HAIR, Tag.PERSON)
+    return bare or (shades and subject)
 
 
 def _has_parts_before(reading: Reading) -> bool:
@@ -854,10 +871,10 @@ def _take_unknown(reading: Reading, mention: Mention) -> None:
 def _end_item(reading: Reading, thing: Thing) -> None:
     """Make the item the current subject of the text."""
     _state_modifiers(reading, thing)
-    _state_material_of_name(reading, thing)
+    _state_words_of_name(reading, thing)
     _state_count(reading, thing)
     if reading.side is not None and not thing.negated:  # a place named before is waiting for it
-        _put(thing, *reading.side)
+        _put(reading, thing, *reading.side)
         reading.side = None
     if reading.place_ahead is not None:
         thing.state(Attribute.PLACE, *reading.place_ahead)
@@ -879,13 +896,15 @@ def _is_under(reading: Reading) -> bool:
     return reading.at(-reading.back_over(_MEASURED_THROUGH)).phrase == "over"
 
 
-def _state_material_of_name(reading: Reading, thing: Thing) -> None:
-    """State the material in names such as «canvas shoes» and «a leather jacket»."""
+def _state_words_of_name(reading: Reading, thing: Thing) -> None:
+    """State the material and length in names such as «canvas shoes» and «a mini skirt»."""
     mention = reading.mentions[reading.position]
     for word in mention.phrase.split():
         meaning = reading.lexicon.meanings.get((word,))
-        if meaning is not None and Tag.MATERIAL in meaning.tags:
-            thing.state(Attribute.MATERIAL, meaning.values[Tag.MATERIAL], mention.span)
+        for tag in (Tag.MATERIAL, Tag.REACH):
+            if meaning is not None and tag in meaning.tags:
+                attribute, value = _STATED[Role.ITEM][tag]
+                thing.state(attribute, value.format(meaning.values[tag]), mention.span)
 
 
 # Inside a noun phrase: articles, and the commas and conjunctions between modifiers.
@@ -1208,6 +1227,7 @@ _HANDLERS: dict[Tag, _Handler] = {
     Tag.COLOUR_NOUN: _take_nothing,
     Tag.OF: lambda reading, _: _end_predicate(reading),
     Tag.NEGATION: _take_negation,
+    Tag.DENIAL: _take_denial,
     Tag.BODY: _take_body,
     Tag.OTHER: _take_other,
 }

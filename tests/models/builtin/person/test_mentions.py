@@ -44,7 +44,7 @@ def test_hyphens_join_and_apostrophes_part(subtests: pytest.Subtests) -> None:
 
 
 def test_unknown_words_and_signs_have_a_meaning_of_their_own() -> None:
-    tags = [mention.tags for mention in find_mentions("zorp , ; 77", _LEXICON)]
+    tags = [mention.tags for mention in find_mentions("zorp , ; 777", _LEXICON)]
     assert tags == [{Tag.OTHER}, {Tag.COMMA}, {Tag.STOP}, {Tag.OTHER}]
 
 
