@@ -226,7 +226,7 @@ _SCALES = {
 def _strange_traits(
     source: Description, rewrite: Description, _reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """Find the sex, age or build of somebody whom the source does not mention."""
+    """Find the sex, age or build of a person that the source does not mention."""
     known = {m.value(tag) for m in source.mentions for tag in (Tag.PERSON, Tag.PRONOUN)}
     known |= {m.value(Tag.POSSESSIVE) for m in source.mentions}
     youth = any(Tag.YOUTH in mention.tags for mention in source.mentions)
