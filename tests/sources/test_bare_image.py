@@ -14,17 +14,17 @@ from tests.sources.carriers import (
     CARRIERS,
     PLACE,
     before_end,
+    contains_place,
     in_front,
     riff,
     segment,
-    tells,
     with_riff,
 )
 from tests.sources.pictures import chunk, encode, encoded
 
 MAX_PIXELS = 1_000_000
 PROFILE = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
-ENCODED_ANEW = {"BMP with text behind its end", "BMP with text before its pixels"}
+REENCODED = {"BMP with text behind its end", "BMP with text before its pixels"}
 
 
 def pixels(data: bytes) -> tuple[str, tuple[int, int], bytes, object]:
@@ -33,17 +33,17 @@ def pixels(data: bytes) -> tuple[str, tuple[int, int], bytes, object]:
     return picture.mode, picture.size, picture.tobytes(), picture.info.get("icc_profile")
 
 
-def test_a_place_does_not_survive_and_the_pixels_do(subtests: pytest.Subtests) -> None:
+def test_the_place_is_removed_and_the_pixels_are_kept(subtests: pytest.Subtests) -> None:
     for what in CARRIERS:
         with subtests.test(what=what):
             data = CARRIERS[what]
-            assert tells(data)
+            assert contains_place(data)
             bare = bare_image(data)
-            if what in ENCODED_ANEW:
+            if what in REENCODED:
                 assert bare is None
             else:
                 assert bare is not None
-                assert not tells(bare)
+                assert not contains_place(bare)
                 assert pixels(bare) == pixels(data)
                 assert bare_image(bare) is bare
 
@@ -85,7 +85,7 @@ KINDS = {
 
 @st.composite
 def clean(draw: st.DrawFn, format: str) -> bytes:  # noqa: A002
-    """A file without metadata, of noise."""
+    """An image file of noise without metadata."""
     modes, options = KINDS[format]
     mode = draw(st.sampled_from(modes))
     chosen = {name: draw(values) for name, values in options.items()}
@@ -109,7 +109,7 @@ FORMATS_WITH_METADATA = ["JPEG", "PNG", "WEBP"]
 @pytest.mark.parametrize("format", FORMATS_WITH_METADATA)
 @settings(max_examples=80, deadline=None)
 @given(data=st.data(), note=st.binary(max_size=300), behind=st.binary(max_size=30))
-def test_what_is_put_into_a_clean_file_comes_out_again(
+def test_metadata_added_to_a_clean_file_is_removed(
     format: str,  # noqa: A002
     data: st.DataObject,
     note: bytes,
@@ -130,7 +130,7 @@ def test_what_is_put_into_a_clean_file_comes_out_again(
 @pytest.mark.parametrize("format", FORMATS_WITH_METADATA)
 @settings(max_examples=150, deadline=None)
 @given(data=st.data())
-def test_damage_that_decodes_stays_the_same_picture(
+def test_a_damaged_file_that_decodes_keeps_its_pixels(
     format: str,  # noqa: A002
     data: st.DataObject,
 ) -> None:
@@ -153,7 +153,7 @@ def test_damage_that_decodes_stays_the_same_picture(
     st.sampled_from([b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF\x20\0\0\0WEBP", b"BM"]),
     st.binary(),
 )
-def test_any_bytes_are_bare_or_none(magic: bytes, rest: bytes) -> None:
+def test_bare_image_accepts_any_bytes(magic: bytes, rest: bytes) -> None:
     bare = bare_image(magic + rest)
     assert bare is None or len(bare) <= len(magic + rest)
 
@@ -162,7 +162,7 @@ JPEG = encoded(size=(120, 90))
 PNG = encoded("PNG", size=(120, 90))
 
 
-def test_what_cannot_be_copied_has_to_be_encoded_again(subtests: pytest.Subtests) -> None:
+def test_malformed_files_have_to_be_encoded_again(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, bytes]] = [
         ("a JPEG without its end", JPEG[:-2]),
         ("a JPEG without a scan", JPEG[:20] + JPEG[-2:]),
@@ -183,22 +183,22 @@ def test_what_cannot_be_copied_has_to_be_encoded_again(subtests: pytest.Subtests
             assert bare_image(data) is None
 
 
-def test_filling_before_a_marker_is_part_of_it() -> None:
+def test_fill_bytes_before_a_marker_are_accepted() -> None:
     filled = JPEG[:2] + b"\xff\xff" + JPEG[2:-2] + b"\xff" + JPEG[-2:]
     assert bare_image(filled) is filled
 
 
-def test_a_profile_in_several_segments_stays() -> None:
+def test_a_colour_profile_in_several_segments_is_kept() -> None:
     long = PROFILE + bytes(150_000)
     data = encoded(icc_profile=long, comment=PLACE)
     assert data.count(b"ICC_PROFILE\0") == 3
     bare = bare_image(data)
     assert bare is not None
     assert pixels(bare)[3] == long
-    assert not tells(bare)
+    assert not contains_place(bare)
 
 
-def test_the_header_of_a_webp_promises_no_metadata() -> None:
+def test_the_webp_header_flags_no_metadata() -> None:
     data = encoded("WEBP", (40, 30), exif=Image.Exif().tobytes(), icc_profile=PROFILE)
     bare = bare_image(data)
     assert data[12:16] == b"VP8X"
@@ -210,6 +210,6 @@ def test_the_header_of_a_webp_promises_no_metadata() -> None:
         assert not picture.getexif()
 
 
-def test_the_place_that_is_looked_for_is_found_however_it_is_written() -> None:
-    assert tells(PLACE.encode("utf-16")) is True
-    assert tells(b"48.137N") is False
+def test_contains_place_finds_only_the_whole_place() -> None:
+    assert contains_place(PLACE.encode("utf-16")) is True
+    assert contains_place(b"48.137N") is False

@@ -13,11 +13,11 @@ from schemas.taxonomy import DifferenceType
 from sources.importer import importer_for, read_source
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 
-FIVE = [f"A caption, the {place}th of five." for place in range(5)]
-ANCHOR = {"image": "391895.jpg", "captions": FIVE}
+CAPTIONS = [f"A caption, the {place}th of five." for place in range(5)]
+ANCHOR = {"image": "391895.jpg", "captions": CAPTIONS}
 CONTRAST = {
     "image": "391895_contrast_0.jpg",
-    "captions": FIVE,
+    "captions": CAPTIONS,
     "contrastive_aspect": "Entity Relationship",
 }
 
@@ -42,10 +42,10 @@ def bad(found: list[Row]) -> list[BadRow]:
     return [row for row in found if isinstance(row, BadRow)]
 
 
-def test_an_anchor_and_what_differs_from_it(tmp_path: Path) -> None:
+def test_an_anchor_and_its_contrastive_image_are_read(tmp_path: Path) -> None:
     anchor, contrast = rows(read(tmp_path / "test.json", ANCHOR, CONTRAST))
     assert (anchor.identity, anchor.split, anchor.contrast) == ("391895.jpg", "test", None)
-    assert anchor.captions == tuple(FIVE)
+    assert anchor.captions == tuple(CAPTIONS)
     assert contrast.contrast is not None
     assert contrast.contrast.difference is DifferenceType.ENTITY_RELATION
     assert contrast.contrast.anchor == anchor.model_copy(update={"captions": (), "positions": ()})
@@ -58,7 +58,7 @@ def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
     assert contrast.contrast.anchor.identity == anchor.identity
 
 
-def test_anchors_lie_under_the_names_of_their_originals(tmp_path: Path) -> None:
+def test_anchors_are_searched_under_the_names_of_their_originals(tmp_path: Path) -> None:
     (anchor,) = rows(read(tmp_path / "test.json", ANCHOR))
     paths = (anchor.file_path, *anchor.other_paths)
     assert paths[0] == "391895.jpg"
@@ -71,7 +71,9 @@ def test_anchors_lie_under_the_names_of_their_originals(tmp_path: Path) -> None:
     assert len(set(paths)) == len(paths)
 
 
-def test_both_spellings_are_understood(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_both_spellings_of_a_difference_type_are_accepted(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     for kind in DifferenceType:
         with subtests.test(kind=kind):
             for spelling in (spelled(kind), kind.value, kind.value.upper()):
@@ -82,7 +84,7 @@ def test_both_spellings_are_understood(subtests: pytest.Subtests, tmp_path: Path
                 assert found[1].contrast.difference is kind
 
 
-def test_what_releases_add_is_read(tmp_path: Path) -> None:
+def test_additional_fields_of_releases_are_read(tmp_path: Path) -> None:
     more = {
         "ori_image": "391895.jpg",
         "contrastive_detail": "a red bus",
@@ -110,10 +112,10 @@ def test_what_releases_add_is_read(tmp_path: Path) -> None:
     )
 
 
-def test_a_bad_line_costs_itself(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_bad_line_is_rejected_alone(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"captions": FIVE[:4]}, "wrong_caption_count"),
-        ({"captions": [*FIVE[:4], " "]}, "empty_caption"),
+        ({"captions": CAPTIONS[:4]}, "wrong_caption_count"),
+        ({"captions": [*CAPTIONS[:4], " "]}, "empty_caption"),
         ({"captions": "A caption"}, "wrong_type"),
         ({"contrastive_aspect": "Mood"}, "unknown_difference"),
         ({"contrastive_aspect": None}, "unknown_difference"),
@@ -133,23 +135,23 @@ def test_a_bad_line_costs_itself(subtests: pytest.Subtests, tmp_path: Path) -> N
             assert len(found) == 3
 
 
-def test_a_contrast_without_a_type_is_not_taken_for_an_anchor(tmp_path: Path) -> None:
-    untyped = {"image": "391895_contrast_0.jpg", "captions": FIVE}
+def test_a_contrastive_image_without_a_difference_type_is_no_anchor(tmp_path: Path) -> None:
+    untyped = {"image": "391895_contrast_0.jpg", "captions": CAPTIONS}
     (row,) = bad(read(tmp_path / "t", ANCHOR, untyped))
     assert (row.reason, row.field) == ("missing_field", "contrastive_aspect")
 
 
-def test_an_original_may_have_an_underscore_in_its_name(tmp_path: Path) -> None:
-    (row,) = rows(read(tmp_path / "t", {"image": "COCO_val2014_1.jpg", "captions": FIVE}))
+def test_the_name_of_an_anchor_may_contain_underscores(tmp_path: Path) -> None:
+    (row,) = rows(read(tmp_path / "t", {"image": "COCO_val2014_1.jpg", "captions": CAPTIONS}))
     assert row.contrast is None
 
 
-def test_contrasts_of_a_bad_anchor_go_with_it(tmp_path: Path) -> None:
-    found = read(tmp_path / "t", {**ANCHOR, "captions": FIVE[:3]}, CONTRAST)
+def test_contrastive_images_of_a_rejected_anchor_are_rejected(tmp_path: Path) -> None:
+    found = read(tmp_path / "t", {**ANCHOR, "captions": CAPTIONS[:3]}, CONTRAST)
     assert [row.reason for row in bad(found)] == ["wrong_caption_count", "anchor_missing"]
 
 
-def test_a_broken_line_costs_itself(tmp_path: Path) -> None:
+def test_a_line_of_broken_json_is_rejected_alone(tmp_path: Path) -> None:
     found = read(tmp_path / "t", ANCHOR, '{"image": "391895_con', CONTRAST)
     assert [row.reason for row in bad(found)] == ["malformed_json"]
 
@@ -163,7 +165,7 @@ def test_another_file_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> N
                 read_source(importer_for("ccd"), path)
 
 
-def test_an_image_named_by_a_slash_alone_is_read_as_any_other(tmp_path: Path) -> None:
+def test_an_image_name_of_one_slash_is_read_as_a_row(tmp_path: Path) -> None:
     for name in ("\\", "/"):
         _, row = read(tmp_path / "t", ANCHOR, {**ANCHOR, "image": name})
         assert row.index == 1
@@ -172,7 +174,10 @@ def test_an_image_named_by_a_slash_alone_is_read_as_any_other(tmp_path: Path) ->
 @given(
     st.lists(
         st.fixed_dictionaries(
-            {"image": st.text(max_size=8) | st.integers(), "captions": st.just(FIVE) | st.none()},
+            {
+                "image": st.text(max_size=8) | st.integers(),
+                "captions": st.just(CAPTIONS) | st.none(),
+            },
             optional={
                 "contrastive_aspect": st.text(max_size=5) | st.none() | st.lists(st.integers()),
                 "ori_image": st.text(max_size=5) | st.integers(),

@@ -33,7 +33,7 @@ def row(index: int, identity: str, *captions: str) -> SourceRow:
     )
 
 
-def test_images_meet_their_captions_whichever_come_first(
+def test_images_and_captions_may_come_in_any_order(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     cases: list[str] = [
@@ -52,7 +52,7 @@ def test_images_meet_their_captions_whichever_come_first(
             ]
 
 
-def test_what_does_not_match_is_named(tmp_path: Path) -> None:
+def test_images_and_captions_that_do_not_match_are_reported(tmp_path: Path) -> None:
     images = [*IMAGES, {"id": 9, "file_name": "again.jpg"}, {"id": 5, "file_name": "5.jpg"}]
     annotations = [*ANNOTATIONS, {"image_id": 77, "caption": "Nobody's."}]
     rows = read(tmp_path, {"images": images, "annotations": annotations})
@@ -82,7 +82,7 @@ def test_bad_captions_leave_gaps_and_bad_images_are_reported(tmp_path: Path) -> 
     assert cat.positions == (0, 2, 3)
 
 
-def test_a_list_that_is_named_twice_does_no_harm(tmp_path: Path) -> None:
+def test_a_list_may_occur_twice(tmp_path: Path) -> None:
     path = tmp_path / "captions.json"
     one, two = json.dumps(IMAGES[:1]), json.dumps(IMAGES[1:])
     annotations = json.dumps(ANNOTATIONS)
@@ -91,7 +91,7 @@ def test_a_list_that_is_named_twice_does_no_harm(tmp_path: Path) -> None:
     assert [r.identity for r in rows if isinstance(r, SourceRow)] == ["9", "4"]
 
 
-def test_a_cut_file_keeps_what_met(tmp_path: Path) -> None:
+def test_a_truncated_file_keeps_the_captions_read_so_far(tmp_path: Path) -> None:
     path = tmp_path / "captions.json"
     text = json.dumps({"images": IMAGES, "annotations": ANNOTATIONS})
     path.write_text(text[:-20])
@@ -102,7 +102,9 @@ def test_a_cut_file_keeps_what_met(tmp_path: Path) -> None:
     assert [r.captions for r in rows if isinstance(r, SourceRow)] == [("A dog.",), ("A cat.",)]
 
 
-def test_another_format_stops_with_one_sentence(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_of_another_format_raises_a_format_error(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "it has no records under 'images'"),
         ({"images": IMAGES}, "it has no records under 'annotations'"),
@@ -120,7 +122,7 @@ def test_another_format_stops_with_one_sentence(subtests: pytest.Subtests, tmp_p
             read(tmp_path, content)
 
 
-def test_the_split_is_in_the_name(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_the_split_is_read_from_the_file_name(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
         ("captions_train2014.json", "train"),
         ("captions_val2017.json", "val"),
@@ -136,7 +138,7 @@ def test_the_split_is_in_the_name(subtests: pytest.Subtests, tmp_path: Path) -> 
             assert {one.split for one in found if isinstance(one, SourceRow)} == {split}
 
 
-def test_the_split_may_be_asked_for(tmp_path: Path) -> None:
+def test_the_split_of_the_options_takes_precedence(tmp_path: Path) -> None:
     path = tmp_path / "captions_val2017.json"
     path.write_text(json.dumps({"images": IMAGES, "annotations": ANNOTATIONS}))
     rows = importer_for("coco-captions").rows(path, ReadOptions(split="train"))

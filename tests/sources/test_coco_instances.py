@@ -51,7 +51,7 @@ def read(folder: Path, value: dict[str, Any]) -> list[Row]:
     return list(read_source(importer_for("coco-instances"), path))
 
 
-def test_images_meet_what_is_in_them_whichever_comes_last(
+def test_the_sections_of_the_file_may_come_in_any_order(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     for last in ("images", "annotations", "categories", "licenses"):
@@ -79,12 +79,12 @@ def test_images_meet_what_is_in_them_whichever_comes_last(
             assert (third.facts, third.categories, third.attribution) == ((), (), None)
 
 
-def test_a_file_without_licences_is_one(tmp_path: Path) -> None:
+def test_a_file_without_licences_is_read(tmp_path: Path) -> None:
     rows = read(tmp_path, content(licenses=None))
     assert [row.attribution for row in rows if isinstance(row, SourceRow)] == [None] * 3
 
 
-def test_an_instance_that_is_lost_leaves_no_false_count(tmp_path: Path) -> None:
+def test_images_with_rejected_instances_get_no_counts(tmp_path: Path) -> None:
     bad = [
         instance(9, 99),
         instance(77, 18),
@@ -133,7 +133,7 @@ json_values = st.recursive(
 
 
 @given(section=st.sampled_from(["images", "annotations", "categories", "licenses"]), data=st.data())
-def test_a_field_may_be_anything(
+def test_any_value_in_a_field_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, section: str, data: st.DataObject
 ) -> None:
     whole = content()
@@ -148,7 +148,7 @@ def test_a_field_may_be_anything(
         row.model_dump_json().encode("utf-8")
 
 
-def test_counts_are_said_in_english(subtests: pytest.Subtests) -> None:
+def test_counts_become_english_sentences(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, int | None, str]] = [
         ("dog", 1, "There is a dog."),
         ("umbrella", 1, "There is an umbrella."),

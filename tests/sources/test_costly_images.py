@@ -1,4 +1,4 @@
-"""Small files that would cost much: refused by their header, or ended by the limits of a worker."""
+"""Small files that are costly to decode: refused by their header or by limits of the worker."""
 
 import struct
 import time
@@ -27,18 +27,18 @@ from tests.sources.pictures import chunk, encode, encoded, jpeg_of_scans, quarte
 
 
 def png_with(*chunks: bytes) -> bytes:
-    """A PNG with chunks before its pixels."""
+    """Insert chunks into a PNG before its pixels."""
     data = encoded("PNG")
     return data[:33] + b"".join(chunks) + data[33:]
 
 
-def moving(format: str) -> bytes:  # noqa: A002
+def animated(format: str) -> bytes:  # noqa: A002
     pictures = [Image.new("L", (16, 16), shade % 256) for shade in range(2000)]
     return encode(pictures[0], format, save_all=True, append_images=pictures[1:], duration=10)
 
 
 def run_length_bmp(width: int, height: int) -> bytes:
-    """A BMP of 8 bits in runs, which end at once."""
+    """A run-length encoded BMP of 8 bits whose runs end immediately."""
     palette = bytes(4 * 256)
     head = struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, 2, 0, 0, 256, 0)
     offset = 14 + len(head) + len(palette)
@@ -48,8 +48,8 @@ def run_length_bmp(width: int, height: int) -> bytes:
 BOMB = zlib.compress(bytes(200 << 20), 9)
 COSTLY: dict[str, tuple[Callable[[], bytes], str | None]] = {
     "a JPEG of 500 scans": (lambda: jpeg_of_scans((7000, 7000), 500), "too_many_scans"),
-    "a WebP of 2,000 frames": (lambda: moving("WEBP"), "animated_image"),
-    "a PNG of 2,000 frames": (lambda: moving("PNG"), "animated_image"),
+    "a WebP of 2,000 frames": (lambda: animated("WEBP"), "animated_image"),
+    "a PNG of 2,000 frames": (lambda: animated("PNG"), "animated_image"),
     "a PNG with a text of 200 MB": (
         lambda: png_with(chunk(b"zTXt", b"a\0\0" + BOMB)),
         "undecodable_image",
@@ -62,26 +62,26 @@ COSTLY: dict[str, tuple[Callable[[], bytes], str | None]] = {
 }
 
 
-def test_what_would_cost_much_is_refused_quickly(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_costly_images_are_refused_quickly(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for what in COSTLY:
         with subtests.test(what=what):
             make, reason = COSTLY[what]
             (tmp_path / "a").write_bytes(make())
-            began = time.monotonic()
+            start = time.monotonic()
             found = inspect_image(tmp_path, "a")
             assert isinstance(found, ImageProblem)
             assert found.reason == reason, found.detail
-            assert time.monotonic() - began < 30  # most of it to start a worker on a busy machine
+            assert time.monotonic() - start < 30  # mostly the start of a worker on a busy machine
 
 
-def test_a_profile_that_grows_is_not_looked_into(tmp_path: Path) -> None:
+def test_a_compressed_colour_profile_is_not_expanded(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(png_with(chunk(b"iCCP", b"a\0\0" + BOMB)))
-    began = time.monotonic()
+    start = time.monotonic()
     inspect_image(tmp_path, "a")
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - start < 30
 
 
-def test_scans_are_refused_wherever_images_are_decoded() -> None:
+def test_too_many_scans_are_refused_wherever_images_are_decoded() -> None:
     many = jpeg_of_scans((64, 64), MOST_SCANS + 1)
     with pytest.raises(ImageRefusedError, match="more than 100 scans"):
         decoded(many, 10**6)
@@ -92,8 +92,8 @@ def test_scans_are_refused_wherever_images_are_decoded() -> None:
     assert caught.value.reason == "too_many_scans"
 
 
-def test_scans_of_thumbnails_and_behind_the_end_do_not_count() -> None:
-    """A moving photograph has a video behind its end, in which any two bytes may stand."""
+def test_scan_markers_in_thumbnails_and_after_the_end_do_not_count() -> None:
+    """A motion photo has a video after the end of the image, which may contain any bytes."""
     whole = jpeg_of_scans((64, 64), MOST_SCANS)
     marks = b"\xff\xda" * 200
     for data in (whole + marks, whole[:2] + segment(0xE1, marks) + whole[2:]):
@@ -106,13 +106,13 @@ def grow() -> int:
     return len([bytes(1 << 20) for _ in range(4096)])
 
 
-def test_what_exceeds_the_limits_of_a_worker_is_an_image_that_is_refused() -> None:
+def test_an_image_that_exceeds_the_memory_of_a_worker_is_refused() -> None:
     with pytest.raises(ImageRefusedError, match="cannot be decoded: it needs more than") as caught:
         limited(grow, max_pixels=ImageLimits().max_pixels)
     assert caught.value.reason == "too_much_memory"
 
 
-def test_the_largest_images_that_are_admitted_stay_within_the_limits(tmp_path: Path) -> None:
+def test_the_largest_admitted_image_stays_within_the_limits(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(encode(quarters((7000, 7000)), "JPEG", progressive=True))
     found = inspect_image(tmp_path, "a")
     assert not isinstance(found, ImageProblem), found

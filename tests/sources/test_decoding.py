@@ -32,7 +32,7 @@ def upright(data: bytes) -> tuple[bytes, tuple[int, int]]:
     return encoded_upright(picture, orientation_of(picture))
 
 
-def test_every_orientation_ends_upright(subtests: pytest.Subtests) -> None:
+def test_images_of_every_orientation_are_turned_upright(subtests: pytest.Subtests) -> None:
     for image_format, orientation in itertools.product(("JPEG", "PNG", "WEBP"), range(1, 9)):
         with subtests.test(image_format=image_format, orientation=orientation):
             options: dict[str, Any] = {"lossless": True} if image_format == "WEBP" else {}
@@ -53,7 +53,7 @@ def close(one: Any, other: Any) -> bool:
     return all(abs(a - b) <= 12 for a, b in zip(one, other, strict=True))
 
 
-def test_a_png_of_any_mode_keeps_it(subtests: pytest.Subtests) -> None:
+def test_a_png_keeps_its_mode(subtests: pytest.Subtests) -> None:
     for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16"):
         with subtests.test(mode=mode):
             data = encode(quarters().convert("L" if mode == "I;16" else mode).convert(mode), "PNG")
@@ -61,7 +61,7 @@ def test_a_png_of_any_mode_keeps_it(subtests: pytest.Subtests) -> None:
             assert decoded(kept, MAX_PIXELS).mode == mode
 
 
-def test_a_jpeg_of_any_mode_keeps_it(subtests: pytest.Subtests) -> None:
+def test_a_jpeg_keeps_its_mode(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "L",
         "RGB",
@@ -75,7 +75,7 @@ def test_a_jpeg_of_any_mode_keeps_it(subtests: pytest.Subtests) -> None:
             )
 
 
-def test_what_moves_is_refused(subtests: pytest.Subtests) -> None:
+def test_animated_images_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "PNG",
         "WEBP",
@@ -94,8 +94,8 @@ def whole(format: str) -> bytes:  # noqa: A002
     return encoded(format, size=(48, 96), **({} if format == "BMP" else {"exif": exif_block(6)}))
 
 
-def survives(data: bytes) -> bool:
-    """Whether `data` goes through; anything but a refusal is an error of the test."""
+def is_decoded(data: bytes) -> bool:
+    """Whether `data` is decoded instead of refused; other errors propagate."""
     try:
         upright(data)
     except ImageRefusedError:
@@ -105,8 +105,11 @@ def survives(data: bytes) -> bool:
 
 @settings(max_examples=150)
 @given(format=st.sampled_from(FORMATS), data=st.data())
-def test_what_survives_damage_decodes_again(format: str, data: st.DataObject) -> None:  # noqa: A002
-    """To the given size, in the same format, without metadata; the rest is refused."""
+def test_damaged_images_that_decode_can_be_decoded_again(
+    format: str,  # noqa: A002
+    data: st.DataObject,
+) -> None:
+    """The result has the given size and format and no metadata; other images are refused."""
     damaged = bytearray(whole(format))
     places = st.integers(0, min(len(damaged) - 1, 400)) | st.integers(0, len(damaged) - 1)
     for at in data.draw(st.lists(places, min_size=1, max_size=4)):
@@ -122,21 +125,21 @@ def test_what_survives_damage_decodes_again(format: str, data: st.DataObject) ->
 
 @settings(max_examples=60)
 @given(format=st.sampled_from(["JPEG", "PNG", "BMP"]), data=st.data())
-def test_a_cut_image_is_refused(format: str, data: st.DataObject) -> None:  # noqa: A002
-    """But for a cut within the last bytes, which hold no pixels."""
+def test_a_truncated_image_is_refused(format: str, data: st.DataObject) -> None:  # noqa: A002
+    """The last 32 bytes may be missing, because they hold no pixels."""
     length = data.draw(st.integers(0, len(whole(format)) - 32))
-    assert not survives(whole(format)[:length])
+    assert not is_decoded(whole(format)[:length])
 
 
 @given(
     st.sampled_from([b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", b"RIFF\x20\0\0\0WEBP", b"BM"]),
     st.binary(),
 )
-def test_a_promise_without_an_image_is_refused(magic: bytes, rest: bytes) -> None:
-    assert not survives(magic + rest)
+def test_a_magic_number_without_an_image_is_refused(magic: bytes, rest: bytes) -> None:
+    assert not is_decoded(magic + rest)
 
 
-def test_a_webp_that_promises_too_much_is_refused() -> None:
+def test_a_webp_header_with_too_many_pixels_is_refused() -> None:
     data = bytearray(encoded("WEBP", exif=exif_block()))
     assert data[12:16] == b"VP8X"
     data[24:30] = b"\xff\x3f\x00" * 2
@@ -145,7 +148,7 @@ def test_a_webp_that_promises_too_much_is_refused() -> None:
     assert caught.value.reason == "too_many_pixels"
 
 
-def test_an_image_of_no_width_is_refused() -> None:
+def test_an_image_of_width_zero_is_refused() -> None:
     data = bytearray(encoded("BMP"))
     struct.pack_into("<i", data, 18, 0)
     with pytest.raises(ImageRefusedError):

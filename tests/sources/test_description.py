@@ -9,7 +9,7 @@ from sources.annotations import digest_file
 from sources.importer import importer_for
 
 
-def test_a_source_has_its_importers_terms_and_its_files_digest(tmp_path: Path) -> None:
+def test_a_source_has_the_terms_of_its_importer_and_the_digest_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "reid_raw.json"
     path.write_bytes(b"[]" * 1_000_000)
     source = importer_for("cuhk-pedes").describe(path)
@@ -25,7 +25,7 @@ def test_a_source_has_its_importers_terms_and_its_files_digest(tmp_path: Path) -
     )
 
 
-def test_the_user_may_know_better(tmp_path: Path) -> None:
+def test_arguments_override_the_terms_of_the_importer(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"{}")
     source = importer_for("json-lines").describe(
@@ -40,7 +40,7 @@ def test_the_user_may_know_better(tmp_path: Path) -> None:
     assert (source.homepage, source.granularity) == ("https://example.org", Granularity.MEDIUM)
 
 
-def test_another_citation_is_another_homepage(tmp_path: Path) -> None:
+def test_another_citation_removes_the_default_homepage(tmp_path: Path) -> None:
     path = tmp_path / "reid_raw.json"
     path.write_bytes(b"[]")
     assert importer_for("cuhk-pedes").describe(path, citation="Ours").homepage is None

@@ -1,4 +1,4 @@
-"""Any JSON value in the place of any field gives a row or a bad row, and none is lost."""
+"""Any JSON value in any field gives a row or a bad row, and no record is lost."""
 
 import json
 import tempfile
@@ -54,7 +54,7 @@ def file_of(format: str, records: list[Any]) -> Iterator[Path]:  # noqa: A002
 
 
 def assert_accounted_for(rows: list[Row], records: int) -> None:
-    """Each record gave one row, or one bad row of its own."""
+    """Check that each record gave exactly one row or one bad row."""
     outcomes = Counter(
         row.index for row in rows if isinstance(row, SourceRow) or row.scope == "record"
     )
@@ -64,7 +64,7 @@ def assert_accounted_for(rows: list[Row], records: int) -> None:
 
 
 @given(format=st.sampled_from(sorted(GOOD)), data=st.data())
-def test_a_field_may_be_anything(format: str, data: st.DataObject) -> None:  # noqa: A002
+def test_any_value_in_a_field_is_accounted_for(format: str, data: st.DataObject) -> None:  # noqa: A002
     good = GOOD[format]
     field = data.draw(st.sampled_from(sorted(good)))
     records = [good, good | {field: data.draw(json_values)}, good]
@@ -73,14 +73,14 @@ def test_a_field_may_be_anything(format: str, data: st.DataObject) -> None:  # n
 
 
 @given(format=st.sampled_from(sorted(GOOD)), record=json_values)
-def test_a_record_may_be_anything(format: str, record: Any) -> None:  # noqa: A002
+def test_any_record_is_accounted_for(format: str, record: Any) -> None:  # noqa: A002
     records = [GOOD[format], record, GOOD[format]]
     with file_of(format, records) as path:
         assert_accounted_for(list(importer_for(format).rows(path)), len(records))
 
 
 @given(format=st.sampled_from(sorted(GOOD)), caption=json_values)
-def test_a_caption_may_be_anything(format: str, caption: Any) -> None:  # noqa: A002
+def test_any_caption_is_accounted_for(format: str, caption: Any) -> None:  # noqa: A002
     field = "sentences" if format.startswith("karpathy") else "captions"
     good = GOOD[format]
     records = [good, good | {field: [caption, good[field][0]]}]
@@ -94,7 +94,7 @@ def test_a_caption_may_be_anything(format: str, caption: Any) -> None:  # noqa: 
 
 
 @given(splits=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["train", "val", "test"]))))
-def test_no_identity_is_left_in_two_splits(splits: list[tuple[int, str]]) -> None:
+def test_identities_in_two_splits_are_rejected(splits: list[tuple[int, str]]) -> None:
     good = GOOD["cuhk-pedes"]
     records = [good | {"id": 99}] + [good | {"id": i, "split": s} for i, s in splits]
     with file_of("cuhk-pedes", records) as path:
@@ -102,13 +102,13 @@ def test_no_identity_is_left_in_two_splits(splits: list[tuple[int, str]]) -> Non
     assert_accounted_for(rows, len(records))
     kept = {(row.identity, row.split) for row in rows if isinstance(row, SourceRow)}
     assert len(kept) == len({identity for identity, _ in kept})
-    torn = {i for i, _ in splits if len({s for j, s in splits if j == i}) > 1}
+    conflicting = {i for i, _ in splits if len({s for j, s in splits if j == i}) > 1}
     assert {row.identity for row in rows if isinstance(row, SourceRow)} == {
-        str(record["id"]) for record in records if record["id"] not in torn
+        str(record["id"]) for record in records if record["id"] not in conflicting
     }
 
 
-def test_paths_have_one_form(subtests: pytest.Subtests) -> None:
+def test_paths_are_normalised(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("a/b.jpg", "a/b.jpg"),
         ("a\\b.jpg", "a/b.jpg"),

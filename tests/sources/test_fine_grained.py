@@ -16,7 +16,7 @@ def read(folder: Path, text: str, **options: str) -> list[Row]:
     return list(importer_for("mscoco-fg").rows(path, ReadOptions.model_validate(options)))
 
 
-def test_an_image_has_its_name_its_file_and_its_captions(tmp_path: Path) -> None:
+def test_a_row_has_the_name_the_file_and_the_captions_of_an_image(tmp_path: Path) -> None:
     name = "COCO_val2014_000000452113"
     (row,) = read(tmp_path, json.dumps({name: ["five people", "people with cupcakes"]}))
     assert row == SourceRow(
@@ -32,7 +32,7 @@ def test_an_image_has_its_name_its_file_and_its_captions(tmp_path: Path) -> None
     assert row.split == "val"
 
 
-def test_bad_records_cost_themselves(tmp_path: Path) -> None:
+def test_bad_records_are_rejected_alone(tmp_path: Path) -> None:
     images = {"1": ["a dog"], "2": 5, "3": [], "4": [7], "5": ["a hat", None], "6": ["x"]}
     rows = read(tmp_path, json.dumps(images))
     assert [row.index for row in rows if isinstance(row, SourceRow)] == [0, 4, 5]
@@ -40,7 +40,7 @@ def test_bad_records_cost_themselves(tmp_path: Path) -> None:
     assert bad == [(1, "record"), (2, "record"), (3, "caption"), (3, "record"), (4, "caption")]
 
 
-def test_a_file_that_breaks_off_keeps_what_it_had(tmp_path: Path) -> None:
+def test_a_truncated_file_keeps_its_complete_records(tmp_path: Path) -> None:
     first, last = read(tmp_path, '{"1": ["a dog"], "2": ["a c')
     assert isinstance(first, SourceRow)
     assert isinstance(last, BadRow)

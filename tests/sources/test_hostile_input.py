@@ -1,4 +1,4 @@
-"""What an import says about hostile input, word for word, and that the rest goes on."""
+"""Exact messages of an import for hostile input; the other records are imported."""
 
 import json
 import os
@@ -42,8 +42,8 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def imported(folder: Path, text: str) -> Imported:
-    """The whole of an import but the store: rows read, their images inspected."""
+def run_import(folder: Path, text: str) -> Imported:
+    """Run an import without the store: read the rows and inspect their images."""
     path = folder / "reid_raw.json"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     result = Imported([], [], [])
@@ -72,10 +72,10 @@ def link(folder: Path) -> None:
 
 
 def nothing(folder: Path) -> None:
-    """The folder as it is."""
+    """Change nothing in the folder."""
 
 
-def test_a_bad_record_is_reported_and_the_rest_goes_on(
+def test_a_bad_record_is_reported_and_the_others_are_read(
     subtests: pytest.Subtests, folder: Path
 ) -> None:
     cases: list[tuple[str, dict[str, Any], Callable[[Path], None], str, str]] = [
@@ -220,40 +220,40 @@ def test_a_bad_record_is_reported_and_the_rest_goes_on(
         with subtests.test(name=name):
             prepare(folder)
             records = [record(0), record(3) | changes, record(1), record(2)]
-            result = imported(folder, json.dumps(records))
+            result = run_import(folder, json.dumps(records))
             assert (result.bad[0].reason, result.bad[0].detail) == (reason, message)
             assert {bad.index for bad in result.bad} == {1}
             assert [row.identity for row in result.rows] == ["0", "1", "2"]
             assert len(result.images) == GOOD
 
 
-def test_a_record_that_is_no_object(folder: Path) -> None:
-    result = imported(folder, json.dumps([record(0), ["x"], record(1), record(2)]))
+def test_a_record_that_is_no_object_is_rejected(folder: Path) -> None:
+    result = run_import(folder, json.dumps([record(0), ["x"], record(1), record(2)]))
     assert [bad.detail for bad in result.bad] == [
         'the record has the wrong type: got ["x"], wanted an object'
     ]
     assert len(result.images) == GOOD
 
 
-def test_a_bad_caption_costs_only_itself(folder: Path) -> None:
+def test_a_bad_caption_is_rejected_alone(folder: Path) -> None:
     bad = record(2, captions=["Good one.", LONG, "Good two."])
-    result = imported(folder, json.dumps([record(0), record(1), bad]))
+    result = run_import(folder, json.dumps([record(0), record(1), bad]))
     assert [(b.scope, b.field) for b in result.bad] == [("caption", "captions[1]")]
     assert result.rows[2].captions == ("Good one.", "Good two.")
     assert len(result.bad[0].raw) < len(LONG) / 100
     assert result.bad[0].raw.endswith("characters)")
 
 
-def test_an_order_to_a_model_is_kept_as_the_text_that_it_is(folder: Path) -> None:
-    result = imported(folder, json.dumps([record(0, captions=[INJECTION])]))
+def test_a_prompt_injection_is_kept_as_plain_text(folder: Path) -> None:
+    result = run_import(folder, json.dumps([record(0, captions=[INJECTION])]))
     assert not result.bad
     assert result.rows[0].captions == (INJECTION,)
 
 
-def test_a_truncated_file_keeps_the_records_before_the_break(folder: Path) -> None:
+def test_a_truncated_file_keeps_the_records_before_its_end(folder: Path) -> None:
     whole = json.dumps([record(0), record(1), record(2), record(3)])
     text = whole[: whole.index("Person 3")]
-    result = imported(folder, text)
+    result = run_import(folder, text)
     assert [(b.scope, b.reason, b.index) for b in result.bad] == [("file", "truncated_file", 3)]
     assert result.bad[0].detail == (
         f"reid_raw.json breaks at byte {len(text)} after 3 records: the file ends too early; "
@@ -262,11 +262,11 @@ def test_a_truncated_file_keeps_the_records_before_the_break(folder: Path) -> No
     assert len(result.images) == GOOD
 
 
-def test_a_broken_file_tells_the_place(folder: Path) -> None:
+def test_the_position_of_malformed_json_is_reported(folder: Path) -> None:
     records = [json.dumps(record(index)) for index in range(GOOD)]
     text = "[" + ", ".join(records) + ', {"id": 3, "split" "test"}, {"id": 4}]'
     place = text.index('"test"}, {')
-    result = imported(folder, text)
+    result = run_import(folder, text)
     (bad,) = result.bad
     assert (bad.scope, bad.reason, bad.index) == ("file", "malformed_json", 3)
     assert bad.detail == (
@@ -276,18 +276,20 @@ def test_a_broken_file_tells_the_place(folder: Path) -> None:
     assert len(result.images) == GOOD
 
 
-def test_bytes_that_are_no_text_spoil_one_caption(folder: Path) -> None:
+def test_invalid_utf8_rejects_only_its_caption(folder: Path) -> None:
     spoiled = json.dumps([record(0), record(1, captions=["caf?"]), record(2), record(3)])
-    result = imported(folder, spoiled.replace("caf?", "caf\udce9"))
+    result = run_import(folder, spoiled.replace("caf?", "caf\udce9"))
     assert [bad.detail for bad in result.bad if bad.scope == "caption"] == [
         "captions[0] has what is not Unicode text, U+DCE9 at position 3, wanted plain text"
     ]
     assert len(result.images) == GOOD
 
 
-def test_an_identity_in_two_splits_is_named(folder: Path) -> None:
-    torn = [record(7, file_path="images/3.jpg", split=split) for split in ("train", "test")]
-    result = imported(folder, json.dumps([torn[0], record(0), record(1), torn[1], record(2)]))
+def test_records_of_an_identity_in_two_splits_are_rejected(folder: Path) -> None:
+    conflicting = [record(7, file_path="images/3.jpg", split=split) for split in ("train", "test")]
+    result = run_import(
+        folder, json.dumps([conflicting[0], record(0), record(1), conflicting[1], record(2)])
+    )
     message = (
         "identity '7' is in the splits test and train, wanted one: "
         "a model would be tested on a person it was trained on"
@@ -299,15 +301,15 @@ def test_an_identity_in_two_splits_is_named(folder: Path) -> None:
     assert [row.identity for row in result.rows] == ["0", "1", "2"]
 
 
-def test_a_pipe_for_an_image_does_not_wait(folder: Path) -> None:
+def test_a_pipe_in_place_of_an_image_does_not_block(folder: Path) -> None:
     os.mkfifo(folder / "root" / "images" / "pipe.jpg")
-    result = imported(folder, json.dumps([record(0, file_path="images/pipe.jpg"), record(1)]))
+    result = run_import(folder, json.dumps([record(0, file_path="images/pipe.jpg"), record(1)]))
     assert [bad.detail for bad in result.bad] == [
         "image 'images/pipe.jpg' is a device or a pipe, wanted a file"
     ]
 
 
-def test_nesting_does_not_end_the_process(subtests: pytest.Subtests, folder: Path) -> None:
+def test_deeply_nested_json_is_rejected(subtests: pytest.Subtests, folder: Path) -> None:
     cases: list[int] = [
         500,
         5_000,
@@ -316,13 +318,13 @@ def test_nesting_does_not_end_the_process(subtests: pytest.Subtests, folder: Pat
     for depth in cases:
         with subtests.test(depth=depth):
             bomb = f'{{"id": {"[" * depth}{"]" * depth}}}'
-            result = imported(folder, f"[{json.dumps(record(0))}, {bomb}]")
+            result = run_import(folder, f"[{json.dumps(record(0))}, {bomb}]")
             assert [bad.index for bad in result.bad] == [1]
             assert len(result.images) == 1
 
 
-def test_an_integer_of_many_digits_does_not_end_the_process(folder: Path) -> None:
+def test_an_integer_of_thousands_of_digits_is_rejected(folder: Path) -> None:
     text = json.dumps([record(0), record(1, id=0), record(2)])
-    result = imported(folder, text.replace('"id": 0, "split": "test"', f'"id": {"9" * 5000}'))
+    result = run_import(folder, text.replace('"id": 0, "split": "test"', f'"id": {"9" * 5000}'))
     assert [(bad.index, bad.field) for bad in result.bad] == [(1, "id")]
     assert len(result.images) == GOOD - 1

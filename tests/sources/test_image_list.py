@@ -13,7 +13,7 @@ def write(tmp_path: Path, text: str) -> Path:
     return path
 
 
-def test_every_line_is_an_image_without_captions(tmp_path: Path) -> None:
+def test_every_line_becomes_a_row_without_captions(tmp_path: Path) -> None:
     path = write(tmp_path, "\ufeff# my photos\n./a.jpg\r\n\nsub folder/b.PNG\n")
     rows = list(importer_for("image-list").rows(path, ReadOptions(split="val")))
     assert [row.file_path for row in rows if isinstance(row, SourceRow)] == [
@@ -26,13 +26,15 @@ def test_every_line_is_an_image_without_captions(tmp_path: Path) -> None:
     assert [row.index for row in rows] == [0, 1]
 
 
-def test_a_path_that_cannot_be_one_costs_itself(tmp_path: Path) -> None:
+def test_an_invalid_path_is_rejected_alone(tmp_path: Path) -> None:
     path = write(tmp_path, "a.jpg\nb\x00.jpg\nc.jpg\n")
     rows = list(importer_for("image-list").rows(path))
     assert [isinstance(row, BadRow) for row in rows] == [False, True, False]
 
 
-def test_what_is_no_list_of_images_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_that_is_no_list_of_images_is_refused(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     cases: list[tuple[str, str]] = [
         ("", "is empty"),
         ("# nothing\n", "names no image"),

@@ -7,14 +7,14 @@ from PIL import Image
 from schemas.base import sha256_of
 from sources.images import ImageLimits, ImageProblem, InspectedImage, decoded, inspect_image
 from sources.records import SourceRow
-from tests.sources.carriers import CARRIERS, tells
+from tests.sources.carriers import CARRIERS, contains_place
 from tests.sources.pictures import encoded, png_header
 
 DATA = Path("../shared/data")
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"{DATA} is not on this machine")
 
 
-def sound(root: Path, file_path: str, limits: ImageLimits | None = None) -> InspectedImage:
+def inspected(root: Path, file_path: str, limits: ImageLimits | None = None) -> InspectedImage:
     image = inspect_image(root, file_path, limits)
     assert isinstance(image, InspectedImage), image
     return image
@@ -26,7 +26,9 @@ def problem(root: Path, file_path: str, limits: ImageLimits | None = None) -> Im
     return image
 
 
-def test_a_sound_image_keeps_its_bytes(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_an_image_without_metadata_keeps_its_bytes(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     cases: list[tuple[str, str]] = [
         ("JPEG", "image/jpeg"),
         ("PNG", "image/png"),
@@ -37,18 +39,18 @@ def test_a_sound_image_keeps_its_bytes(subtests: pytest.Subtests, tmp_path: Path
         with subtests.test(image_format=image_format, media_type=media_type):
             data = encoded(image_format)
             (tmp_path / "wrong_name.txt").write_bytes(data)
-            image = sound(tmp_path, "wrong_name.txt")
+            image = inspected(tmp_path, "wrong_name.txt")
             assert image.data == data
             assert image.sha256 == image.source_sha256 == sha256_of(data)
             assert (image.width_px, image.height_px, image.media_type) == (24, 48, media_type)
 
 
-def test_a_place_is_removed_whatever_carries_it(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_place_is_removed_from_every_carrier(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for what in CARRIERS:
         with subtests.test(what=what):
             (tmp_path / "a.jpg").write_bytes(CARRIERS[what])
-            image = sound(tmp_path, "a.jpg")
-            assert not tells(image.data)
+            image = inspected(tmp_path, "a.jpg")
+            assert not contains_place(image.data)
             assert image.sha256 == sha256_of(image.data) != image.source_sha256
             assert image.source_sha256 == sha256_of(CARRIERS[what])
             before, after = decoded(CARRIERS[what], 10**6), decoded(image.data, 10**6)
@@ -56,7 +58,7 @@ def test_a_place_is_removed_whatever_carries_it(subtests: pytest.Subtests, tmp_p
             assert (after.format, after.mode) == (before.format, before.mode)
 
 
-def test_other_formats_are_not_read(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_unsupported_formats_are_no_images(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for image_format in ("GIF", "TIFF", "PPM", "ICO"):
         with subtests.test(image_format=image_format):
             (tmp_path / "a.jpg").write_bytes(encoded(image_format))
@@ -70,11 +72,11 @@ def test_an_empty_file_is_not_an_image(tmp_path: Path) -> None:
     )
 
 
-def test_the_limits_are_the_callers(tmp_path: Path) -> None:
+def test_the_limits_are_configurable(tmp_path: Path) -> None:
     data = encoded("PNG")
     (tmp_path / "a.png").write_bytes(data)
     exact = ImageLimits(max_bytes=len(data), max_pixels=24 * 48)
-    assert sound(tmp_path, "a.png", exact).width_px == 24
+    assert inspected(tmp_path, "a.png", exact).width_px == 24
     too_many = problem(tmp_path, "a.png", exact.model_copy(update={"max_pixels": 24 * 48 - 1}))
     assert too_many.reason == "too_many_pixels"
     too_large = problem(tmp_path, "a.png", exact.model_copy(update={"max_bytes": len(data) - 1}))
@@ -83,10 +85,10 @@ def test_the_limits_are_the_callers(tmp_path: Path) -> None:
     )
 
 
-def test_a_header_is_believed_before_anything_is_decoded(
+def test_images_with_too_many_pixels_are_refused_by_their_header(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
-    """The first size is where Pillow would warn, and warnings are errors here."""
+    """The first size makes Pillow warn, and warnings are errors in the tests."""
     cases: list[tuple[int, int]] = [
         (10_000, 10_000),
         (30_000, 30_000),
@@ -98,7 +100,9 @@ def test_a_header_is_believed_before_anything_is_decoded(
             assert problem(tmp_path, "bomb.png").reason == "too_many_pixels"
 
 
-def test_no_path_leads_out_of_the_root(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_paths_outside_the_image_root_are_refused(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     cases: list[tuple[str, str]] = [
         ("../outside.jpg", "path_outside_root"),
         ("a/../../outside.jpg", "path_outside_root"),
@@ -139,10 +143,10 @@ def test_links_that_stay_below_the_root_are_followed(tmp_path: Path) -> None:
     (tmp_path / "disk" / "images" / "a.jpg").write_bytes(encoded())
     (tmp_path / "disk" / "link.jpg").symlink_to("images/a.jpg")
     (tmp_path / "root").symlink_to(tmp_path / "disk")
-    assert sound(tmp_path / "root", "link.jpg").data == encoded()
+    assert inspected(tmp_path / "root", "link.jpg").data == encoded()
 
 
-def test_a_device_is_no_image() -> None:
+def test_a_device_is_refused() -> None:
     assert problem(Path("/dev"), "null").reason == "not_a_file"
 
 
@@ -157,7 +161,7 @@ def test_a_problem_becomes_the_bad_row_of_its_row() -> None:
     assert SourceRow.model_validate_json(bad.raw) == row
 
 
-def test_threads_see_what_one_thread_sees(tmp_path: Path) -> None:
+def test_inspection_in_threads_gives_the_same_results(tmp_path: Path) -> None:
     files = {
         "good.jpg": encoded(),
         "turned.jpg": encoded(exif=orientation(6)),
@@ -172,7 +176,7 @@ def test_threads_see_what_one_thread_sees(tmp_path: Path) -> None:
     assert together == [inspect_image(tmp_path, name) for name in sorted(files)] * 25
 
 
-def test_no_file_stays_open(tmp_path: Path) -> None:
+def test_inspection_closes_its_files(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(encoded())
     before = open_files()
     for file_path in ("a.jpg", "none.jpg", ".", "../a.jpg"):
@@ -185,16 +189,16 @@ def open_files() -> int:
 
 
 @needs_data
-def test_real_photographs_are_sound() -> None:
+def test_real_photographs_keep_their_bytes() -> None:
     for path in sorted((DATA / "coco_captions").glob("*.jpg")):
-        image = sound(DATA, f"coco_captions/{path.name}")
+        image = inspected(DATA, f"coco_captions/{path.name}")
         assert image.data == path.read_bytes()
 
 
 @needs_data
-def test_a_real_photograph_taken_on_its_side_is_turned_and_a_corrupt_one_refused() -> None:
-    """A camera wrote orientation 6 into the first; the second lacks its first bytes."""
-    turned = sound(DATA, "near_duplicates/ukbench09268.jpg")
+def test_a_rotated_photograph_is_turned_upright_and_a_corrupt_one_refused() -> None:
+    """The first photograph has orientation 6 in EXIF; the second lacks its first bytes."""
+    turned = inspected(DATA, "near_duplicates/ukbench09268.jpg")
     assert turned.sha256 != turned.source_sha256
     assert turned.height_px > turned.width_px
     assert b"Exif" not in turned.data

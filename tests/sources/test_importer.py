@@ -6,7 +6,7 @@ from schemas.errors import UsageError
 from sources.importer import IMPORTERS, importer_for
 
 
-def test_formats_are_known_by_their_names() -> None:
+def test_importers_are_registered_by_format() -> None:
     assert list(IMPORTERS) == [
         "cuhk-pedes",
         "icfg-pedes",
@@ -31,7 +31,7 @@ def test_formats_are_known_by_their_names() -> None:
         assert importer.citation
 
 
-def test_a_name_is_read_as_meant(subtests: pytest.Subtests) -> None:
+def test_names_of_formats_ignore_case_spaces_and_underscores(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "cuhk-pedes",
         "CUHK-PEDES",
@@ -42,7 +42,7 @@ def test_a_name_is_read_as_meant(subtests: pytest.Subtests) -> None:
             assert importer_for(written) is IMPORTERS["cuhk-pedes"]
 
 
-def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+def test_an_unknown_format_lists_the_known_ones() -> None:
     message = f"no format is called 'voc'; known are {', '.join(sorted(IMPORTERS))}"
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         importer_for("voc")

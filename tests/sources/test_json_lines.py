@@ -30,20 +30,20 @@ def test_real_annotations_are_read_without_loss() -> None:
         assert row.captions == tuple(c["caption"].strip() for c in record["captions"])
 
 
-def test_captions_may_be_objects_or_texts(tmp_path: Path) -> None:
+def test_captions_may_be_objects_or_strings(tmp_path: Path) -> None:
     (row,) = read(tmp_path, LINE)
     assert isinstance(row, SourceRow)
     assert row.captions == ("A cat.", "A dog.")
 
 
-def test_the_split_is_the_records_then_the_one_asked_for(tmp_path: Path) -> None:
+def test_the_split_of_a_record_takes_precedence_over_the_options(tmp_path: Path) -> None:
     own = '{"file_name": "1.jpg", "identity": 7, "split": "val", "captions": ["A cat."]}'
     rows = read(tmp_path, f"{LINE}\n{own}\n", ReadOptions(split="train"))
     found = [(r.identity, r.split) for r in rows if isinstance(r, SourceRow)]
     assert found == [("0.jpg", "train"), ("7", "val")]
 
 
-def test_a_broken_line_costs_itself(tmp_path: Path) -> None:
+def test_a_malformed_line_is_rejected_alone(tmp_path: Path) -> None:
     lines = [LINE, "", '{"file_name": "1.jpg", "captions": [', "[1]", f"\ufeff  {LINE}\r"]
     rows = read(tmp_path, "\n".join(lines))
     bad = [(b.index, b.reason, b.detail) for b in rows if isinstance(b, BadRow)]
@@ -54,7 +54,7 @@ def test_a_broken_line_costs_itself(tmp_path: Path) -> None:
     assert [r.index for r in rows if isinstance(r, SourceRow)] == [0, 3]
 
 
-def test_a_line_over_the_limit_is_passed_over(tmp_path: Path) -> None:
+def test_a_line_over_the_length_limit_is_rejected_alone(tmp_path: Path) -> None:
     long = json.dumps({"file_name": "1.jpg", "captions": ["x" * 5000]})
     rows = read(tmp_path, f"{LINE}\n{long}\n{LINE}", ReadOptions(max_record_characters=1000))
     assert [(b.index, b.reason, b.detail) for b in rows if isinstance(b, BadRow)] == [
@@ -63,7 +63,7 @@ def test_a_line_over_the_limit_is_passed_over(tmp_path: Path) -> None:
     assert [r.index for r in rows if isinstance(r, SourceRow)] == [0, 2]
 
 
-def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
         ("", "is empty; expected an annotation file"),
         ("\n \n", "is not a json-lines file: it has no records"),

@@ -32,7 +32,7 @@ def read(folder: Path, format: str, images: Any) -> list[Row]:  # noqa: A002
     return list(importer_for(format).rows(path))
 
 
-def test_coco_names_images_by_cocoid_and_trains_on_restval(tmp_path: Path) -> None:
+def test_coco_images_are_identified_by_cocoid_and_restval_is_train(tmp_path: Path) -> None:
     (row,) = read(tmp_path, "karpathy-coco", [COCO])
     assert row == SourceRow(
         index=0,
@@ -44,7 +44,7 @@ def test_coco_names_images_by_cocoid_and_trains_on_restval(tmp_path: Path) -> No
     )
 
 
-def test_flickr_names_images_by_file(tmp_path: Path) -> None:
+def test_flickr_images_are_identified_by_file_name(tmp_path: Path) -> None:
     (row,) = read(tmp_path, "karpathy-flickr30k", [FLICKR])
     assert isinstance(row, SourceRow)
     assert (row.identity, row.file_path, row.split) == (
@@ -55,7 +55,7 @@ def test_flickr_names_images_by_file(tmp_path: Path) -> None:
     assert row.captions == ("Two young guys.", "Two men in green.")
 
 
-def test_a_bad_sentence_is_named_by_its_path(tmp_path: Path) -> None:
+def test_a_bad_sentence_is_reported_with_its_json_path(tmp_path: Path) -> None:
     sentences = [{"raw": "Good."}, {"tokens": ["no", "raw"]}, 5]
     rows = read(tmp_path, "karpathy-coco", [COCO | {"sentences": sentences}])
     assert [(b.field, b.reason) for b in rows if isinstance(b, BadRow)] == [
@@ -64,7 +64,7 @@ def test_a_bad_sentence_is_named_by_its_path(tmp_path: Path) -> None:
     ]
 
 
-def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[Any] = [
         [],
         {},

@@ -41,19 +41,19 @@ def lines(*records: Any) -> str:
     return "".join(f"{json.dumps(record)}\n" for record in records)
 
 
-def test_json_lines_and_csv_say_the_same(tmp_path: Path) -> None:
+def test_json_lines_and_csv_give_the_same_rows(tmp_path: Path) -> None:
     table = ",".join(ADA) + "\r\n" + ",".join(f'"{value}"' for value in ADA.values()) + "\r\n"
     assert read(tmp_path / "a.jsonl", lines(ADA)) == [ADA_ROW]
     assert read(tmp_path / "a.csv", "\ufeff" + table) == [ADA_ROW]
 
 
-def test_a_licence_is_enough(tmp_path: Path) -> None:
+def test_the_licence_is_the_only_required_term(tmp_path: Path) -> None:
     (row,) = read(tmp_path / "a.csv", "license,file_name,name,creator\nCC0-1.0,1.jpg,,\n\n,,,\n")
     assert isinstance(row, SourceRow)
     assert (row.facts, row.attribution) == ((), Attribution(licence="CC0-1.0"))
 
 
-def test_an_image_without_a_licence_is_reported_in_a_sentence(
+def test_an_image_without_a_licence_is_rejected_with_a_message(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     for case, licence in enumerate((None, "", "  ", "Unknown", "n/a", "-")):
@@ -68,7 +68,7 @@ def test_an_image_without_a_licence_is_reported_in_a_sentence(
             assert isinstance(good, SourceRow)
 
 
-def test_a_bad_field_costs_its_record(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_bad_field_rejects_its_record(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"licence": 4}, "wrong_type"),
         ({"name": ["Ada"]}, "wrong_type"),
@@ -90,7 +90,7 @@ def test_an_image_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     assert (bad.index, bad.reason) == (1, "duplicate_image")
 
 
-def test_a_table_that_breaks_keeps_what_was_before(tmp_path: Path) -> None:
+def test_a_malformed_table_keeps_the_rows_before_the_error(tmp_path: Path) -> None:
     table = 'file_name,licence\n1.jpg,CC0-1.0\n2.jpg,"CC0\n3.jpg,CC0\n'
     good, bad = read(tmp_path / "a.csv", table)
     assert isinstance(good, SourceRow)

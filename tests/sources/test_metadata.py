@@ -9,11 +9,11 @@ from sources.images import UPRIGHT, read_orientation
 
 
 @given(st.binary(), st.sampled_from([b"", b"Exif\x00\x00"]), st.sampled_from([b"II*\0", b"MM\0*"]))
-def test_any_bytes_are_an_orientation(rest: bytes, header: bytes, order: bytes) -> None:
+def test_read_orientation_accepts_any_bytes(rest: bytes, header: bytes, order: bytes) -> None:
     assert 1 <= read_orientation(header + order + rest) <= 8
 
 
-def test_the_orientation_that_pillow_writes_is_read(subtests: pytest.Subtests) -> None:
+def test_orientations_written_by_pillow_are_read(subtests: pytest.Subtests) -> None:
     for orientation in range(1, 9):
         with subtests.test(orientation=orientation):
             exif = Image.Exif()
@@ -23,7 +23,7 @@ def test_the_orientation_that_pillow_writes_is_read(subtests: pytest.Subtests) -
             assert read_orientation(exif.tobytes()) == orientation
 
 
-def test_both_byte_orders_are_read_and_an_impossible_orientation_is_upright(
+def test_both_byte_orders_are_read_and_invalid_orientations_are_upright(
     subtests: pytest.Subtests,
 ) -> None:
     cases: list[str] = [
@@ -41,7 +41,7 @@ def test_both_byte_orders_are_read_and_an_impossible_orientation_is_upright(
             assert read_orientation(block(9)) == UPRIGHT
 
 
-def test_damage_is_upright(subtests: pytest.Subtests) -> None:
+def test_damaged_exif_is_upright(subtests: pytest.Subtests) -> None:
     cases: list[bytes] = [b"", b"Exif\0\0", b"II*\0", b"XX*\0\0\0\0\0", b"II*\0\xff\xff\xff\xff"]
     for case, block in enumerate(cases):
         with subtests.test(case=case):

@@ -1,4 +1,4 @@
-"""MOTChallenge files: what is read, what is left out and why, what is written."""
+"""Reading and writing MOTChallenge files, and the reasons for rejected lines."""
 
 from pathlib import Path
 
@@ -13,13 +13,15 @@ from sources.motchallenge import Result, read_boxes, write_results
 GOOD = "1,-1,10,20,30,60,0.9,-1,-1,-1"
 
 
-def written(folder: Path, *lines: str) -> Path:
+def write_lines(folder: Path, *lines: str) -> Path:
     path = folder / "det.txt"
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
 
 
-def test_commas_and_spaces_are_both_read(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_columns_may_be_separated_by_commas_or_spaces(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     cases: list[str] = [
         "3,7,10.5,-20,30,60,0.25",
         "3, 7, 10.5, -20, 30, 60, 0.25, 1, 0.8",
@@ -29,14 +31,14 @@ def test_commas_and_spaces_are_both_read(subtests: pytest.Subtests, tmp_path: Pa
     ]
     for line in cases:
         with subtests.test(line=line):
-            boxes, bad = read_boxes(written(tmp_path, line, ""))
+            boxes, bad = read_boxes(write_lines(tmp_path, line, ""))
             assert bad == []
             assert (boxes.frames.tolist(), boxes.numbers.tolist()) == ([3], [7])
             assert boxes.boxes_tlwh.tolist() == [[10.5, -20, 30, 60]]
             assert boxes.scores.tolist() == [0.25]
 
 
-def test_a_conf_that_is_not_known_is_one(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_an_unknown_confidence_is_one(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, float]] = [
         ("", 1.0),
         (",-1", 1.0),
@@ -46,12 +48,14 @@ def test_a_conf_that_is_not_known_is_one(subtests: pytest.Subtests, tmp_path: Pa
     ]
     for conf, score in cases:
         with subtests.test(conf=conf, score=score):
-            boxes, bad = read_boxes(written(tmp_path, f"1,-1,10,20,30,60{conf}"))
+            boxes, bad = read_boxes(write_lines(tmp_path, f"1,-1,10,20,30,60{conf}"))
             assert bad == []
             assert boxes.scores.tolist() == [score]
 
 
-def test_a_bad_line_costs_itself_and_says_why(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_bad_line_is_rejected_alone_with_its_reason(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     cases: list[tuple[str, str]] = [
         ("1,-1,10,20,30", "wanted at least 6 columns"),
         ("one,-1,10,20,30,60", 'frame must be a number, got "one"'),
@@ -84,31 +88,31 @@ def test_a_bad_line_costs_itself_and_says_why(subtests: pytest.Subtests, tmp_pat
             bad[0].detail.encode("utf-8")
 
 
-def test_a_very_long_line_is_reported_shortly(tmp_path: Path) -> None:
-    _, bad = read_boxes(written(tmp_path, GOOD, "x" * 100_000))
+def test_the_message_on_a_very_long_line_is_short(tmp_path: Path) -> None:
+    _, bad = read_boxes(write_lines(tmp_path, GOOD, "x" * 100_000))
     assert len(bad[0].detail) < 400
 
 
-def test_frames_come_in_order_and_boxes_in_that_of_the_file(tmp_path: Path) -> None:
+def test_frames_are_sorted_and_boxes_keep_the_order_of_the_file(tmp_path: Path) -> None:
     lines = [f"{frame},-1,{left},20,30,60" for frame, left in ((9, 1), (2, 2), (9, 3), (2, 4))]
-    boxes, bad = read_boxes(written(tmp_path, *lines))
+    boxes, bad = read_boxes(write_lines(tmp_path, *lines))
     assert bad == []
     found = [(frame, part.boxes_tlwh[:, 0].tolist()) for frame, part in boxes.by_frame()]
     assert found == [(2, [2, 4]), (9, [1, 3])]
 
 
 def test_an_empty_file_has_no_boxes(tmp_path: Path) -> None:
-    boxes, bad = read_boxes(written(tmp_path, "", "  "))
+    boxes, bad = read_boxes(write_lines(tmp_path, "", "  "))
     assert bad == []
     assert list(boxes.by_frame()) == []
 
 
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"is not a MOTChallenge file; det.txt, line 1: wanted"):
-        read_boxes(written(tmp_path, '{"boxes": []}', "more"))
+        read_boxes(write_lines(tmp_path, '{"boxes": []}', "more"))
 
 
-def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="does not exist"):
         read_boxes(tmp_path / "nowhere.txt")
     with pytest.raises(FormatError, match="cannot be read"):
@@ -120,7 +124,7 @@ sides = st.tuples(*[st.integers(1, 4000).map(lambda eighth: eighth / 8)] * 2)
 
 
 @given(boxes=st.lists(st.tuples(corners, sides), max_size=8))
-def test_what_is_written_is_read_again(
+def test_written_results_can_be_read(
     tmp_path_factory: pytest.TempPathFactory, boxes: list[tuple[tuple[float, ...], ...]]
 ) -> None:
     path = tmp_path_factory.mktemp("results") / "deep" / "result.txt"
@@ -142,7 +146,7 @@ def test_a_result_is_written_in_the_format_of_the_challenge(tmp_path: Path) -> N
     assert path.read_text() == "3,1,1.500,2.000,10.000,30.250,0.9000,-1,-1,-1\n"
 
 
-def test_where_nothing_can_be_written_the_error_says_so(tmp_path: Path) -> None:
+def test_an_unwritable_path_raises_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="cannot be written"):
         write_results(tmp_path / "file" / "result.txt", [])

@@ -10,7 +10,7 @@ from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 GOOD = {"id": 1, "split": "train", "file_path": "a/1.jpg", "captions": ["A man.", "A tall man."]}
 
 
-def written(tmp_path: Path, value: object) -> Path:
+def write_annotations(tmp_path: Path, value: object) -> Path:
     path = tmp_path / "annotations.json"
     path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
     return path
@@ -25,7 +25,7 @@ def read(
 
 
 def test_a_record_becomes_a_row(tmp_path: Path) -> None:
-    (row,) = read(written(tmp_path, [GOOD]))
+    (row,) = read(write_annotations(tmp_path, [GOOD]))
     assert row == SourceRow(
         index=0,
         identity="1",
@@ -36,17 +36,19 @@ def test_a_record_becomes_a_row(tmp_path: Path) -> None:
     )
 
 
-def test_all_of_the_family_read_the_common_form(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_all_pedes_importers_read_the_common_format(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     for image_format in ("cuhk-pedes", "icfg-pedes", "ufine6926", "ufine3c"):
         with subtests.test(image_format=image_format):
             extra = {"processed_tokens": [["a", "man"]], "source": "UFine6926"}
-            (row,) = read(written(tmp_path, [GOOD | extra]), image_format)
+            (row,) = read(write_annotations(tmp_path, [GOOD | extra]), image_format)
             assert isinstance(row, SourceRow)
 
 
-def test_rstpreid_calls_the_path_img_path(tmp_path: Path) -> None:
+def test_rstpreid_reads_the_path_from_img_path(tmp_path: Path) -> None:
     record = {"id": 0, "img_path": "0000_c14_0031.jpg", "captions": ["A man."], "split": "val"}
-    (row,) = read(written(tmp_path, [record]), "rstpreid")
+    (row,) = read(write_annotations(tmp_path, [record]), "rstpreid")
     assert isinstance(row, SourceRow)
     assert (row.identity, row.file_path, row.split) == ("0", "0000_c14_0031.jpg", "val")
 
@@ -54,7 +56,7 @@ def test_rstpreid_calls_the_path_img_path(tmp_path: Path) -> None:
 def test_texts_are_normalised_and_a_bad_caption_leaves_a_gap(tmp_path: Path) -> None:
     captions = ["  Cafe\u0301 \n\tman\u00a0here ", "", 5, "bell\x07", "The last."]
     record = GOOD | {"file_path": "cam_a\\.\\000_45.bmp", "captions": captions}
-    *bad, row = read(written(tmp_path, [record]))
+    *bad, row = read(write_annotations(tmp_path, [record]))
     assert isinstance(row, SourceRow)
     assert row.captions == ("Café man here", "The last.")
     assert row.positions == (0, 4)
@@ -67,9 +69,9 @@ def test_texts_are_normalised_and_a_bad_caption_leaves_a_gap(tmp_path: Path) -> 
     ]
 
 
-def test_the_limits_are_the_callers(tmp_path: Path) -> None:
+def test_the_limits_are_configurable(tmp_path: Path) -> None:
     options = ReadOptions(max_words=2)
-    *bad, row = read(written(tmp_path, [GOOD]), options=options)
+    *bad, row = read(write_annotations(tmp_path, [GOOD]), options=options)
     assert isinstance(row, SourceRow)
     assert row.captions == ("A man.",)
     assert [b.detail for b in bad if isinstance(b, BadRow)] == [
@@ -77,7 +79,7 @@ def test_the_limits_are_the_callers(tmp_path: Path) -> None:
     ]
 
 
-def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
         ("", "is empty; expected an annotation file"),
         ("hello", "is not a cuhk-pedes file, at byte 0: expecting '[', got 'h'"),
@@ -90,13 +92,13 @@ def test_another_format_stops_at_once(subtests: pytest.Subtests, tmp_path: Path)
     for content, message in cases:
         with subtests.test(content=content, message=message):
             with pytest.raises(FormatError) as caught:
-                read(written(tmp_path, content))
+                read(write_annotations(tmp_path, content))
             assert str(
                 caught.value
             ) == f"{tmp_path / 'annotations.json'} {message}" or message in str(caught.value)
 
 
-def test_a_missing_file_and_a_directory_stop_at_once(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_directory_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"none\.json cannot be read: does not exist$"):
         read(tmp_path / "none.json")
     with pytest.raises(FormatError, match=r"is a directory; expected an annotation file$"):

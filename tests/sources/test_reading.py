@@ -20,26 +20,26 @@ def row(identity: str, split: Split) -> SourceRow:
     )
 
 
-def test_identities_in_two_splits_are_named_with_them() -> None:
+def test_identities_in_two_splits_are_returned_with_their_splits() -> None:
     rows = [row("1", "train"), row("2", "test"), row("1", "val"), row("2", "test")]
     assert identities_in_two_splits(rows) == {"1": ("train", "val")}
     assert identities_in_two_splits([*rows, row("1", "test")]) == {"1": ("test", "train", "val")}
     assert identities_in_two_splits([]) == {}
 
 
-def test_many_identities_are_seen_across_batches() -> None:
+def test_identities_in_two_splits_are_found_across_batches() -> None:
     rows = [row(str(index), "train") for index in range(11_000)]
     assert identities_in_two_splits([*rows, row("3", "test")]) == {"3": ("test", "train")}
 
 
-def test_a_stranger_is_refused_before_the_first_row_is_asked_for(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused_before_the_first_row(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("{}")
     with pytest.raises(FormatError):
         read_source(importer_for("cuhk-pedes"), path)
 
 
-def test_a_record_that_cannot_be_used_tears_nobody(tmp_path: Path) -> None:
+def test_a_rejected_record_does_not_put_an_identity_into_two_splits(tmp_path: Path) -> None:
     good = {"id": 1, "split": "train", "file_path": "1.jpg", "captions": ["A man."]}
     path = tmp_path / "a.json"
     path.write_text(json.dumps([good, good | {"split": "test", "captions": [""]}]))

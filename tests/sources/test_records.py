@@ -3,7 +3,7 @@ import json
 from sources.records import BadRow, raw_text, shown
 
 
-def test_a_bad_row_becomes_a_rejection_that_can_be_found_again() -> None:
+def test_a_bad_row_becomes_a_rejection_with_its_position() -> None:
     bad = BadRow(
         file="a.json",
         index=3,
@@ -28,7 +28,7 @@ def test_a_bad_row_becomes_a_rejection_that_can_be_found_again() -> None:
     }
 
 
-def test_raw_text_is_cut_and_its_length_kept() -> None:
+def test_raw_text_is_shortened_and_states_its_full_length() -> None:
     text = raw_text({"captions": ["é" * 5000]})
     assert text.startswith('{"captions": ["é')
     assert text.endswith("… (5,018 characters)")
@@ -36,12 +36,12 @@ def test_raw_text_is_cut_and_its_length_kept() -> None:
     assert len(shown("x" * 1000)) < 120
 
 
-def test_what_utf8_cannot_hold_is_written_out() -> None:
+def test_characters_outside_utf8_are_escaped() -> None:
     assert raw_text(["\ud800"]) == '["\\ud800"]'
     assert json.loads(raw_text("\x00")) == "\x00"
 
 
-def test_what_is_nested_too_deeply_is_not_shown() -> None:
+def test_deeply_nested_values_are_not_shown() -> None:
     deep: list[object] = []
     for _ in range(100_000):
         deep = [deep]

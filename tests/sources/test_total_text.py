@@ -18,10 +18,10 @@ ALPACA = (
     "x: [[184 222 273 269 230 202]], y: [[293 269 270 296 297 317]], ornt: [u'c'], "
     "transcriptions: [u'alpaca']\n"
 )
-UNREAD = "x: [[1 9 9 1]], y: [[1 1 5 5]], ornt: [u'#'], transcriptions: [u'#']\n"
+ILLEGIBLE = "x: [[1 9 9 1]], y: [[1 1 5 5]], ornt: [u'#'], transcriptions: [u'#']\n"
 
 
-def folder_of(root: Path, files: dict[str, str]) -> Path:
+def write_files(root: Path, files: dict[str, str]) -> Path:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
@@ -38,8 +38,8 @@ def word(text: str) -> Word:
     return found
 
 
-def test_the_words_of_a_picture_are_facts_the_largest_first(tmp_path: Path) -> None:
-    folder_of(tmp_path, {"Test/poly_gt_img1.txt": ALPACA, "Train/poly_gt_img7.txt": UNREAD})
+def test_words_of_an_image_become_facts_with_the_largest_first(tmp_path: Path) -> None:
+    write_files(tmp_path, {"Test/poly_gt_img1.txt": ALPACA, "Train/poly_gt_img7.txt": ILLEGIBLE})
     first, second = read(tmp_path)
     assert first == SourceRow(
         index=0,
@@ -55,14 +55,14 @@ def test_the_words_of_a_picture_are_facts_the_largest_first(tmp_path: Path) -> N
     assert (second.identity, second.split, second.facts) == ("Train/img7", "train", ())
 
 
-def test_a_folder_of_one_split_lies_beside_the_images(tmp_path: Path) -> None:
-    folder_of(tmp_path, {"poly_gt_img1.txt": ALPACA, "README.txt": "x: nothing"})
+def test_a_folder_of_one_split_contains_its_images(tmp_path: Path) -> None:
+    write_files(tmp_path, {"poly_gt_img1.txt": ALPACA, "README.txt": "x: nothing"})
     (row,) = read(tmp_path, ReadOptions(split="val"))
     assert isinstance(row, SourceRow)
     assert (row.file_path, row.split) == ("img1.jpg", "val")
 
 
-def test_arrays_are_read_however_numpy_prints_them(subtests: pytest.Subtests) -> None:
+def test_arrays_are_read_in_every_format_of_numpy(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, float]] = [
         ("x: [[0 4 4 0]], y: [[0 0 3 3]], ornt: [u'h'], transcriptions: [u'A']", "A", 12),
         ("x: [[0,4,4,0]], y: [[0, 0, 3, 3]], ornt: ['h'], transcriptions: ['A']", "A", 12),
@@ -81,14 +81,14 @@ def test_arrays_are_read_however_numpy_prints_them(subtests: pytest.Subtests) ->
             assert word(record) == Word(text, area_px)
 
 
-def test_a_broken_word_costs_itself(tmp_path: Path) -> None:
+def test_a_malformed_word_is_rejected_alone(tmp_path: Path) -> None:
     broken = [
         "x: [[1 2 3]], y: [[1 2]], ornt: [u'c'], transcriptions: [u'lost']\n",
         "x: [[1 2 3]], y: [[1 2 3]], ornt: [u'c'], transcriptions: [u'lo\n",
         "x: [[1 2 -]], y: [[1 2 3]], ornt: [u'c'], transcriptions: [u'lost']\n",
         "x: [[1 2 3]], y: [[1 2 3]], ornt: [u'c'], transcriptions: [u'\\u202elost']\n",
     ]
-    folder_of(tmp_path, {"poly_gt_img1.txt": "".join([*broken, ALPACA])})
+    write_files(tmp_path, {"poly_gt_img1.txt": "".join([*broken, ALPACA])})
     *bad, row = read(tmp_path)
     assert [(one.scope, one.field, one.reason) for one in bad if isinstance(one, BadRow)] == [
         ("fact", "words[0]", "malformed_record"),
@@ -100,46 +100,46 @@ def test_a_broken_word_costs_itself(tmp_path: Path) -> None:
     assert len(row.facts) == 2
 
 
-def test_a_file_that_is_too_long_costs_its_image(tmp_path: Path) -> None:
-    folder_of(tmp_path, {"poly_gt_img1.txt": ALPACA, "poly_gt_img2.txt": ALPACA * 9})
+def test_a_file_over_the_length_limit_rejects_its_image(tmp_path: Path) -> None:
+    write_files(tmp_path, {"poly_gt_img1.txt": ALPACA, "poly_gt_img2.txt": ALPACA * 9})
     good, bad = read(tmp_path, ReadOptions(max_record_characters=400))
     assert isinstance(good, SourceRow)
     assert isinstance(bad, BadRow)
     assert (bad.scope, bad.reason, bad.file) == ("record", "record_too_large", "poly_gt_img2.txt")
 
 
-def test_another_folder_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_folder_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, str], str]] = [
         ({}, "has no file such as poly_gt_img1.txt"),
         ({"poly_gt_img1.txt": "377,117,463,117,465,130,378,130,Genaxis"}, "has no line such as x:"),
     ]
     for files, message in cases:
         with subtests.test(files=files), pytest.raises(FormatError, match=message):
-            read(folder_of(tmp_path, files))
+            read(write_files(tmp_path, files))
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
-    path = folder_of(tmp_path, {"poly_gt_img1.txt": ALPACA}) / "poly_gt_img1.txt"
+def test_a_file_instead_of_a_folder_is_refused(tmp_path: Path) -> None:
+    path = write_files(tmp_path, {"poly_gt_img1.txt": ALPACA}) / "poly_gt_img1.txt"
     with pytest.raises(FormatError, match="wanted a folder of total-text files"):
         importer_for("total-text").describe(path)
 
 
-def test_the_digest_is_of_all_files_as_sha256sum_lists_them(tmp_path: Path) -> None:
-    folder_of(tmp_path, {"Test/poly_gt_img2.txt": UNREAD, "Test/poly_gt_img1.txt": ALPACA})
+def test_the_digest_covers_all_files_in_the_format_of_sha256sum(tmp_path: Path) -> None:
+    write_files(tmp_path, {"Test/poly_gt_img2.txt": ILLEGIBLE, "Test/poly_gt_img1.txt": ALPACA})
     listed = "".join(
         f"{hashlib.sha256(text.encode()).hexdigest()}  Test/poly_gt_img{number}.txt\n"
-        for number, text in ((1, ALPACA), (2, UNREAD))
+        for number, text in ((1, ALPACA), (2, ILLEGIBLE))
     )
     source = importer_for("total-text").describe(tmp_path)
     assert source.annotation_sha256 == hashlib.sha256(listed.encode()).hexdigest()
-    folder_of(tmp_path, {"Test/.DS_Store": "x"})
+    write_files(tmp_path, {"Test/.DS_Store": "x"})
     assert importer_for("total-text").describe(tmp_path) == source
     (tmp_path / "Test/poly_gt_img2.txt").rename(tmp_path / "Test/poly_gt_img3.txt")
     assert importer_for("total-text").describe(tmp_path) != source
 
 
 @given(st.lists(st.text(min_size=1).filter(lambda text: "\r" not in text), max_size=5))
-def test_what_python_prints_is_read_back(texts: list[str]) -> None:
+def test_strings_printed_by_python_are_read(texts: list[str]) -> None:
     records = [
         f"x: [[0 1 0]], y: [[0 0 1]], ornt: [u'c'], transcriptions: [u{text!r}]" for text in texts
     ]
@@ -153,7 +153,7 @@ def test_what_python_prints_is_read_back(texts: list[str]) -> None:
 
 
 @given(st.text(alphabet="x:y[]'u 0123\n,#ornt\\") | st.text())
-def test_any_text_gives_words_or_faults(text: str) -> None:
+def test_any_text_gives_words_or_problems(text: str) -> None:
     for one in words_of(text, ReadOptions()):
         assert isinstance(one, Word) or one.reason
 
@@ -166,18 +166,18 @@ def write_mat(path: Path, rows: list[tuple[list[int], list[int], str]]) -> None:
     savemat(path, {"polygt": polygons})
 
 
-def test_ground_truth_of_matlab_says_the_same(tmp_path: Path) -> None:
+def test_matlab_files_give_the_same_rows_as_text_files(tmp_path: Path) -> None:
     alpaca = [
         ([153, 161, 179, 195, 184, 177], [347, 323, 305, 315, 331, 357], "the"),
         ([184, 222, 273, 269, 230, 202], [293, 269, 270, 296, 297, 317], "alpaca"),
         ([1, 9, 9, 1], [1, 1, 5, 5], "#"),
     ]
     write_mat(tmp_path / "mat" / "Test" / "poly_gt_img1.mat", alpaca)
-    folder_of(tmp_path / "txt", {"Test/poly_gt_img1.txt": ALPACA + UNREAD})
+    write_files(tmp_path / "txt", {"Test/poly_gt_img1.txt": ALPACA + ILLEGIBLE})
     assert read(tmp_path / "mat") == read(tmp_path / "txt")
 
 
-def test_a_bad_file_of_matlab_costs_itself(tmp_path: Path) -> None:
+def test_a_bad_matlab_file_is_rejected_alone(tmp_path: Path) -> None:
     write_mat(
         tmp_path / "poly_gt_img1.mat", [([1, 2], [1, 2, 3], "a"), ([0, 4, 4], [0, 0, 3], "b")]
     )

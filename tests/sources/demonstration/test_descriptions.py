@@ -1,4 +1,4 @@
-"""Captions of the demonstration world against what is known of the person and the image."""
+"""Captions of the demonstration world agree with the person and the pose."""
 
 import re
 from functools import cache
@@ -23,7 +23,7 @@ from sources.demonstration.people import (
     draw_person_attributes,
 )
 
-_SAYINGS = {
+_SYNONYMS = {
     "trousers": "pants",
     "t-shirt": "T-shirt",
     "sneakers": "sports shoes",
@@ -55,7 +55,7 @@ def _cases(count: int = 120) -> tuple[tuple[Person, Pose, Granularity, str], ...
 
 
 def _colours_of(person: Person) -> dict[str, set[str | None]]:
-    """Every thing about the person by all its names, with its colours."""
+    """Colours of the person's hair and things, by each of their names."""
     things: dict[str, set[str | None]] = {"hair": {person.hair.colour}}
     for garment in (person.upper, person.lower):
         if garment:
@@ -63,10 +63,10 @@ def _colours_of(person: Person) -> dict[str, set[str | None]]:
     for thing in (person.jacket, person.footwear, person.carried, person.headwear):
         if thing:
             things[thing.kind] = {thing.colour}
-    return things | {_SAYINGS[kind]: things[kind] for kind in things if kind in _SAYINGS}
+    return things | {_SYNONYMS[kind]: things[kind] for kind in things if kind in _SYNONYMS}
 
 
-def test_every_coloured_thing_in_a_caption_is_the_persons_own() -> None:
+def test_every_coloured_thing_in_a_caption_belongs_to_the_person() -> None:
     for person, _, _, caption in _cases():
         known = _colours_of(person)
         found = [match.groups() for match in _THING.finditer(caption)]
@@ -81,11 +81,11 @@ def test_every_colour_word_in_a_caption_belongs_to_the_person() -> None:
         known = set.union(*_colours_of(person).values())
         known |= {"white"} if person.footwear.kind == "sneakers" else set()  # the soles
         known |= {"black"} if person.glasses else set()
-        said = set(re.findall(rf"\b{_COLOUR}\b(?! skin)", caption))
-        assert said <= known, caption
+        mentioned = set(re.findall(rf"\b{_COLOUR}\b(?! skin)", caption))
+        assert mentioned <= known, caption
 
 
-def test_sides_are_the_persons_own() -> None:
+def test_left_and_right_are_seen_from_the_person() -> None:
     for person, pose, _, caption in _cases():
         for side, part in re.findall(r"\b(left|right) (hand|shoulder|side)\b", caption):
             if part == "side":
@@ -97,7 +97,7 @@ def test_sides_are_the_persons_own() -> None:
                 assert person.carried.side == side
 
 
-def test_what_does_not_show_is_not_said() -> None:
+def test_captions_do_not_mention_hidden_things() -> None:
     for person, pose, _, caption in _cases():
         if pose.view is View.BACK:
             assert "glasses" not in caption
@@ -107,7 +107,7 @@ def test_what_does_not_show_is_not_said() -> None:
             assert not re.search(rf"\b{person.upper.kind}\b", caption, re.IGNORECASE)
 
 
-def test_captions_are_grammatical_in_what_can_be_checked() -> None:
+def test_captions_pass_simple_grammar_checks() -> None:
     for _, _, _, caption in _cases():
         assert not re.search(r"\ba [aeio]|\ban [^aeio]|  | ,|\.\.|None", caption), caption
         for sentence in caption.split(". "):
@@ -117,14 +117,14 @@ def test_captions_are_grammatical_in_what_can_be_checked() -> None:
         assert len(set(sentences)) == len(sentences), caption
 
 
-def test_lengths_follow_the_published_means() -> None:
+def test_caption_lengths_match_the_published_means() -> None:
     published = {Granularity.COARSE: 23.5, Granularity.MEDIUM: 37.2, Granularity.FINE: 80.8}
     for granularity, words in published.items():
         lengths = [len(caption.split()) for _, _, kind, caption in _cases() if kind is granularity]
         assert mean(lengths) == pytest.approx(words, rel=0.08), granularity
 
 
-def test_two_annotators_say_the_same_person_differently() -> None:
+def test_two_annotators_describe_a_person_in_different_words() -> None:
     person = Person(
         sex=Sex.MALE,
         age="young",

@@ -1,4 +1,4 @@
-"""Drawn people: colours where the garments are, the right side, the right place."""
+"""Drawn people: colours of garments, sides of bags, size and position."""
 
 import itertools
 
@@ -68,7 +68,7 @@ def test_a_pattern_shows_its_second_colour() -> None:
         assert (np.abs(torso - CLOTH["blue"]).max(axis=2) < 45).mean() > 0.3, pattern
 
 
-def test_a_bag_is_on_the_persons_own_side() -> None:
+def test_a_bag_is_on_the_left_or_right_of_the_person() -> None:
     for side, (yaw_degrees, mirrored) in itertools.product(Side, ((0, False), (180, True))):
         person = _plainly_dressed(4, carried=Carried(kind="handbag", colour="yellow", side=side))
         pixels = np.asarray(_draw(person, yaw_degrees), float)
@@ -78,7 +78,7 @@ def test_a_bag_is_on_the_persons_own_side() -> None:
         assert on_the_right_of_the_image == ((side is Side.LEFT) != mirrored), (side, yaw_degrees)
 
 
-def test_a_backpack_covers_the_back_and_shows_only_its_straps_in_front() -> None:
+def test_only_the_straps_of_a_backpack_are_visible_from_the_front() -> None:
     person = _plainly_dressed(5, carried=Carried(kind="backpack", colour="yellow"))
     shares = []
     for yaw_degrees in (0, 180):
@@ -88,7 +88,7 @@ def test_a_backpack_covers_the_back_and_shows_only_its_straps_in_front() -> None
     assert shares[1] > 0.35
 
 
-def test_the_figure_is_as_high_as_its_scale_says_and_stands_on_its_foot() -> None:
+def test_a_figure_has_the_height_of_its_scale_and_stands_on_its_foot() -> None:
     for number in range(6):
         canvas = Image.new("RGB", (160, 320), _BACKGROUND)
         person = _plainly_dressed(number)

@@ -1,4 +1,4 @@
-"""A world of drawn stills: what is said of it is true, and its families differ in one detail."""
+"""Drawn stills: captions are true, and the variants of a family differ in one detail."""
 
 import json
 import re
@@ -54,7 +54,7 @@ def test_the_importer_reads_every_image_with_five_captions(
     ]
 
 
-def test_equal_seeds_give_equal_bytes_and_a_longer_world_starts_alike(
+def test_a_shorter_world_of_the_same_seed_is_a_prefix(
     home: Path, tmp_path: Path, truths: tuple[StillTruth, ...]
 ) -> None:
     write_stills_world(tmp_path, 5, 12, captions=False)
@@ -64,7 +64,7 @@ def test_equal_seeds_give_equal_bytes_and_a_longer_world_starts_alike(
     assert json.loads((tmp_path / "captions_test.json").read_text("utf-8"))["annotations"] == []
 
 
-def test_no_two_scenes_are_alike_but_in_planted_pairs(truths: tuple[StillTruth, ...]) -> None:
+def test_only_planted_pairs_share_a_scene_content(truths: tuple[StillTruth, ...]) -> None:
     own = [truth for truth in truths if truth.same_caption_as is None]
     planted = [truth for truth in truths if truth.same_caption_as is not None]
     assert (len(own), len(planted)) == (COUNT, PAIRS)
@@ -78,7 +78,7 @@ def test_no_two_scenes_are_alike_but_in_planted_pairs(truths: tuple[StillTruth, 
         assert truth.scene != original.scene
 
 
-def test_variants_differ_from_the_first_in_what_they_say(truths: tuple[StillTruth, ...]) -> None:
+def test_variants_differ_from_the_first_in_one_detail(truths: tuple[StillTruth, ...]) -> None:
     family = defaultdict(list)
     for truth in truths[:COUNT]:
         family[truth.family].append(truth)
@@ -100,7 +100,7 @@ def test_more_pairs_than_images_are_refused(tmp_path: Path) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS))
-def test_captions_and_facts_name_everything_that_is_drawn(seed: int, task: RetrievalTask) -> None:
+def test_captions_and_facts_name_everything_drawn(seed: int, task: RetrievalTask) -> None:
     chance = Chance(seed)
     content, _ = vary(chance, compose(chance, task), task)
     captions, facts = captions_of(content, seed), facts_of(content, task)
@@ -118,7 +118,9 @@ def test_captions_and_facts_name_everything_that_is_drawn(seed: int, task: Retri
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS))
-def test_nothing_hides_anything_and_all_is_as_composed(seed: int, task: RetrievalTask) -> None:
+def test_things_do_not_overlap_and_keep_the_composed_relations(
+    seed: int, task: RetrievalTask
+) -> None:
     content = compose(Chance(seed), task)
     scene = lay_out(content, Chance(seed, "layout"))
     assert len(scene.things) == sum(group.number or 0 for group in content.groups)

@@ -1,4 +1,4 @@
-"""The files of the demonstration world."""
+"""The files of the demonstration world of people."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def test_the_three_sources_have_the_published_fields_and_their_images_exist(
+def test_the_three_sources_have_the_published_fields_and_existing_images(
     world: DemonstrationWorld,
 ) -> None:
     for source in world.sources:
@@ -36,14 +36,12 @@ def test_the_three_sources_have_the_published_fields_and_their_images_exist(
                 assert picture.height == 2 * picture.width
 
 
-def test_two_writes_of_one_seed_are_byte_identical(
-    world: DemonstrationWorld, tmp_path: Path
-) -> None:
+def test_the_same_seed_writes_identical_bytes(world: DemonstrationWorld, tmp_path: Path) -> None:
     _small_world(tmp_path)
     assert _contents(tmp_path) == _contents(world.folder)
 
 
-def test_another_seed_gives_other_people(world: DemonstrationWorld, tmp_path: Path) -> None:
+def test_another_seed_draws_other_people(world: DemonstrationWorld, tmp_path: Path) -> None:
     write_people_world(tmp_path, 8, identities=1, train_identities=0, validation_identities=0)
     ours, theirs = load_truth(world.folder).identities, load_truth(tmp_path).identities
     for name in ours:
@@ -55,14 +53,14 @@ def test_no_person_is_in_two_splits_or_two_sources(world: DemonstrationWorld) ->
     assert len({identity.person for identity in identities}) == len(identities)
 
 
-def test_truth_and_annotations_say_the_same(world: DemonstrationWorld) -> None:
+def test_truth_and_annotations_agree(world: DemonstrationWorld) -> None:
     truth = load_truth(world.folder)
     for source in world.sources:
         rows = json.loads(source.annotation_file.read_text())
-        said = {(r["id"], r["split"], r["file_path"], tuple(r["captions"])) for r in rows}
+        written = {(r["id"], r["split"], r["file_path"], tuple(r["captions"])) for r in rows}
         known = {
             (identity.id, identity.split, image.file_path, image.captions)
             for identity in truth.identities[source.name]
             for image in identity.images
         }
-        assert said == known
+        assert written == known

@@ -1,4 +1,4 @@
-"""Answers of calculations and areas, computed again from what can be read in the picture."""
+"""Answers of calculations and areas, recomputed from the question and the drawn outlines."""
 
 import ast
 import math
@@ -27,7 +27,7 @@ _SIGNS = {
 
 
 def _value(node: ast.expr) -> Fraction:
-    """An expression of numbers, evaluated exactly by its syntax tree."""
+    """Evaluate the syntax tree of an arithmetic expression exactly."""
     if isinstance(node, ast.BinOp):
         value = _SIGNS[type(node.op)](_value(node.left), _value(node.right))
         assert isinstance(value, Fraction)
@@ -36,7 +36,7 @@ def _value(node: ast.expr) -> Fraction:
     return Fraction(str(node.value))
 
 
-def _read(text: str) -> Fraction:
+def _evaluate(text: str) -> Fraction:
     spaced = " ".join(f"({word})" if "/" in word else word for word in text.split())
     plain = spaced.replace("×", "*").replace("÷", "/").replace("−", "-")
     return _value(ast.parse(plain, mode="eval").body)
@@ -45,16 +45,16 @@ def _read(text: str) -> Fraction:
 def _recomputed(task: Calculation) -> Fraction:
     if task.kind == "percentage":
         share, _, whole = task.question.partition("% of ")
-        return _read(f"{share} / 100 * {whole}".replace(f"{share} / 100", f"{share} ÷ 100"))
+        return _evaluate(f"{share} / 100 * {whole}".replace(f"{share} / 100", f"{share} ÷ 100"))
     if task.kind == "missing number":
         left, _, right = task.question.partition(" = ")
-        tried = [n for n in range(1000) if _read(left.replace("?", str(n))) == _read(right)]
+        tried = [n for n in range(1000) if _evaluate(left.replace("?", str(n))) == _evaluate(right)]
         assert len(tried) == 1, task.question
         return Fraction(tried[0])
-    return _read(task.question)
+    return _evaluate(task.question)
 
 
-def test_answers_of_calculations_are_right() -> None:
+def test_answers_of_calculations_equal_the_recomputed_values() -> None:
     kinds = set()
     for number in range(400):
         task = draw_calculation(Chance("calculation", number))
@@ -63,7 +63,7 @@ def test_answers_of_calculations_are_right() -> None:
     assert len(kinds) == 7
 
 
-def test_fractions_are_written_in_lowest_terms_and_read_like_the_question() -> None:
+def test_fractions_are_in_lowest_terms_and_formulas_match_the_question() -> None:
     for number in range(300):
         task = draw_calculation(Chance("lowest", number))
         written = "".join(
@@ -90,7 +90,7 @@ def _shoelace(figure: Figure) -> float:
 
 
 def _round_area(figure: Figure) -> float:
-    """The area of the circle, or its half, that is drawn, by summing thin slices."""
+    """Area of the drawn circle or semicircle, as a sum of thin slices."""
     (circle,) = figure.circles
     slices = 20_000
     step = 2 * circle.radius / slices
@@ -101,7 +101,7 @@ def _round_area(figure: Figure) -> float:
     return 2 * step * sum(heights) * (circle.turns[1] - circle.turns[0])
 
 
-def test_areas_are_those_of_the_drawn_outlines() -> None:
+def test_areas_match_the_drawn_outlines() -> None:
     shapes = set()
     for number in range(400):
         figure = draw_figure(Chance("figure", number))
@@ -112,7 +112,7 @@ def test_areas_are_those_of_the_drawn_outlines() -> None:
     assert len(shapes) == 10
 
 
-def test_round_areas_are_those_of_the_drawn_arcs() -> None:
+def test_round_areas_match_the_drawn_arcs() -> None:
     figures = [draw_figure(Chance("round", number)) for number in range(60)]
     checked = [figure for figure in figures if figure.is_round][:6]
     assert {figure.shape for figure in checked} == {"circle", "semicircle"}
@@ -122,12 +122,12 @@ def test_round_areas_are_those_of_the_drawn_arcs() -> None:
         assert "π" in figure.answer
 
 
-def test_every_measure_of_a_figure_is_labelled_where_it_lies() -> None:
+def test_every_measure_of_a_figure_is_labelled_inside_the_figure() -> None:
     for number in range(200):
         figure = draw_figure(Chance("labels", number))
         labels = {label.text for label in figure.labels}
-        said = {f"{decimal_text(size)} {figure.unit}" for size in figure.measures.values()}
-        assert labels == said
+        measures = {f"{decimal_text(size)} {figure.unit}" for size in figure.measures.values()}
+        assert labels == measures
         left, top, right, bottom = bounds(figure)
         for label in figure.labels:
             assert left <= label.at[0] <= right

@@ -1,4 +1,4 @@
-"""Collections in folders: written, interrupted, grown, made by hand, damaged."""
+"""Rendered collections in folders: written, interrupted, extended, handmade and damaged."""
 
 import json
 from pathlib import Path
@@ -25,15 +25,15 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
     return _bytes_of(folder)
 
 
-def _laid(folder: Path, files: dict[str, bytes]) -> Path:
+def _write_files(folder: Path, files: dict[str, bytes]) -> Path:
     for name, data in files.items():
         (folder / name).write_bytes(data)
     return folder
 
 
-def test_what_is_written_can_be_read(whole: dict[str, bytes], tmp_path: Path) -> None:
+def test_a_written_collection_can_be_read(whole: dict[str, bytes], tmp_path: Path) -> None:
     assert list(whole) == ["00000.png", "00001.png", "00002.png", "00003.png", TRUTHS_FILE]
-    entries = list(read_rendered_collection(_laid(tmp_path, whole)))
+    entries = list(read_rendered_collection(_write_files(tmp_path, whole)))
     assert len(entries) == 4
     for number, entry in enumerate(entries):
         assert isinstance(entry, CollectionEntry)
@@ -41,7 +41,9 @@ def test_what_is_written_can_be_read(whole: dict[str, bytes], tmp_path: Path) ->
         assert entry.truth.truth["number"] == number
 
 
-def test_a_collection_grows_to_the_same_bytes(whole: dict[str, bytes], tmp_path: Path) -> None:
+def test_an_extended_collection_equals_one_written_at_once(
+    whole: dict[str, bytes], tmp_path: Path
+) -> None:
     write_rendered_collection(tmp_path, _TASK, 3, 2)
     write_rendered_collection(tmp_path, _TASK, 3, 4)
     assert _bytes_of(tmp_path) == whole
@@ -49,23 +51,25 @@ def test_a_collection_grows_to_the_same_bytes(whole: dict[str, bytes], tmp_path:
     assert _bytes_of(tmp_path) == whole
 
 
-def test_an_interrupted_collection_goes_on(whole: dict[str, bytes], tmp_path: Path) -> None:
+def test_an_interrupted_collection_is_completed(whole: dict[str, bytes], tmp_path: Path) -> None:
     lines = whole[TRUTHS_FILE].splitlines(keepends=True)
     torn = lines[0] + lines[1][: len(lines[1]) // 2]
     started = {name: whole[name] for name in ("00000.png", "00001.png")}
-    _laid(tmp_path, {**started, "truths.partial.jsonl": torn})
+    _write_files(tmp_path, {**started, "truths.partial.jsonl": torn})
     write_rendered_collection(tmp_path, _TASK, 3, 4)
     assert _bytes_of(tmp_path) == whole
 
 
 def test_a_damaged_image_is_drawn_again(whole: dict[str, bytes], tmp_path: Path) -> None:
-    _laid(tmp_path, {**whole, "00002.png": b"damaged"})
+    _write_files(tmp_path, {**whole, "00002.png": b"damaged"})
     write_rendered_collection(tmp_path, _TASK, 3, 4)
     assert _bytes_of(tmp_path) == whole
 
 
-def test_another_collection_is_left_alone(whole: dict[str, bytes], tmp_path: Path) -> None:
-    _laid(tmp_path, whole)
+def test_a_collection_of_another_seed_is_not_overwritten(
+    whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    _write_files(tmp_path, whole)
     with pytest.raises(UsageError, match=r"with seed 3, wanted .* with seed 4"):
         write_rendered_collection(tmp_path, _TASK, 4, 4)
     assert _bytes_of(tmp_path) == whole
@@ -77,11 +81,11 @@ def _by_hand(**changes: object) -> dict[str, object]:
     return {"file_path": "00000.png", **row, **changes}
 
 
-def test_images_made_by_hand_need_only_what_people_know(
+def test_handmade_images_need_only_question_answer_and_facts(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     text = json.dumps(_by_hand()) + "\n\n"
-    _laid(tmp_path, {"00000.png": whole["00000.png"], TRUTHS_FILE: text.encode()})
+    _write_files(tmp_path, {"00000.png": whole["00000.png"], TRUTHS_FILE: text.encode()})
     (entry,) = read_rendered_collection(tmp_path)
     assert isinstance(entry, CollectionEntry)
     assert (entry.truth.generator, entry.truth.answer) == (BY_HAND, "4")
@@ -89,7 +93,7 @@ def test_images_made_by_hand_need_only_what_people_know(
         write_rendered_collection(tmp_path, _TASK, 3, 4)
 
 
-def test_bad_lines_are_rejected_and_the_rest_goes_on(
+def test_bad_lines_are_rejected_and_the_others_are_read(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     bad: list[tuple[str, str]] = [
@@ -107,15 +111,15 @@ def test_bad_lines_are_rejected_and_the_rest_goes_on(
     good = json.dumps(_by_hand())
     text = "\n".join([*(line for line, _ in bad), good, good]) + "\n"
     images = {name: whole[name] for name in ("00000.png", "00001.png")}
-    _laid(tmp_path, {**images, TRUTHS_FILE: text.encode()})
-    *rejected, entry, twice = read_rendered_collection(tmp_path)
+    _write_files(tmp_path, {**images, TRUTHS_FILE: text.encode()})
+    *rejected, entry, repeated = read_rendered_collection(tmp_path)
     assert [one.reason for one in rejected if isinstance(one, Rejection)] == [why for _, why in bad]
     assert isinstance(entry, CollectionEntry)
-    assert isinstance(twice, Rejection)
-    assert twice.reason == "duplicate_file_path"
-    assert twice.context["line"] == len(bad) + 2
+    assert isinstance(repeated, Rejection)
+    assert repeated.reason == "duplicate_file_path"
+    assert repeated.context["line"] == len(bad) + 2
 
 
-def test_a_folder_without_truths_is_no_collection(tmp_path: Path) -> None:
+def test_a_folder_without_a_truths_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match=r"truths\.jsonl cannot be read"):
         list(read_rendered_collection(tmp_path))

@@ -1,4 +1,4 @@
-"""Programs of the grammar: what they print, once more and otherwise; how many differ."""
+"""Drawn programs: what they print in each language, and how many of them differ."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ _ALL = tuple(LANGUAGES)
 
 
 def _printed_here(text: str) -> str:
-    """What a Python program prints in this process."""
+    """Run a Python program in this process and return its output."""
     buffer = io.StringIO()
     with contextlib.redirect_stdout(buffer):
         exec(compile(text, "program", "exec"), {"__name__": "program"})  # noqa: S102
@@ -52,7 +52,7 @@ def test_a_family_prints_the_same_in_every_language(subtests: pytest.Subtests) -
             assert compared >= 5
 
 
-def test_thousands_of_programs_differ() -> None:
+def test_most_drawn_programs_are_distinct() -> None:
     texts = {draw_program(Chance("many", number), _ALL).text for number in range(3000)}
     assert len(texts) > 2500
 
@@ -66,7 +66,7 @@ def test_a_python_program_does_not_depend_on_other_interpreters() -> None:
             assert many == few
 
 
-def test_languages_are_those_whose_interpreter_is_found() -> None:
+def test_available_languages_are_those_with_an_installed_interpreter() -> None:
     assert available_languages(lambda _: None) == ("python",)
     found = available_languages(lambda command: "/bin/it" if command == "perl" else None)
     assert found == ("python", "perl")

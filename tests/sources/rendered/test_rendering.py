@@ -1,4 +1,4 @@
-"""Draws of rendered tasks: the same bytes, prefixes, nothing twice, facts that hold."""
+"""Rendered tasks: repeatable bytes, prefixes, no repeated question, valid facts."""
 
 import io
 import itertools
@@ -29,7 +29,7 @@ from sources.rendered.signs import BETWEEN, draw_translation_task
 _PYTHON_ONLY = RenderOptions(languages=("python",))
 
 
-def test_fewer_images_are_the_first_of_more_and_all_are_fit_to_be_used(
+def test_fewer_images_are_a_prefix_of_more_and_all_are_valid(
     subtests: pytest.Subtests,
 ) -> None:
     for task in RENDERED_TASKS:
@@ -54,7 +54,7 @@ def test_fewer_images_are_the_first_of_more_and_all_are_fit_to_be_used(
                 assert max(ImageStat.Stat(picture.convert("L")).stddev) > 5  # something is drawn
 
 
-def test_answers_of_translations_stand_in_the_list() -> None:
+def test_answers_of_translations_come_from_the_shipped_pairs() -> None:
     english = {pair.chinese: pair.english for pair in shipped_pairs()}
     chinese = {pair.english: pair.chinese for pair in shipped_pairs()}
     shelf, directions = FontShelf(), set()
@@ -75,7 +75,7 @@ def test_the_first_fact_of_a_sign_is_its_english_text() -> None:
         assert [fact for fact in image.truth.facts if first["chinese"] in fact]
 
 
-def test_a_missing_font_is_one_sentence_and_the_other_tasks_go_on() -> None:
+def test_a_missing_font_is_reported_and_other_tasks_still_render() -> None:
     def without_chinese(module: str) -> Path | None:
         return None if module == "pylopdf_fonts_zh_cn" else installed_folder(module)
 
@@ -98,12 +98,12 @@ def test_all_typefaces_are_installed() -> None:
     assert {shelf.font(name, 20).getlength("x") > 0 for name in names} == {True}
 
 
-def test_another_task_is_refused() -> None:
+def test_a_task_that_is_not_rendered_is_refused() -> None:
     with pytest.raises(UsageError, match="'color' is not rendered, wanted one of"):
         render_tasks(RetrievalTask.COLOR, 0, 1)
 
 
-def test_a_list_that_is_drawn_out_ends_with_a_sentence() -> None:
+def test_exhausted_sign_pairs_raise_a_usage_error() -> None:
     pairs = (SignPair(category=SignCategory.ROAD, chinese="机场", english="Airport"),)
     drawn = render_tasks(RetrievalTask.TRANSLATION, 0, 5, RenderOptions(pairs=pairs))
     assert {image.truth.question for image in itertools.islice(drawn, 2)} == {"机场", "Airport"}
@@ -111,14 +111,14 @@ def test_a_list_that_is_drawn_out_ends_with_a_sentence() -> None:
         next(drawn)
 
 
-def test_programs_that_cannot_run_end_with_a_sentence() -> None:
+def test_programs_that_cannot_run_raise_a_service_error() -> None:
     options = RenderOptions(languages=("python",), limits=Limits(memory_bytes=4096))
     with pytest.raises(ServiceError, match="no program could be run: the Python program"):
         next(render_tasks(RetrievalTask.CODE, 0, 1, options))
 
 
-def test_nothing_that_is_written_is_cut_off() -> None:
-    """The ink of calculations and figures stays well inside the picture."""
+def test_drawn_text_and_figures_keep_a_margin() -> None:
+    """At least 16 pixels are free between the ink and the borders of the image."""
     shelf = FontShelf()
     for number in range(45):
         chance = Chance("edges", number)
@@ -131,7 +131,7 @@ def test_nothing_that_is_written_is_cut_off() -> None:
         assert min(edges) >= 16, (what.question, look)
 
 
-def test_what_no_typeface_has_is_named() -> None:
+def test_a_character_without_a_typeface_is_returned() -> None:
     shelf = FontShelf()
     assert shelf.undrawable("请上二楼", "chinese") is None
     assert shelf.undrawable("Café, No. 5", "serif", "sans-serif") is None

@@ -1,4 +1,4 @@
-"""Programs that do not end, want too much or fail: each a clear refusal, none a hang."""
+"""Programs that run forever, exceed a limit or fail are refused and never hang the caller."""
 
 import errno
 import time
@@ -18,18 +18,18 @@ from tests.requirements import unavailable
 _SHORT = Limits(seconds=1.0, cpu_seconds=5)
 
 
-def test_what_a_program_prints() -> None:
+def test_the_output_of_a_program_is_returned() -> None:
     result = run_program("python", "print('één', 1 + 1)")
     assert (result.outcome, result.output, result.detail) == (Outcome.DONE, "één 2\n", "")
     assert result.refusal() is None
 
 
-def test_a_program_that_ends_well_may_complain() -> None:
+def test_output_on_standard_error_is_no_failure() -> None:
     text = "import sys\nprint(1)\nprint('MemoryError', file=sys.stderr)"
     assert run_program("python", text).outcome is Outcome.DONE
 
 
-def test_refusals(subtests: pytest.Subtests) -> None:
+def test_failing_and_excessive_programs_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Outcome]] = [
         ("import time\ntime.sleep(60)", Outcome.OUT_OF_TIME),
         ("import os, time\nos.close(1)\nos.close(2)\ntime.sleep(60)", Outcome.OUT_OF_TIME),
@@ -50,7 +50,7 @@ def test_refusals(subtests: pytest.Subtests) -> None:
             start = time.monotonic()
             result = run_program("python", text, _SHORT)
             assert result.outcome is outcome, result
-            assert time.monotonic() - start < 20  # far less, but the machine may be busy
+            assert time.monotonic() - start < 20  # usually far less, but the machine may be busy
             refusal = result.refusal()
             assert refusal is not None
             assert refusal.reason == outcome.value
@@ -67,7 +67,7 @@ _ENDLESS = {
 }
 
 
-def test_endless_programs_run_out_of_processor_time(subtests: pytest.Subtests) -> None:
+def test_endless_programs_hit_the_processor_time_limit(subtests: pytest.Subtests) -> None:
     for language in available_languages():
         with subtests.test(language=language):
             result = run_program(language, _ENDLESS[language], Limits(seconds=60, cpu_seconds=1))
@@ -93,7 +93,7 @@ def test_a_program_sees_an_empty_folder_and_environment(monkeypatch: pytest.Monk
     assert not Path(folder).exists()
 
 
-def test_a_program_writes_no_files(tmp_path: Path) -> None:
+def test_a_program_cannot_write_to_files(tmp_path: Path) -> None:
     target = tmp_path / "written"
     text = (
         "import os\n"
@@ -115,7 +115,7 @@ def test_a_program_has_no_network() -> None:
     assert run_program("python", text).output.strip() == str(errno.ENETUNREACH)
 
 
-def test_what_a_program_left_behind_ends_with_it() -> None:
+def test_child_processes_of_a_program_are_killed() -> None:
     text = (
         "import os, sys, time  # loupe-left-behind\n"
         "try:\n    child = os.fork()\nexcept OSError:\n    child = -1\n"
@@ -126,10 +126,12 @@ def test_what_a_program_left_behind_ends_with_it() -> None:
     result = run_program("python", text, _SHORT)
     assert time.monotonic() - start < 20
     assert result.outcome in (Outcome.DONE, Outcome.OUT_OF_TIME)  # the child holds the pipe open
-    assert not [pid for pid in Path("/proc").glob("[0-9]*") if "loupe-left-behind" in _words(pid)]
+    assert not [
+        pid for pid in Path("/proc").glob("[0-9]*") if "loupe-left-behind" in _command_line(pid)
+    ]
 
 
-def _words(process: Path) -> str:
+def _command_line(process: Path) -> str:
     try:
         return (process / "cmdline").read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The shipped pairs, and what a pair must be."""
+"""The shipped sign pairs and the validation of pairs."""
 
 import pytest
 from fontTools.ttLib import TTFont
@@ -10,13 +10,13 @@ from sources.rendered.pen import TYPEFACES, installed_folder
 from sources.rendered.signs import checked_pairs, shipped_pairs
 
 
-def test_there_are_over_two_hundred_pairs_of_every_category() -> None:
+def test_over_two_hundred_pairs_cover_every_category() -> None:
     pairs = shipped_pairs()
     assert len(pairs) >= 200
     assert {pair.category for pair in pairs} == set(SignCategory)
 
 
-def test_the_fonts_have_every_character() -> None:
+def test_the_chinese_fonts_cover_every_character() -> None:
     wanted = {ord(letter) for pair in shipped_pairs() for letter in pair.chinese + "菜单"}
     for face in TYPEFACES:
         if face.style == "chinese":

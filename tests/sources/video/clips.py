@@ -1,4 +1,4 @@
-"""Short videos, made as they are asked for: every frame tells its number by its colours."""
+"""Short generated videos whose frames show their own numbers."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -16,9 +16,9 @@ TICKS = 1000
 
 
 def pixels_of(number: int, width: int = 64, height: int = 48) -> Pixels:
-    """A picture with the bits of `number` as light and dark cells of its top row, noise below.
+    """An image with the bits of `number` as light and dark cells in its top row and noise below.
 
-    The left bottom cell is red and the right bottom one blue: they tell which side is up.
+    The bottom left cell is red and the bottom right one blue, so that rotations can be detected.
     """
     tile = np.random.default_rng(number).integers(90, 160, (48, 64, 3), dtype=np.uint8)
     noise = np.tile(tile, (-(-height // 48), -(-width // 64), 1))[:height, :width]
@@ -30,7 +30,7 @@ def pixels_of(number: int, width: int = 64, height: int = 48) -> Pixels:
 
 
 def number_in(pixels: Pixels) -> int:
-    """The number of the picture that `pixels_of` made, whatever a codec did to it."""
+    """The number shown by an image of `pixels_of`, also after lossy encoding."""
     cells = pixels[:CELL].mean(axis=(0, 2)).reshape(-1, CELL).mean(axis=1)
     return sum(1 << bit for bit, light in enumerate(cells) if light > 128)
 
@@ -51,11 +51,11 @@ def write_clip(
     turned: int = 0,
     options: dict[str, str] | None = None,
 ) -> Path:
-    """A video of one frame for each of `numbers`.
+    """Write a video with one frame for each of `numbers`.
 
-    `times_ms` are their times of showing, one frame interval apart where left out. `turned`
-    (a multiple of 90) is by how much the stored pictures are turned clockwise; the container says
-    by how much they are to be turned back.
+    `times_ms` are the presentation times, by default one frame interval apart. `turned` (a
+    multiple of 90) is the clockwise rotation in degrees of the stored images; the display
+    rotation of the container reverts it.
     """
     width, height = size
     with av.open(str(path), "w") as container:
@@ -79,7 +79,7 @@ def write_clip(
 
 
 def write_sound(path: Path) -> Path:
-    """A container with sound and no pictures."""
+    """Write a container with sound and no video stream."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream("aac", rate=16_000)
         frame = av.AudioFrame.from_ndarray(np.zeros((1, 16_000), np.float32), "fltp", "mono")
@@ -90,7 +90,7 @@ def write_sound(path: Path) -> Path:
 
 
 def without_index_at_end(path: Path) -> bytes:
-    """The MP4 at `path` with its index in front, so that it can be cut and still be opened."""
+    """The MP4 at `path` with its index at the start, so that it can be opened when truncated."""
     target = path.with_suffix(".front.mp4")
     options = {"movflags": "faststart"}
     with av.open(str(path)) as source, av.open(str(target), "w", options=options) as container:

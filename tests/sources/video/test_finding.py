@@ -28,21 +28,21 @@ def problems(spec: Path | str) -> list[tuple[str, str]]:
     return [(e.file_path, e.reason) for e in entries if isinstance(e, VideoProblem)]
 
 
-def test_a_folder_gives_its_videos_by_path(street: Path) -> None:
+def test_videos_of_a_folder_are_sorted_by_path(street: Path) -> None:
     assert found(street) == ["a.AVI", "b.mp4", "night/z.mkv"]
     assert problems(street) == [("night/notes.md", "not_a_video")]
     urls = [entry.url for entry in find_videos(street) if isinstance(entry, FoundVideo)]
     assert urls == [f"file://{street}/{path}" for path in found(street)]
 
 
-def test_a_glob_is_relative_to_what_is_before_its_wildcard(street: Path) -> None:
+def test_paths_of_a_glob_are_relative_to_the_folder_before_its_wildcard(street: Path) -> None:
     assert found(f"{street}/**/*.mkv") == ["night/z.mkv"]
     assert found(f"{street}/n*/z.mkv") == ["night/z.mkv"]
     assert found(f"{street}/*.mp4") == ["b.mp4"]
     assert problems(f"{street}/*.webm") == [(f"{street}/*.webm", "no_videos")]
 
 
-def test_one_file_is_believed_whatever_its_name(street: Path) -> None:
+def test_a_single_file_may_have_any_name(street: Path) -> None:
     assert found(street / "night/notes.md") == ["notes.md"]
     assert found(street / "b.mp4") == ["b.mp4"]
 
@@ -54,7 +54,7 @@ def test_a_folder_with_brackets_in_its_name_is_no_glob(tmp_path: Path) -> None:
     assert found(tmp_path / "[day 1]" / "a.mp4") == ["a.mp4"]
 
 
-def test_a_list_gives_its_lines_in_order(street: Path) -> None:
+def test_videos_of_a_list_keep_its_order(street: Path) -> None:
     with fsspec.open("memory://far/away.mp4", "wb") as file:
         file.write(b"x")
     (street / "list.txt").write_text(
@@ -78,7 +78,7 @@ def test_a_list_gives_its_lines_in_order(street: Path) -> None:
     ]
 
 
-def test_lists_and_folders_may_lie_on_any_file_system() -> None:
+def test_lists_and_folders_may_be_on_any_file_system() -> None:
     files = {"a/list.txt": b"one.mp4\nb/two.mp4\n", "a/one.mp4": b"x", "a/b/two.mp4": b"x"}
     for name, data in files.items():
         with fsspec.open(f"memory://found/{name}", "wb") as file:
@@ -92,19 +92,19 @@ def test_lists_and_folders_may_lie_on_any_file_system() -> None:
         assert file.read() == b"x"
 
 
-def test_a_link_that_leads_out_of_the_folder_is_not_followed(street: Path) -> None:
+def test_a_link_out_of_the_folder_is_not_followed(street: Path) -> None:
     (street.parent / "secret.mp4").write_bytes(b"x")
     (street / "c.mp4").symlink_to(street.parent / "secret.mp4")
     assert ("c.mp4", "path_outside_root") in problems(street)
     assert "c.mp4" not in found(street)
 
 
-def test_a_name_that_is_no_utf8_is_a_problem(street: Path) -> None:
+def test_a_name_that_is_not_utf8_is_a_problem(street: Path) -> None:
     Path(os.fsdecode(os.fsencode(street) + b"/caf\xe9.mp4")).write_bytes(b"x")
     assert ("caf\\udce9.mp4", "unreadable_video") in problems(street)
 
 
-def test_what_is_not_there_is_one_problem(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_missing_path_is_one_problem(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for name in ["nowhere", "nowhere.mp4", "nowhere/list.txt"]:
         with subtests.test(name=name):
             assert [reason for _, reason in problems(tmp_path / name)] == ["missing_video"]
@@ -114,7 +114,7 @@ def test_an_empty_folder_is_a_problem(tmp_path: Path) -> None:
     assert problems(tmp_path) == [(str(tmp_path), "no_videos")]
 
 
-def test_a_video_is_known_by_the_digest_of_its_bytes(tmp_path: Path) -> None:
+def test_an_inspected_video_has_the_digest_of_its_bytes(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "a.mp4", range(3))
     (one,) = find_videos(path)
     assert isinstance(one, FoundVideo)
@@ -125,7 +125,7 @@ def test_a_video_is_known_by_the_digest_of_its_bytes(tmp_path: Path) -> None:
     assert (video.file_path, video.facts.frame_count) == ("a.mp4", 3)
 
 
-def test_problems_name_the_path_below_the_root(tmp_path: Path) -> None:
+def test_problems_name_the_path_relative_to_the_root(tmp_path: Path) -> None:
     (tmp_path / "night").mkdir()
     (tmp_path / "night" / "a.mp4").write_bytes(b"no video")
     (one,) = find_videos(tmp_path)

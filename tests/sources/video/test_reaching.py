@@ -1,4 +1,4 @@
-"""Files elsewhere: every fault of the way there is one refusal."""
+"""Videos on remote file systems: every error of the file system is one refusal."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,12 +14,12 @@ from sources.video.reader import VideoProblem, VideoRefusedError, reaching
 from tests.sources.video.clips import write_clip
 
 
-class NobodyKnowsMeError(Exception):
-    """As backends raise it: of no base that we know."""
+class UnknownBackendError(Exception):
+    """An error of a backend that has no base class known to Loupe."""
 
 
-class Moody(MemoryFileSystem):  # type: ignore[misc]
-    """Fails where asked to."""
+class FailingFileSystem(MemoryFileSystem):  # type: ignore[misc]
+    """A file system that raises an error in the call named by `fails_at`."""
 
     protocol = "moody"
     fails_at = ""
@@ -30,21 +30,21 @@ class Moody(MemoryFileSystem):  # type: ignore[misc]
         return str(super()._strip_protocol(path.removeprefix("moody:/")))
 
     def info(self, path: str, **options: Any) -> Any:
-        if Moody.fails_at == "info":
-            raise NobodyKnowsMeError("no credentials\nand a long story")
+        if FailingFileSystem.fails_at == "info":
+            raise UnknownBackendError("no credentials\nand a long story")
         return super().info(path, **options)
 
     def isdir(self, path: str) -> bool:
         return bool(self.info(path)["type"] == "directory")
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
-        if Moody.fails_at == "open":
-            raise NobodyKnowsMeError
+        if FailingFileSystem.fails_at == "open":
+            raise UnknownBackendError
         file = super().open(path, mode, **options)
-        return _Breaking(file) if Moody.fails_at == "read" else file
+        return _FailingFile(file) if FailingFileSystem.fails_at == "read" else file
 
 
-class _Breaking:
+class _FailingFile:
     def __init__(self, file: Any) -> None:
         self._file = file
 
@@ -52,48 +52,51 @@ class _Breaking:
         return getattr(self._file, name)
 
     def read(self, size: int = -1) -> bytes:
-        if self._file.tell() >= Moody.fails_after_bytes:
-            raise NobodyKnowsMeError("gone")
+        if self._file.tell() >= FailingFileSystem.fails_after_bytes:
+            raise UnknownBackendError("gone")
         return bytes(self._file.read(size))
 
 
 @pytest.fixture
-def elsewhere(tmp_path: Path) -> Iterator[str]:
-    """The address of a clip on a file system that can be made to fail."""
-    fsspec.register_implementation("moody", Moody, clobber=True)
+def remote_clip(tmp_path: Path) -> Iterator[str]:
+    """URL of a clip on a file system that can be made to fail."""
+    fsspec.register_implementation("moody", FailingFileSystem, clobber=True)
     clip = write_clip(tmp_path / "clip.mp4")
-    Moody().pipe_file("/far/clip.mp4", clip.read_bytes())
+    FailingFileSystem().pipe_file("/far/clip.mp4", clip.read_bytes())
     yield "moody://far/clip.mp4"
-    Moody.fails_at, Moody.fails_after_bytes = "", 0
+    FailingFileSystem.fails_at, FailingFileSystem.fails_after_bytes = "", 0
 
 
-def test_what_can_be_reached_is_read(elsewhere: str) -> None:
-    (found,) = find_videos(elsewhere)
+def test_a_reachable_video_is_read(remote_clip: str) -> None:
+    (found,) = find_videos(remote_clip)
     assert isinstance(found, FoundVideo)
     assert not isinstance(inspect_video(found), VideoProblem)
 
 
-def test_a_listing_that_fails_is_one_problem(elsewhere: str) -> None:
-    Moody.fails_at = "info"
-    (problem,) = find_videos(elsewhere)
+def test_a_failing_listing_is_one_problem(remote_clip: str) -> None:
+    FailingFileSystem.fails_at = "info"
+    (problem,) = find_videos(remote_clip)
     assert isinstance(problem, VideoProblem)
     assert problem.reason == "unreachable_video"
     assert problem.detail == (
-        f"video {elsewhere!r} cannot be reached: NobodyKnowsMeError: no credentials"
+        f"video {remote_clip!r} cannot be reached: UnknownBackendError: no credentials"
     )
 
 
-def test_a_file_that_fails_is_refused(subtests: pytest.Subtests, elsewhere: str) -> None:
+def test_a_failing_file_is_refused(subtests: pytest.Subtests, remote_clip: str) -> None:
     for fails_at, after in [("open", 0), ("read", 0), ("read", 100)]:
         with subtests.test(fails_at=fails_at, after=after):
-            Moody.fails_at, Moody.fails_after_bytes = fails_at, after
-            problem = inspect_video(FoundVideo(file_path="clip.mp4", url=elsewhere))
+            FailingFileSystem.fails_at, FailingFileSystem.fails_after_bytes = fails_at, after
+            problem = inspect_video(FoundVideo(file_path="clip.mp4", url=remote_clip))
             assert isinstance(problem, VideoProblem)
             assert problem.reason == "unreachable_video"
 
 
-def test_what_local_files_raise_is_left(tmp_path: Path) -> None:
-    with pytest.raises(NobodyKnowsMeError), reaching(LocalFileSystem(), str(tmp_path)):
-        raise NobodyKnowsMeError
-    with pytest.raises(VideoRefusedError, match="does not exist"), reaching(Moody(), "far"):
+def test_errors_of_local_files_are_not_translated(tmp_path: Path) -> None:
+    with pytest.raises(UnknownBackendError), reaching(LocalFileSystem(), str(tmp_path)):
+        raise UnknownBackendError
+    with (
+        pytest.raises(VideoRefusedError, match="does not exist"),
+        reaching(FailingFileSystem(), "far"),
+    ):
         raise FileNotFoundError

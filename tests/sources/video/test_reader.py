@@ -59,7 +59,7 @@ def test_all_frames_come_in_order_with_their_times(
             assert all(is_upright(frame.pixels) for frame in frames)
 
 
-def test_facts_are_those_of_the_container(clip: Path) -> None:
+def test_facts_come_from_the_container(clip: Path) -> None:
     with open_video(clip) as reader:
         facts = reader.facts
     assert (facts.width_px, facts.height_px, facts.frame_count) == (64, 48, 15)
@@ -68,7 +68,7 @@ def test_facts_are_those_of_the_container(clip: Path) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(start=st.integers(0, 17), every=st.integers(1, 6))
-def test_a_later_start_sees_what_would_have_been_seen(clip: Path, start: int, every: int) -> None:
+def test_a_later_start_reads_the_same_frames(clip: Path, start: int, every: int) -> None:
     all_frames, _ = read(clip)
     wanted = [frame for frame in all_frames if frame.number >= start and frame.number % every == 0]
     frames, problem = read(clip, start, every)
@@ -90,7 +90,7 @@ def test_times_count_from_the_first_frame(tmp_path: Path) -> None:
     assert [frame.time_seconds for frame in frames] == pytest.approx([0, 0.1, 0.2])
 
 
-def test_pictures_are_turned_upright(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_frames_are_turned_upright(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for turned in [90, 180, 270]:
         with subtests.test(turned=turned):
             path = write_clip(tmp_path / "a.mp4", range(3), turned=turned)
@@ -129,14 +129,14 @@ def test_one_frame_is_a_video(tmp_path: Path) -> None:
     assert problem is None
 
 
-def test_8k_is_read(tmp_path: Path) -> None:
+def test_an_8k_video_is_read(tmp_path: Path) -> None:
     path = write_clip(tmp_path / "a.mkv", [0], codec="mpeg4", size=(7680, 4320))
     frames, problem = read(path)
     assert frames[0].pixels.shape == (4320, 7680, 3)
     assert problem is None
 
 
-def test_the_header_is_held_against_the_limit(clip: Path) -> None:
+def test_the_header_is_checked_against_the_pixel_limit(clip: Path) -> None:
     limits = VideoLimits(max_pixels=64 * 48 - 1)
     error = refusal(clip, limits)
     assert error.reason == "too_many_pixels"
@@ -147,7 +147,7 @@ def test_the_header_is_held_against_the_limit(clip: Path) -> None:
         assert len(list(reader.frames())) == 15
 
 
-def test_frames_that_grow_past_the_limit_end_the_video(tmp_path: Path) -> None:
+def test_frames_above_the_pixel_limit_end_the_video(tmp_path: Path) -> None:
     small = write_clip(tmp_path / "a.ts", range(9), size=(64, 48)).read_bytes()
     large = write_clip(tmp_path / "b.ts", range(9), size=(320, 240)).read_bytes()
     (tmp_path / "both.ts").write_bytes(small + large)
@@ -158,7 +158,7 @@ def test_frames_that_grow_past_the_limit_end_the_video(tmp_path: Path) -> None:
     assert reader.problem.reason == "damaged_video"
 
 
-def test_a_truncated_video_gives_what_is_whole(tmp_path: Path) -> None:
+def test_a_truncated_video_yields_its_complete_frames(tmp_path: Path) -> None:
     data = without_index_at_end(write_clip(tmp_path / "a.mp4", range(15)))
     (tmp_path / "cut.mp4").write_bytes(data[: len(data) * 2 // 3])
     runs = [read(tmp_path / "cut.mp4") for _ in range(5)]
@@ -174,7 +174,7 @@ def test_a_truncated_video_gives_what_is_whole(tmp_path: Path) -> None:
     }
 
 
-def test_a_missing_end_is_noticed_where_the_format_says_nothing(tmp_path: Path) -> None:
+def test_a_missing_end_is_detected_in_formats_without_a_length(tmp_path: Path) -> None:
     data = write_clip(
         tmp_path / "a.webm", SIXTY, codec="libvpx-vp9", options=REAL_TIME
     ).read_bytes()
@@ -185,7 +185,7 @@ def test_a_missing_end_is_noticed_where_the_format_says_nothing(tmp_path: Path) 
     assert problem.reason == "truncated_video"
 
 
-def test_damage_in_the_middle_ends_the_frames_at_the_same_one_every_time(tmp_path: Path) -> None:
+def test_a_damaged_video_always_ends_at_the_same_frame(tmp_path: Path) -> None:
     data = bytearray(write_clip(tmp_path / "a.ts", SIXTY).read_bytes())
     data[len(data) // 2 : len(data) // 2 + 600] = bytes(600)
     (tmp_path / "bad.ts").write_bytes(data)
@@ -198,7 +198,7 @@ def test_damage_in_the_middle_ends_the_frames_at_the_same_one_every_time(tmp_pat
     assert {len(frames) for frames, _ in runs} == {len(frames)}
 
 
-def test_a_recording_that_begins_between_key_frames_is_read_from_the_first_whole_one(
+def test_a_recording_is_read_from_its_first_complete_group_of_frames(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     for codec, options in [
@@ -222,13 +222,13 @@ def test_a_recording_that_begins_between_key_frames_is_read_from_the_first_whole
             assert len(numbers) > 40
 
 
-def test_sound_alone_is_no_video(tmp_path: Path) -> None:
+def test_a_file_with_only_sound_is_refused(tmp_path: Path) -> None:
     error = refusal(write_sound(tmp_path / "a.m4a"))
     assert error.reason == "no_pictures"
     assert str(error).endswith("has no moving pictures: audio only")
 
 
-def test_what_is_no_video_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_files_that_are_no_videos_are_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[bytes, str]] = [
         (b"", "empty_file"),
         (b"no video at all " * 100, "not_a_video"),
@@ -243,8 +243,8 @@ def test_what_is_no_video_is_refused(subtests: pytest.Subtests, tmp_path: Path) 
             assert refusal(path).reason == reason
 
 
-def test_a_playlist_does_not_lead_elsewhere(tmp_path: Path) -> None:
-    """Under its own name FFmpeg would open the part that it names."""
+def test_a_playlist_is_refused(tmp_path: Path) -> None:
+    """FFmpeg would open the file named in the playlist if it recognised the format."""
     write_clip(tmp_path / "part.ts")
     playlist = tmp_path / "list.m3u8"
     playlist.write_text("#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:1.5,\npart.ts\n#EXT-X-ENDLIST\n")
@@ -256,7 +256,7 @@ def test_missing_files_and_folders_are_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path).reason == "not_a_file"
 
 
-def test_any_file_system_will_do(clip: Path) -> None:
+def test_a_video_is_read_from_any_file_system(clip: Path) -> None:
     with fsspec.open("memory://street/a.mp4", "wb") as file:
         file.write(clip.read_bytes())
     frames, problem = read("memory://street/a.mp4")
@@ -264,7 +264,7 @@ def test_any_file_system_will_do(clip: Path) -> None:
     assert problem is None
 
 
-def test_frames_can_be_left_early_and_outlive_the_video(clip: Path) -> None:
+def test_frames_remain_valid_after_the_video_is_closed(clip: Path) -> None:
     with open_video(clip) as reader:
         frames = reader.frames()
         first, second = next(frames), next(frames)
@@ -272,14 +272,14 @@ def test_frames_can_be_left_early_and_outlive_the_video(clip: Path) -> None:
     assert reader.problem is None
 
 
-def test_frames_are_given_once(clip: Path) -> None:
+def test_frames_can_be_requested_only_once(clip: Path) -> None:
     with open_video(clip) as reader:
         list(reader.frames())
         with pytest.raises(ValueError, match="requested before"):
             reader.frames()
 
 
-def test_numbers_that_mean_nothing_are_refused(subtests: pytest.Subtests, clip: Path) -> None:
+def test_invalid_starts_and_steps_are_refused(subtests: pytest.Subtests, clip: Path) -> None:
     for start, every in [(-1, 1), (0, 0)]:
         with (
             subtests.test(start=start, every=every),
@@ -289,7 +289,7 @@ def test_numbers_that_mean_nothing_are_refused(subtests: pytest.Subtests, clip: 
             reader.frames(start, every)
 
 
-def test_more_frames_than_are_admitted_are_not_read(clip: Path) -> None:
+def test_reading_stops_at_the_frame_limit(clip: Path) -> None:
     with open_video(clip, VideoLimits(max_frames=4)) as reader:
         frames = list(reader.frames())
     assert [frame.number for frame in frames] == [0, 1, 2, 3]
@@ -303,9 +303,7 @@ class NoMemory(VideoLimits):
         return 0
 
 
-def test_a_decoder_that_wants_too_much_memory_ends_its_video_only(
-    clip: Path, tmp_path: Path
-) -> None:
+def test_a_decoder_out_of_memory_ends_only_its_own_video(clip: Path, tmp_path: Path) -> None:
     large = write_clip(tmp_path / "large.mp4", range(2), size=(1920, 1088))
     reasons = ("too_much_memory", "decoder_crashed", "undecodable_video", "not_a_video")
     assert refusal(large, NoMemory()).reason in reasons

@@ -1,4 +1,4 @@
-"""A web server on loopback that sends exactly what a test says, byte for byte."""
+"""A web server on loopback that sends exactly the bytes a test asks for."""
 
 import asyncio
 import ssl
@@ -24,7 +24,7 @@ Reply = bytes | Speak
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asked for, and when by the monotonic clock."""
+    """A request of a client and its time on the monotonic clock."""
 
     path: str
     headers: dict[str, str]
@@ -33,7 +33,10 @@ class Request:
 
 @dataclass
 class Adversary:
-    """Replies by path, a list where they differ from request to request (the last one stays)."""
+    """A server with a reply, or a list of successive replies, for each path.
+
+    The last reply of a list is repeated.
+    """
 
     replies: dict[str, Reply | list[Reply]] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
@@ -42,11 +45,11 @@ class Adversary:
     scheme: str = "http"
 
     def url(self, path: str = "/a.jpg", host: str = "127.0.0.1") -> str:
-        """An address here, with a secret in its query."""
+        """A URL of this server, with a secret in its query."""
         return f"{self.scheme}://{host}:{self.port}{path}?key={SECRET}"
 
     def paths(self) -> list[str]:
-        """What was asked for but robots.txt, without queries."""
+        """Requested paths without their queries; robots.txt is left out."""
         asked = [request.path.partition("?")[0] for request in self.requests]
         return [path for path in asked if path != "/robots.txt"]
 
@@ -64,7 +67,7 @@ class Adversary:
             writer.close()
 
     async def _reply(self, path: str, writer: asyncio.StreamWriter) -> bool:
-        """Whether the connection stays open."""
+        """Send the reply for `path` and return whether the connection stays open."""
         reply = self.replies.get(path, answer(status="404 Not Found"))
         if isinstance(reply, list):
             reply = reply.pop(0) if len(reply) > 1 else reply[0]
@@ -83,7 +86,7 @@ def _request(head: bytes) -> Request:
 
 
 def answer(body: bytes = b"", *, status: str = "200 OK", **headers: str) -> bytes:
-    """An answer; underscores in the names of `headers` are hyphens."""
+    """An HTTP response; underscores in the names of `headers` become hyphens."""
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     fields = {"Content-Type": "image/jpeg", "Content-Length": str(len(body))} | given
     lines = [f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields.items())]
@@ -95,7 +98,7 @@ def redirect(target: str, status: str = "302 Found") -> bytes:
 
 
 def drip(head: bytes, pause_seconds: float = 0.02, piece: bytes = b"x") -> Speak:
-    """Sends `head`, then `piece` for ever, slowly."""
+    """Send `head`, then slowly repeat `piece` forever."""
 
     async def speak(writer: asyncio.StreamWriter) -> None:
         writer.write(head)
@@ -108,7 +111,7 @@ def drip(head: bytes, pause_seconds: float = 0.02, piece: bytes = b"x") -> Speak
 
 
 def hang_up(sent: bytes = b"") -> Speak:
-    """Sends so much and closes the connection."""
+    """Send `sent` and close the connection."""
 
     async def speak(writer: asyncio.StreamWriter) -> None:
         writer.write(sent)
@@ -121,7 +124,7 @@ def hang_up(sent: bytes = b"") -> Speak:
 def serving(
     host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None
 ) -> Iterator[Adversary]:
-    """An adversary in a thread of its own."""
+    """Run an adversary in a thread."""
     adversary = Adversary(scheme="https" if tls else "http")
     ready, loop = threading.Event(), asyncio.new_event_loop()
 
@@ -132,7 +135,7 @@ def serving(
         async with server:
             await ended.wait()
 
-    def run() -> None:  # and close: the thread of the tests may have a loop of its own
+    def run() -> None:  # in its own loop: the thread of the tests may have another one
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             runner.run(live())
 
@@ -148,13 +151,13 @@ def serving(
 
 
 def only_loopback(address: IPAddress) -> bool:
-    """127.0.0.1 and nothing else, 127.0.0.2 included."""
+    """Whether `address` is 127.0.0.1; other loopback addresses are not allowed either."""
     return address == LOOPBACK
 
 
 @dataclass
 class Names:
-    """A name service: what a name leads to, one list of addresses after the other."""
+    """A name service with successive lists of addresses for each name."""
 
     known: dict[str, list[list[str]]]
     asked: list[str] = field(default_factory=list)
@@ -166,7 +169,7 @@ class Names:
 
 
 def quick(*ports: int, **changes: Any) -> DownloadSettings:
-    """Settings for tests: pauses are short, and what answers is given time on a busy machine."""
+    """Settings for tests: short pauses, but long timeouts for servers on a busy machine."""
     defaults = {
         "ports": frozenset(ports),
         "timeout_seconds": 20,
@@ -181,7 +184,7 @@ def quick(*ports: int, **changes: Any) -> DownloadSettings:
 
 
 class Downloads:
-    """Downloads from one adversary; every text that came of it is kept to be searched."""
+    """Downloads from one adversary; all results are searched for the secret."""
 
     def __init__(self, adversary: Adversary, settings: DownloadSettings, **options: Any) -> None:
         self._downloader = ImageDownloader(settings, **({"allow": only_loopback} | options))

@@ -1,7 +1,7 @@
-"""A small internet in a network namespace of its own, with a name service that lies.
+"""A small internet in a separate network namespace, with a lying name service.
 
-Run by `test_internet.py` as a program inside `unshare`; prints what the downloader made of each
-address, and which servers inside were connected to, as one JSON document.
+Run by `test_internet.py` as a program inside `unshare`; prints one JSON document with the result
+of the downloader for each URL and the number of connections to each internal server.
 """
 
 import json
@@ -26,7 +26,7 @@ INSIDE = ("10.0.0.5", "169.254.169.254", "192.168.7.7", "fd00::5")
 NAT64 = "64:ff9b::a00:5"  # 10.0.0.5
 MAPPED = "::ffff:10.0.0.5"
 
-# What a name leads to at its first, second ... lookup, by the type of record; the last one stays.
+# Addresses of a name at its first, second ... lookup, by record type; the last list is repeated.
 NAMES: dict[str, dict[int, list[list[str]]]] = {
     "public.test": {1: [[PUBLIC]]},
     "public6.test": {28: [[PUBLIC_6]]},
@@ -38,10 +38,10 @@ NAMES: dict[str, dict[int, list[list[str]]]] = {
     "metadata.test": {1: [["169.254.169.254"]]},
     "mapped.test": {28: [[MAPPED]]},
     "nat64.test": {28: [[NAT64]]},
-    "zero.test": {1: [["0.0.0.0"]]},  # noqa: S104 - what Linux takes for loopback
+    "zero.test": {1: [["0.0.0.0"]]},  # noqa: S104 - Linux treats it as loopback
 }
 SILENT = [f"silent{number}.test" for number in range((os.cpu_count() or 1) + 10)]
-"""Names whose servers never answer: more than Python has threads to look names up, by itself."""
+"""Names whose servers never answer: more than the default number of lookup threads of Python."""
 REDIRECTS = {
     "/to-metadata": "http://169.254.169.254/latest/meta-data",
     "/to-decimal": "http://167772165/a.jpg",
@@ -66,7 +66,7 @@ URLS = [
 
 
 def serve_names() -> None:
-    """A name service on 127.0.0.1:53 whose answers hold for no second."""
+    """Start a name service on 127.0.0.1:53 whose answers have a lifetime of 0 s."""
     server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     server.bind(("127.0.0.1", 53))
     asked: Counter[tuple[str, int]] = Counter()
@@ -99,7 +99,7 @@ def _answer(query: bytes, asked: Counter[tuple[str, int]]) -> bytes:
 
 
 def set_up(folder: Path) -> None:
-    """Addresses on the loopback interface, and the name service for everybody in here."""
+    """Add addresses to the loopback interface and configure the name service of this namespace."""
     addresses = [*INSIDE, PUBLIC, PUBLIC_6, NAT64]
     lengths = {text: 128 if ":" in text else 32 for text in addresses}
     commands = ["ip link set lo up"]
@@ -112,7 +112,7 @@ def set_up(folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    """Downloads everything that is listed, by the rules that a user has."""
+    """Download all `URLS` with the default rules of users."""
     set_up(folder)
     serve_names()
     picture = answer(encoded(size=(120, 90)), Connection="close")

@@ -22,7 +22,7 @@ def test_public_addresses_are_public(subtests: pytest.Subtests) -> None:
             assert public_addresses(ip_address(text))
 
 
-def test_all_others_are_not(subtests: pytest.Subtests) -> None:
+def test_reserved_and_translated_addresses_are_not_public(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "0.0.0.0",  # noqa: S104
         "0.1.2.3", "10.0.0.1", "100.64.0.1", "100.127.255.255", "100.100.100.200",
@@ -45,7 +45,7 @@ def test_all_others_are_not(subtests: pytest.Subtests) -> None:
 
 
 @given(V4)
-def test_an_embedded_address_is_judged_as_itself(address: IPv4Address) -> None:
+def test_an_embedded_ipv4_address_decides(address: IPv4Address) -> None:
     public = public_addresses(address)
     assert public_addresses(IPv6Address(f"::ffff:{address}")) == public
     assert public_addresses(IPv6Address(f"64:ff9b::{address}")) == public
@@ -59,7 +59,7 @@ def test_tunnels_are_never_public(high: int, low: int) -> None:
 
 
 @given(st.ip_addresses())
-def test_what_is_public_is_global_to_python_too(address: IPv4Address | IPv6Address) -> None:
+def test_public_addresses_are_also_global_in_ipaddress(address: IPv4Address | IPv6Address) -> None:
     if public_addresses(address):
         embedded = isinstance(address, IPv6Address) and address in (
             *([address] if address.ipv4_mapped else []),
@@ -70,7 +70,7 @@ def test_what_is_public_is_global_to_python_too(address: IPv4Address | IPv6Addre
         assert not address.is_link_local
 
 
-def test_only_the_usual_form_is_parsed() -> None:
+def test_only_the_usual_form_of_an_address_is_parsed() -> None:
     assert parsed("127.0.0.1") == IPv4Address("127.0.0.1")
     assert [parsed(text) for text in ("127.1", "0x7f000001", "2130706433", "0177.0.0.1", "a")] == [
         None

@@ -1,4 +1,4 @@
-"""Names: looked up once, checked, connected to as they are, and verified by TLS."""
+"""Host names are looked up once, checked, connected to by address and verified by TLS."""
 
 import socket
 import ssl
@@ -39,8 +39,8 @@ def test_a_name_is_looked_up_once_for_a_download(adversary: Adversary) -> None:
     assert adversary.requests[-1].headers["Host"] == f"images.example:{adversary.port}"
 
 
-def test_a_name_that_changes_gains_nothing(adversary: Adversary) -> None:
-    """DNS rebinding: a second look-up leads to a server inside."""
+def test_dns_rebinding_does_not_reach_an_internal_server(adversary: Adversary) -> None:
+    """DNS rebinding: a second lookup would return the address of an internal server."""
     with serving("127.0.0.2", adversary.port) as inside:
         inside.replies["/a.jpg"] = answer(JPEG)
         adversary.replies["/a.jpg"] = answer(JPEG, Connection="close")
@@ -55,7 +55,7 @@ def test_a_name_that_changes_gains_nothing(adversary: Adversary) -> None:
         assert inside.connections == 0
 
 
-def test_a_later_lookup_is_checked_like_the_first(adversary: Adversary) -> None:
+def test_the_lookup_of_a_redirect_is_checked(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = redirect(f"http://b.example:{adversary.port}/a.jpg")
     names = Names({"a.example": [["127.0.0.1"]], "b.example": [["127.0.0.1", "127.0.0.2"]]})
     with downloads(adversary, names) as web:
@@ -64,7 +64,7 @@ def test_a_later_lookup_is_checked_like_the_first(adversary: Adversary) -> None:
     assert "127.0.0.2" in found.detail
 
 
-def test_one_forbidden_address_forbids_a_name(subtests: pytest.Subtests) -> None:
+def test_one_private_address_makes_a_name_private(subtests: pytest.Subtests) -> None:
     cases: list[list[str]] = [
         ["10.0.0.1"], ["169.254.169.254"], ["93.184.216.34", "10.0.0.1"], ["::1"], ["0.0.0.0"],  # noqa: S104
 
@@ -79,24 +79,26 @@ def test_one_forbidden_address_forbids_a_name(subtests: pytest.Subtests) -> None
             assert getattr(result, "reason", None) == "private_address"
 
 
-def test_sockets_are_guarded_behind_all_other_checks() -> None:
-    """What the resolver lets pass by mistake is refused where its socket would be made."""
+def test_addresses_are_checked_again_when_a_socket_is_created() -> None:
+    """An address that the resolver admits by mistake is refused when its socket is created."""
     asked = []
 
-    def wavering(address: object) -> bool:
+    def allow_only_the_first_check(address: object) -> bool:
         asked.append(address)
         return len(asked) == 1
 
     names = Names({"a.example": [["127.0.0.1"]]})
     with serving() as inside:
         settings = quick(inside.port, robots=False)
-        with ImageDownloader(settings, allow=wavering, lookup=names) as downloader:
+        with ImageDownloader(
+            settings, allow=allow_only_the_first_check, lookup=names
+        ) as downloader:
             ((_, result),) = downloader.download([inside.url(host="a.example")])
         assert inside.connections == 0
     assert getattr(result, "reason", None) == "private_address"
 
 
-def test_a_name_that_leads_nowhere_is_unreachable(adversary: Adversary) -> None:
+def test_an_unknown_name_is_unreachable(adversary: Adversary) -> None:
     async def lookup(host: str, port: int) -> list[str]:
         host.encode("idna")
         raise socket.gaierror(socket.EAI_NONAME, "s3cr3t")
@@ -109,7 +111,7 @@ def test_a_name_that_leads_nowhere_is_unreachable(adversary: Adversary) -> None:
             assert "has a host that is not found" in found.detail, host
 
 
-def test_the_system_knows_its_own_name(adversary: Adversary) -> None:
+def test_the_system_lookup_resolves_localhost(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = answer(JPEG)
 
     async def only_four(host: str, port: int) -> list[str]:
@@ -136,7 +138,7 @@ def trusting(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
-def test_tls_is_verified_for_the_name(authority: trustme.CA) -> None:
+def test_the_tls_certificate_must_match_the_name(authority: trustme.CA) -> None:
     names = Names({name: [["127.0.0.1"]] for name in ("good.example", "bad.example")})
     with serving(tls=server_context(authority, "good.example")) as server:
         server.replies["/a.jpg"] = answer(JPEG)
@@ -144,13 +146,13 @@ def test_tls_is_verified_for_the_name(authority: trustme.CA) -> None:
         with Downloads(server, settings, lookup=names, trusted=trusting(authority)) as web:
             assert web.image(server.url(host="good.example")).data == JPEG
             refused = [web.refusal(server.url(host=host)) for host in ("bad.example", "127.0.0.1")]
-        with Downloads(server, settings, lookup=names) as web:  # nobody vouches for the server
+        with Downloads(server, settings, lookup=names) as web:  # without the test authority
             refused.append(web.refusal(server.url(host="good.example")))
     assert [found.reason for found in refused] == ["tls_failed"] * 3
     assert server.paths() == ["/a.jpg"]
 
 
-def test_a_server_without_tls_is_not_spoken_to() -> None:
+def test_no_request_is_sent_to_a_server_without_tls() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def answer_in_plain() -> None:
@@ -170,7 +172,7 @@ def test_a_server_without_tls_is_not_spoken_to() -> None:
     assert b"s3cr3t" not in heard[0]
 
 
-def test_nothing_but_loopback_is_allowed_in_these_tests() -> None:
+def test_only_loopback_allows_only_127_0_0_1() -> None:
     for text in ("127.0.0.2", "10.0.0.1", "93.184.216.34", "::1"):
         with ImageDownloader(quick(80), allow=only_loopback) as downloader:
             host = f"[{text}]" if ":" in text else text

@@ -16,7 +16,7 @@ from sources.bare_image import bare_image
 from sources.images import ImageRefusedError, decoded
 from sources.web.addresses import DownloadRefusedError
 from sources.web.downloading import Content, moves, read_content
-from tests.sources.carriers import CARRIERS, archive, exif, in_front, segment, tells
+from tests.sources.carriers import CARRIERS, archive, contains_place, exif, in_front, segment
 from tests.sources.pictures import chunk, encode, encoded, png_header, quarters
 from tests.sources.test_decoding import exif_block
 
@@ -35,7 +35,7 @@ def refusal(body: bytes, **changes: Any) -> DownloadRefusedError:
     return caught.value
 
 
-def moving(format: str, frames: int = 3, **options: Any) -> bytes:  # noqa: A002
+def animated(format: str, frames: int = 3, **options: Any) -> bytes:  # noqa: A002
     pictures = [Image.new("RGB", (40, 30), (shade, 0, 0)) for shade in range(0, 80 * frames, 80)]
     return encode(pictures[0], format, save_all=True, append_images=pictures[1:], **options)
 
@@ -46,7 +46,7 @@ def tarred() -> bytes:
     return buffer.getvalue()
 
 
-def test_a_sound_picture_keeps_its_bytes(subtests: pytest.Subtests) -> None:
+def test_an_image_without_metadata_keeps_its_bytes(subtests: pytest.Subtests) -> None:
     for image_format in ("JPEG", "PNG", "WEBP", "BMP"):
         with subtests.test(image_format=image_format):
             body = encoded(image_format, size=(120, 90))
@@ -56,11 +56,11 @@ def test_a_sound_picture_keeps_its_bytes(subtests: pytest.Subtests) -> None:
 
 
 REFUSED = {
-    "an animated GIF": (moving("GIF"), "animated"),
+    "an animated GIF": (animated("GIF"), "animated"),
     "a still GIF": (encoded("GIF"), "refused_type"),
-    "an animated WebP": (moving("WEBP"), "animated"),
-    "an animated PNG": (moving("PNG"), "animated"),
-    "a damaged GIF": (moving("GIF")[:30] + b"\xff" * 50, "refused_type"),
+    "an animated WebP": (animated("WEBP"), "animated"),
+    "an animated PNG": (animated("PNG"), "animated"),
+    "a damaged GIF": (animated("GIF")[:30] + b"\xff" * 50, "refused_type"),
     "a TIFF": (encoded("TIFF"), "refused_type"),
     "an icon": (encoded("ICO"), "refused_type"),
     "an AVIF": (b"\x00\x00\x00\x20ftypavif" + bytes(100), "refused_type"),
@@ -95,7 +95,7 @@ REFUSED = {
 }
 
 
-def test_all_else_is_refused(subtests: pytest.Subtests) -> None:
+def test_other_contents_are_refused(subtests: pytest.Subtests) -> None:
     for what, resize_longest_px in itertools.product(REFUSED, (None, 20)):
         with subtests.test(what=what, resize_longest_px=resize_longest_px):
             body, reason = REFUSED[what]
@@ -107,8 +107,8 @@ def test_all_else_is_refused(subtests: pytest.Subtests) -> None:
             assert "s3cr3t" not in found.what
 
 
-def test_a_bomb_is_recognised_by_its_header() -> None:
-    """Plain pictures of many pixels are small files; nothing of them is decoded."""
+def test_images_with_too_many_pixels_are_refused_by_their_header() -> None:
+    """Uniform images of many pixels are small files; they are refused without decoding."""
     for image_format in ("JPEG", "WEBP", "PNG"):
         body = encode(Image.new("RGB", (2000, 2000)), image_format, lossless=True)
         assert len(body) < 75_000, image_format
@@ -117,7 +117,9 @@ def test_a_bomb_is_recognised_by_its_header() -> None:
         assert read(body, max_pixels=2000 * 2000).size == (2000, 2000)
 
 
-def test_every_orientation_ends_upright_and_without_a_place(subtests: pytest.Subtests) -> None:
+def test_images_of_every_orientation_are_turned_upright_without_gps_data(
+    subtests: pytest.Subtests,
+) -> None:
     for resize_longest_px, image_format, orientation in itertools.product(
         (None, 60), ("JPEG", "PNG", "WEBP"), range(1, 9)
     ):
@@ -149,14 +151,14 @@ def _distance(one: Image.Image, other: Image.Image) -> float:
     return float(np.abs(first - second).mean())
 
 
-def test_a_place_is_removed_whatever_carries_it(subtests: pytest.Subtests) -> None:
+def test_a_place_is_removed_from_every_carrier(subtests: pytest.Subtests) -> None:
     for decode_all, resize_longest_px, what in itertools.product(
         (True, False), (None, 60), CARRIERS
     ):
         with subtests.test(decode_all=decode_all, resize_longest_px=resize_longest_px, what=what):
             body = CARRIERS[what]
             content = read(body, resize_longest_px=resize_longest_px, decode_all=decode_all)
-            assert not tells(content.data)
+            assert not contains_place(content.data)
             assert bare_image(content.data) is content.data
             assert content.source_size == (120, 90)
             if resize_longest_px is None:
@@ -164,7 +166,7 @@ def test_a_place_is_removed_whatever_carries_it(subtests: pytest.Subtests) -> No
                 assert (after.mode, after.tobytes()) == (before.mode, before.tobytes())
 
 
-def test_an_orientation_behind_the_pixels_counts() -> None:
+def test_an_orientation_after_the_pixels_is_applied() -> None:
     png, end = encoded("PNG", size=(120, 90)), chunk(b"IEND", b"")
     late = png.removesuffix(end) + chunk(b"eXIf", exif_block(6, place=True)[6:]) + end
     for longest in (None, 60):
@@ -173,11 +175,11 @@ def test_an_orientation_behind_the_pixels_counts() -> None:
         assert content.source_size == (90, 120)
 
 
-def test_a_picture_with_metadata_is_not_encoded_again() -> None:
+def test_metadata_is_removed_without_encoding_again() -> None:
     assert read(encoded(size=(120, 90), exif=exif(), comment="here")).data == JPEG
 
 
-def test_pictures_are_scaled_down_and_never_up(subtests: pytest.Subtests) -> None:
+def test_images_are_scaled_down_and_never_up(subtests: pytest.Subtests) -> None:
     cases: list[tuple[tuple[int, int], int, tuple[int, int]]] = [
         ((120, 90), 120, (120, 90)),
         ((120, 90), 500, (120, 90)),
@@ -198,7 +200,7 @@ def test_pictures_are_scaled_down_and_never_up(subtests: pytest.Subtests) -> Non
             assert (content.data is body) == (wanted == size)
 
 
-def test_all_kinds_of_colours_are_scaled_down(subtests: pytest.Subtests) -> None:
+def test_images_of_all_colour_modes_are_scaled_down(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("L", "JPEG"), ("CMYK", "JPEG"), ("1", "PNG"), ("L", "PNG"), ("LA", "PNG"), ("P", "PNG"),
         ("RGBA", "PNG"), ("I;16", "PNG"), ("RGBA", "WEBP"), ("P", "BMP"), ("1", "BMP"),
@@ -223,7 +225,7 @@ def test_a_transparent_colour_stays_transparent() -> None:
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.is_dir(), reason=f"{PHOTOGRAPHS} is not on this machine")
-def test_scaling_while_decoding_is_as_good_as_after_it() -> None:
+def test_scaling_while_decoding_is_close_to_scaling_afterwards() -> None:
     for path in sorted(PHOTOGRAPHS.glob("*.jpg")):
         body = path.read_bytes()
         content = read(body, resize_longest_px=256)
@@ -232,13 +234,13 @@ def test_scaling_while_decoding_is_as_good_as_after_it() -> None:
             assert _distance(small, whole.resize(content.size, Image.Resampling.LANCZOS)) < 4.5
 
 
-def test_a_jpeg_need_not_be_decoded_to_be_kept() -> None:
+def test_a_jpeg_can_be_kept_without_decoding() -> None:
     damaged = JPEG[:-40] + bytes(38) + JPEG[-2:]
     assert read(damaged, decode_all=False).data is damaged
     turned = encoded(size=(120, 90), exif=exif_block(6, place=True))
     assert read(turned, decode_all=False).size == (90, 120)
     for cut in (JPEG[:-2], JPEG[: len(JPEG) // 2], encoded("PNG", size=(99, 99))[:150]):
-        if cut != JPEG[:-2]:  # of which not a pixel is missing
+        if cut != JPEG[:-2]:  # all its pixels are complete
             assert refusal(cut, decode_all=False).reason == "truncated_image"
         assert refusal(cut, decode_all=False, max_pixels=100).reason == "too_many_pixels"
 
@@ -247,12 +249,12 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
     ("RGB", {}), ("RGB", {"progressive": True}), ("RGB", {"keep_rgb": True}),
     ("RGB", {"restart_marker_rows": 1, "optimize": True}), ("L", {}), ("CMYK", {}),
 ]  # fmt: skip
-"""JPEGs: plain, progressive, in RGB, with restarts, in grey, in CMYK."""
+"""JPEGs: plain, progressive, in RGB, with restart markers, in grey, in CMYK."""
 
 
 @settings(max_examples=200, deadline=None)
 @given(kind=st.sampled_from(KINDS), data=st.data())
-def test_a_cut_or_changed_jpeg_is_refused_as_when_decoded_whole(
+def test_a_damaged_jpeg_is_refused_exactly_if_full_decoding_fails(
     kind: tuple[str, dict[str, Any]], data: st.DataObject
 ) -> None:
     mode, options = kind
@@ -278,17 +280,17 @@ def gif(frames: int, colours: int = 4, **options: object) -> bytes:
     return buffer.getvalue()
 
 
-def test_a_gif_of_several_pictures_moves() -> None:
+def test_a_gif_of_several_frames_is_animated() -> None:
     for colours, frames in itertools.product((2, 16, 256), (1, 2, 5)):
         data = gif(frames, colours, loop=0, duration=20, comment=b"," * 600)
         assert moves(data) == (frames > 1), (colours, frames)
 
 
-def test_a_gif_that_breaks_off_in_its_first_picture_does_not_move() -> None:
+def test_a_gif_truncated_in_its_first_frame_is_not_animated() -> None:
     assert not any(moves(gif(1)[:length]) for length in range(len(gif(1))))
 
 
 @given(st.binary(), st.integers(0, 400))
-def test_any_bytes_are_read_as_a_gif_that_moves_or_not(data: bytes, kept: int) -> None:
+def test_the_animation_check_accepts_any_bytes(data: bytes, kept: int) -> None:
     assert moves(b"GIF89a" + data) in (True, False)
     assert moves(gif(3)[:kept] + data) in (True, False)

@@ -1,4 +1,4 @@
-"""Hostile hosts, one by one. Everything is on loopback, and nothing else is contacted."""
+"""Downloads from hostile hosts; only loopback is contacted."""
 
 import asyncio
 import gc
@@ -39,8 +39,8 @@ def refused(adversary: Adversary, path: str = "/a.jpg", **changes: object) -> Re
         return web.refusal(adversary.url(path))
 
 
-def test_a_sound_image_keeps_its_bytes(adversary: Adversary) -> None:
-    adversary.replies["/a.jpg"] = answer(JPEG, Content_Type="text/html")  # is not believed
+def test_an_image_without_metadata_keeps_its_bytes(adversary: Adversary) -> None:
+    adversary.replies["/a.jpg"] = answer(JPEG, Content_Type="text/html")  # is ignored
     with downloads(adversary) as web:
         image = web.image(adversary.url())
     assert image.data == JPEG
@@ -56,7 +56,7 @@ def test_a_sound_image_keeps_its_bytes(adversary: Adversary) -> None:
     assert "Cookie" not in asked.headers
 
 
-def test_loopback_is_refused_where_no_rule_allows_it(adversary: Adversary) -> None:
+def test_loopback_is_refused_by_default(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = answer(JPEG)
     with ImageDownloader(quick(adversary.port)) as downloader:
         urls = [adversary.url(host=host) for host in ("127.0.0.1", "localhost", "[::1]", "0")]
@@ -65,7 +65,7 @@ def test_loopback_is_refused_where_no_rule_allows_it(adversary: Adversary) -> No
     assert adversary.connections == 0
 
 
-# What a host may redirect to, and what comes of it.
+# Targets of redirects and the reason of the rejection.
 TARGETS = {
     "http://127.0.0.2:{port}/a.jpg": "private_address",
     "http://169.254.169.254:{port}/latest/meta-data": "private_address",
@@ -108,7 +108,7 @@ def test_redirects_are_followed_to_the_image(adversary: Adversary) -> None:
     assert adversary.paths() == ["/a.jpg", "/b", "/c", "/d", "/d", "/e.jpg"]
 
 
-def test_loops_of_redirects_end(adversary: Adversary) -> None:
+def test_redirect_loops_end_at_the_limit(adversary: Adversary) -> None:
     adversary.replies |= {"/a.jpg": redirect("/b.jpg"), "/b.jpg": redirect("/a.jpg")}
     found = refused(adversary, max_redirects=3)
     assert found.reason == "too_many_redirects"
@@ -116,7 +116,7 @@ def test_loops_of_redirects_end(adversary: Adversary) -> None:
     assert len(adversary.paths()) == 4
 
 
-def test_a_body_that_announces_too_much_is_not_read(adversary: Adversary) -> None:
+def test_a_body_with_a_too_large_content_length_is_not_read(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = drip(answer(Content_Length="200001"), 0.01)
     started = time.monotonic()
     found = refused(adversary)
@@ -124,7 +124,7 @@ def test_a_body_that_announces_too_much_is_not_read(adversary: Adversary) -> Non
     assert found.detail.endswith("announces 200,001 bytes, wanted at most 200,000")
 
 
-def test_a_body_that_announces_nothing_is_cut_at_the_limit(adversary: Adversary) -> None:
+def test_a_body_without_a_content_length_stops_at_the_limit(adversary: Adversary) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     adversary.replies["/a.jpg"] = drip(head, 0, b"2000\r\n" + JPEG[:2] * 4096 + b"\r\n")
     adversary.replies["/b.jpg"] = drip(b"HTTP/1.1 200 OK\r\n\r\n", 0, bytes(8192))
@@ -133,12 +133,12 @@ def test_a_body_that_announces_nothing_is_cut_at_the_limit(adversary: Adversary)
     assert [getattr(result, "reason", None) for result in results] == ["too_large"] * 2
 
 
-def test_a_body_that_is_shorter_than_announced_is_no_image(adversary: Adversary) -> None:
+def test_a_body_shorter_than_its_content_length_is_rejected(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = hang_up(answer(JPEG, Content_Length=str(len(JPEG) + 10)))
     assert refused(adversary).reason == "interrupted"
 
 
-def test_a_body_that_is_longer_than_announced_is_no_image(adversary: Adversary) -> None:
+def test_a_body_longer_than_its_content_length_is_rejected(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = hang_up(answer(JPEG + b"more", Content_Length="100"))
     assert refused(adversary).reason in ("bad_answer", "truncated_image")
 
@@ -147,7 +147,7 @@ def gzip_bomb(megabytes: int) -> bytes:
     return gzip.compress(bytes(megabytes * 2**20), compresslevel=9)
 
 
-def test_a_bomb_in_a_compressed_body_is_not_inflated(adversary: Adversary) -> None:
+def test_a_compressed_body_is_not_inflated_beyond_the_limit(adversary: Adversary) -> None:
     gzipped = gzip_bomb(30)
     for coding in ("gzip", "x-gzip", "deflate"):
         bomb = zlib.compress(bytes(30 * 2**20), 9) if coding == "deflate" else gzipped
@@ -156,7 +156,7 @@ def test_a_bomb_in_a_compressed_body_is_not_inflated(adversary: Adversary) -> No
         assert refused(adversary).reason == "too_large", coding
 
 
-def test_compressed_bodies_that_nobody_asked_for_are_read(adversary: Adversary) -> None:
+def test_compressed_bodies_are_read_although_not_requested(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = answer(gzip.compress(JPEG), Content_Encoding="GZIP")
     adversary.replies["/b.jpg"] = answer(zlib.compress(JPEG), Content_Encoding="deflate")
     with downloads(adversary) as web:
@@ -165,7 +165,7 @@ def test_compressed_bodies_that_nobody_asked_for_are_read(adversary: Adversary) 
             assert image.data == JPEG
 
 
-def test_odd_encodings_are_refused(adversary: Adversary) -> None:
+def test_unsupported_and_broken_encodings_are_refused(adversary: Adversary) -> None:
     cases = {
         "no gzip": (JPEG, "gzip", "bad_answer"),
         "cut gzip": (gzip.compress(JPEG)[:-100], "gzip", "interrupted"),
@@ -189,7 +189,7 @@ DRIPS = {
 }
 
 
-def test_slow_hosts_are_left(subtests: pytest.Subtests, adversary: Adversary) -> None:
+def test_slow_hosts_time_out(subtests: pytest.Subtests, adversary: Adversary) -> None:
     for what in DRIPS:
         with subtests.test(what=what):
             adversary.replies["/a.jpg"] = DRIPS[what]
@@ -202,7 +202,7 @@ def test_slow_hosts_are_left(subtests: pytest.Subtests, adversary: Adversary) ->
                 assert 0.3 <= took < 1
 
 
-def test_the_time_is_for_all_redirects_together(adversary: Adversary) -> None:
+def test_the_timeout_covers_all_redirects(adversary: Adversary) -> None:
     async def slow_redirect(writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(0.15)
         writer.write(redirect("/a.jpg"))
@@ -213,7 +213,7 @@ def test_the_time_is_for_all_redirects_together(adversary: Adversary) -> None:
     assert len(adversary.paths()) <= 3
 
 
-def test_odd_answers_are_refused(adversary: Adversary) -> None:
+def test_malformed_responses_are_refused(adversary: Adversary) -> None:
     cases = [
         (b"garbage\r\n\r\n", "bad_answer"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 100_000 + b"\r\n\r\n", "bad_answer"),
@@ -232,7 +232,7 @@ def test_odd_answers_are_refused(adversary: Adversary) -> None:
         assert refused(adversary).reason == reason, reply[:60]
 
 
-def test_a_host_that_says_nothing_and_one_that_is_not_there(adversary: Adversary) -> None:
+def test_a_closed_connection_and_an_unreachable_host_are_rejections(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = hang_up()
     assert refused(adversary).reason == "interrupted"
     with serving() as gone:
@@ -242,7 +242,7 @@ def test_a_host_that_says_nothing_and_one_that_is_not_there(adversary: Adversary
     assert found.reason == "unreachable"
 
 
-def test_proxies_and_passwords_of_the_environment_are_not_used(
+def test_proxies_and_netrc_of_the_environment_are_ignored(
     adversary: Adversary, monkeypatch: pytest.MonkeyPatch, tmp_path: object
 ) -> None:
     (netrc := tmp_path / "netrc").write_text("machine 127.0.0.1 login me password s3cr3t\n")  # type: ignore[operator]
@@ -265,7 +265,7 @@ def test_cookies_are_not_kept(adversary: Adversary) -> None:
     assert "Cookie" not in adversary.requests[-1].headers
 
 
-def test_one_result_per_address_whatever_it_is(adversary: Adversary) -> None:
+def test_every_url_gets_one_result(adversary: Adversary) -> None:
     adversary.replies |= {
         "/a.jpg": answer(JPEG),
         "/page": answer(b"<!doctype html><title>s3cr3t</title>"),
@@ -283,7 +283,7 @@ def test_one_result_per_address_whatever_it_is(adversary: Adversary) -> None:
     ]  # fmt: skip
 
 
-def test_a_pause_of_endless_years_is_one_rejection(adversary: Adversary) -> None:
+def test_an_absurd_retry_after_date_is_one_rejection(adversary: Adversary) -> None:
     asks = "Mon, 20 Nov 99999999999999999999 00:00:00 GMT"
     adversary.replies |= {
         "/busy": answer(status="503 Busy", Retry_After=asks),
@@ -296,7 +296,7 @@ def test_a_pause_of_endless_years_is_one_rejection(adversary: Adversary) -> None
     assert isinstance(image, DownloadedImage)
 
 
-def test_an_unforeseen_fault_is_the_rejection_of_its_address_alone(adversary: Adversary) -> None:
+def test_an_unexpected_error_rejects_only_its_own_url(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = answer(JPEG)
 
     async def lookup(host: str, port: int) -> list[str]:
@@ -313,7 +313,7 @@ def test_an_unforeseen_fault_is_the_rejection_of_its_address_alone(adversary: Ad
     assert isinstance(even, DownloadedImage)
 
 
-def test_results_come_as_they_finish(adversary: Adversary) -> None:
+def test_results_are_returned_as_they_finish(adversary: Adversary) -> None:
     adversary.replies |= {"/slow": drip(answer(Content_Length="9999")), "/a.jpg": answer(JPEG)}
     urls = [adversary.url("/slow"), *[adversary.url()] * 5]
     settings = quick(adversary.port, timeout_seconds=2)
@@ -323,7 +323,7 @@ def test_results_come_as_they_finish(adversary: Adversary) -> None:
     assert sorted(places) == list(range(6))
 
 
-def test_addresses_are_taken_as_results_are(adversary: Adversary) -> None:
+def test_urls_are_consumed_at_the_pace_of_the_results(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = answer(JPEG)
     taken = 0
 
@@ -346,7 +346,7 @@ def test_addresses_are_taken_as_results_are(adversary: Adversary) -> None:
         assert len(adversary.paths()) <= stopped <= 47
 
 
-def test_no_more_are_in_flight_than_wanted(adversary: Adversary) -> None:
+def test_the_limits_on_concurrent_downloads_hold(adversary: Adversary) -> None:
     now = most = 0
 
     async def counted(writer: asyncio.StreamWriter) -> None:
@@ -393,7 +393,7 @@ def test_two_downloads_in_one_thread_do_not_wait_for_each_other(adversary: Adver
     assert len(pairs) == 10
 
 
-def test_what_the_addresses_raise_is_passed_on(adversary: Adversary) -> None:
+def test_errors_of_the_url_iterator_are_raised(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = answer(JPEG)
 
     def broken() -> Iterator[str]:

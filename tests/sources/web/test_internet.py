@@ -1,4 +1,4 @@
-"""The rules that a user has, against real names and public addresses: both inside a namespace."""
+"""The default rules against real host names and public addresses in a network namespace."""
 
 import json
 import shutil
@@ -12,8 +12,8 @@ from tests.sources.web.internet import REDIRECTS, SILENT, URLS
 NAMESPACE = ("unshare", "--map-root-user", "--mount", "--net")
 
 
-def test_no_name_and_no_redirect_leads_inside(tmp_path: Path) -> None:
-    """Rebinding, mixed answers, mapped and translated addresses, redirects from a public host."""
+def test_no_name_and_no_redirect_reaches_internal_servers(tmp_path: Path) -> None:
+    """Rebinding, mixed answers, mapped and translated addresses, redirects of a public host."""
     missing = [name for name in ("unshare", "ip", "mount") if shutil.which(name) is None]
     if missing:
         unavailable(f"no {missing[0]} on this machine")
@@ -24,17 +24,17 @@ def test_no_name_and_no_redirect_leads_inside(tmp_path: Path) -> None:
         [*NAMESPACE, *program], capture_output=True, text=True, check=False, timeout=300
     )
     assert ran.returncode == 0, ran.stderr
-    said = json.loads(ran.stdout)
-    assert set(said["entered"].values()) == {0}
-    images = {url for url, found in said["found"].items() if found == "image"}
-    # a rebinding server is asked where its name led to when it was checked
+    report = json.loads(ran.stdout)
+    assert set(report["entered"].values()) == {0}
+    images = {url for url, found in report["found"].items() if found == "image"}
+    # a rebinding name is requested at the address that was checked
     rebinding = {"http://rebinding.test/a.jpg", "http://public.test/to-rebinding"}
     silent, public = URLS[: len(SILENT)], URLS[len(SILENT) :][:3]
-    assert images - rebinding == set(public)  # who waits for a name holds up no other
-    assert {said["found"][url] for url in silent} == {"timed_out"}
+    assert images - rebinding == set(public)  # a waiting lookup does not delay others
+    assert {report["found"][url] for url in silent} == {"timed_out"}
     odd = {"/to-file": "scheme_not_allowed", "/to-itself": "too_many_redirects"}
     for url in set(URLS) - rebinding - {*silent, *public}:
         path = url.removeprefix("http://public.test")
         wanted = odd.get(path, "private_address")
-        assert said["found"][url] == wanted, url
+        assert report["found"][url] == wanted, url
     assert set(odd) < set(REDIRECTS)

@@ -1,4 +1,4 @@
-"""Rates, pauses and second attempts."""
+"""Request rates, pauses and retries."""
 
 import math
 import time
@@ -29,7 +29,7 @@ GOOD = answer(JPEG)
 
 
 def attempts(adversary: Adversary, *replies: Reply, **changes: object) -> tuple[str, list[float]]:
-    """What comes of an address with these replies, and the seconds between requests."""
+    """Result of a URL with these replies, and the seconds between its requests."""
     adversary.requests.clear()
     adversary.replies["/a.jpg"] = list(replies)
     settings = quick(adversary.port, attempts=3, robots=False, timeout_seconds=2, **changes)
@@ -40,7 +40,7 @@ def attempts(adversary: Adversary, *replies: Reply, **changes: object) -> tuple[
     return result.reason if isinstance(result, Rejection) else "image", pauses
 
 
-def test_faults_of_the_world_are_survived(adversary: Adversary) -> None:
+def test_transient_errors_are_retried(adversary: Adversary) -> None:
     faults: dict[str, Reply] = {
         status: answer(status=status) for status in ("429 Slowly", "500 Oh", "503 Later", "504 L")
     }
@@ -49,17 +49,19 @@ def test_faults_of_the_world_are_survived(adversary: Adversary) -> None:
     for name, fault in faults.items():
         reason, pauses = attempts(adversary, fault, GOOD, longest_wait_seconds=0.1)
         assert reason == "image", name
-        assert len(pauses) in (1, 2), name  # what lost a kept connection is sent again at once
+        assert len(pauses) in (1, 2), (
+            name
+        )  # a request on a lost kept-alive connection is resent immediately
 
 
-def test_pauses_grow_and_attempts_end(adversary: Adversary) -> None:
+def test_pauses_grow_until_the_attempts_are_used_up(adversary: Adversary) -> None:
     reason, pauses = attempts(adversary, answer(status="500 Oh"))
     assert reason == "http_status"
     assert len(pauses) == 2
     assert 0.4 < pauses[0] < pauses[1]
 
 
-def test_all_else_is_final(adversary: Adversary) -> None:
+def test_other_errors_are_not_retried(adversary: Adversary) -> None:
     faults = {status: answer(status=status) for status in ("404 No", "410 Gone", "501 Never")}
     faults["a page"] = answer(b"<html>")
     faults["too large"] = answer(Content_Length="999999")
@@ -70,7 +72,7 @@ def test_all_else_is_final(adversary: Adversary) -> None:
         assert pauses == [], name
 
 
-def test_a_drip_is_not_asked_twice(adversary: Adversary) -> None:
+def test_a_timed_out_download_is_not_retried(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = [drip(answer(Content_Length="999")), GOOD]
     settings = quick(adversary.port, attempts=3, robots=False, timeout_seconds=0.2)
     with Downloads(adversary, settings) as web:
@@ -78,14 +80,14 @@ def test_a_drip_is_not_asked_twice(adversary: Adversary) -> None:
     assert len(adversary.requests) == 1
 
 
-def test_a_host_is_left_alone_as_long_as_it_asks(adversary: Adversary) -> None:
+def test_retry_after_is_respected(adversary: Adversary) -> None:
     for status in ("429 Slowly", "503 Later"):
         reason, pauses = attempts(adversary, answer(status=status, Retry_After="0.8"), GOOD)
         assert reason == "image", status
         assert pauses[0] >= 0.8, status
 
 
-def test_a_pause_holds_for_all_addresses_of_a_host(adversary: Adversary) -> None:
+def test_a_pause_applies_to_all_urls_of_a_host(adversary: Adversary) -> None:
     adversary.replies |= {
         "/a.jpg": [answer(status="429 Slowly", Retry_After="0.7"), GOOD],
         "/b.jpg": GOOD,
@@ -97,7 +99,7 @@ def test_a_pause_holds_for_all_addresses_of_a_host(adversary: Adversary) -> None
     assert second - first >= 0.7
 
 
-def test_nobody_waits_longer_than_wanted(adversary: Adversary) -> None:
+def test_a_pause_above_the_limit_rejects_the_urls_of_a_host(adversary: Adversary) -> None:
     tomorrow = format_datetime(datetime.now(UTC) + timedelta(days=1), usegmt=True)
     adversary.replies |= {"/a.jpg": answer(status="503 Later", Retry_After=tomorrow)}
     adversary.replies["/b.jpg"] = GOOD
@@ -112,7 +114,7 @@ def test_nobody_waits_longer_than_wanted(adversary: Adversary) -> None:
     assert adversary.paths() == ["/a.jpg"]
 
 
-def test_a_host_is_asked_at_its_rate(adversary: Adversary) -> None:
+def test_the_request_rate_of_a_host_is_limited(adversary: Adversary) -> None:
     adversary.replies["/a.jpg"] = GOOD
     settings = quick(adversary.port, requests_per_second=20, robots=False)
     started = time.monotonic()
@@ -123,8 +125,8 @@ def test_a_host_is_asked_at_its_rate(adversary: Adversary) -> None:
     assert all(at >= before / 20 for before, at in enumerate(sorted(since)))
 
 
-def test_who_waits_for_a_host_holds_no_place(adversary: Adversary) -> None:
-    """One place in flight, eight hosts, each asked thrice at two a second: one second, not 8."""
+def test_waiting_for_a_host_does_not_block_other_hosts(adversary: Adversary) -> None:
+    """One download at a time, eight hosts, three requests each at 2 per second: 1 s, not 8 s."""
     adversary.replies["/a.jpg"] = GOOD
     hosts = [f"{letter}.example" for letter in "abcdefgh"]
     names = Names({host: [["127.0.0.1"]] for host in hosts})
@@ -135,14 +137,14 @@ def test_who_waits_for_a_host_holds_no_place(adversary: Adversary) -> None:
     assert 1 <= time.monotonic() - started < 7
 
 
-def test_seconds_and_dates_are_read() -> None:
+def test_retry_after_may_be_seconds_or_a_date() -> None:
     assert retry_after_seconds("120") == 120
     assert retry_after_seconds(" 1.5 ") == 1.5
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=90), usegmt=True)
     assert 85 < retry_after_seconds(later) <= 90
 
 
-def test_all_else_asks_for_no_pause() -> None:
+def test_other_retry_after_values_mean_no_pause() -> None:
     for header in (None, "", "soon", "-5", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 GMT"):
         assert retry_after_seconds(header) == 0, header
 
@@ -156,5 +158,5 @@ DATE = st.tuples(NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, st.sampled_from(["GMT",
 @example("Mon, 20 Nov 2026 00:00:00 +99999999999999999999")
 @example("Fri, 31 Dec 9999 23:59:59 -2359")
 @example("9" * 400)
-def test_any_header_gives_a_number(header: str) -> None:
+def test_any_retry_after_value_gives_a_finite_number(header: str) -> None:
     assert 0 <= retry_after_seconds(header) < math.inf

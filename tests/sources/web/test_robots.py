@@ -40,13 +40,13 @@ def host(adversary: Adversary) -> Adversary:
     return adversary
 
 
-def test_what_is_forbidden_is_not_asked_for(host: Adversary) -> None:
+def test_forbidden_paths_are_not_requested(host: Adversary) -> None:
     host.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /private/\n")
     assert reasons(host, "/private/a.jpg", "/a.jpg") == ["forbidden_by_robots", "image"]
     assert host.paths() == ["/a.jpg"]
 
 
-def test_we_are_called_by_our_name(host: Adversary) -> None:
+def test_rules_for_our_user_agent_take_precedence(host: Adversary) -> None:
     host.replies["/robots.txt"] = robots(
         "User-agent: *\nDisallow:\n\nUser-agent: loupe-datasets\nDisallow: /\nAllow: /b.jpg$\n"
     )
@@ -54,13 +54,13 @@ def test_we_are_called_by_our_name(host: Adversary) -> None:
     assert reasons(host, "/a.jpg", user_agent="somebody/1.0") == ["image"]
 
 
-def test_the_rules_are_asked_for_once(host: Adversary) -> None:
+def test_robots_txt_is_fetched_once(host: Adversary) -> None:
     host.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /b\n")
     assert reasons(host, *["/a.jpg", "/b.jpg"] * 5) == ["image", "forbidden_by_robots"] * 5
     assert len(host.requests) - len(host.paths()) == 1
 
 
-def test_the_rules_are_fetched_again_after_a_time(host: Adversary) -> None:
+def test_robots_txt_is_fetched_again_when_its_cache_expires(host: Adversary) -> None:
     host.replies["/robots.txt"] = [robots("User-agent: *\nDisallow: /\n"), robots("")]
     with Downloads(host, quick(host.port, robots_cache_seconds=0.05)) as web:
         assert web.refusal(host.url()).reason == "forbidden_by_robots"
@@ -68,14 +68,14 @@ def test_the_rules_are_fetched_again_after_a_time(host: Adversary) -> None:
         web.image(host.url())
 
 
-def test_nobody_is_asked_where_robots_do_not_count(host: Adversary) -> None:
+def test_robots_txt_is_not_fetched_when_disabled(host: Adversary) -> None:
     host.replies["/robots.txt"] = robots("User-agent: *\nDisallow: /\n")
     with Downloads(host, quick(host.port, robots=False)) as web:
         assert web.image(host.url()).robots == "not_asked"
     assert [request.path.partition("?")[0] for request in host.requests] == ["/a.jpg"]
 
 
-def test_the_target_of_a_redirect_has_rules_of_its_own(host: Adversary) -> None:
+def test_a_redirect_is_checked_against_robots_txt_of_its_target(host: Adversary) -> None:
     with serving() as other:
         other.replies |= {
             "/robots.txt": robots("User-agent: *\nDisallow: /\n"),
@@ -104,17 +104,17 @@ ROBOTS: dict[str, tuple[Reply, str]] = {
     "very long": (robots("User-agent: *\nDisallow: /\n" + "# x\n" * 200_000), FORBIDDEN),
     "a slow pattern": (robots("User-agent: *\nDisallow: /" + "a*" * 5000 + "b$\n"), "image"),
 }
-"""What robots.txt may be, and what comes of an image."""
+"""Replies for robots.txt and the result for an image."""
 
 
-def test_what_robots_txt_may_be(host: Adversary) -> None:
+def test_unusual_replies_for_robots_txt(host: Adversary) -> None:
     for name, (reply, reason) in ROBOTS.items():
         host.replies["/robots.txt"] = reply
         assert reasons(host, "/a.jpg", timeout_seconds=0.4) == [reason], name
 
 
-def test_a_robots_txt_that_blows_up_is_not_parsed(host: Adversary) -> None:
-    """Each of 10,000 rules, once for each of 10,000 agents."""
+def test_an_explosive_robots_txt_is_not_parsed(host: Adversary) -> None:
+    """A file with 10,000 rules for each of 10,000 user agents."""
     agents = "".join(f"User-agent: {number}\n" for number in range(10_000))
     host.replies["/robots.txt"] = robots(agents + "Disallow: /x\n" * 10_000)
     started = time.monotonic()
@@ -122,20 +122,20 @@ def test_a_robots_txt_that_blows_up_is_not_parsed(host: Adversary) -> None:
     assert time.monotonic() - started < 2
 
 
-def test_a_failure_is_remembered_for_a_while(host: Adversary) -> None:
+def test_a_failure_to_fetch_robots_txt_is_cached(host: Adversary) -> None:
     host.replies["/robots.txt"] = answer(status="500 Oh")
     assert reasons(host, "/a.jpg", "/b.jpg", "/c.jpg") == ["forbidden_by_robots"] * 3
     assert len(host.requests) == 1
 
 
-def test_the_delay_of_a_host_is_kept(host: Adversary) -> None:
+def test_the_crawl_delay_is_respected(host: Adversary) -> None:
     host.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 0.15\n")
     assert reasons(host, "/a.jpg", "/b.jpg", "/c.jpg") == ["image"] * 3
     times = [request.at for request in host.requests]
     assert min(b - a for a, b in pairwise(times)) > 0.1
 
 
-def test_nobody_waits_for_days(host: Adversary) -> None:
+def test_an_excessive_crawl_delay_rejects_the_url(host: Adversary) -> None:
     host.replies["/robots.txt"] = robots("User-agent: *\nCrawl-delay: 86400\n")
     with Downloads(host, quick(host.port)) as web:
         found = web.refusal(host.url())
@@ -151,7 +151,7 @@ def forbids(*headers: str) -> bool:
     return False
 
 
-def test_tags_that_forbid(subtests: pytest.Subtests) -> None:
+def test_forbidding_x_robots_tags(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "noai", "NoImageAI", "noindex, nofollow", "nofollow,noimageindex", "none", "*: noai",
         "loupe-datasets: noindex", "unavailable_after: 25 Jun 2030 15:00:00 PST, noai",
@@ -162,7 +162,7 @@ def test_tags_that_forbid(subtests: pytest.Subtests) -> None:
             assert forbids("nofollow", header)
 
 
-def test_tags_that_do_not(subtests: pytest.Subtests) -> None:
+def test_permitting_x_robots_tags(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "",
         "nofollow",
@@ -176,7 +176,7 @@ def test_tags_that_do_not(subtests: pytest.Subtests) -> None:
             assert not forbids(header)
 
 
-def test_tags_are_read_with_the_image(host: Adversary) -> None:
+def test_x_robots_tags_of_the_image_response_are_checked(host: Adversary) -> None:
     host.replies["/a.jpg"] = answer(JPEG, X_Robots_Tag="noai, noimageai")
     assert reasons(host, "/a.jpg") == ["forbidden_by_robots"]
     assert reasons(host, "/a.jpg", robots=False) == ["image"]

@@ -1,4 +1,4 @@
-"""Faults are listed as they were planted and painted."""
+"""`list_faults` returns the planted faults and those that follow from the sightings."""
 
 import itertools
 
@@ -33,7 +33,7 @@ def _sighting(frame: int, visit: int, left: int, **shares: float) -> TrueSightin
     return TrueSighting(frame=frame, visit=visit, box_xyxy=box, visible_xyxy=box, **values)
 
 
-def test_cut_and_hidden_people_are_faults_for_as_long_as_they_are() -> None:
+def test_truncation_and_occlusion_last_exactly_as_long_as_the_shares_are_low() -> None:
     script = _script(Theme.HAND_HELD)
     sightings = [
         _sighting(3, 1, 0, inside=0.97, visible=0.97),
@@ -49,7 +49,7 @@ def test_cut_and_hidden_people_are_faults_for_as_long_as_they_are() -> None:
     ]
 
 
-def test_two_who_cross_are_listed_with_whether_they_are_dressed_alike() -> None:
+def test_crossing_people_are_an_identity_switch_fault_with_its_cause() -> None:
     script = _script(Theme.CROSSINGS)
     sightings = [_sighting(frame, 1, 10 * frame) for frame in range(20)]
     sightings += [_sighting(frame, 2, 200 - 10 * frame) for frame in range(20)]
@@ -60,7 +60,7 @@ def test_two_who_cross_are_listed_with_whether_they_are_dressed_alike() -> None:
     assert (crossings[0].first_frame, crossings[0].last_frame) == (9, 11)
 
 
-def test_every_theme_has_its_troubles() -> None:
+def test_every_theme_plants_its_troubles() -> None:
     cases: dict[Theme, set[Trouble]] = {
         Theme.CROSSINGS: {Trouble.FROZEN},
         Theme.OBSTACLES: set(),
@@ -76,7 +76,7 @@ def test_every_theme_has_its_troubles() -> None:
         ], theme
 
 
-def test_who_wears_the_same_is_still_somebody_else() -> None:
+def test_people_dressed_alike_are_different_people() -> None:
     one, other, third, *_ = _script(Theme.CROSSINGS).people.values()
     assert dressed_alike(one, other)
     assert other != one

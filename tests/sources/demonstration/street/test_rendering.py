@@ -1,4 +1,4 @@
-"""Painted frames: truth agrees with pixels, and frames with themselves."""
+"""Rendered frames: ground truth matches the pixels, and rendering is repeatable."""
 
 from itertools import islice
 
@@ -51,12 +51,12 @@ def _frames(script: Script, count: int = 1) -> list[RenderedFrame]:
 
 
 def _changed(first: RenderedFrame, second: RenderedFrame) -> NDArray[np.bool_]:
-    """Where two frames look different."""
+    """Mask of the pixels that differ between two frames."""
     difference = np.abs(first.pixels.astype(int) - second.pixels.astype(int))
     return np.asarray(difference.max(axis=2) > 6)
 
 
-def test_the_same_script_gives_the_same_pixels_and_other_draws_give_others() -> None:
+def test_rendering_is_repeatable_and_depends_on_the_chance() -> None:
     script = _script(_NEAR)
     first, second = _frames(script, 3), _frames(script, 3)
     for one, other in zip(first, second, strict=True):
@@ -66,12 +66,12 @@ def test_the_same_script_gives_the_same_pixels_and_other_draws_give_others() -> 
     assert not np.array_equal(elsewhere.pixels, first[0].pixels)
 
 
-def test_a_box_contains_its_person_and_touches_them_on_all_sides() -> None:
+def test_a_box_fits_its_person_tightly() -> None:
     frame, empty = _frames(_script(_NEAR))[0], _frames(_script())[0]
     sighting = frame.sightings[0]
     left, top, right, bottom = sighting.box_xyxy
     changed = _changed(frame, empty)
-    changed[bottom - 8 :] = False  # the shadow around the feet is not theirs
+    changed[bottom - 8 :] = False  # the shadow around the feet is outside the box
     rows, columns = np.flatnonzero(changed.any(1)), np.flatnonzero(changed.any(0))
     assert abs(rows[0] - top) <= 1
     assert left - 2 <= columns[0]
@@ -81,7 +81,7 @@ def test_a_box_contains_its_person_and_touches_them_on_all_sides() -> None:
     assert (sighting.inside, sighting.visible) == (1, 1)
 
 
-def test_the_nearer_of_two_hides_the_other_as_much_as_the_pixels_say() -> None:
+def test_the_visible_share_of_an_occluded_person_matches_the_pixels() -> None:
     both, alone, near_only = (
         _frames(_script(*visits))[0] for visits in ((_NEAR, _FAR), (_FAR,), (_NEAR,))
     )
@@ -97,7 +97,7 @@ def test_the_nearer_of_two_hides_the_other_as_much_as_the_pixels_say() -> None:
     assert far.visible == pytest.approx(seen / whole, abs=0.12)
 
 
-def test_an_obstacle_hides_who_is_behind_it_and_nobody_before_it() -> None:
+def test_an_obstacle_hides_only_people_behind_it() -> None:
     frame = _frames(_script(_NEAR, _FAR, kiosk=Place(0.2, 7.0)))[0]
     near, far = sorted(frame.sightings, key=lambda sighting: sighting.visit)
     assert near.visible == 1
@@ -105,7 +105,7 @@ def test_an_obstacle_hides_who_is_behind_it_and_nobody_before_it() -> None:
     assert far.hidden > 0.9
 
 
-def test_who_stands_at_the_border_is_cut_there() -> None:
+def test_a_person_at_the_border_is_truncated() -> None:
     edge = _CAMERA.half_width_metres(6.5)
     frame = _frames(_script(_visit(1, (0, edge, 6.5), (1, edge + 1, 6.5))))[0]
     sighting = frame.sightings[0]
@@ -116,11 +116,11 @@ def test_who_stands_at_the_border_is_cut_there() -> None:
     assert sighting.visible == sighting.inside
 
 
-def test_who_is_outside_is_not_seen() -> None:
+def test_a_person_outside_the_frame_has_no_sighting() -> None:
     assert _frames(_script(_visit(1, (0, 30, 8), (1, 31, 8))))[0].sightings == ()
 
 
-def test_a_frozen_frame_is_the_one_before_and_then_time_goes_on() -> None:
+def test_frozen_frames_repeat_the_frame_before_while_time_continues() -> None:
     frozen = Stretch(trouble=Trouble.FROZEN, first_frame=2, last_frame=4)
     frames = _frames(_script(_NEAR, stretches=(frozen,)), 6)
     for frame in frames[2:5]:
@@ -131,7 +131,7 @@ def test_a_frozen_frame_is_the_one_before_and_then_time_goes_on() -> None:
     assert frames[5].sightings[0].box_xyxy != frames[1].sightings[0].box_xyxy
 
 
-def test_a_shaken_camera_moves_the_picture_and_the_boxes_with_it() -> None:
+def test_a_shaken_camera_moves_the_boxes() -> None:
     still = _visit(1, (0, 0, 6.5), (1, 0, 6.5))
     shaken = _CAMERA.model_copy(update={"shaken": True})
     frames = _frames(_script(still, camera=shaken, frame_rate=15), 8)
@@ -139,7 +139,7 @@ def test_a_shaken_camera_moves_the_picture_and_the_boxes_with_it() -> None:
     assert len(corners) > 2
 
 
-def test_blur_takes_the_edges_away() -> None:
+def test_blur_softens_edges() -> None:
     for trouble in (Trouble.DEFOCUS, Trouble.MOTION_BLUR):
         stretch = Stretch(trouble=trouble, first_frame=1, last_frame=1)
         frames = _frames(_script(_NEAR, stretches=(stretch,)), 2)

@@ -1,4 +1,4 @@
-"""Written worlds: videos that decode, truth that they agree with."""
+"""Written street worlds: the videos decode and match their ground truth."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -38,7 +38,7 @@ def _frames(folder: Path, video: TrueVideo) -> list[NDArray[np.uint8]]:
 
 
 def _faulty_frames(video: TrueVideo, kind: FaultKind) -> set[int]:
-    """Frames of the faults of a kind that concern everybody."""
+    """Frames with a fault of this kind that affects the whole frame."""
     return {
         frame
         for fault in video.faults
@@ -47,7 +47,7 @@ def _faulty_frames(video: TrueVideo, kind: FaultKind) -> set[int]:
     }
 
 
-def test_videos_have_the_size_and_the_frames_that_truth_says(
+def test_videos_have_the_size_and_frame_count_of_the_truth(
     folder: Path, truth: StreetTruth
 ) -> None:
     assert len(truth.videos) == 5
@@ -59,7 +59,7 @@ def test_videos_have_the_size_and_the_frames_that_truth_says(
             assert container.streams.video[0].average_rate == 8
 
 
-def test_dark_frames_are_dark_and_others_are_not(folder: Path, truth: StreetTruth) -> None:
+def test_only_frames_with_a_darkness_fault_are_dark(folder: Path, truth: StreetTruth) -> None:
     dark_frames = 0
     for video in truth.videos:
         dark = _faulty_frames(video, FaultKind.DARKNESS)
@@ -69,7 +69,7 @@ def test_dark_frames_are_dark_and_others_are_not(folder: Path, truth: StreetTrut
     assert dark_frames > 3
 
 
-def test_frozen_frames_look_like_the_one_before(folder: Path, truth: StreetTruth) -> None:
+def test_duplicate_frames_look_like_the_frame_before(folder: Path, truth: StreetTruth) -> None:
     video = truth.videos[0]
     frozen = _faulty_frames(video, FaultKind.DUPLICATE)
     assert frozen
@@ -80,7 +80,9 @@ def test_frozen_frames_look_like_the_one_before(folder: Path, truth: StreetTruth
     assert max(still) < 0.5 * float(np.median(moving))
 
 
-def test_the_copy_shows_the_same_and_is_another_file(folder: Path, truth: StreetTruth) -> None:
+def test_the_copied_video_has_equal_content_and_other_bytes(
+    folder: Path, truth: StreetTruth
+) -> None:
     first, copy = truth.videos[:2]
     assert [video.same_content_as for video in truth.videos] == [None, first.name, None, None, None]
     assert copy.sightings == first.sightings
@@ -89,19 +91,19 @@ def test_the_copy_shows_the_same_and_is_another_file(folder: Path, truth: Street
         assert np.abs(ours.astype(int) - theirs.astype(int)).mean() < 6
 
 
-def test_every_kind_of_fault_is_somewhere(truth: StreetTruth) -> None:
+def test_every_kind_of_fault_occurs(truth: StreetTruth) -> None:
     found = {kind for video in truth.videos for _, kinds in video.faulty() for kind in kinds}
     assert found == set(FaultKind)
 
 
-def test_every_sighting_is_truncated_or_occluded_as_its_shares_say(truth: StreetTruth) -> None:
+def test_truncation_and_occlusion_follow_the_shares_of_a_sighting(truth: StreetTruth) -> None:
     for video in truth.videos:
         for sighting, kinds in video.faulty():
             assert (FaultKind.TRUNCATION in kinds) == (sighting.inside < 0.98)
             assert (FaultKind.OCCLUSION in kinds) == (sighting.hidden >= 0.3)
 
 
-def test_who_enters_or_leaves_is_truncated_then(truth: StreetTruth) -> None:
+def test_people_who_enter_or_leave_are_truncated(truth: StreetTruth) -> None:
     video = truth.videos[0]
     kinds = {(s.visit, s.frame): kinds for s, kinds in video.faulty()}
     entering = [v for v in video.visits if v.first_frame > 0]
@@ -114,7 +116,7 @@ def test_who_enters_or_leaves_is_truncated_then(truth: StreetTruth) -> None:
         assert FaultKind.TRUNCATION in kinds[visit.number, visit.last_frame]
 
 
-def test_the_mot_file_says_the_same_as_truth(folder: Path, truth: StreetTruth) -> None:
+def test_the_mot_file_matches_the_truth(folder: Path, truth: StreetTruth) -> None:
     for video in truth.videos:
         rows = np.loadtxt(folder / video.mot_path, delimiter=",", ndmin=2)
         assert len(rows) == len(video.sightings)
@@ -127,7 +129,7 @@ def test_the_mot_file_says_the_same_as_truth(folder: Path, truth: StreetTruth) -
             assert kind == 1
 
 
-def test_somebody_comes_back(truth: StreetTruth) -> None:
+def test_one_person_visits_twice(truth: StreetTruth) -> None:
     video = truth.videos[0]
     visits = [visit for visit in video.visits if visit.identity == 3]
     assert len(visits) == 2
@@ -135,7 +137,7 @@ def test_somebody_comes_back(truth: StreetTruth) -> None:
     assert video.identity_of(visits[1].number) == 3
 
 
-def test_no_person_is_in_two_videos_and_all_are_described(truth: StreetTruth) -> None:
+def test_every_person_is_in_one_video_and_has_two_descriptions(truth: StreetTruth) -> None:
     originals = [video for video in truth.videos if video.same_content_as is None]
     people = [person for video in originals for person in video.people]
     assert len({person.identity for person in people}) == len(people)
@@ -145,7 +147,7 @@ def test_no_person_is_in_two_videos_and_all_are_described(truth: StreetTruth) ->
         assert all(len(text.split()) > 30 for text in person.descriptions)
 
 
-def test_the_same_seed_gives_the_same_files_and_another_does_not(tmp_path: Path) -> None:
+def test_files_are_repeatable_and_depend_on_the_seed(tmp_path: Path) -> None:
     def written(name: str, seed: int) -> dict[str, bytes]:
         home = tmp_path / name
         write_street_world(home, seed, 1, 0.4, people=1, size_px=(96, 64), frame_rate=5)
@@ -160,7 +162,7 @@ def test_the_same_seed_gives_the_same_files_and_another_does_not(tmp_path: Path)
     assert first["videos/street-01.mp4"] != other["videos/street-01.mp4"]
 
 
-def test_an_empty_street_is_a_world_too(tmp_path: Path) -> None:
+def test_a_street_without_people_can_be_written(tmp_path: Path) -> None:
     world = write_street_world(
         tmp_path, 7, 1, 0.5, people=0, size_px=(64, 128), frame_rate=4, copy_first=False
     )
