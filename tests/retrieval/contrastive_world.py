@@ -1,4 +1,4 @@
-"""Random contrastive benchmarks with ties, and samples as `samples.json` lists them."""
+"""Random contrastive benchmarks with ties, and samples in the format of `samples.json`."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ KINDS = list(DifferenceType)
 
 
 class World(NamedTuple):
-    """Embeddings of images and of five captions each, and what `samples.json` says of them."""
+    """Embeddings of images and of five captions each, and the entries of `samples.json`."""
 
     images: FloatRows
     texts: FloatRows
@@ -25,7 +25,7 @@ class World(NamedTuple):
 
     @property
     def units(self) -> tuple[FloatRows, FloatRows]:
-        """The rows that are compared, of images and texts."""
+        """Normalised rows of images and texts."""
         return unit_rows(self.images, "images"), unit_rows(self.texts, "texts")
 
     def reordered(self, order: "np.ndarray[Any, Any]") -> "World":
@@ -36,12 +36,12 @@ class World(NamedTuple):
 
 
 def sample(image: str, group: str, contrastive_type: str | None = None) -> dict[str, Any]:
-    """A sample as `samples.json` has it."""
+    """An entry of `samples.json`."""
     return {"image": image, "group": group, "contrastive_type": contrastive_type}
 
 
 def contrastive_world(seed: int, groups: int = 6, dimension: int = 7) -> World:
-    """Groups of no to three contrastive images of some types, in a random order, full of ties."""
+    """Groups with 0 to 3 contrastive images of random types, in random order, with many ties."""
     random = np.random.default_rng(seed)
     listed = []
     for number in range(groups):

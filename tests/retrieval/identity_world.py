@@ -1,4 +1,4 @@
-"""Random retrieval problems by identity, with ties, and what the metrics are by plain loops."""
+"""Random retrieval problems by identity, with ties, and literal reference metrics."""
 
 import math
 from typing import Any, NamedTuple
@@ -25,15 +25,15 @@ class Problem(NamedTuple):
         return self._replace(gallery=self.gallery[order], gallery_ids=self.gallery_ids[order])
 
     @property
-    def turned(self) -> "Problem":
-        """The other direction."""
+    def swapped(self) -> "Problem":
+        """The problem with queries and gallery swapped."""
         return Problem(self.gallery, self.queries, self.gallery_ids, self.query_ids)
 
 
 def random_problem(
     seed: int, queries: int = 25, gallery: int = 60, dimension: int = 8, identities: int = 12
 ) -> Problem:
-    """Clusters with noise; a third of the gallery are copies, a third differ in the last bits."""
+    """Noisy clusters; about a third of the gallery are copies, a third differ in the last bits."""
     random = np.random.default_rng(seed)
     centres = random.standard_normal((identities + 3, dimension))
     query_ids = random.integers(identities + 3, size=queries)
@@ -48,7 +48,7 @@ def random_problem(
 
 
 class LiteralScores(NamedTuple):
-    """What one query scores, as the definitions say; 0 and NaN without a match."""
+    """Scores of one query by definition; 0 and NaN without a match."""
 
     best_rank: int
     average_precision: float
@@ -58,7 +58,7 @@ class LiteralScores(NamedTuple):
 
 
 def literal_scores(problem: Problem) -> list[LiteralScores]:
-    """Every query against the whole gallery, sorted, in float64."""
+    """Scores of every query against the sorted gallery, in float64."""
     queries = unit_rows(problem.queries, "queries").tolist()
     gallery = unit_rows(problem.gallery, "gallery").tolist()
     return [
@@ -85,15 +85,13 @@ def _literal_query(cosines: list[float], is_match: list[bool]) -> LiteralScores:
         ranks[0] + 1,
         precision,
         _distribution([given[at] for at in order], ranks),
-        _distribution(
-            given, ranks
-        ),  # the released calculator's: ranks of one order, values of another
+        _distribution(given, ranks),  # as in the released calculator: sorted ranks, unsorted values
         len(ranks) / (ranks[-1] + 1),
     )
 
 
 def _distribution(values: list[float], ranks: list[int]) -> float:
-    """SD where what stands at `ranks` (from 0) of `values` counts as matches."""
+    """SD if the `values` at `ranks` (from 0) are the matches."""
     matches = [values[rank] for rank in ranks]
     others = [value for place, value in enumerate(values) if place not in ranks]
     if others:

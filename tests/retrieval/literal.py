@@ -1,4 +1,4 @@
-"""Similarity and competitors as the definitions say, by plain loops in float64."""
+"""Literal references of similarity and competitors, by plain loops in float64."""
 
 import math
 from typing import Any
@@ -11,12 +11,12 @@ from retrieval.embeddings import FloatRows, unit_rows
 
 
 def similarity(left: NDArray[Any], right: NDArray[Any]) -> float:
-    """The dot product, correctly rounded."""
+    """Dot product, correctly rounded."""
     return math.fsum(float(a) * float(b) for a, b in zip(left, right, strict=True))
 
 
 def competitors_of_text(collection: Collection, text: int) -> list[int]:
-    """For each pool, how many images of other samples are at least as similar as the text's own."""
+    """Number per pool of images of other samples at least as similar as the image of the text."""
     mine = int(collection.image_of_text[text])
     own = similarity(collection.images[mine], collection.texts[text])
     counts = [0] * collection.pools
@@ -27,9 +27,9 @@ def competitors_of_text(collection: Collection, text: int) -> list[int]:
 
 
 def competitors_of_image(collection: Collection, image: int) -> list[int] | None:
-    """For each pool, how many texts of other samples are as similar as the best own; None without.
+    """Number per pool of texts of other samples at least as similar as the best own text.
 
-    None, too, where the image has no text.
+    None if the image has no text.
     """
     row = collection.images[image]
     own = [
@@ -47,7 +47,7 @@ def competitors_of_image(collection: Collection, image: int) -> list[int] | None
 
 
 def tied_rows(random: np.random.Generator, count: int, dimension: int, kinds: int) -> FloatRows:
-    """Unit rows of which many are equal, and many others differ in their last bits only."""
+    """Unit rows, many of which are equal or differ only in their last bits."""
     base = unit_rows(random.standard_normal((kinds, dimension)), "base")
     rows = base[random.integers(kinds, size=count)]
     nudged = random.random(rows.shape) < 0.3

@@ -1,4 +1,4 @@
-"""The metrics of retrieval as their definitions say, query by query, in plain Python."""
+"""Literal reference of the retrieval metrics, query by query in plain Python."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class LiteralQuery(NamedTuple):
-    """What one query scores; fractions, not percent."""
+    """Scores of one query, as fractions from 0 to 1."""
 
     first_rank: int
     average_precision: float
@@ -19,7 +19,7 @@ class LiteralQuery(NamedTuple):
 
 
 def literal_query(similarities: Sequence[float], is_match: Sequence[bool]) -> LiteralQuery | None:
-    """One query against a gallery; None where nothing matches. Of equals, matches come last."""
+    """Scores of one query against a gallery, or None without a match; matches lose ties."""
     if not any(is_match):
         return None
     pairs = sorted(zip(similarities, is_match, strict=True), key=lambda one: (-one[0], one[1]))

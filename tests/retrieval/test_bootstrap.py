@@ -1,4 +1,4 @@
-"""Intervals around means over queries."""
+"""Bootstrap intervals of means over queries."""
 
 import math
 
@@ -8,8 +8,8 @@ import pytest
 from retrieval.ranking import Interval, bootstrap_means
 
 
-def test_the_interval_is_that_of_the_mean_of_groups() -> None:
-    """Groups of equal values: as wide as theory says of so many independent ones."""
+def test_the_interval_matches_theory_for_grouped_values() -> None:
+    """With equal values per group, the width matches theory for as many independent values."""
     random = np.random.default_rng(0)
     of_group = random.standard_normal(400)
     groups = np.repeat(np.arange(400), 10)
@@ -21,8 +21,8 @@ def test_the_interval_is_that_of_the_mean_of_groups() -> None:
     assert (alone.high - alone.low) / 2 == pytest.approx(wanted / math.sqrt(10), rel=0.1)
 
 
-def test_drawing_queries_one_by_one_gives_the_same() -> None:
-    """The weights are those of drawing groups and pooling their queries."""
+def test_the_interval_equals_a_literal_bootstrap() -> None:
+    """The reference draws groups and pools their queries."""
     random = np.random.default_rng(1)
     groups = random.integers(30, size=200)
     values = random.random(200)
@@ -35,7 +35,7 @@ def test_drawing_queries_one_by_one_gives_the_same() -> None:
     assert (found.low, found.high) == pytest.approx((low, high), abs=0.005)
 
 
-def test_the_same_seed_gives_the_same_and_order_does_not_matter() -> None:
+def test_intervals_depend_on_the_seed_but_not_on_order() -> None:
     random = np.random.default_rng(2)
     groups, values = random.integers(20, size=100), random.random(100)
     found = bootstrap_means({"m": values, "n": 2 * values}, groups)
@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_and_order_does_not_matter() -> None:
     assert bootstrap_means({"m": values}, groups, seed=3)["m"] != found["m"]
 
 
-def test_what_has_no_value_does_not_count() -> None:
+def test_nan_values_are_ignored() -> None:
     values = np.array([1.0, math.nan, 3.0, math.nan])
     found = bootstrap_means({"m": values, "none": np.full(4, math.nan)}, [1, 1, 2, 3])
     assert set(found) == {"m"}

@@ -1,4 +1,4 @@
-"""Chance by its formulas, against all orders of small galleries."""
+"""Formulas of chance scores compared with all orders of small galleries."""
 
 from collections.abc import Sequence
 from itertools import permutations
@@ -12,7 +12,7 @@ from retrieval.evaluation import chance_scores, rank_curve
 
 
 def literal(matches: Sequence[int], gallery: int) -> dict[str, float]:
-    """The same by going through every order of the gallery."""
+    """Chance scores as means over all orders of the gallery."""
     first, precision, penalty = [], [], []
     for n in matches:
         for order in permutations(range(gallery)):
@@ -26,7 +26,7 @@ def literal(matches: Sequence[int], gallery: int) -> dict[str, float]:
     return {**scores, "median_rank": halves[0]}
 
 
-def test_chance_is_the_mean_over_all_orders(subtests: pytest.Subtests) -> None:
+def test_chance_equals_the_mean_over_all_orders(subtests: pytest.Subtests) -> None:
     cases: list[tuple[list[int], int]] = [
         ([1], 1),
         ([1], 2),
@@ -47,7 +47,7 @@ def test_queries_without_a_match_are_left_out() -> None:
 
 
 @given(st.lists(st.integers(1, 40), min_size=1), st.integers(40, 3000))
-def test_a_deeper_look_finds_more_and_the_whole_gallery_all(
+def test_recall_by_chance_grows_with_depth_up_to_100_percent(
     matches: list[int], gallery: int
 ) -> None:
     curve = rank_curve(matches, gallery, gallery)
@@ -58,7 +58,7 @@ def test_a_deeper_look_finds_more_and_the_whole_gallery_all(
     assert 0 < scores["mINP"] <= scores["mAP"] + 1e-9 <= 100 + 1e-6
 
 
-def test_the_size_of_ufine3c_takes_no_time() -> None:
+def test_chance_is_computed_for_the_size_of_ufine3c() -> None:
     scores = chance_scores([3, 4] * 18_000, 7446)
     assert scores["R@1"] == pytest.approx(100 * 3.5 / 7446)
     assert scores["median_rank"] == pytest.approx(7446 * (1 - 0.5 ** (1 / 3.5)), rel=0.02)

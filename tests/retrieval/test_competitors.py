@@ -1,4 +1,4 @@
-"""Competitors: against plain loops, ties included, and for what must not matter."""
+"""Competitors equal plain loops, including ties, and do not depend on order or block size."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def collection_of(seed: int, images: int = 14, texts: int = 40, dimension: int =
     )
 
 
-def test_counts_are_those_of_plain_loops(subtests: pytest.Subtests) -> None:
+def test_counts_equal_plain_loops(subtests: pytest.Subtests) -> None:
     for seed in range(30):
         with subtests.test(seed=seed):
             collection = collection_of(seed)
@@ -42,7 +42,7 @@ def test_counts_are_those_of_plain_loops(subtests: pytest.Subtests) -> None:
             assert found.of_images.tolist() == [counts or [0, 0] for counts in images]
 
 
-def test_ties_are_there_and_count() -> None:
+def test_the_test_collection_has_ties_and_near_ties() -> None:
     collection = collection_of(0)
     exact = [
         similarity(row, text) - similarity(collection.images[its], text)
@@ -66,9 +66,7 @@ def same(left: Competitors, right: Competitors) -> bool:
     workers=st.integers(1, 3),
 )
 @settings(max_examples=40, deadline=None)
-def test_the_size_of_blocks_does_not_matter(
-    seed: int, images: int, texts: int, workers: int
-) -> None:
+def test_the_block_size_does_not_matter(seed: int, images: int, texts: int, workers: int) -> None:
     collection = collection_of(seed, images=50, texts=300, dimension=64)
     whole = count_competitors(collection, Tiling(50, 300, 1))
     assert same(count_competitors(collection, Tiling(images, texts, workers)), whole)
@@ -100,7 +98,7 @@ def test_one_sample_has_no_competitors() -> None:
     assert found.of_texts.tolist() == [[0], [0]]
 
 
-def test_similarity_is_the_dot_product(subtests: pytest.Subtests) -> None:
+def test_pair_similarities_equal_the_exact_dot_product(subtests: pytest.Subtests) -> None:
     for dimension in (1, 2, 3, 4, 5, 127, 512):
         with subtests.test(dimension=dimension):
             random = np.random.default_rng(dimension)

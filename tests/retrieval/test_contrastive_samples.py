@@ -1,4 +1,4 @@
-"""`samples.json` of a contrastive benchmark: what it means, and what is refused."""
+"""Reading and validating `samples.json` of a contrastive benchmark."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ GROUP = [
 ]
 
 
-def test_contrastive_samples_know_their_anchor_wherever_it_stands() -> None:
+def test_anchors_are_found_in_any_order() -> None:
     samples = contrastive_samples(GROUP, "samples.json")
     assert len(samples) == 4
     assert samples.images == ("b_1.jpg", "a.jpg", "b.jpg", "b_2.jpg")
@@ -27,7 +27,7 @@ def test_contrastive_samples_know_their_anchor_wherever_it_stands() -> None:
     assert samples.pair_differences == [DifferenceType.SCENE_TYPE, DifferenceType.ENTITY_EMOTION]
 
 
-def test_the_spellings_of_the_authors_are_understood(subtests: pytest.Subtests) -> None:
+def test_spellings_of_the_authors_are_accepted(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, DifferenceType]] = [
         ("Entity Relationship", DifferenceType.ENTITY_RELATION),
         ("Event Category", DifferenceType.EVENT_TYPE),
@@ -41,7 +41,7 @@ def test_the_spellings_of_the_authors_are_understood(subtests: pytest.Subtests) 
             assert contrastive_samples(listed, "samples.json").differences == (None, kind)
 
 
-def test_further_fields_are_left_alone() -> None:
+def test_further_fields_are_ignored() -> None:
     samples = contrastive_samples([{**sample("a", "a"), "captions": ["one"]}], "samples.json")
     assert samples.images == ("a",)
 
@@ -81,7 +81,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_what_is_wrong_is_said_in_a_sentence(subtests: pytest.Subtests) -> None:
+def test_invalid_samples_are_refused_with_a_message(subtests: pytest.Subtests) -> None:
     for case in BROKEN:
         with subtests.test(case=case):
             listed, message = BROKEN[case]

@@ -1,4 +1,4 @@
-"""The metrics of a contrastive benchmark: by plain loops, by hand, and what must not matter."""
+"""Metrics of a contrastive benchmark: plain loops, handmade cases and invariances."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -22,21 +22,23 @@ from schemas.taxonomy import DifferenceType, PrimaryType
 from tests.retrieval.contrastive_world import World, contrastive_world, sample
 from tests.retrieval.literal import similarity
 
-Asks = Callable[[int], bool]
+IsSample = Callable[[int], bool]
 
 
 def scored(world: World, tiling: Tiling | None = None) -> ContrastiveScores:
     return score_contrastive(world.images, world.texts, world.samples, tiling=tiling)
 
 
-def literal_recall(world: World, asks: Asks, is_candidate: Asks, depth: int) -> dict[str, float]:
+def literal_recall(
+    world: World, is_query: IsSample, is_candidate: IsSample, depth: int
+) -> dict[str, float]:
     """R@k in percent, query by query and candidate by candidate."""
     found: dict[str, list[bool]] = defaultdict(list)
     images, texts = world.units
     count = len(images)
     captions = {i: texts[CAPTIONS * i : CAPTIONS * (i + 1)] for i in range(count)}
     others = [i for i in range(count) if is_candidate(i)]
-    for i in filter(asks, range(count)):
+    for i in filter(is_query, range(count)):
         for caption in captions[i]:
             own = similarity(images[i], caption)
             before = sum(similarity(images[j], caption) >= own for j in others if j != i)
@@ -53,7 +55,7 @@ def literal_recall(world: World, asks: Asks, is_candidate: Asks, depth: int) -> 
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_recall_is_that_of_plain_loops(seed: int) -> None:
+def test_recall_equals_plain_loops(seed: int) -> None:
     world = contrastive_world(seed)
     recall = scored(world, Tiling(3, 7, 2)).recall
 
@@ -63,20 +65,20 @@ def test_recall_is_that_of_plain_loops(seed: int) -> None:
     def every(_: int) -> bool:
         return True
 
-    cases: dict[ContrastiveSetting, tuple[Asks, Asks]] = {
+    cases: dict[ContrastiveSetting, tuple[IsSample, IsSample]] = {
         ContrastiveSetting.ORIGINAL_TO_ALL: (original, every),
         ContrastiveSetting.ORIGINAL_TO_ORIGINAL: (original, original),
         ContrastiveSetting.ALL_TO_ALL: (every, every),
     }
-    for setting, (asks, is_candidate) in cases.items():
+    for setting, (is_query, is_candidate) in cases.items():
         for depth in (1, 5):
-            literal = literal_recall(world, asks, is_candidate, depth)
+            literal = literal_recall(world, is_query, is_candidate, depth)
             found = {name: by[setting].percent[depth] for name, by in recall.items()}
             assert found == literal
 
 
 def literal_accuracy(world: World) -> dict[str, dict[str, list[bool]]]:
-    """Each comparison of FG-CDA, by direction and type, as the definition says."""
+    """Each comparison of FG-CDA, by direction and difference type."""
     images, texts = world.units
     counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     anchors = {
@@ -99,7 +101,7 @@ def literal_accuracy(world: World) -> dict[str, dict[str, list[bool]]]:
     return counted
 
 
-def test_accuracy_is_that_of_plain_loops(subtests: pytest.Subtests) -> None:
+def test_accuracy_equals_plain_loops(subtests: pytest.Subtests) -> None:
     for seed in range(12):
         with subtests.test(seed=seed):
             world = contrastive_world(seed)
@@ -127,7 +129,7 @@ def test_accuracy_is_that_of_plain_loops(subtests: pytest.Subtests) -> None:
     workers=st.integers(1, 3),
 )
 @settings(max_examples=25, deadline=None)
-def test_neither_the_order_of_samples_nor_the_size_of_blocks_matters(
+def test_scores_do_not_depend_on_sample_order_or_block_size(
     seed: int, images: int, texts: int, workers: int
 ) -> None:
     world = contrastive_world(seed, groups=12, dimension=40)
@@ -143,7 +145,7 @@ def test_neither_the_order_of_samples_nor_the_size_of_blocks_matters(
 
 
 def unit(angle: float) -> list[float]:
-    """The vector at an angle in degrees."""
+    """Unit vector at an angle in degrees."""
     return [float(np.cos(np.radians(angle))), float(np.sin(np.radians(angle)))]
 
 
@@ -155,7 +157,7 @@ def by_angles(images: list[float], texts: list[float], listed: list[dict[str, st
 PAIR = [sample("a", "a"), sample("b", "a", "Entity Type")]
 
 
-def test_a_pair_whose_every_caption_is_nearest_to_its_image_is_separated() -> None:
+def test_a_pair_with_well_placed_captions_has_full_accuracy() -> None:
     world = by_angles([0, 60], [-2, -1, 0, 1, 2, 58, 59, 60, 61, 62], PAIR)
     scores = scored(world)
     for found in scores.accuracy.values():
@@ -170,8 +172,8 @@ def test_a_pair_whose_every_caption_is_nearest_to_its_image_is_separated() -> No
     assert spread.histogram[BINS * 3 // 4 - 1] + spread.histogram[BINS * 3 // 4] == 1
 
 
-def test_one_caption_on_the_wrong_side_costs_what_the_definition_says() -> None:
-    """Caption 0 of a is at b: wrong once of 10 text to image; image to text, see below."""
+def test_one_misplaced_caption_lowers_accuracy_by_definition() -> None:
+    """Caption 0 of image a lies at image b: one of 10 text-to-image comparisons is wrong."""
     world = by_angles([0, 60], [60, -1, 0, 1, 2, 58, 59, 61, 61, 62], PAIR)
     accuracy = scored(world).accuracy
     assert accuracy["text-to-image"].overall == (9, 10)
@@ -190,7 +192,7 @@ def test_ties_are_errors() -> None:
         assert direction[ContrastiveSetting.ORIGINAL_TO_ORIGINAL].percent[1] == 100
 
 
-def test_the_best_of_five_captions_counts_and_the_others_do_not_compete() -> None:
+def test_the_best_of_five_captions_counts_in_image_to_text_recall() -> None:
     world = by_angles([0, 90], [0, 80, 80, 80, 80, 90, 90, 90, 90, 90], PAIR)
     recall = scored(world).recall["image-to-text"]
     assert recall[ContrastiveSetting.ALL_TO_ALL].percent == {1: 100, 5: 100}
@@ -219,7 +221,7 @@ def test_queries_and_candidates_are_counted() -> None:
     }
 
 
-def test_a_group_without_contrastive_images_has_recall_but_nothing_to_tell_apart() -> None:
+def test_a_group_without_contrastive_images_has_recall_but_no_accuracy() -> None:
     world = by_angles([0], [0, 1, 2, 3, 4], [sample("a", "a")])
     scores = scored(world)
     assert scores.recall["image-to-text"][ContrastiveSetting.ALL_TO_ALL].percent[1] == 100

@@ -1,4 +1,4 @@
-"""Distractor statistics: by plain loops, by hand, and what must not matter."""
+"""Distractor statistics: plain loops, handmade cases and invariances."""
 
 import itertools
 import math
@@ -23,8 +23,8 @@ def literal_mean(rows: FloatRows, samples: Ids, at: int, nearest: int) -> float:
     return math.fsum(highest) / len(highest) if highest else math.nan
 
 
-def test_means_are_those_of_plain_loops(subtests: pytest.Subtests) -> None:
-    """Many rows are equal or nearly: what is among the nearest is often beyond float32."""
+def test_means_equal_plain_loops(subtests: pytest.Subtests) -> None:
+    """Many rows are equal or nearly equal, so float32 often cannot rank the nearest."""
     for seed, nearest in itertools.product(range(10), (1, 5)):
         with subtests.test(seed=seed, nearest=nearest):
             random = np.random.default_rng(seed)
@@ -44,13 +44,13 @@ def test_rows_of_the_same_sample_are_no_distractors() -> None:
     assert found.of_row[2] == pytest.approx(math.cos(math.radians(45)))
 
 
-def test_fewer_others_than_wanted_all_count() -> None:
+def test_all_others_count_if_there_are_fewer_than_requested() -> None:
     rows = unit_rows([[1.0, 0], [0, 1.0], [1.0, 1.0]], "rows")
     found = distractor_statistics(rows, np.arange(3))
     assert found.of_row[0] == pytest.approx((0 + math.sqrt(0.5)) / 2)
 
 
-def test_a_sample_alone_has_no_distractor() -> None:
+def test_a_single_sample_has_no_distractors() -> None:
     found = distractor_statistics(unit_rows([[1.0, 0], [0, 1.0]], "rows"), np.zeros(2, dtype=int))
     assert found.mean is None
     assert np.isnan(found.of_row).all()
@@ -68,7 +68,7 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
     assert there.mean == here.mean
 
 
-def test_blocks_are_put_together_in_order() -> None:
+def test_blocks_are_joined_in_order() -> None:
     random = np.random.default_rng(0)
     rows = unit_rows(random.standard_normal((5000, 3)), "rows")
     found = distractor_statistics(rows, np.arange(5000)).of_row

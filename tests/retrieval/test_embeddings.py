@@ -1,4 +1,4 @@
-"""Embeddings as they come in: what is accepted, what is refused and how, and what comes out."""
+"""Validation and normalisation of embeddings and ids."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ VALUES = st.floats(-1e6, 1e6, width=32).filter(lambda value: value == 0 or abs(v
 
 
 @given(arrays(np.float64, (5, 7), elements=VALUES))
-def test_rows_have_unit_length_and_their_direction(array: NDArray[np.float64]) -> None:
+def test_rows_are_normalised_to_unit_length(array: NDArray[np.float64]) -> None:
     array[:, 0] += 3e6  # no zero rows
     units = unit_rows(array, "rows")
     assert units.dtype == np.float32
@@ -24,34 +24,34 @@ def test_rows_have_unit_length_and_their_direction(array: NDArray[np.float64]) -
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_any_precision_order_and_scale(dtype: type[np.floating]) -> None:
+def test_any_precision_memory_order_and_scale_is_accepted(dtype: type[np.floating]) -> None:
     array = np.array([[3, 4], [-6, 8], [0, 0.5]], dtype=dtype)
     wanted = np.array([[0.6, 0.8], [-0.6, 0.8], [0, 1]], dtype=np.float32)
     np.testing.assert_array_equal(unit_rows(array, "rows"), wanted)
     np.testing.assert_array_equal(unit_rows(np.asfortranarray(array), "rows"), wanted)
 
 
-def test_extreme_lengths_neither_overflow_nor_vanish() -> None:
+def test_extreme_lengths_neither_overflow_nor_underflow() -> None:
     tiny_and_huge = np.array([[1e-300, 1e-300], [1e300, 1e300]])
     np.testing.assert_allclose(unit_rows(tiny_and_huge, "rows"), np.full((2, 2), np.sqrt(0.5)))
 
 
-def test_the_same_vector_has_the_same_row_wherever_it_stands() -> None:
+def test_a_normalised_row_does_not_depend_on_its_position() -> None:
     generator = np.random.default_rng(0)
-    array = generator.standard_normal((3000, 300))  # more than are normalised at once
+    array = generator.standard_normal((3000, 300))  # more rows than one block
     units = unit_rows(array, "rows")
     order = generator.permutation(len(array))
     np.testing.assert_array_equal(unit_rows(array[order], "rows"), units[order])
     np.testing.assert_array_equal(unit_rows(array[2500:2501], "row"), units[2500:2501])
 
 
-def test_the_array_given_is_left_alone() -> None:
+def test_the_input_array_is_not_modified() -> None:
     array = np.full((1, 4), 2, dtype=np.float32)
     array.flags.writeable = False
     np.testing.assert_array_equal(unit_rows(array, "rows"), [[0.5, 0.5, 0.5, 0.5]])
 
 
-def test_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_embeddings_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[NDArray[np.generic], str]] = [
         (np.ones(3), r"q\.npy must have two dimensions, \(rows, dimension\); got \(3,\)"),
         (np.ones((2, 3, 4)), "must have two dimensions"),
@@ -69,14 +69,14 @@ def test_refused(subtests: pytest.Subtests) -> None:
             unit_rows(array, "q.npy")
 
 
-def test_the_row_named_counts_from_the_start_of_the_array() -> None:
+def test_the_error_names_the_row_within_the_whole_array() -> None:
     array = np.ones((5000, 200))
     array[4321, 7] = np.nan
     with pytest.raises(FormatError, match=r"row 4,321"):
         unit_rows(array, "q.npy")
 
 
-def test_ids_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_ids_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[NDArray[np.generic], str]] = [
         (np.zeros((2, 1), dtype=np.int64), "one dimension"),
         (np.zeros(2), "must hold integers; got float64"),
@@ -88,14 +88,14 @@ def test_ids_refused(subtests: pytest.Subtests) -> None:
             checked_ids(ids, 2, "ids.npy")
 
 
-def test_ids_of_any_integer_type() -> None:
+def test_ids_of_any_integer_type_are_accepted() -> None:
     for dtype in (np.int8, np.uint16, np.int64, np.uint64):
         ids = checked_ids(np.array([3, 0], dtype=dtype), 2, "ids.npy")
         assert ids.dtype == np.int64
         assert ids.tolist() == [3, 0]
 
 
-def test_rows_of_other_lengths_cannot_be_compared() -> None:
+def test_rows_of_different_lengths_are_refused() -> None:
     two, three = np.ones((1, 2), dtype=np.float32), np.ones((1, 3), dtype=np.float32)
     with pytest.raises(FormatError, match=r"Q and G must have rows of one length; got 2 and 3"):
         check_same_space(two, three, ("Q", "G"))

@@ -1,4 +1,4 @@
-"""Histograms and worst queries against loops over all pairs."""
+"""Similarity histograms and hardest queries compared with loops over all pairs."""
 
 import numpy as np
 import pytest
@@ -24,13 +24,13 @@ def problem(seed: int, queries: int = 30, gallery: int = 20, identities: int = 6
 
 
 def similarity(left: FloatRows, right: FloatRows) -> float:
-    """The dot product, added up in float64 from the first place to the last."""
+    """Dot product, summed in float64 in the order of the columns."""
     return float(sum(float(x) * float(y) for x, y in zip(left, right, strict=True)))
 
 
-def sides(asked: Problem) -> tuple[Side, Side]:
+def sides(case: Problem) -> tuple[Side, Side]:
     """Queries and gallery, with the row of each item as its position."""
-    queries, gallery, query_ids, gallery_ids = asked
+    queries, gallery, query_ids, gallery_ids = case
     return Side(items(query_ids), queries, {}), Side(items(gallery_ids), gallery, {})
 
 
@@ -48,15 +48,15 @@ def items(people: Ids) -> list[ShownItem]:
     ]
 
 
-def rows_found(one: HardQuery) -> list[int]:
+def retrieved_rows(one: HardQuery) -> list[int]:
     return [find.item.position or 0 for find in one.retrieved]
 
 
-def literal_ranks(asked: Problem) -> list[int]:
-    """The rank of each query's first match, one pair after the other; equals before it count."""
+def literal_ranks(case: Problem) -> list[int]:
+    """Rank of the first match of each query, by plain loops; ties count against it."""
     ranks = []
-    for query, identity in zip(asked[0], asked[2], strict=True):
-        pairs = zip(asked[1], asked[3], strict=True)
+    for query, identity in zip(case[0], case[2], strict=True):
+        pairs = zip(case[1], case[3], strict=True)
         found = [(similarity(query, row), other == identity) for row, other in pairs]
         best = max((similarity for similarity, match in found if match), default=None)
         beaten = [best is not None and not match and value >= best for value, match in found]
@@ -64,15 +64,15 @@ def literal_ranks(asked: Problem) -> list[int]:
     return ranks
 
 
-def test_every_pair_of_the_queries_is_counted_once() -> None:
-    asked = problem(1)
-    counts = similarity_histogram(*asked)
+def test_the_histogram_counts_every_pair_once() -> None:
+    case = problem(1)
+    counts = similarity_histogram(*case)
     assert counts.queries == 30
     for counted, wanted in ((counts.matches, True), (counts.others, False)):
         values = [
             float(query @ row)
-            for query, mine in zip(asked[0], asked[2], strict=True)
-            for row, other in zip(asked[1], asked[3], strict=True)
+            for query, mine in zip(case[0], case[2], strict=True)
+            for row, other in zip(case[1], case[3], strict=True)
             if bool(mine == other) is wanted
         ]
         width = (counts.high - counts.low) / BINS
@@ -80,11 +80,11 @@ def test_every_pair_of_the_queries_is_counted_once() -> None:
         for value in values:
             literal[min(BINS - 1, int((value - counts.low) / width))] += 1
         assert sum(counted) == len(values)
-        # a value on a border may fall on either side
+        # a value on a border may fall into either bin
         assert np.abs(np.subtract(counted, literal)).sum() <= 2
 
 
-def test_one_value_has_a_histogram_too() -> None:
+def test_a_single_value_has_a_histogram() -> None:
     rows, ids = unit_rows(np.ones((3, 2)), "rows"), np.array([1, 1, 2])
     counts = similarity_histogram(rows, rows, ids, ids)
     assert counts.low < counts.high
@@ -93,31 +93,33 @@ def test_one_value_has_a_histogram_too() -> None:
 
 @settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 8), st.integers(1, 6))
-def test_the_worst_are_those_with_the_lowest_first_match(seed: int, count: int, shown: int) -> None:
-    asked = problem(seed)
-    ranks = literal_ranks(asked)
-    worst = hardest_queries(*sides(asked), np.array(ranks), count=count, shown=shown)
+def test_the_hardest_queries_have_the_lowest_first_matches(
+    seed: int, count: int, shown: int
+) -> None:
+    case = problem(seed)
+    ranks = literal_ranks(case)
+    worst = hardest_queries(*sides(case), np.array(ranks), count=count, shown=shown)
     people = [one.query.person for one in worst]
     assert len(set(people)) == len(people)
     lowest = {
-        person: max(rank for rank, other in zip(ranks, asked[2], strict=True) if other == person)
-        for person in asked[2].tolist()
+        person: max(rank for rank, other in zip(ranks, case[2], strict=True) if other == person)
+        for person in case[2].tolist()
     }
     wanted = sorted((rank for rank in lowest.values() if rank > 1), reverse=True)[:count]
     assert [one.first_match_rank for one in worst] == wanted
     for one in worst:
-        similarities = [similarity(asked[0][one.query.position or 0], row) for row in asked[1]]
+        similarities = [similarity(case[0][one.query.position or 0], row) for row in case[1]]
         wanted_first = sorted(similarities, reverse=True)[:shown]
         found = [find.similarity for find in one.retrieved]
         assert found[:shown] == pytest.approx(wanted_first, 1e-15)
-        assert found == pytest.approx([similarities[row] for row in rows_found(one)])
+        assert found == pytest.approx([similarities[row] for row in retrieved_rows(one)])
         (match,) = [find for find in one.retrieved if find.rank == one.first_match_rank]
         assert match.is_match
         assert match.item.person == one.query.person
         assert one.retrieved[-1].rank == max(shown, one.first_match_rank)
 
 
-def test_of_equals_matches_come_last() -> None:
+def test_matches_lose_ties() -> None:
     rows = unit_rows(np.ones((4, 2)), "rows")
     queries, gallery = sides((rows[:1], rows, np.array([7]), np.array([7, 1, 7, 2])))
     (worst,) = hardest_queries(queries, gallery, np.array([3]), count=5, shown=2)
@@ -129,18 +131,18 @@ def test_of_equals_matches_come_last() -> None:
     ]
 
 
-def test_a_gallery_smaller_than_what_is_shown_is_shown_whole() -> None:
-    asked = problem(3, queries=2, gallery=2, identities=1)
-    worst = hardest_queries(*sides(asked), np.array([2, 2]), count=9, shown=9)
+def test_a_gallery_smaller_than_the_shown_depth_is_shown_completely() -> None:
+    case = problem(3, queries=2, gallery=2, identities=1)
+    worst = hardest_queries(*sides(case), np.array([2, 2]), count=9, shown=9)
     assert [len(one.retrieved) for one in worst] == [2]
 
 
-def test_what_found_a_match_first_or_has_none_is_not_hard() -> None:
-    asked = problem(3, queries=3, gallery=4)
-    assert hardest_queries(*sides(asked), np.array([0, 1, 1]), count=9, shown=9) == ()
+def test_queries_with_a_first_match_at_rank_one_or_none_are_not_hard() -> None:
+    case = problem(3, queries=3, gallery=4)
+    assert hardest_queries(*sides(case), np.array([0, 1, 1]), count=9, shown=9) == ()
 
 
-def test_ranks_and_similarities_are_those_of_the_scores_where_float32_cannot_tell() -> None:
+def test_ranks_agree_with_the_scores_beyond_float32_precision() -> None:
     chance = np.random.default_rng(7)
     query = chance.normal(size=(1, 64))
     near = query + 1e-6 * chance.normal(size=(40, 64))
@@ -158,8 +160,8 @@ def test_ranks_and_similarities_are_those_of_the_scores_where_float32_cannot_tel
 
 
 def test_many_queries_are_sampled_with_a_seed() -> None:
-    asked = problem(5, queries=200)
-    first, again, other = (similarity_histogram(*asked, seed=s, most_pairs=400) for s in (1, 1, 2))
+    case = problem(5, queries=200)
+    first, again, other = (similarity_histogram(*case, seed=s, most_pairs=400) for s in (1, 1, 2))
     assert first.queries == 20
     assert first == again
     assert first.others != other.others

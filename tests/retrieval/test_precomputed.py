@@ -1,4 +1,4 @@
-"""Vectors from files: as many as the release has images and texts, and ready to be compared."""
+"""Precomputed vectors are read from files, checked against the release and normalised."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,21 +32,21 @@ def unit(rows: NDArray[np.floating]) -> NDArray[np.float64]:
     return unit
 
 
-def test_rows_come_in_order_and_of_unit_length(spec: PrecomputedEmbedder) -> None:
+def test_rows_keep_their_order_and_have_unit_length(spec: PrecomputedEmbedder) -> None:
     found = read_vectors(spec, images=3, texts=6)
     assert found.images.dtype == found.texts.dtype == np.float32
     np.testing.assert_allclose(found.images, unit(IMAGES), atol=1e-7)
     np.testing.assert_allclose(found.texts, unit(TEXTS), atol=1e-7)
 
 
-def test_as_many_rows_as_the_release_has(spec: PrecomputedEmbedder) -> None:
+def test_a_row_count_that_differs_from_the_release_is_refused(spec: PrecomputedEmbedder) -> None:
     with pytest.raises(FormatError, match=r"images\.npy must have a row for each of the 4 images"):
         read_vectors(spec, images=4, texts=6)
     with pytest.raises(FormatError, match=r"each of the 5 texts .* its shape is \(6, 4\)"):
         read_vectors(spec, images=3, texts=5)
 
 
-def test_what_cannot_be_compared_is_refused(
+def test_invalid_vector_files_are_refused(
     subtests: pytest.Subtests, spec: PrecomputedEmbedder
 ) -> None:
     cases: list[tuple[Callable[[Path], object], str]] = [
@@ -83,7 +83,7 @@ def test_vectors_are_pinned_by_their_digest(spec: PrecomputedEmbedder) -> None:
     assert pinned(found) == found
 
 
-def test_vectors_with_another_digest_than_is_asked_for_are_refused(
+def test_vectors_with_another_digest_are_refused(
     spec: PrecomputedEmbedder,
 ) -> None:
     asked = pinned(spec)

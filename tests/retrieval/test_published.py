@@ -1,4 +1,4 @@
-"""The published scores as they are shipped: whole, cited, and those of the papers' texts."""
+"""The shipped published scores are complete, cited and equal to the texts of the papers."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,9 @@ def test_tables_are_cited_and_in_percent() -> None:
     for one in published_tables():
         assert one.citation
         assert one.place.startswith(("table ", "section "))
-        assert "mSD_released" not in one.metrics, "published values are the definition's"
+        assert "mSD_released" not in one.metrics, (
+            "published values use the definition, not the released code"
+        )
         assert set(one.metrics) <= set(METRICS)
         assert len({row.model for row in one.rows}) == len(one.rows)
         assert all(0 < score <= 100 for row in one.rows for score in row.scores)
@@ -33,7 +35,7 @@ def test_tables_are_cited_and_in_percent() -> None:
             assert sorted(recalls) == list(recalls) or row.disputed, row
 
 
-def test_every_table_of_the_papers_is_there() -> None:
+def test_every_table_of_the_papers_is_shipped() -> None:
     found: dict[str, int] = {}
     for one in published_tables():
         place = f"{one.paper} {one.place.split(',')[0]}"
@@ -61,7 +63,7 @@ def test_every_table_of_the_papers_is_there() -> None:
 
 @pytest.mark.skipif(not PAPERS.is_dir(), reason="the texts of the papers are not here")
 def test_every_row_is_printed_in_its_paper() -> None:
-    """The scores of a row follow each other in the text; of ReCoS, down a column of its table."""
+    """The scores of a row follow each other in the text; for ReCoS, in a column of its table."""
     texts = {
         paper: " ".join((PAPERS / f"{paper}.txt").read_text(encoding="utf-8").split())
         for paper in ("ufinebench", "recos", "ccd")
@@ -83,13 +85,13 @@ def test_every_row_is_printed_in_its_paper() -> None:
 
 
 def _is_printed(scores: tuple[float, ...], text: str) -> bool:
-    """Whether numbers stand in this order, close to each other; pooled ones may be in between."""
+    """Whether the numbers occur in this order and close together; others may be in between."""
     numbers = (rf"(?<![\d.]){re.escape(f'{score:g}')}(?:\.0+|0+)?(?![\d.]\d)" for score in scores)
     return re.search(r".{1,25}?".join(numbers), text) is not None
 
 
 def _recos_columns(text: str) -> dict[str, list[tuple[float, ...]]]:
-    """R@1, R@5, R@10 of each model in table 2, dataset by dataset."""
+    """R@1, R@5 and R@10 of each model in table 2, by dataset."""
     names = ["VSE++", "SCAN", "VSRN", "CLIP", "ALBEF", "X-VLM", "X2-VLM", "BLIP", "BLIP2"]
     rows = [
         [float(value) for value in line.split("|")]
@@ -102,8 +104,8 @@ def _recos_columns(text: str) -> dict[str, list[tuple[float, ...]]]:
     }
 
 
-def test_what_the_paper_contradicts_is_shown_both_ways() -> None:
-    """Table 4's CFAM (L/14) on UFine3C is table 2's column of PLIP."""
+def test_contradicting_scores_of_a_paper_are_marked_as_disputed() -> None:
+    """Table 4 prints the PLIP column of table 2 for CFAM (L/14) on UFine3C."""
     disputed = {
         (table.place, row.model): row.scores
         for table in published_on("UFine3C", "text-to-image")
@@ -120,7 +122,7 @@ def test_what_the_paper_contradicts_is_shown_both_ways() -> None:
     assert ["57.09" in row.disputed for row in ufine[0].rows if row.disputed] == [True]
 
 
-def test_errors_become_accuracies_by_type() -> None:
+def test_errors_are_converted_to_accuracies_by_difference_type() -> None:
     table = error_table("MSCOCO-CCD", "image-to-text")
     assert table is not None
     (row,) = [row for row in table.rows if row.model == "GME (Qwen2-VL-7B)"]
@@ -130,7 +132,7 @@ def test_errors_become_accuracies_by_type() -> None:
     assert found["Style & Presentation"] == 74.1
 
 
-def test_what_no_paper_measured_is_not_there() -> None:
+def test_unpublished_benchmarks_have_no_table() -> None:
     assert published_on("UFine3C", "image-to-text") == ()
     assert published_on("mine", "text-to-image") == ()
     assert error_table("ReCoS v1", "text-to-image") is None

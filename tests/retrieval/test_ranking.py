@@ -1,4 +1,4 @@
-"""Scores of retrieval by identity: the paper's values, plain loops, and what must not matter."""
+"""Scores of retrieval by identity: values of the paper, plain loops and invariances."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ PER_QUERY = (
     "inverse_negative_penalty",
 )
 CLOSE = 1e-7
-"""How far a sum of float32 products may be from that of float64."""
+"""Relative tolerance between sums of float32 and float64 products."""
 
 
 def assert_literal(problem: Problem, scores: RetrievalScores) -> None:
@@ -32,7 +32,7 @@ def assert_literal(problem: Problem, scores: RetrievalScores) -> None:
 
 
 def assert_same(left: RetrievalScores, right: RetrievalScores, *, released: bool = True) -> None:
-    """Ranks to the last bit, sums of similarities as close as float32 makes them."""
+    """Check equal ranks, and sums of similarities that are equal up to float32 rounding."""
     for name in ("matches", "best_rank", "average_precision", "inverse_negative_penalty"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), err_msg=name)
     for name in PER_QUERY[2 : 4 if released else 3]:
@@ -53,7 +53,7 @@ def with_similarities(values: Sequence[float]) -> NDArray[np.float64]:
         ((0.81, 0.79, 0.55, 0.15, 0.12), 0.697),
     ],
 )
-def test_values_of_the_papers_figure(values: tuple[float, ...], wanted: float) -> None:
+def test_values_of_the_figure_in_the_paper(values: tuple[float, ...], wanted: float) -> None:
     gallery = with_similarities(values)
     means = score_retrieval([[1.0, 0.0]], gallery, [7], [7, 1, 7, 2, 3]).means()
     assert means["mSD"] == pytest.approx(100 * wanted, abs=0.05)
@@ -63,15 +63,15 @@ def test_values_of_the_papers_figure(values: tuple[float, ...], wanted: float) -
     assert means["median_rank"] == 1
 
 
-def test_plain_loops_give_the_same_in_both_directions(subtests: pytest.Subtests) -> None:
+def test_scores_equal_plain_loops_in_both_directions(subtests: pytest.Subtests) -> None:
     for seed in range(12):
         with subtests.test(seed=seed):
             problem = random_problem(seed)
-            for direction in (problem, problem.turned):
+            for direction in (problem, problem.swapped):
                 assert_literal(direction, direction.scores())
 
 
-def test_plain_loops_give_the_same_for_many_matches_of_a_query() -> None:
+def test_scores_equal_plain_loops_for_many_matches_per_query() -> None:
     problem = random_problem(3, queries=6, gallery=900, identities=2)
     scores = problem.scores()
     assert scores.matches.max() > 300
@@ -79,7 +79,7 @@ def test_plain_loops_give_the_same_for_many_matches_of_a_query() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_any_precision(dtype: type[np.floating]) -> None:
+def test_any_precision_is_accepted(dtype: type[np.floating]) -> None:
     problem = random_problem(5)
     given = problem._replace(
         queries=problem.queries.astype(dtype), gallery=problem.gallery.astype(dtype)
@@ -104,7 +104,7 @@ def test_memory_and_workers_do_not_matter(seed: int, workers: int) -> None:
 
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=25, deadline=None)
-def test_a_query_scores_the_same_whatever_stands_beside_it(seed: int) -> None:
+def test_scores_of_a_query_do_not_depend_on_other_queries(seed: int) -> None:
     problem = random_problem(seed)
     order = np.random.default_rng(seed).integers(len(problem.queries), size=70)
     beside = problem._replace(queries=problem.queries[order], query_ids=problem.query_ids[order])
@@ -117,14 +117,14 @@ def test_a_query_scores_the_same_whatever_stands_beside_it(seed: int) -> None:
 def test_ties_are_errors() -> None:
     copies = np.tile([0.6, 0.8], (4, 1))
     scores = score_retrieval([[1.0, 0.0]], copies, [1], [2, 1, 2, 1])
-    assert scores.best_rank.tolist() == [3]  # both others first
+    assert scores.best_rank.tolist() == [3]  # both non-matches come first
     assert scores.average_precision.tolist() == [(1 / 3 + 2 / 4) / 2]
     collapsed = score_retrieval(copies[:2], copies, [1, 2], [1, 1, 1, 2])
     assert collapsed.best_rank.tolist() == [2, 4]
 
 
-def test_what_float32_cannot_separate_is_separated() -> None:
-    """Items on both sides of the match, nearer than a float32 product can say."""
+def test_ranks_are_exact_beyond_float32_precision() -> None:
+    """Items on both sides of the match, closer than float32 products can resolve."""
     query = np.full((1, 512), 1.0)
     match = np.random.default_rng(0).standard_normal(512).astype(np.float32) + 0.5
     gallery = np.tile(match, (3, 1))
@@ -166,23 +166,23 @@ def test_k_beyond_the_gallery_finds_every_match() -> None:
     assert scores.rank_curve(5).tolist() == [0, 0, 100, 100, 100]
 
 
-def test_nothing_but_matches() -> None:
-    """x is infinite: PNR is 1."""
+def test_a_gallery_of_matches_only() -> None:
+    """The ratio x is infinite, so PNR is 1."""
     scores = score_retrieval(np.eye(2)[:1], np.eye(2), [1], [1, 1])
     means = scores.means()
     assert (means["mAP"], means["mSD"], means["mINP"]) == (100,) * 3
     assert scores.similarity_distribution_released.tolist() == [1]
 
 
-def test_everything_opposite() -> None:
-    """Similarities of 0: nothing is divided by it, nothing is NaN."""
+def test_opposite_vectors_have_finite_scores() -> None:
+    """All similarities are 0: there is no division by zero and no NaN."""
     for ids in ([1, 2], [1, 1]):
         means = score_retrieval([[1.0, 0.0]], [[-1.0, 0.0]] * 2, [1], ids).means()
         assert means["mSD"] == 0
         assert all(math.isfinite(value) for value in means.values())
 
 
-def test_groups_of_queries() -> None:
+def test_means_of_a_subset_of_queries() -> None:
     problem = random_problem(4)
     scores = problem.scores()
     chosen = problem.query_ids % 2 == 0
@@ -193,7 +193,7 @@ def test_groups_of_queries() -> None:
 
 
 def noisy_copies(seed: int) -> Problem:
-    """Every match at cosine of about 0.61 and far above all else: mSD is 1 - exp(-1.61)."""
+    """Matches have a cosine of about 0.61, far above all others: mSD is about 1 - exp(-1.61)."""
     random = np.random.default_rng(seed)
     gallery = random.standard_normal((400, 768))
     identities = random.permutation(400)
@@ -222,7 +222,7 @@ def test_memory_mapped_files_are_read(tmp_path_factory: pytest.TempPathFactory) 
     assert_same(mapped.scores(), problem.scores())
 
 
-def test_nan_is_named_where_it_stands() -> None:
+def test_the_error_names_the_row_with_nan() -> None:
     problem = random_problem(1, queries=3000, gallery=50)
     problem.queries[2345, 3] = np.nan
     with pytest.raises(UsageError, match=r"queries: every row must be finite, row 2,345"):
@@ -237,12 +237,12 @@ def test_nan_is_named_where_it_stands() -> None:
         ({"memory_mib": 0}, "at least 1 MiB"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, object], sentence: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, object], sentence: str) -> None:
     with pytest.raises(UsageError, match=sentence):
         random_problem(1).scores(**options)
 
 
-def test_shapes_that_do_not_fit() -> None:
+def test_mismatching_shapes_are_refused() -> None:
     rows, ids = np.eye(3), [1, 2, 3]
     with pytest.raises(UsageError, match="rows of one length; got 3 and 2"):
         score_retrieval(rows, rows[:, :2] + 1, ids, ids)

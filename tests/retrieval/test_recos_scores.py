@@ -1,4 +1,4 @@
-"""The metrics of a benchmark of tasks: by plain loops, by hand, and what is refused."""
+"""Metrics of a benchmark of tasks: plain loops, handmade cases and invalid input."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def sample(image: str, task: str | None, captions: int) -> dict[str, Any]:
 
 
 def world(seed: int, fewest: int = 1) -> tuple[FloatRows, FloatRows, RecosSamples]:
-    """Twenty images for five tasks or none, with `fewest` to three captions each; full of ties."""
+    """Twenty images of five tasks or none, with `fewest` to three captions each and many ties."""
     random = np.random.default_rng(seed)
     listed = []
     for number in range(20):
@@ -38,7 +38,7 @@ def percent(counts: list[int], depth: int) -> float | None:
     return 100 * sum(count < depth for count in counts) / len(counts) if counts else None
 
 
-def test_recall_is_that_of_plain_loops_overall_and_by_task(subtests: pytest.Subtests) -> None:
+def test_recall_equals_plain_loops_overall_and_by_task(subtests: pytest.Subtests) -> None:
     for seed in range(10):
         with subtests.test(seed=seed):
             images, texts, samples = world(seed)
@@ -68,7 +68,7 @@ def test_recall_is_that_of_plain_loops_overall_and_by_task(subtests: pytest.Subt
 
 @given(seed=st.integers(0, 10_000), images=st.integers(1, 20), texts=st.integers(1, 60))
 @settings(max_examples=25, deadline=None)
-def test_neither_the_order_of_samples_nor_the_size_of_blocks_matters(
+def test_scores_do_not_depend_on_sample_order_or_block_size(
     seed: int, images: int, texts: int
 ) -> None:
     rows, captions, samples = world(seed, fewest=0)
@@ -90,8 +90,8 @@ def scored(images: list[list[float]], texts: list[list[float]], *listed: Any) ->
     return score_recos(images, texts, recos_samples(list(listed), "samples.json"))
 
 
-def test_images_without_captions_only_compete() -> None:
-    """The second image, without captions, is nearer to the first one's caption than that one."""
+def test_images_without_captions_are_only_candidates() -> None:
+    """The second image has no caption, but is closest to the caption of the first image."""
     one, other, far = [1.0, 0.0], [1.0, 0.2], [-1.0, 0.0]
     three = sample("a", "color", 1), sample("b", None, 0), sample("c", "OCR", 1)
     recall = scored([one, other, far], [[1.0, 0.3], far], *three).recall
@@ -104,7 +104,7 @@ def test_images_without_captions_only_compete() -> None:
     assert found.tasks[RetrievalTask.CODE].percent == {1: None, 5: None, 10: None}
 
 
-def test_case_space_and_hyphens_do_not_matter(subtests: pytest.Subtests) -> None:
+def test_task_names_ignore_case_spaces_and_hyphens(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, RetrievalTask]] = [
         ("ocr", RetrievalTask.OCR),
         ("Code-Reasoning", RetrievalTask.CODE),
@@ -138,7 +138,7 @@ BROKEN: dict[str, tuple[Any, str]] = {
 }
 
 
-def test_what_is_wrong_is_said_in_a_sentence(subtests: pytest.Subtests) -> None:
+def test_invalid_samples_are_refused_with_a_message(subtests: pytest.Subtests) -> None:
     for case in BROKEN:
         with subtests.test(case=case):
             listed, message = BROKEN[case]

@@ -1,4 +1,4 @@
-"""Scores of items with several vectors, and of reranked ones, against the definitions."""
+"""Scores of items with several vectors and of reranked items, by the definitions."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ NAMES = ("best_rank", "average_precision", "similarity_distribution", "inverse_n
 
 
 def world() -> tuple[FloatRows, FloatRows, FloatRows, Ids, Ids]:
-    """Nine texts of one vector, six images of three; two images and three texts an identity."""
+    """Nine texts with one vector and six images with three, of three identities."""
     chance = np.random.default_rng(2)
     texts = unit_rows(chance.normal(size=(9, 5)), "texts")
     vectors = unit_rows(chance.normal(size=(18, 5)), "vectors").reshape(6, 3, 5)
@@ -35,7 +35,7 @@ def test_the_most_similar_vector_of_an_item_counts() -> None:
                 assert getattr(found, name)[place] == pytest.approx(wanted, abs=1e-6), name
 
 
-def test_only_the_first_are_sorted_again() -> None:
+def test_only_the_top_results_are_reranked() -> None:
     texts, _, images, of_texts, of_images = world()
     before = score_similarities(texts, images, of_texts, of_images)
     asked: list[int] = []
@@ -47,6 +47,6 @@ def test_only_the_first_are_sorted_again() -> None:
     found = score_similarities(texts, images, of_texts, of_images, Rerank(3, match))
     assert asked == np.repeat(np.arange(9), 3).tolist()
     assert found.best_rank.tolist() == [1 if rank <= 3 else rank for rank in before.best_rank]
-    assert "mSD" not in found.means(), "such scores are no cosines"
+    assert "mSD" not in found.means(), "mSD needs cosines, not scores of a reranker"
     whole = score_similarities(texts, images, of_texts, of_images, Rerank(100, match))
     assert whole.means()["R@1"] == 100

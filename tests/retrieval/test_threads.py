@@ -1,4 +1,4 @@
-"""Who shares out the processors."""
+"""Limiting the threads of matrix products."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from retrieval.similarity.products import products_in_their_own_thread
 
 
 def numpy_threads() -> dict[str, int]:
-    """Threads of the library NumPy multiplies with; libraries loaded later are not its concern."""
+    """Number of threads of the BLAS library of NumPy, ignoring libraries of other packages."""
     libraries: list[dict[str, Any]] = threadpool_info()
     return {
         one["filepath"]: one["num_threads"]
@@ -18,7 +18,7 @@ def numpy_threads() -> dict[str, int]:
     }
 
 
-def test_products_stay_in_their_thread_and_only_there() -> None:
+def test_products_use_one_thread_only_inside_the_context() -> None:
     np.eye(2) @ np.eye(2)
     before = numpy_threads()
     with products_in_their_own_thread():

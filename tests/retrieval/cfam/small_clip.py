@@ -1,4 +1,4 @@
-"""A CLIP of OpenCLIP small enough for a test: two layers of width 64 in each tower."""
+"""An OpenCLIP model small enough for tests: two layers of width 64 in each tower."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ GRID = (6, 2)
 
 
 def write_architecture(folder: Path, content: Any = None) -> Path:
-    """The file of `content`, or of the small architecture, in OpenCLIP's form."""
+    """Write `content`, or the small architecture, as an OpenCLIP architecture file."""
     path = folder / "small-clip.json"
     path.write_text(json.dumps(ARCHITECTURE if content is None else content), encoding="utf-8")
     return path

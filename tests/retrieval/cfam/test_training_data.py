@@ -29,7 +29,7 @@ def images(identities: int, each: int = 2) -> list[TrainingImage]:
     st.integers(0, 2**32),
     st.randoms(use_true_random=False),
 )
-def test_no_identity_is_trained_on_and_validated_with(
+def test_training_and_validation_share_no_identity(
     identities: int, share: float, seed: int, chance: random.Random
 ) -> None:
     given_images = images(identities)
@@ -45,7 +45,7 @@ def test_no_identity_is_trained_on_and_validated_with(
     )
 
 
-def test_another_seed_holds_out_others() -> None:
+def test_another_seed_holds_out_other_identities() -> None:
     held_out = {
         frozenset(one.identity for one in hold_out_identities(images(50), 0.2, seed).validation)
         for seed in range(4)
@@ -53,7 +53,7 @@ def test_another_seed_holds_out_others() -> None:
     assert len(held_out) == 4
 
 
-def test_an_identity_that_comes_in_moves_few_others() -> None:
+def test_an_additional_identity_moves_at_most_one_other() -> None:
     before = {one.identity for one in hold_out_identities(images(100), 0.2, 0).validation}
     after = {one.identity for one in hold_out_identities(images(101), 0.2, 0).validation}
     assert len(before - after) <= 1
@@ -80,7 +80,7 @@ def test_pairs_number_images_and_identities() -> None:
     assert pairs[1] == TrainingPair(Path("1-1.jpg"), "in blue", 0, 1)
 
 
-def test_the_digest_tells_what_is_trained_on_not_where_it_lies() -> None:
+def test_the_digest_covers_contents_but_not_folders() -> None:
     here = images(3)
     there = [one._replace(path=Path("elsewhere") / one.path) for one in here]
     assert digest_of_images(here) == digest_of_images(there)

@@ -1,4 +1,4 @@
-"""dis(t) as the paper defines it, by plain loops in float64."""
+"""Literal reference of dis(t) as defined in the paper, by plain loops in float64."""
 
 import math
 from typing import Any
@@ -10,14 +10,14 @@ Rows = NDArray[Any]
 
 
 def cosine(left: Rows, right: Rows) -> float:
-    """The cosine of two rows."""
+    """Cosine similarity of two rows."""
     product = math.fsum(float(a) * float(b) for a, b in zip(left, right, strict=True))
     lengths = (math.sqrt(math.fsum(float(a) ** 2 for a in row)) for row in (left, right))
     return product / math.prod(lengths)
 
 
 def nearest(text: Rows, images: Rows, target: int, k: int) -> list[int]:
-    """The k images of D - x that are nearest to a text, the nearest first."""
+    """The k images of D - x nearest to a text, nearest first."""
     others = [at for at in range(len(images)) if at != target]
     return sorted(others, key=lambda at: (-cosine(text, images[at]), at))[:k]
 

@@ -1,4 +1,4 @@
-"""dis(t) of similarities, and the temperature that spreads it."""
+"""dis(t) of similarities and the calibration of its temperature."""
 
 import math
 from random import Random
@@ -32,7 +32,7 @@ def test_dis_is_the_entropy_of_the_softmax(rows: np.ndarray, temperature: float)
 
 
 @given(similarities, st.floats(0.001, 10), st.randoms(use_true_random=False))
-def test_dis_depends_neither_on_order_nor_on_other_rows(
+def test_dis_is_independent_of_order_and_other_rows(
     rows: np.ndarray, temperature: float, random: Random
 ) -> None:
     order = list(range(rows.shape[1]))
@@ -50,7 +50,7 @@ def test_dis_rises_with_the_temperature(rows: np.ndarray, low: float, times: flo
 
 
 @pytest.mark.parametrize(("scale", "k"), [(0.3, 10), (0.02, 50), (1e-3, 5)])
-def test_the_median_is_in_the_middle_at_the_calibrated_temperature(scale: float, k: int) -> None:
+def test_calibration_puts_the_median_at_half_of_log_k(scale: float, k: int) -> None:
     random = np.random.default_rng(k)
     rows = 0.3 + scale * random.standard_normal((301, k)) * random.uniform(0.2, 3, (301, 1))
     temperature = calibrated_temperature(rows)
@@ -60,7 +60,7 @@ def test_the_median_is_in_the_middle_at_the_calibrated_temperature(scale: float,
     assert calibrated_temperature(rows[::-1] + 0.1) == temperature
 
 
-def test_captions_that_fit_equally_or_one_image_only_do_not_move_the_temperature() -> None:
+def test_uniform_and_one_hot_captions_hardly_change_the_temperature() -> None:
     random = np.random.default_rng(1)
     rows = 0.1 * random.standard_normal((200, 10))
     one_image = np.eye(1, 10).repeat(10, axis=0)
@@ -68,7 +68,7 @@ def test_captions_that_fit_equally_or_one_image_only_do_not_move_the_temperature
     assert calibrated_temperature(strange) == pytest.approx(calibrated_temperature(rows), rel=0.05)
 
 
-def test_a_temperature_that_does_not_exist_is_refused() -> None:
+def test_calibration_without_a_solution_is_refused() -> None:
     with pytest.raises(UsageError, match="equally near"):
         calibrated_temperature(np.ones((30, 4)))
     with pytest.raises(UsageError, match="at least one caption"):

@@ -1,4 +1,4 @@
-"""dis(t) of captions: against plain loops, and for what must not matter."""
+"""dis(t) of captions equals plain loops and does not depend on order or block size."""
 
 import math
 
@@ -32,7 +32,7 @@ def settings_of(
     dtype=st.sampled_from([np.float64, np.float32, np.float16]),
 )
 @settings(max_examples=40, deadline=None)
-def test_dis_is_that_of_plain_loops(
+def test_dis_equals_plain_loops(
     seed: int, k: int, temperature: float, dtype: type[np.floating]
 ) -> None:
     texts, images, targets = world(seed, 17, 13, 7)
@@ -51,7 +51,7 @@ def test_dis_is_that_of_plain_loops(
 
 @given(seed=st.integers(0, 10_000), k=st.integers(1, 20))
 @settings(max_examples=40, deadline=None)
-def test_the_nearest_are_exact_and_of_equals_the_first(seed: int, k: int) -> None:
+def test_nearest_images_are_exact_and_ties_go_to_the_first(seed: int, k: int) -> None:
     random = np.random.default_rng(seed)
     texts, images = tied_rows(random, 12, 9, kinds=4), tied_rows(random, 30, 9, kinds=5)
     targets = random.integers(30, size=12)
@@ -59,7 +59,7 @@ def test_the_nearest_are_exact_and_of_equals_the_first(seed: int, k: int) -> Non
     for row, text in enumerate(texts):
         alike = [similarity(text, image) for image in images]
         others = [at for at in range(30) if at != targets[row]]
-        # equal rows have equal similarities; the literal sums of others differ in their last bits
+        # equal rows have equal similarities; literal sums of other rows differ in their last bits
         kept = found.images[row].tolist()
         assert len(set(kept)) == k
         assert targets[row] not in kept
@@ -78,9 +78,7 @@ def test_the_nearest_are_exact_and_of_equals_the_first(seed: int, k: int) -> Non
     workers=st.integers(1, 3),
 )
 @settings(max_examples=40, deadline=None)
-def test_the_size_of_blocks_does_not_matter(
-    seed: int, texts: int, images: int, workers: int
-) -> None:
+def test_the_block_size_does_not_matter(seed: int, texts: int, images: int, workers: int) -> None:
     rows, candidates, targets = world(seed, 80, 50, 33)
     unit_texts, unit_images = unit_rows(rows, "texts"), unit_rows(candidates, "images")
     whole = nearest_others(unit_texts, unit_images, targets, 9)
@@ -92,7 +90,7 @@ def test_the_size_of_blocks_does_not_matter(
 
 @given(seed=st.integers(0, 10_000))
 @settings(max_examples=40, deadline=None)
-def test_neither_order_nor_other_captions_matter(seed: int) -> None:
+def test_dis_is_independent_of_order_and_other_captions(seed: int) -> None:
     texts, images, targets = world(seed, 40, 30, 12)
     random = np.random.default_rng(seed)
     some, order = random.permutation(40)[:17], random.permutation(30)
@@ -107,7 +105,7 @@ def test_neither_order_nor_other_captions_matter(seed: int) -> None:
 
 @given(seed=st.integers(0, 10_000), narrow=st.floats(0.01, 0.98), more=st.floats(0, 1))
 @settings(max_examples=60, deadline=None)
-def test_a_wider_eta_never_fails_what_a_narrower_passes(
+def test_captions_that_pass_also_pass_with_a_larger_eta(
     seed: int, narrow: float, more: float
 ) -> None:
     texts, images, targets = world(seed, 30, 20, 8)
@@ -120,7 +118,7 @@ def test_a_wider_eta_never_fails_what_a_narrower_passes(
     assert passing[0] <= passing[1]
 
 
-def test_only_the_image_itself_is_left_out() -> None:
+def test_only_the_target_image_is_left_out() -> None:
     images = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     found = score_captions([[1.0, 0.0]], images, [0], settings_of(2, 0.01)).scores
     assert found.nearest.images.tolist() == [[1, 2]]
@@ -135,7 +133,7 @@ def test_images_equally_near_give_log_k() -> None:
     assert found.nearest.images.tolist() == [[0, 1, 3, 4]]
 
 
-def test_a_temperature_is_calibrated_where_none_is_given() -> None:
+def test_the_temperature_is_calibrated_by_default() -> None:
     texts, images, targets = world(3, 200, 60, 20)
     asked = settings_of(8, None)
     scores = score_captions(texts, images, targets, asked).scores
@@ -159,7 +157,7 @@ WRONG = {
 }
 
 
-def test_what_is_wrong_is_said(subtests: pytest.Subtests) -> None:
+def test_invalid_input_is_refused_with_a_message(subtests: pytest.Subtests) -> None:
     for case in WRONG:
         with subtests.test(case=case):
             images, texts, targets, k, part = WRONG[case]

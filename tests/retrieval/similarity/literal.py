@@ -1,4 +1,4 @@
-"""Near-duplicates and what is kept, found literally pair by pair; and collections to compare on."""
+"""Literal references of near-duplicates and kept images, and random collections."""
 
 from collections.abc import Collection, Mapping
 from itertools import combinations
@@ -13,7 +13,7 @@ Vectors = NDArray[np.float64] | None
 
 
 class World(NamedTuple):
-    """Images, what is set, and some that are protected."""
+    """Images, their embeddings, the settings and the protected images."""
 
     images: dict[str, ImageFingerprint]
     vectors: Vectors
@@ -22,7 +22,7 @@ class World(NamedTuple):
 
 
 def drawn_world(seed: int) -> World:
-    """Pictures of a few kinds, varied, mirrored, copied; some bare, some of no kind."""
+    """Varied, mirrored and copied images of four kinds, some without hashes."""
     random = np.random.default_rng(seed)
     count = int(random.integers(0, 40))
     kinds = random.integers(-120, 120, (4, 255)).astype(float)
@@ -61,7 +61,7 @@ def drawn_world(seed: int) -> World:
 
 
 def turned(spectrum: NDArray[np.int8]) -> NDArray[np.int8]:
-    """That of the mirror image: odd frequencies across change signs."""
+    """Spectrum of the mirror image: odd horizontal frequencies change their sign."""
     table = np.append(0, spectrum).reshape(16, 16) * np.where(np.arange(16) % 2, -1, 1)
     return table.reshape(-1)[1:].astype(np.int8)
 
@@ -69,7 +69,7 @@ def turned(spectrum: NDArray[np.int8]) -> NDArray[np.int8]:
 def literal_pairs(
     images: Mapping[str, ImageFingerprint], settings: NearDuplicateSettings, vectors: Vectors
 ) -> list[AlikePair]:
-    """All pairs, each looked at by itself."""
+    """All near-duplicate pairs, each judged separately."""
     found = []
     names = list(images)
     firsts = {one.sha256: name for name, one in reversed(list(images.items()))}
@@ -94,47 +94,57 @@ def _judged(
     embedded: float | None,
     settings: NearDuplicateSettings,
 ) -> list[AlikePair]:
-    look = _look(one, other, settings)
-    seen = "different"
-    if look is not None:
-        seen = "same" if look[0] <= settings.spectrum_distance else "unclear"
-    feels = "none"
+    hash_match = _hash_match(one, other, settings)
+    hash_evidence = "different"
+    if hash_match is not None:
+        hash_evidence = "same" if hash_match[0] <= settings.spectrum_distance else "unclear"
+    embedding_evidence = "none"
     if embedded is not None:
-        feels = "same" if embedded <= settings.embedding_distance else "different"
+        embedding_evidence = "same" if embedded <= settings.embedding_distance else "different"
         if settings.embedding_distance < embedded <= settings.doubtful_embedding_distance:
-            feels = "unclear"
+            embedding_evidence = "unclear"
     same = {("same", "same"), ("same", "unclear"), ("same", "none"), ("unclear", "same")}
     doubtful = {("same", "different"), ("unclear", "unclear"), ("unclear", "none")}
     doubtful |= {("different", "same")}
-    if (seen, feels) not in same | doubtful:
+    if (hash_evidence, embedding_evidence) not in same | doubtful:
         return []
-    sameness = Sameness.SAME if (seen, feels) in same else Sameness.DOUBTFUL
+    sameness = Sameness.SAME if (hash_evidence, embedding_evidence) in same else Sameness.DOUBTFUL
     measured = {}
-    if look is not None:
-        measured = {"spectrum_distance": look[0], "mirrored": look[1], "hash_bits": look[2]}
+    if hash_match is not None:
+        measured = {
+            "spectrum_distance": hash_match[0],
+            "mirrored": hash_match[1],
+            "hash_bits": hash_match[2],
+        }
     return [AlikePair(**ends, sameness=sameness, embedding_distance=embedded, **measured)]
 
 
-def _look(
+def _hash_match(
     one: ImageFingerprint, other: ImageFingerprint, settings: NearDuplicateSettings
 ) -> tuple[float, bool, int] | None:
-    """The distance of spectra, whether in a mirror, and the bits; None where they are not near."""
+    """Spectrum distance, whether mirrored, and hash distance in bits; None if they differ."""
     if one.perceptual_hash is None or other.perceptual_hash is None:
         return None
     assert one.mirrored_hash is not None
     assert other.mirrored_hash is not None
     spectra = [np.frombuffer(bytes.fromhex(it.spectrum), np.int8) for it in (one, other)]
-    looks = []
+    hash_matches = []
     bits = _bits(one.perceptual_hash, other.perceptual_hash)
     if bits <= settings.hash_bits:
-        looks.append((cosine_distance(*spectra), False, bits))
-    ways = (
+        hash_matches.append((cosine_distance(*spectra), False, bits))
+    mirrored_bits = (
         _bits(one.perceptual_hash, other.mirrored_hash),
         _bits(one.mirrored_hash, other.perceptual_hash),
     )
-    if settings.mirrored and min(ways) <= settings.hash_bits:
-        looks.append((cosine_distance(spectra[0], turned(spectra[1])), True, ways[0]))
-    near = [look for look in looks if look[0] <= settings.doubtful_spectrum_distance]
+    if settings.mirrored and min(mirrored_bits) <= settings.hash_bits:
+        hash_matches.append(
+            (cosine_distance(spectra[0], turned(spectra[1])), True, mirrored_bits[0])
+        )
+    near = [
+        hash_match
+        for hash_match in hash_matches
+        if hash_match[0] <= settings.doubtful_spectrum_distance
+    ]
     return min(near, default=None)
 
 
@@ -149,7 +159,7 @@ def cosine_distance(one: NDArray[np.generic], other: NDArray[np.generic]) -> flo
 
 
 def literal_near_duplicates(world: World, contents: Mapping[str, str]) -> dict[str, set[str]]:
-    """For each image that has any those of its content: pairs, and copies of either side."""
+    """Duplicates of each image that has any: its pairs and the copies of both sides."""
     images = world.images
     pairs = literal_pairs(images, world.settings, world.vectors)
     duplicates: dict[str, set[str]] = {name: set() for name in images}
@@ -168,7 +178,7 @@ def literal_near_duplicates(world: World, contents: Mapping[str, str]) -> dict[s
 
 
 def literal_kept(world: World, protected: Collection[str]) -> list[str]:
-    """What stays: each, in their order of rank, that is like none that stays already."""
+    """Kept images: in order of rank, each that is no duplicate of one already kept."""
     images, order = world.images, list(world.images)
     order.sort(key=lambda name: (name not in protected, -images[name].pixels))
     same = [

@@ -1,4 +1,4 @@
-"""Pictures that are known to differ, and variants of them that are known to have their content."""
+"""Images that are known to differ, and variants known to have the same content."""
 
 import io
 from collections.abc import Callable
@@ -15,7 +15,7 @@ SIZE = (320, 240)
 
 @cache
 def street(seed: int) -> Image.Image:
-    """A drawn street: sky, houses, trees, shops or a wall, no two alike."""
+    """A drawn street of sky, houses, trees, shops or a wall, different for every seed."""
     chance = Chance("near-duplicates", seed)
     return finish(draw_scene(chance, SIZE, chance.between(165, 225)), chance)
 
@@ -33,7 +33,7 @@ def _brighter(picture: Image.Image) -> Image.Image:
 
 
 def _cropped(picture: Image.Image) -> Image.Image:
-    """Without 0.8 % on either side: 1.6 % of the width and of the height."""
+    """The image without 0.8 % on each side: 1.6 % of the width and of the height."""
     x, y = round(0.008 * picture.width), round(0.008 * picture.height)
     return picture.crop((x, y, picture.width - x, picture.height - y))
 

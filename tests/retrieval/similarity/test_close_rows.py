@@ -1,4 +1,4 @@
-"""Rows that are close: all of them where all are looked at, nearly all by an index."""
+"""Close rows: exact search finds all pairs, an index nearly all."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ DISTANCE = 0.02
 
 
 def planted(random: np.random.Generator, count: int, pairs: int) -> np.ndarray:
-    """Rows of which the last are within the distance of the first."""
+    """Random rows whose last `pairs` rows are close to the first ones."""
     rows = random.normal(size=(count, 32))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     rows[-pairs:] = rows[:pairs] + random.normal(0, 0.02, (pairs, 32))
@@ -18,7 +18,7 @@ def planted(random: np.random.Generator, count: int, pairs: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("block_cells", [1, 700, 1 << 22])
-def test_all_pairs_are_found_whatever_the_size_of_blocks(
+def test_all_pairs_are_found_with_any_block_size(
     block_cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PRODUCT_CELLS", block_cells)
@@ -33,7 +33,9 @@ def test_all_pairs_are_found_whatever_the_size_of_blocks(
     assert of_asked == {pair for pair in found if set(pair) & set(asked.tolist())}
 
 
-def test_an_index_finds_nearly_all_and_says_how_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_index_finds_nearly_all_pairs_and_reports_its_recall(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rows = planted(np.random.default_rng(1), 6000, 500)
     exact, none = close_rows(rows, DISTANCE)
     monkeypatch.setattr(module, "EXACT_UP_TO", 1000)

@@ -1,4 +1,4 @@
-"""What is kept of near-duplicate images."""
+"""Clusters of near-duplicate images and the images kept of them."""
 
 import numpy as np
 from hypothesis import given
@@ -14,7 +14,7 @@ SETTINGS = NearDuplicateSettings(spectrum_distance=0.02, doubtful_spectrum_dista
 
 
 def on_a_circle(place: float, *, number: int = 0, pixels: int = 1) -> ImageFingerprint:
-    """Its spectrum is on a circle at so many degrees; 11.4 degrees are a distance of 0.02."""
+    """A fingerprint with a spectrum at `place` degrees on a circle; 11.4° are 0.02 apart."""
     spectrum = np.zeros(255)
     spectrum[:2] = np.cos(np.radians(place)), np.sin(np.radians(place))
     return ImageFingerprint(
@@ -27,7 +27,7 @@ def on_a_circle(place: float, *, number: int = 0, pixels: int = 1) -> ImageFinge
     )
 
 
-def test_the_largest_stays_then_the_earliest() -> None:
+def test_the_largest_image_is_kept_and_ties_go_to_the_earliest() -> None:
     images = {
         "small": on_a_circle(0, number=0, pixels=1),
         "large": on_a_circle(0, number=1, pixels=9),
@@ -38,14 +38,14 @@ def test_the_largest_stays_then_the_earliest() -> None:
     assert [cluster.members for cluster in found.clusters] == [("large", "small", "as large")]
 
 
-def test_a_chain_is_not_followed() -> None:
+def test_duplicates_of_duplicates_are_not_merged() -> None:
     images = {str(n): on_a_circle(10 * n, number=n, pixels=9 - n) for n in range(5)}
     found = find_near_duplicates(images, SETTINGS)
     assert found.kept == ("0", "2", "4")
     assert [cluster.members for cluster in found.clusters] == [("0", "1"), ("2", "3")]
 
 
-def test_what_is_protected_stays_and_takes_others_along() -> None:
+def test_protected_images_are_kept_and_replace_larger_ones() -> None:
     images = {
         "large": on_a_circle(0, number=0, pixels=9),
         "copy": on_a_circle(0, number=0, pixels=9),
@@ -57,7 +57,7 @@ def test_what_is_protected_stays_and_takes_others_along() -> None:
     assert [cluster.members for cluster in found.clusters] == [("v1 a", "large", "copy")]
 
 
-def test_a_protected_copy_stands_for_its_bytes() -> None:
+def test_the_protected_one_of_two_exact_copies_is_kept() -> None:
     images = {"a": on_a_circle(0, number=1), "b": on_a_circle(0, number=1)}
     found = find_near_duplicates(images, SETTINGS, protected={"b"})
     assert found.kept == ("b",)
@@ -72,7 +72,7 @@ collections = st.lists(
 
 
 @given(collections)
-def test_kept_images_differ_and_every_other_is_near_one(
+def test_kept_images_differ_and_every_dropped_one_duplicates_a_kept_one(
     drawn: list[tuple[int, int, bool]],
 ) -> None:
     images = {
@@ -89,7 +89,7 @@ def test_kept_images_differ_and_every_other_is_near_one(
     assert sorted([*found.kept, *dropped]) == sorted(images)
     for cluster in found.clusters:
         assert cluster.kept in kept
-        assert all(_are(duplicates, cluster.kept, name) for name in cluster.members[1:])
+        assert all(_are_duplicates(duplicates, cluster.kept, name) for name in cluster.members[1:])
     assert all({pair.first, pair.second} <= kept for pair in found.doubtful)
     report = found.report
     assert report.kept + report.exact + report.near + report.mirrored == report.images
@@ -99,11 +99,11 @@ def test_kept_images_differ_and_every_other_is_near_one(
 def _duplicate_pairs(
     found: NearDuplicates, images: dict[str, ImageFingerprint]
 ) -> set[tuple[str, str]]:
-    """All pairs of the same content, those that copies have through the first of them included."""
-    said = {(pair.first, pair.second) for pair in found.pairs}
+    """All pairs of equal content, including the pairs of exact copies."""
+    reported = {(pair.first, pair.second) for pair in found.pairs}
     duplicates = {
         (one, other)
-        for first, second in said
+        for first, second in reported
         for one in images
         for other in images
         if images[one].sha256 == images[first].sha256
@@ -118,11 +118,11 @@ def _duplicate_pairs(
     return {pair for pair in duplicates | same_bytes if pair[0] != pair[1]}
 
 
-def _are(duplicates: set[tuple[str, str]], one: str, other: str) -> bool:
+def _are_duplicates(duplicates: set[tuple[str, str]], one: str, other: str) -> bool:
     return (one, other) in duplicates or (other, one) in duplicates
 
 
-def test_numbers_of_a_real_collection() -> None:
+def test_the_report_of_a_collection_with_planted_variants() -> None:
     data = {str(number): encoded(street(number)) for number in range(20)}
     data |= {"copy": data["0"]}
     data |= {kind: vary(street(3)) for kind, vary in VARIANTS.items()}
@@ -132,7 +132,7 @@ def test_numbers_of_a_real_collection() -> None:
 
 
 @given(st.integers(0, 10_000))
-def test_what_is_kept_is_what_going_through_them_one_by_one_keeps(seed: int) -> None:
+def test_kept_images_equal_the_literal_reference(seed: int) -> None:
     world = drawn_world(seed)
     found = find_near_duplicates(
         world.images, world.settings, embeddings=world.vectors, protected=world.protected

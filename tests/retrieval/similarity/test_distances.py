@@ -1,4 +1,4 @@
-"""Near-duplicates: against slow literal references, and on photographs that are known to be."""
+"""Nearest pairs against slow literal references, and on photographs of known duplicates."""
 
 import io
 from itertools import combinations
@@ -38,13 +38,13 @@ def bits(first: int, second: int) -> int:
 
 @pytest.fixture(autouse=True, params=[1, 7, 1 << 22])
 def block_cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The size of blocks must not matter."""
+    """Run every test with several block sizes, which must not matter."""
     monkeypatch.setattr(distances, "_BLOCK_CELLS", request.param)
 
 
 @BUSY_MACHINE
 @given(hashes, hashes, st.integers(0, 64), st.integers(1, 6))
-def test_the_nearest_of_all_pairs(
+def test_the_nearest_hash_pairs_equal_a_full_sort(
     first: list[int], second: list[int], limit: int, count: int
 ) -> None:
     found = nearest_pairs(
@@ -57,7 +57,9 @@ def test_the_nearest_of_all_pairs(
 
 @BUSY_MACHINE
 @given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([1e-7, 0.02, 0.3]))
-def test_the_nearest_embeddings_are_those_of_float64(seed: int, count: int, noise: float) -> None:
+def test_the_nearest_embeddings_equal_a_float64_reference(
+    seed: int, count: int, noise: float
+) -> None:
     random = np.random.default_rng(seed)
     first = np.repeat(random.normal(size=(3, 16)), 4, axis=0)
     second = (first[::2] + random.normal(0, noise, (6, 16))).astype(np.float32)
@@ -75,7 +77,9 @@ def test_the_nearest_embeddings_are_those_of_float64(seed: int, count: int, nois
 
 @BUSY_MACHINE
 @given(hashes, st.integers(0, 64))
-def test_pairs_within_one_collection(values: list[int], limit: int) -> None:
+def test_pairs_within_one_collection_equal_the_literal_search(
+    values: list[int], limit: int
+) -> None:
     found = HashMeasure(limit).pairs_within(np.array(values, np.uint64)).tolist()
     numbers = combinations(range(len(values)), 2)
     assert sorted(found) == [[i, j] for i, j in numbers if bits(values[i], values[j]) <= limit]
@@ -87,7 +91,7 @@ def encoded(picture: Image.Image, **options: object) -> bytes:
     return buffer.getvalue()
 
 
-def test_what_was_resized_or_encoded_again_is_near_and_other_pictures_are_not() -> None:
+def test_only_resized_and_reencoded_photographs_are_near_duplicates() -> None:
     if not PHOTOGRAPHS.is_dir():
         unavailable(f"{PHOTOGRAPHS} is not there")
     data = {path.stem: path.read_bytes() for path in sorted(PHOTOGRAPHS.glob("*.jpg"))}
@@ -101,6 +105,6 @@ def test_what_was_resized_or_encoded_again_is_near_and_other_pictures_are_not() 
     assert pairs == {frozenset(pair) for pair in combinations(alike, 2)}
 
 
-def test_bytes_that_are_no_image_are_an_error() -> None:
+def test_hashing_bytes_that_are_no_image_raises_an_error() -> None:
     with pytest.raises(OSError, match="cannot identify image file"):
         perceptual_hash(b"no image")

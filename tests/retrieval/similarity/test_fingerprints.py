@@ -1,4 +1,4 @@
-"""Fingerprints of encoded images, good and broken."""
+"""Fingerprints of valid and broken encoded images."""
 
 import numpy as np
 import pytest
@@ -12,21 +12,21 @@ from schemas.similarity import ImageFingerprint
 from tests.retrieval.similarity.pictures import SIZE, encoded, street
 
 
-def made(data: bytes) -> ImageFingerprint:
+def fingerprint_of(data: bytes) -> ImageFingerprint:
     found = fingerprint(data, "an image")
     assert isinstance(found, ImageFingerprint), found
     return found
 
 
-def test_what_a_fingerprint_holds() -> None:
+def test_a_fingerprint_has_size_digest_and_spectrum() -> None:
     data = encoded(street(0))
-    found = made(data)
+    found = fingerprint_of(data)
     assert (found.width_px, found.height_px, found.sha256) == (*SIZE, sha256_of(data))
     assert len(found.spectrum) == 2 * 255
     assert ImageFingerprint.model_validate_json(found.payload()) == found
 
 
-def test_the_picture_is_looked_at_upright(subtests: pytest.Subtests) -> None:
+def test_the_orientation_in_exif_is_applied(subtests: pytest.Subtests) -> None:
     for orientation in range(1, 9):
         with subtests.test(orientation=orientation):
             upright = street(1)
@@ -42,23 +42,26 @@ def test_the_picture_is_looked_at_upright(subtests: pytest.Subtests) -> None:
             turned = upright.transpose(back[orientation]) if orientation in back else upright
             exif = Image.Exif()
             exif[0x0112] = orientation
-            one, other = made(encoded(turned, exif=exif.tobytes())), made(encoded(upright))
+            one, other = (
+                fingerprint_of(encoded(turned, exif=exif.tobytes())),
+                fingerprint_of(encoded(upright)),
+            )
             bits = int(one.perceptual_hash or "", 16) ^ int(other.perceptual_hash or "", 16)
             assert bits.bit_count() <= 2
 
 
-def test_what_is_transparent_lies_on_white() -> None:
+def test_transparent_pixels_count_as_white() -> None:
     clear = Image.new("RGBA", (64, 64), (0, 0, 0, 0))
     clear.paste((200, 30, 30, 255), (10, 10, 40, 30))
     white = Image.new("RGB", (64, 64), "white")
     white.paste((200, 30, 30), (10, 10, 40, 30))
-    one, other = made(encoded(clear, "PNG")), made(encoded(white, "PNG"))
+    one, other = fingerprint_of(encoded(clear, "PNG")), fingerprint_of(encoded(white, "PNG"))
     assert one.perceptual_hash == other.perceptual_hash
     assert one.spectrum == other.spectrum
 
 
-def test_an_empty_picture_has_no_hash() -> None:
-    found = made(encoded(Image.new("RGB", (64, 64), "navy")))
+def test_a_uniform_image_has_no_hash() -> None:
+    found = fingerprint_of(encoded(Image.new("RGB", (64, 64), "navy")))
     assert (found.perceptual_hash, found.mirrored_hash, found.spectrum) == (None, None, "")
 
 
@@ -71,7 +74,7 @@ def test_an_empty_picture_has_no_hash() -> None:
         (encoded(street(0), "PNG")[:2000], "truncated"),
     ],
 )
-def test_what_is_broken_is_rejected_by_name(data: bytes, what: str) -> None:
+def test_a_broken_image_is_rejected_with_its_name(data: bytes, what: str) -> None:
     found = fingerprint(data, "broken.jpg")
     assert isinstance(found, Rejection)
     assert (found.stage, found.reason) == ("fingerprint_images", "undecodable_image")
@@ -80,17 +83,17 @@ def test_what_is_broken_is_rejected_by_name(data: bytes, what: str) -> None:
     assert found.context == {"file": "broken.jpg"}
 
 
-def test_damage_of_any_kind_is_never_an_exception() -> None:
+def test_damaged_images_never_raise() -> None:
     random = np.random.default_rng(0)
-    sound = [encoded(street(0)), encoded(street(0), "PNG"), encoded(street(0), "WEBP")]
+    valid_images = [encoded(street(0)), encoded(street(0), "PNG"), encoded(street(0), "WEBP")]
     for number in range(150):
-        data = bytearray(sound[number % 3])
+        data = bytearray(valid_images[number % 3])
         for place in random.integers(0, len(data) if number % 2 else 60, 8):
             data[place] = random.integers(256)
         assert isinstance(fingerprint(bytes(data), "x"), ImageFingerprint | Rejection)
 
 
-def test_a_picture_that_is_too_large_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_with_too_many_pixels_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(small_picture, "MOST_PIXELS", SIZE[0] * SIZE[1] - 1)
     found = fingerprint(encoded(street(0)), "x")
     assert isinstance(found, Rejection)

@@ -1,4 +1,4 @@
-"""A collection that grows image by image finds what looking at each pair finds."""
+"""A collection that grows image by image finds the same duplicates as comparing all pairs."""
 
 import tracemalloc
 
@@ -12,7 +12,7 @@ from tests.retrieval.similarity.literal import drawn_world, literal_pairs
 
 
 @given(st.integers(0, 10_000))
-def test_it_finds_what_comparing_each_pair_finds(seed: int) -> None:
+def test_lookups_equal_the_literal_reference(seed: int) -> None:
     world = drawn_world(seed)
     pairs = literal_pairs(world.images, world.settings, None)
     sure = {
@@ -34,7 +34,7 @@ def test_it_finds_what_comparing_each_pair_finds(seed: int) -> None:
         added.append(name)
 
 
-def look(number: int) -> ImageFingerprint:
+def random_fingerprint(number: int) -> ImageFingerprint:
     random = np.random.default_rng(number)
     return ImageFingerprint(
         sha256=f"{number:064x}",
@@ -46,26 +46,28 @@ def look(number: int) -> ImageFingerprint:
     )
 
 
-def test_of_what_has_no_look_the_bytes_are_known() -> None:
+def test_images_without_a_fingerprint_match_by_digest() -> None:
     known = GrowingCollection(NearDuplicateSettings())
     known.add("one", "a" * 64)
     known.add("two", "a" * 64)
     assert known.owners_of_similar("a" * 64) == {"one", "two"}
-    assert known.owners_of_similar("a" * 64, look(1)) == {"one", "two"}
-    assert known.owners_of_similar("b" * 64, look(1)) == frozenset()
+    assert known.owners_of_similar("a" * 64, random_fingerprint(1)) == {"one", "two"}
+    assert known.owners_of_similar("b" * 64, random_fingerprint(1)) == frozenset()
     assert len(known) == 1
 
 
-def test_it_grows_and_a_look_up_copies_none_of_it() -> None:
+def test_a_lookup_does_not_copy_the_collection() -> None:
     known, count = GrowingCollection(NearDuplicateSettings()), 3000
     for number in range(count):
-        known.add(str(number), look(number).sha256, look(number))
+        known.add(str(number), random_fingerprint(number).sha256, random_fingerprint(number))
     assert len(known) == count
     assert {*map(str, range(0, count, 100))} == {
-        owner for n in range(0, count, 100) for owner in known.owners_of_similar("f" * 64, look(n))
+        owner
+        for n in range(0, count, 100)
+        for owner in known.owners_of_similar("f" * 64, random_fingerprint(n))
     }
     tracemalloc.start()
-    known.owners_of_similar("f" * 64, look(7))
+    known.owners_of_similar("f" * 64, random_fingerprint(7))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < count * 255 / 2, "less than the spectra take"
+    assert peak < count * 255 / 2, "a lookup must not copy the spectra"

@@ -1,4 +1,4 @@
-"""Pairs of hashes that differ in few bits, against all pairs."""
+"""Pairs of hashes within a Hamming radius equal a search of all pairs."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ hashes = st.lists(clustered | st.integers(0, 2**64 - 1), max_size=14)
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["buckets", "all pairs"])
 def few(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How they are found must not matter: few words are compared without buckets."""
+    """Run every test with and without buckets, which must not matter."""
     monkeypatch.setattr(hamming, "_is_few", lambda *_: request.param)
 
 
@@ -53,12 +53,12 @@ def test_pairs_between_two_collections(first: list[int], second: list[int], radi
     ]
 
 
-def test_many_in_one_bucket_are_found_once_each() -> None:
+def test_pairs_in_one_bucket_are_found_once() -> None:
     values = np.repeat(np.array([0, 2**64 - 1], np.uint64), 300)
     assert len(close_pairs(values, 6)) == 2 * (300 * 299 // 2)
 
 
-def test_more_pairs_than_there_is_room_for_at_first() -> None:
+def test_the_result_grows_beyond_its_initial_size() -> None:
     low = np.arange(4096, dtype=np.uint64)
     found = close_pairs(low, 6)
     assert len(found) == 4096 * sum(_choose(12, bits) for bits in range(1, 7)) // 2
@@ -68,7 +68,7 @@ def _choose(n: int, k: int) -> int:
     return 1 if k == 0 else _choose(n, k - 1) * (n - k + 1) // k
 
 
-def test_a_hundred_thousand_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pairs_among_a_hundred_thousand_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hamming, "_is_few", lambda *_: False)
     values = np.random.default_rng(0).integers(0, 2**64, 100_000, np.uint64)
     near = values[:1000] ^ np.uint64(0b111111 << 13)

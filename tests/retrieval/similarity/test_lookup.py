@@ -1,4 +1,4 @@
-"""Images looked up one by one, or many at once, are like the same others."""
+"""Lookups of single images and of many at once find the same duplicates."""
 
 import tracemalloc
 
@@ -13,7 +13,7 @@ from tests.retrieval.similarity.literal import drawn_world, literal_near_duplica
 
 
 @given(st.integers(0, 10_000), st.booleans())
-def test_what_is_looked_up_is_what_looking_at_each_pair_finds(seed: int, at_once: bool) -> None:
+def test_lookups_equal_the_literal_search_of_all_pairs(seed: int, at_once: bool) -> None:
     world = drawn_world(seed)
     random = np.random.default_rng(seed)
     of_bytes = {one.sha256: str(random.integers(3)) for one in world.images.values()}
@@ -30,7 +30,7 @@ def test_what_is_looked_up_is_what_looking_at_each_pair_finds(seed: int, at_once
     assert len(duplicates) == len(wanted)
 
 
-def test_an_image_that_is_not_there_is_like_none() -> None:
+def test_an_unknown_image_has_no_duplicates() -> None:
     world = drawn_world(3)
     duplicates = AlikeImages(world.images, world.settings)
     assert duplicates.get("none of them") is None
@@ -38,7 +38,7 @@ def test_an_image_that_is_not_there_is_like_none() -> None:
         duplicates["none of them"]
 
 
-def test_to_look_up_one_image_copies_no_vectors() -> None:
+def test_looking_up_one_image_copies_no_vectors() -> None:
     count, width = 4000, 256
     random = np.random.default_rng(0)
     vectors = random.normal(size=(count, width)).astype(np.float32)

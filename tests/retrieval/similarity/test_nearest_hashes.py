@@ -1,4 +1,4 @@
-"""The nearest of other hashes, against looking at every pair."""
+"""The nearest hash of another collection equals a search of all pairs."""
 
 import numpy as np
 import pytest
@@ -26,16 +26,16 @@ def literal(left: list[int], right: list[int], radius: int) -> list[tuple[int, i
 
 
 @pytest.fixture(params=["few", "compiled"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "compiled":
         monkeypatch.setattr(module, "_FEW", 0)
     return str(request.param)
 
 
-@pytest.mark.usefixtures("way")
+@pytest.mark.usefixtures("method")
 @BUSY_MACHINE
 @given(hashes, hashes, st.sampled_from([0, 1, 3, 4, 7, 10, 11, 12, 20, 64]), st.integers(1, 3))
-def test_every_hash_has_its_nearest_and_of_equals_the_earliest(
+def test_nearest_hashes_equal_the_literal_search_with_ties_to_the_earliest(
     left: list[int], right: list[int], radius: int, workers: int
 ) -> None:
     found = nearest_hashes(
@@ -46,7 +46,7 @@ def test_every_hash_has_its_nearest_and_of_equals_the_earliest(
     )
 
 
-def test_many_hashes_by_buckets_and_by_all_pairs() -> None:
+def test_buckets_and_all_pairs_find_the_same_nearest_hashes() -> None:
     random = np.random.default_rng(5)
     right = random.integers(0, 2**64, 30_000, np.uint64)
     left = random.integers(0, 2**64, 3_000, np.uint64)

@@ -1,4 +1,4 @@
-"""Nearest rows, against a sort of all similarities."""
+"""Nearest rows equal a full sort of all similarities."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def literal(
 
 @settings(deadline=None)
 @given(st.data())
-def test_they_are_those_of_a_full_sort(data: st.DataObject) -> None:
+def test_nearest_rows_equal_a_full_sort(data: st.DataObject) -> None:
     n, m, k = (data.draw(st.integers(1, 7)) for _ in range(3))
     values = st.lists(
         st.sampled_from([-1.0, 0.5, 1.0, 3.0]), min_size=3, max_size=3
@@ -60,7 +60,7 @@ def test_they_are_those_of_a_full_sort(data: st.DataObject) -> None:
     assert (found.similarities[:, 1:] <= found.similarities[:, :-1]).all()
 
 
-def test_the_size_of_blocks_does_not_matter() -> None:
+def test_the_block_size_does_not_matter() -> None:
     random = np.random.default_rng(0)
     queries, gallery = random.normal(size=(50, 16)), random.normal(size=(300, 16))
     gallery[100:200] = gallery[:100]  # ties
@@ -69,11 +69,11 @@ def test_the_size_of_blocks_does_not_matter() -> None:
     assert (one.similarities == other.similarities).all()
 
 
-def test_of_equal_rows_the_lowest_index_is_nearer() -> None:
+def test_ties_go_to_the_lowest_index() -> None:
     found = nearest_rows(np.ones((1, 4)), np.ones((5, 4)), 3)
     assert found.places.tolist() == [[0, 1, 2]]
 
 
-def test_tables_of_two_spaces_cannot_be_compared() -> None:
+def test_rows_of_different_lengths_are_refused() -> None:
     with pytest.raises(FormatError, match="rows of one length; got 4 and 5"):
         nearest_rows(np.ones((1, 4)), np.ones((1, 5)), 1)

@@ -1,4 +1,4 @@
-"""What two measures together say of pairs, and planted variants, which must be found."""
+"""Verdicts of hash and embedding evidence on pairs, and recall of planted variants."""
 
 import tracemalloc
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ def fingerprints(images: Mapping[str, bytes]) -> dict[str, ImageFingerprint]:
     return {name: one for name, one in found.items() if isinstance(one, ImageFingerprint)}
 
 
-def test_planted_variants_are_found_and_next_to_nothing_else() -> None:
+def test_planted_variants_are_found_with_high_precision_and_recall() -> None:
     images = {f"{number}": encoded(street(number)) for number in range(ORIGINALS)}
     random = np.random.default_rng(0)
     for kind, vary in VARIANTS.items():
@@ -42,14 +42,14 @@ def test_planted_variants_are_found_and_next_to_nothing_else() -> None:
         assert len(wanted & same) >= 0.98 * PLANTED, kind
 
 
-def test_mirror_images_are_named_as_such_and_left_alone_where_that_is_wanted() -> None:
+def test_mirror_images_are_marked_and_can_be_ignored() -> None:
     images = {"a": encoded(street(0)), "b": VARIANTS["mirrored"](street(0))}
     (pair,) = near_duplicate_pairs(fingerprints(images), SETTINGS)
     assert (pair.mirrored, pair.sameness) == (True, Sameness.SAME)
     assert not near_duplicate_pairs(fingerprints(images), NearDuplicateSettings(mirrored=False))
 
 
-def test_known_photographs() -> None:
+def test_duplicates_among_known_photographs() -> None:
     if not PHOTOGRAPHS.is_dir():
         unavailable(f"{PHOTOGRAPHS} is not there")
     images = {path.stem: path.read_bytes() for path in sorted(PHOTOGRAPHS.glob("*.jpg"))}
@@ -65,8 +65,8 @@ def test_known_photographs() -> None:
     }
 
 
-def looking(number: int, distance: float = 0.0) -> ImageFingerprint:
-    """A fingerprint whose spectrum is so far from that of number 0 (whose is the first axis)."""
+def with_spectrum(number: int, distance: float = 0.0) -> ImageFingerprint:
+    """A fingerprint whose spectrum has this distance to the first axis."""
     spectrum = np.zeros(255)
     spectrum[0], spectrum[number] = 1 - distance, np.sqrt(1 - (1 - distance) ** 2)
     return ImageFingerprint(
@@ -83,9 +83,9 @@ def at_distance(distance: float) -> list[float]:
     return [1 - distance, float(np.sqrt(1 - (1 - distance) ** 2))]
 
 
-LOOKS = {"same": 0.0, "unclear": 0.035, "different": 0.5}
-FEELINGS = {"same": 0.01, "unclear": 0.05, "different": 0.5, "none": None}
-SAYINGS = {
+HASH_EVIDENCE = {"same": 0.0, "unclear": 0.035, "different": 0.5}
+EMBEDDING_EVIDENCE = {"same": 0.01, "unclear": 0.05, "different": 0.5, "none": None}
+VERDICTS = {
     ("same", "same"): "same",
     ("same", "unclear"): "same",
     ("same", "different"): "doubtful",
@@ -101,22 +101,24 @@ SAYINGS = {
 }
 
 
-def test_neither_measure_is_believed_where_the_other_denies_it(subtests: pytest.Subtests) -> None:
-    for look, feeling in list(product(LOOKS, FEELINGS)):
-        with subtests.test(look=look, feeling=feeling):
-            images = {"a": looking(1), "b": looking(2, LOOKS[look])}
-            images["a"] = images["a"].model_copy(update={"spectrum": looking(2).spectrum})
-            distance = FEELINGS[feeling]
+def test_contradicting_evidence_is_doubtful_or_ignored(subtests: pytest.Subtests) -> None:
+    for hash_evidence, embedding_evidence in list(product(HASH_EVIDENCE, EMBEDDING_EVIDENCE)):
+        with subtests.test(look=hash_evidence, feeling=embedding_evidence):
+            images = {"a": with_spectrum(1), "b": with_spectrum(2, HASH_EVIDENCE[hash_evidence])}
+            images["a"] = images["a"].model_copy(update={"spectrum": with_spectrum(2).spectrum})
+            distance = EMBEDDING_EVIDENCE[embedding_evidence]
             vectors = None if distance is None else np.array([[1.0, 0.0], at_distance(distance)])
             pairs = near_duplicate_pairs(images, SETTINGS, vectors)
-            assert [str(one.sameness) for one in pairs] == [SAYINGS[look, feeling]][: len(pairs)]
-            assert bool(pairs) == (SAYINGS[look, feeling] is not None)
+            assert [str(one.sameness) for one in pairs] == [
+                VERDICTS[hash_evidence, embedding_evidence]
+            ][: len(pairs)]
+            assert bool(pairs) == (VERDICTS[hash_evidence, embedding_evidence] is not None)
 
 
 @given(st.lists(st.integers(0, 3), max_size=8))
-def test_the_first_of_equal_bytes_speaks_for_the_others(kinds: list[int]) -> None:
+def test_exact_copies_are_paired_with_the_first_of_them(kinds: list[int]) -> None:
     images = {
-        str(place): looking(1 + kind).model_copy(update={"perceptual_hash": None})
+        str(place): with_spectrum(1 + kind).model_copy(update={"perceptual_hash": None})
         for place, kind in enumerate(kinds)
     }
     pairs = near_duplicate_pairs(images, SETTINGS)
@@ -126,22 +128,24 @@ def test_the_first_of_equal_bytes_speaks_for_the_others(kinds: list[int]) -> Non
     )
 
 
-def test_the_order_of_images_changes_nothing_but_the_order_of_pairs() -> None:
+def test_the_order_of_images_changes_only_the_order_of_pairs() -> None:
     images = {
         f"{number} {kind}": vary(street(number))
         for number in range(3)
         for kind, vary in VARIANTS.items()
     }
-    made = fingerprints(images)
-    found = {frozenset((one.first, one.second)) for one in near_duplicate_pairs(made, SETTINGS)}
-    backwards = near_duplicate_pairs(dict(reversed(made.items())), SETTINGS)
+    fingerprinted = fingerprints(images)
+    found = {
+        frozenset((one.first, one.second)) for one in near_duplicate_pairs(fingerprinted, SETTINGS)
+    }
+    backwards = near_duplicate_pairs(dict(reversed(fingerprinted.items())), SETTINGS)
     assert found == {frozenset((one.first, one.second)) for one in backwards}
     within = (frozenset(pair) for pair in combinations(images, 2) if pair[0][0] == pair[1][0])
     assert found == set(within)
 
 
 @given(st.integers(0, 10_000))
-def test_what_is_found_is_what_looking_at_each_pair_finds(seed: int) -> None:
+def test_pairs_equal_the_literal_reference(seed: int) -> None:
     world = drawn_world(seed)
     found = near_duplicate_pairs(world.images, world.settings, world.vectors)
     assert list(found) == literal_pairs(world.images, world.settings, world.vectors)
@@ -149,9 +153,9 @@ def test_what_is_found_is_what_looking_at_each_pair_finds(seed: int) -> None:
     assert list(found[1:3]) == list(found)[1:3]
 
 
-def test_thousands_of_look_alikes_make_no_objects() -> None:
+def test_many_pairs_are_stored_without_python_objects() -> None:
     count = 1000
-    one = looking(1)
+    one = with_spectrum(1)
     images = {str(n): one.model_copy(update={"sha256": f"{n:064x}"}) for n in range(count)}
     tracemalloc.start()
     found = near_duplicate_pairs(images, SETTINGS)

@@ -1,4 +1,4 @@
-"""Hash and spectrum, against pHash as its authors define it and against real mirror images."""
+"""Hashes and spectra compared with imagehash and with real mirror images."""
 
 import imagehash
 import numpy as np
@@ -18,7 +18,7 @@ pictures = arrays(np.uint8, (SIDE_PX, SIDE_PX)).map(lambda grey: grey.astype(np.
 random = np.random.default_rng(0)
 
 
-def test_the_hash_is_that_of_imagehash_where_it_is_given_the_same_32_by_32_pixels() -> None:
+def test_the_hash_of_a_32_by_32_image_equals_imagehash() -> None:
     for _ in range(50):
         grey = random.integers(0, 256, (SIDE_PX, SIDE_PX), np.uint8)
         look = look_of(grey.astype(np.float64))
@@ -27,7 +27,7 @@ def test_the_hash_is_that_of_imagehash_where_it_is_given_the_same_32_by_32_pixel
 
 
 @given(pictures)
-def test_a_mirror_image_is_known_without_looking_at_it(grey: np.ndarray) -> None:
+def test_the_spectrum_of_a_mirror_image_follows_from_signs(grey: np.ndarray) -> None:
     look, mirrored = look_of(grey), look_of(grey[:, ::-1])
     assert (look is None) == (mirrored is None)
     if look is None or mirrored is None:
@@ -37,7 +37,7 @@ def test_a_mirror_image_is_known_without_looking_at_it(grey: np.ndarray) -> None
     assert spectrum_distances(by_sign[None], mirrored.spectrum[None])[0] < 0.01
 
 
-def test_mirrored_hashes_are_those_of_mirror_images() -> None:
+def test_mirrored_hashes_equal_hashes_of_mirror_images() -> None:
     for _ in range(50):
         grey = random.normal(128, 40, (SIDE_PX, SIDE_PX))
         look, mirrored = look_of(grey), look_of(grey[:, ::-1])
@@ -48,11 +48,11 @@ def test_mirrored_hashes_are_those_of_mirror_images() -> None:
 
 
 @given(st.floats(0, 255))
-def test_a_picture_with_nothing_on_it_has_no_look(level: float) -> None:
+def test_a_uniform_image_has_no_spectrum(level: float) -> None:
     assert look_of(np.full((SIDE_PX, SIDE_PX), level)) is None
 
 
-def test_brightness_and_contrast_do_not_show_in_the_spectrum() -> None:
+def test_brightness_and_contrast_hardly_change_the_spectrum() -> None:
     grey = random.normal(128, 20, (SIDE_PX, SIDE_PX))
     looks = [look_of(one) for one in (grey, grey + 30, 0.5 * grey)]
     first, *others = (look.spectrum[None] for look in looks if look is not None)

@@ -1,4 +1,4 @@
-"""A training so small that a test can run it: drawn images, a tiny CLIP, a few steps."""
+"""A training small enough for tests: drawn images, a tiny CLIP, a few steps."""
 
 import json
 import multiprocessing
@@ -32,7 +32,7 @@ TINY_CLIP = {
 
 
 def draw_people(folder: Path, identities: int = 12, seed: int = 0) -> list[TrainingImage]:
-    """People of two colours, two images each, described by their colours."""
+    """Draw people in two colours, with two images and two captions each."""
     folder.mkdir(parents=True, exist_ok=True)
     chance = random.Random(seed)
     images = []
@@ -49,7 +49,7 @@ def draw_people(folder: Path, identities: int = 12, seed: int = 0) -> list[Train
 
 
 def tiny_settings(folder: Path, **changes: Any) -> CfamTraining:
-    """Six steps an epoch, three epochs; `schedule` and others as `changes` say."""
+    """Settings of three epochs of six steps, updated by `changes`."""
     folder.mkdir(parents=True, exist_ok=True)
     architecture = folder / "tiny_clip.json"
     architecture.write_text(json.dumps(TINY_CLIP), encoding="utf-8")
@@ -85,7 +85,7 @@ def tiny_splits(folder: Path, settings: CfamTraining) -> TrainingSplits:
 
 
 class Notes:
-    """A watcher that remembers what it received."""
+    """A training observer that stores all lines it receives."""
 
     def __init__(self) -> None:
         self.began: tuple[int, int] | None = None
@@ -103,7 +103,7 @@ class Notes:
 
 
 def forked(function: Callable[..., None], *arguments: Any) -> ForkServerProcess:
-    """A process forked from one that has imported torch, as those are that load images."""
+    """Start a process from a fork server that has imported torch, like image loading workers."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__, "retrieval.cfam.network.training", "open_clip"])
     process = context.Process(target=function, args=arguments)
@@ -118,7 +118,7 @@ class _Slow(Notes):
 
 
 def train_slowly(folder: Path) -> None:
-    """Trains in `folder / "killed"` with a checkpoint after each step."""
+    """Train in `folder / "killed"` with a checkpoint after each step."""
     from retrieval.cfam.network.training import train
 
     settings = tiny_settings(folder, checkpoint_every_steps=1)
@@ -126,7 +126,7 @@ def train_slowly(folder: Path) -> None:
 
 
 def train_as(launched: Mapping[str, str], folder: Path) -> None:
-    """Trains an epoch in `folder / "shared"` as one of several processes, as torchrun says it."""
+    """Train one epoch in `folder / "shared"` as one of several processes started by torchrun."""
     os.environ.update(launched)
     from retrieval.cfam.network.training import train
 

@@ -14,15 +14,15 @@ from tests.retrieval.cfam.small_clip import ARCHITECTURE, small_backbone, write_
 @pytest.mark.parametrize(
     ("name", "dimension"), [("ViT-B-16", 512), ("ViT-B-16-quickgelu", 512), ("ViT-L/14", 768)]
 )
-def test_published_clips_are_taken(name: str, dimension: int) -> None:
+def test_published_clip_architectures_are_accepted(name: str, dimension: int) -> None:
     assert read_architecture(CfamBackbone(architecture=name))["embed_dim"] == dimension
 
 
-def test_an_architecture_of_ones_own_is_read_from_its_file(tmp_path: Path) -> None:
+def test_a_custom_architecture_is_read_from_its_file(tmp_path: Path) -> None:
     assert read_architecture(small_backbone(tmp_path)) == ARCHITECTURE
 
 
-def test_other_kinds_are_refused_with_the_reason(subtests: pytest.Subtests) -> None:
+def test_unsupported_architectures_are_refused_with_the_reason(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("ViT-B-17", "OpenCLIP knows no architecture 'ViT-B-17'"),
         ("RN50", "ResNet"),
@@ -48,7 +48,7 @@ CHANGES: list[tuple[Callable[[dict[str, Any]], Any], str]] = [
 ]
 
 
-def test_a_file_that_does_not_do_is_refused_with_the_reason(
+def test_unsupported_architecture_files_are_refused_with_the_reason(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     for change, reason in CHANGES:
@@ -61,7 +61,9 @@ def test_a_file_that_does_not_do_is_refused_with_the_reason(
                 read_architecture(settings)
 
 
-def test_a_file_that_is_none_is_named(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_malformed_architecture_files_are_refused(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     for case, content in enumerate((b"{", b"\xff\xfe", b"[]", b"null")):
         with subtests.test(case=case):
             settings = small_backbone(tmp_path)
@@ -71,7 +73,7 @@ def test_a_file_that_is_none_is_named(subtests: pytest.Subtests, tmp_path: Path)
                 read_architecture(settings)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_architecture_file_is_refused(tmp_path: Path) -> None:
     settings = small_backbone(tmp_path, architecture_file=tmp_path / "none.json")
     with pytest.raises(ModelError, match="cannot be read"):
         read_architecture(settings)

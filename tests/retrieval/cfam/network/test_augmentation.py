@@ -24,7 +24,7 @@ from retrieval.cfam.network.pairs import (
 from schemas.cfam import CfamAugmentation, CfamBackbone
 from tests.retrieval.cfam.small_clip import HEIGHT_PX, TEXT_TOKENS, WIDTH_PX, small_backbone
 
-QUIET = CfamAugmentation(flip=0, padding_px=0, erase=0, mask_token=0, replace_token=0)
+NO_AUGMENTATION = CfamAugmentation(flip=0, padding_px=0, erase=0, mask_token=0, replace_token=0)
 SIDED, PLAIN = "A bag in the Left hand, none in the right.", "A person in red."
 
 
@@ -48,23 +48,23 @@ def drawn_pixels(rows: int = 40, columns: int = 20) -> torch.Tensor:
     return 1 + torch.rand(3, rows, columns, generator=torch.Generator().manual_seed(0))
 
 
-def test_all_off_is_what_inference_sees(
+def test_disabled_augmentation_equals_inference_preprocessing(
     image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
 ) -> None:
-    augment = PairAugmentation(QUIET, backbone, tokenizer)
+    augment = PairAugmentation(NO_AUGMENTATION, backbone, tokenizer)
     pixels, tokens = augment(image, SIDED, generator_for(0, 0, 0))
     assert pixels.shape == (3, HEIGHT_PX, WIDTH_PX)
     assert torch.equal(pixels, clip_pixels(image, backbone))
     assert torch.equal(tokens, tokenizer([SIDED])[0])
 
 
-def test_a_sample_depends_on_seed_epoch_and_row_and_on_nothing_else(
+def test_a_sample_depends_only_on_seed_epoch_and_row(
     image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
 ) -> None:
     augment = PairAugmentation(CfamAugmentation(), backbone, tokenizer)
 
     def sample(*place: int) -> tuple[torch.Tensor, torch.Tensor]:
-        torch.rand(1)  # torch's own generator moves on, and must not matter
+        torch.rand(1)  # advance the global generator of torch, which must not matter
         return augment(image, SIDED, generator_for(*place))
 
     first = sample(0, 3, 8)
@@ -75,7 +75,7 @@ def test_a_sample_depends_on_seed_epoch_and_row_and_on_nothing_else(
         assert not torch.equal(sample(*place)[0], first[0])
 
 
-def test_torchs_own_generator_is_left_alone(
+def test_the_global_generator_of_torch_is_not_used(
     image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
 ) -> None:
     before = torch.get_rng_state()
@@ -83,7 +83,7 @@ def test_torchs_own_generator_is_left_alone(
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_flipped_image_and_the_sides_in_its_text(
+def test_flipping_handles_left_and_right_in_the_text(
     subtests: pytest.Subtests, image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
 ) -> None:
     cases: list[tuple[str, str, bool, str]] = [
@@ -95,7 +95,7 @@ def test_a_flipped_image_and_the_sides_in_its_text(
     ]
     for sides, text, flips, said in cases:
         with subtests.test(sides=sides, text=text, flips=flips, said=said):
-            settings = QUIET.model_copy(update={"flip": 1.0, "flipped_sides": sides})
+            settings = NO_AUGMENTATION.model_copy(update={"flip": 1.0, "flipped_sides": sides})
             pixels, tokens = PairAugmentation(settings, backbone, tokenizer)(
                 image, text, generator_for(0, 0, 0)
             )
@@ -104,7 +104,7 @@ def test_a_flipped_image_and_the_sides_in_its_text(
             assert torch.equal(tokens, tokenizer([said])[0])
 
 
-def test_sides_are_words_not_letters() -> None:
+def test_only_whole_words_name_a_side() -> None:
     assert swapped_sides("LEFT, left-handed, Right") == "RIGHT, right-handed, Left"
     for text in ("a bright cleft", "leftover and upright", "rights", "rıght"):
         assert swapped_sides(text) == text
@@ -112,7 +112,7 @@ def test_sides_are_words_not_letters() -> None:
 
 
 @given(st.text())
-def test_swapping_sides_twice_says_the_same_again(text: str) -> None:
+def test_swapping_sides_twice_restores_the_text(text: str) -> None:
     twice = swapped_sides(swapped_sides(text))
     assert twice.lower() == text.lower()
 
@@ -120,7 +120,9 @@ def test_swapping_sides_twice_says_the_same_again(text: str) -> None:
 def test_half_of_the_images_are_flipped(
     image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
 ) -> None:
-    augment = PairAugmentation(QUIET.model_copy(update={"flip": 0.5}), backbone, tokenizer)
+    augment = PairAugmentation(
+        NO_AUGMENTATION.model_copy(update={"flip": 0.5}), backbone, tokenizer
+    )
     plain = clip_pixels(image, backbone)
     flipped = [
         not torch.equal(augment(image, PLAIN, generator_for(0, 0, row))[0], plain)
@@ -130,9 +132,7 @@ def test_half_of_the_images_are_flipped(
 
 
 @given(st.integers(0, 12), st.integers(0, 500))
-def test_a_shifted_image_is_the_same_moved_by_at_most_the_padding(
-    padding_px: int, seed: int
-) -> None:
+def test_an_image_is_shifted_by_at_most_the_padding(padding_px: int, seed: int) -> None:
     pixels = drawn_pixels()
     moved = shifted(pixels, padding_px, torch.Generator().manual_seed(seed))
     assert moved.shape == pixels.shape
@@ -144,7 +144,7 @@ def test_a_shifted_image_is_the_same_moved_by_at_most_the_padding(
     assert (pieces == kept[:, None, None]).all(dim=(0, 3, 4)).any()
 
 
-def test_images_are_shifted_to_all_sides() -> None:
+def test_images_are_shifted_in_all_directions() -> None:
     pixels = drawn_pixels()
     all_moved = [shifted(pixels, 5, torch.Generator().manual_seed(seed)) for seed in range(60)]
     for row, column in ((0, slice(None)), (-1, slice(None)), (slice(None), 0), (slice(None), -1)):
@@ -153,7 +153,7 @@ def test_images_are_shifted_to_all_sides() -> None:
         assert any((edge != 0).any() for edge in edges)
 
 
-def test_what_is_erased_is_one_rectangle_of_the_announced_size() -> None:
+def test_erasing_removes_one_rectangle_of_a_bounded_size() -> None:
     shares = []
     for seed in range(100):
         gone = erased(drawn_pixels(96, 32), torch.Generator().manual_seed(seed)) == 0
@@ -166,13 +166,13 @@ def test_what_is_erased_is_one_rectangle_of_the_announced_size() -> None:
     assert 0.12 < sum(shares) / 100 < 0.25
 
 
-def test_an_image_in_which_nothing_fits_stays() -> None:
+def test_an_image_too_small_for_erasing_is_unchanged() -> None:
     pixels = drawn_pixels(1, 1)
     assert torch.equal(erased(pixels, torch.Generator().manual_seed(0)), pixels)
 
 
 @given(st.integers(0, 20), st.integers(0, 100))
-def test_start_end_and_padding_are_never_disturbed(words: int, seed: int) -> None:
+def test_start_end_and_padding_tokens_are_never_changed(words: int, seed: int) -> None:
     row = torch.tensor([START, *[320] * words, END, 0, 0, 0])
     for mask, replace in ((1.0, 0.0), (0.0, 1.0), (0.5, 0.5)):
         new = disturbed(row, mask, replace, torch.Generator().manual_seed(seed))
@@ -181,7 +181,7 @@ def test_start_end_and_padding_are_never_disturbed(words: int, seed: int) -> Non
         assert (new[1 : words + 1] <= MASK).all()
 
 
-def test_as_many_words_are_masked_and_replaced_as_was_asked() -> None:
+def test_words_are_masked_and_replaced_at_the_configured_rates() -> None:
     row = torch.cat([torch.tensor([START]), torch.full((20_000,), 320), torch.tensor([END])])
     new = disturbed(row, 0.1, 0.05, torch.Generator().manual_seed(0))
     assert (new == MASK).float().mean().item() == pytest.approx(0.1, abs=0.01)

@@ -49,7 +49,7 @@ def test_images_give_the_class_token_and_all_patches(
 
 
 @torch.no_grad()
-def test_texts_give_all_tokens_and_where_they_end(
+def test_texts_give_all_tokens_and_their_padding(
     backbone: ClipBackbone, tokens: torch.Tensor
 ) -> None:
     texts = backbone.encode_texts(tokens)
@@ -62,15 +62,13 @@ def test_texts_give_all_tokens_and_where_they_end(
     assert ends[2] == 1
 
 
-def test_an_exclamation_mark_is_no_padding() -> None:
+def test_a_zero_token_inside_a_text_is_no_padding() -> None:
     row = torch.tensor([[START, 0, 320, 0, END, 0, 0]])
     assert padding_of(row).tolist() == [[False] * 5 + [True] * 2]
 
 
 @torch.no_grad()
-def test_what_stands_in_the_padding_changes_no_token(
-    backbone: ClipBackbone, tokens: torch.Tensor
-) -> None:
+def test_padding_does_not_change_other_tokens(backbone: ClipBackbone, tokens: torch.Tensor) -> None:
     texts = backbone.encode_texts(tokens)
     assert texts.padding is not None
     other = backbone.encode_texts(tokens.masked_fill(texts.padding, 320))
@@ -85,7 +83,7 @@ def saved(backbone: ClipBackbone, path: Path, **changes: torch.Tensor) -> Path:
     return path
 
 
-def test_a_checkpoint_of_the_same_size_is_taken_bit_for_bit(
+def test_a_checkpoint_of_the_same_size_is_loaded_unchanged(
     backbone: ClipBackbone, tmp_path: Path
 ) -> None:
     settings = small_backbone(tmp_path, checkpoint=saved(backbone, tmp_path / "clip.safetensors"))
@@ -95,9 +93,7 @@ def test_a_checkpoint_of_the_same_size_is_taken_bit_for_bit(
 
 
 @pytest.mark.parametrize("suffix", ["safetensors", "pt"])
-def test_a_published_square_checkpoint_is_stretched_and_otherwise_taken_as_it_is(
-    suffix: str, tmp_path: Path
-) -> None:
+def test_only_the_positions_of_a_square_checkpoint_are_resized(suffix: str, tmp_path: Path) -> None:
     square = ClipBackbone(
         small_backbone(tmp_path, image_height_px=64, image_width_px=64, text_tokens=77)
     )
@@ -128,7 +124,7 @@ def test_weights_of_another_architecture_are_refused(
 
 
 class Trap:
-    """What a hostile checkpoint would run when it is unpickled."""
+    """An object that would touch a file when a hostile checkpoint is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -137,7 +133,7 @@ class Trap:
         return (Path.touch, (self.path,))
 
 
-def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
+def test_code_in_a_checkpoint_is_not_executed(tmp_path: Path) -> None:
     path, trace = tmp_path / "clip.pt", tmp_path / "run"
     torch.save({"visual.proj": Trap(trace)}, path)
     with pytest.raises(ModelError, match=r"clip\.pt could not be read"):
@@ -146,7 +142,7 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["clip.safetensors", "clip.pt"])
-def test_damaged_and_missing_checkpoints_are_named(name: str, tmp_path: Path) -> None:
+def test_damaged_and_missing_checkpoints_are_refused(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
     settings = small_backbone(tmp_path, checkpoint=path)
     with pytest.raises(ModelError, match="could not be read"):
@@ -156,7 +152,7 @@ def test_damaged_and_missing_checkpoints_are_named(name: str, tmp_path: Path) ->
         ClipBackbone(settings)
 
 
-def test_weights_that_openclip_does_not_have_are_named_before_anything_is_built() -> None:
+def test_unknown_openclip_weights_are_refused() -> None:
     with pytest.raises(ModelError, match="it has 'openai'"):
         ClipBackbone(CfamBackbone(weights="none-such"))
     with pytest.raises(ModelError, match="wanted the architecture 'ViT-B-16-quickgelu'"):

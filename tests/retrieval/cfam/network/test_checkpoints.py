@@ -23,7 +23,7 @@ def names(home: Path) -> list[str]:
     return sorted(path.name for path in (home / "checkpoints").iterdir())
 
 
-def test_last_and_best_are_kept_and_nothing_else(tmp_path: Path) -> None:
+def test_only_the_last_and_best_checkpoints_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     assert checkpoints.load() is None
     for step, best in ((1, 1), (2, 2), (3, 2), (4, 2)):
@@ -37,7 +37,7 @@ def test_last_and_best_are_kept_and_nothing_else(tmp_path: Path) -> None:
     assert all(torch.equal(loaded[name], ADAM[name]) for name in ADAM)
 
 
-def test_a_save_that_is_cut_off_leaves_the_last_checkpoint(tmp_path: Path) -> None:
+def test_an_interrupted_save_keeps_the_last_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1, 1)
 
@@ -54,17 +54,17 @@ def test_a_save_that_is_cut_off_leaves_the_last_checkpoint(tmp_path: Path) -> No
     assert checkpoints.load() == progress(2, 2)
 
 
-def test_a_checkpoint_that_nothing_names_yet_does_not_count(tmp_path: Path) -> None:
+def test_a_checkpoint_without_a_link_is_ignored(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1, 1)
     (tmp_path / "checkpoints/00000002").mkdir()
     assert checkpoints.load() == progress(1, 1)
-    assert names(tmp_path) == ["00000001", "00000002"], "reading changes nothing"
+    assert names(tmp_path) == ["00000001", "00000002"], "load() must not delete checkpoints"
     checkpoints.tidy(progress(1, 1))
     assert names(tmp_path) == ["00000001"]
 
 
-def test_best_follows_the_last_checkpoint_where_they_disagree(tmp_path: Path) -> None:
+def test_tidy_sets_the_best_link_from_the_last_checkpoint(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1, 1)
     save(checkpoints, 2, 1)
@@ -74,7 +74,7 @@ def test_best_follows_the_last_checkpoint_where_they_disagree(tmp_path: Path) ->
     assert checkpoints.best.readlink() == Path("checkpoints/00000001")
 
 
-def test_without_a_last_checkpoint_none_is_kept(tmp_path: Path) -> None:
+def test_without_a_last_checkpoint_all_are_removed(tmp_path: Path) -> None:
     (tmp_path / "checkpoints/00000001").mkdir(parents=True)
     checkpoints = Checkpoints(tmp_path)
     assert checkpoints.load() is None
@@ -83,7 +83,7 @@ def test_without_a_last_checkpoint_none_is_kept(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["progress.json", "optimizer.safetensors"])
-def test_a_damaged_checkpoint_is_named(tmp_path: Path, name: str) -> None:
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, name: str) -> None:
     checkpoints = Checkpoints(tmp_path)
     save(checkpoints, 1)
     (checkpoints.last / name).write_bytes(b"{")

@@ -15,7 +15,7 @@ def settings(**schedule: int) -> CfamTraining:
     return CfamTraining(schedule=CfamSchedule(**schedule))
 
 
-def test_steps_are_counted_over_what_they_accumulate() -> None:
+def test_steps_count_accumulated_batches() -> None:
     course = course_of(PAIRS, settings(epochs=4, warmup_epochs=1, batch_pairs=8, accumulate=2))
     assert (course.steps_per_epoch, course.steps, course.pairs_per_step) == (3, 12, 16)
     assert [course.epoch_of(step) for step in range(12)] == [0] * 3 + [1] * 3 + [2] * 3 + [3] * 3
@@ -23,7 +23,7 @@ def test_steps_are_counted_over_what_they_accumulate() -> None:
     assert [course.rate_factor(step) for step in range(4)] == pytest.approx([1 / 3, 2 / 3, 1, 1])
 
 
-def test_what_follows_a_step_is_the_rest_of_the_whole() -> None:
+def test_resuming_after_a_step_yields_the_remaining_batches() -> None:
     course = course_of(PAIRS, settings(epochs=2, batch_pairs=8, accumulate=2))
     whole = list(course.batches_from(0, Shard()))
     assert len(whole) == course.steps * 2
@@ -31,7 +31,7 @@ def test_what_follows_a_step_is_the_rest_of_the_whole() -> None:
         assert list(course.batches_from(step, Shard())) == whole[2 * step :]
 
 
-def test_each_step_and_process_draws_by_a_seed_of_its_own() -> None:
+def test_each_step_and_process_has_its_own_seed() -> None:
     course = course_of(PAIRS, settings(epochs=2, batch_pairs=8))
     seeds = {course.seed_of(step, process) for step in range(12) for process in range(4)}
     assert len(seeds) == 48

@@ -14,18 +14,18 @@ def decoder() -> GranularityDecoder:
     return GranularityDecoder(24, SETTINGS)
 
 
-def test_any_number_of_tokens_becomes_k_vectors(decoder: GranularityDecoder) -> None:
+def test_any_number_of_tokens_gives_one_vector_per_query(decoder: GranularityDecoder) -> None:
     for length in (1, 7, 50):
         assert decoder(torch.randn(3, length, 24)).shape == (3, 4, 32)
 
 
-def test_the_paper_has_sixteen_queries_of_512() -> None:
+def test_the_default_decoder_has_the_size_of_the_paper() -> None:
     published = GranularityDecoder(512, CfamDecoder())
     assert published.queries.shape == (16, 512)
     assert len(published.blocks) == 2
 
 
-def test_padding_is_not_read(decoder: GranularityDecoder) -> None:
+def test_padding_is_ignored(decoder: GranularityDecoder) -> None:
     tokens = torch.randn(2, 9, 24)
     padding = torch.arange(9) >= torch.tensor([[4], [9]])
     alone = decoder(tokens[:1, :4])
@@ -34,13 +34,13 @@ def test_padding_is_not_read(decoder: GranularityDecoder) -> None:
     assert torch.allclose(decoder(changed, padding), decoder(tokens, padding), atol=1e-6)
 
 
-def test_the_order_of_tokens_does_not_matter_to_it(decoder: GranularityDecoder) -> None:
+def test_the_order_of_tokens_does_not_matter(decoder: GranularityDecoder) -> None:
     tokens = torch.randn(2, 9, 24)
     turned = decoder(tokens[:, torch.randperm(9)])
     assert torch.allclose(turned, decoder(tokens), atol=1e-6)
 
 
-def test_queries_read_different_things(decoder: GranularityDecoder) -> None:
+def test_queries_give_different_vectors(decoder: GranularityDecoder) -> None:
     found = functional.normalize(decoder(torch.randn(5, 9, 24)), dim=-1)
     cosines = (found @ found.transpose(1, 2)).masked_fill(torch.eye(4).bool(), -1)
     assert cosines.max() < 0.99
@@ -51,14 +51,14 @@ def literal_local_similarities(visual: torch.Tensor, textual: torch.Tensor) -> t
     for row, image in enumerate(visual):
         for column, text in enumerate(textual):
             total = 0.0
-            for seen, said in zip(image, text, strict=True):
-                lengths = float(seen.square().sum() ** 0.5 * said.square().sum() ** 0.5)
-                total += float((seen * said).sum()) / lengths
+            for seen, word in zip(image, text, strict=True):
+                lengths = float(seen.square().sum() ** 0.5 * word.square().sum() ** 0.5)
+                total += float((seen * word).sum()) / lengths
             found[row, column] = total / len(image)
     return found
 
 
-def test_local_similarities_are_mean_cosines_for_every_pair() -> None:
+def test_local_similarities_equal_the_literal_mean_cosines() -> None:
     visual = torch.randn(3, 4, 8, dtype=torch.float64)
     textual = torch.randn(5, 4, 8, dtype=torch.float64)
     expected = literal_local_similarities(visual, textual)

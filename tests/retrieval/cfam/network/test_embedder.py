@@ -41,7 +41,7 @@ def embedder(folder: Path, **changes: Any) -> CfamImageTextEmbedder:
     return CfamImageTextEmbedder(CfamEmbedder(provider="cfam", checkpoint=folder, **changes))
 
 
-def test_it_keeps_the_promise_of_an_embedder(folder: Path, images: list[Image.Image]) -> None:
+def test_it_satisfies_the_embedder_protocol(folder: Path, images: list[Image.Image]) -> None:
     cfam = embedder(folder)
     assert isinstance(cfam, ImageTextEmbedder)
     assert cfam.ref.name == "cfam"
@@ -52,7 +52,7 @@ def test_it_keeps_the_promise_of_an_embedder(folder: Path, images: list[Image.Im
     assert cfam.embed_images([]).shape == (0, cfam.dimension)
 
 
-def test_vectors_are_those_of_the_network(
+def test_vectors_equal_the_output_of_the_network(
     model: Cfam, folder: Path, images: list[Image.Image]
 ) -> None:
     pixels = clip_pixels(images[0], model.settings.backbone)
@@ -61,7 +61,7 @@ def test_vectors_are_those_of_the_network(
     np.testing.assert_allclose(embedder(folder).embed_images(images[:1]), expected, atol=1e-6)
 
 
-def test_neighbours_and_batches_do_not_matter(folder: Path, images: list[Image.Image]) -> None:
+def test_the_batch_size_does_not_change_vectors(folder: Path, images: list[Image.Image]) -> None:
     whole = embedder(folder)
     for size in (1, 2, 3):
         pieces = embedder(folder, batch_size=size)
@@ -71,30 +71,30 @@ def test_neighbours_and_batches_do_not_matter(folder: Path, images: list[Image.I
         np.testing.assert_allclose(pieces.embed_texts(TEXTS), whole.embed_texts(TEXTS), atol=1e-6)
 
 
-def test_case_does_not_matter_and_words_do(folder: Path) -> None:
+def test_texts_are_compared_case_insensitively(folder: Path) -> None:
     rows = embedder(folder).embed_texts(TEXTS)
     assert rows[0] @ rows[3] == pytest.approx(1, abs=1e-5)
     assert rows[0] @ rows[1] < 0.999
 
 
-def test_bfloat16_is_near_float32(folder: Path, images: list[Image.Image]) -> None:
+def test_bfloat16_is_close_to_float32(folder: Path, images: list[Image.Image]) -> None:
     short = embedder(folder, dtype="bfloat16").embed_images(images)
     cosines = (short * embedder(folder).embed_images(images)).sum(axis=1)
     assert cosines.min() > 0.99
 
 
-def test_the_digest_is_checked(folder: Path) -> None:
+def test_the_digest_of_the_checkpoint_is_checked(folder: Path) -> None:
     digest = checkpoint_digest(folder / WEIGHTS)
     assert embedder(folder, checkpoint_sha256=digest).dimension == 32
     with pytest.raises(ModelError, match="wanted 00"):
         embedder(folder, checkpoint_sha256="00" * 32)
 
 
-def test_a_folder_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+def test_a_folder_without_a_checkpoint_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"has no settings\.json"):
         embedder(tmp_path)
 
 
-def test_a_missing_device_is_named(folder: Path) -> None:
+def test_a_missing_device_is_refused(folder: Path) -> None:
     with pytest.raises(ModelError, match="cuda:99"):
         embedder(folder, device="cuda:99")

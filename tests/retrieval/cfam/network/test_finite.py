@@ -16,13 +16,13 @@ def measured(first: float, second: float, norm: float | None) -> Measured:
 def test_finite_losses_pass(norm: float | None, tmp_path: Path) -> None:
     fine = measured(0.1, 2.0, norm)
     require_finite(fine, tmp_path)
-    with pytest.raises(TrainingError):  # the same, but for one loss
+    with pytest.raises(TrainingError):  # one loss is NaN
         require_finite(
             fine._replace(losses=[{"matching": 0.1}, {"matching": float("nan")}]), tmp_path
         )
 
 
-def test_the_loss_the_step_and_the_images_are_named(tmp_path: Path) -> None:
+def test_the_error_names_the_loss_the_step_and_the_images(tmp_path: Path) -> None:
     with pytest.raises(TrainingError) as caught:
         require_finite(measured(float("nan"), 2.0, 1.0), tmp_path)
     assert str(caught.value) == (
@@ -31,11 +31,11 @@ def test_the_loss_the_step_and_the_images_are_named(tmp_path: Path) -> None:
     )
 
 
-def test_of_many_images_some_are_named(tmp_path: Path) -> None:
+def test_the_error_names_at_most_eight_images_per_process(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match=r"0.jpg, .* 7.jpg and 2 more; there is no checkpoint"):
         require_finite(measured(1.0, float("inf"), 1.0), tmp_path / "none")
 
 
-def test_gradients_count_too(tmp_path: Path) -> None:
+def test_a_gradient_norm_that_is_not_finite_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TrainingError, match="the norm of the gradients is inf in step 12"):
         require_finite(measured(1.0, 1.0, float("inf")), tmp_path)

@@ -1,4 +1,4 @@
-"""Several processes learn what one does with the same batch."""
+"""Training in several processes equals training in one with the same batch."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,16 +19,16 @@ from tests.retrieval.cfam.network.small_training import (
     train_as,
 )
 
-pytestmark = pytest.mark.xdist_group("cfam_training")  # whose processes have imported torch
+pytestmark = pytest.mark.xdist_group("cfam_training")  # its fork server has imported torch
 
 
-def test_rows_of_one_process_are_themselves() -> None:
+def test_rows_of_a_single_process_are_returned_unchanged() -> None:
     rows = torch.eye(3)
     assert gathered(rows) is rows
 
 
-def test_the_gradient_that_flows_back_is_not_changed(tmp_path: Path) -> None:
-    """Others may use it too: autograd gives one tensor to all that ask for it."""
+def test_backward_does_not_modify_the_incoming_gradient(tmp_path: Path) -> None:
+    """Autograd may share one gradient tensor between several consumers."""
     distributed.init_process_group("gloo", f"file://{tmp_path / 'meeting'}", rank=0, world_size=1)
     try:
         context, flowing = SimpleNamespace(), torch.ones(2, 3)
@@ -40,10 +40,10 @@ def test_the_gradient_that_flows_back_is_not_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_learn_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Losses and gradients, step by step, not weights: Adam blows the rounding of zeros up.
+def test_two_processes_train_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compare losses and gradient norms of each step; Adam amplifies rounding in the weights.
 
-    This process is the first of two, with the variables that torchrun gives them.
+    This process is the first of two, with the environment variables of torchrun.
     """
     settings = tiny_settings(tmp_path / "settings", schedule={"epochs": 1})
     splits = tiny_splits(tmp_path / "people", settings)

@@ -30,7 +30,7 @@ def batches(draw: st.DrawFn) -> tuple[list[list[float]], list[int]]:
 
 
 @given(batches())
-def test_pairs_are_those_of_the_literal_search_ties_included(
+def test_pairs_equal_the_literal_search_including_ties(
     batch: tuple[list[list[float]], list[int]],
 ) -> None:
     similarities, identities = batch
@@ -41,13 +41,13 @@ def test_pairs_are_those_of_the_literal_search_ties_included(
     assert torch.equal(whose[pairs.images] == whose[pairs.texts], pairs.matched)
 
 
-def test_a_batch_of_one_identity_has_its_own_pairs_only() -> None:
+def test_a_batch_of_one_identity_has_only_matched_pairs() -> None:
     pairs = hard_pairs(torch.randn(4, 4), torch.full((4,), 7))
     assert pairs.images.tolist() == pairs.texts.tolist() == [0, 1, 2, 3]
     assert pairs.matched.all()
 
 
-def test_a_batch_of_b_identities_has_3b_pairs() -> None:
+def test_a_batch_of_distinct_identities_has_three_pairs_for_each() -> None:
     pairs = hard_pairs(torch.randn(5, 5), torch.arange(5))
     assert len(pairs.images) == 15
     assert pairs.matched.tolist() == [True] * 5 + [False] * 10

@@ -1,4 +1,4 @@
-"""Checkpoints of strangers: one sentence each, nothing run, and no memory that they ask for."""
+"""Hostile checkpoints are refused in one sentence, without running code or allocating memory."""
 
 import json
 import pickle
@@ -30,7 +30,7 @@ HUGE = (10**6, 10**9, 10**18)
 
 
 class Witness:
-    """Unpickled by a reader that runs what it reads, this makes a file."""
+    """An object that creates a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -40,9 +40,9 @@ class Witness:
 
 
 @pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint; tests write beside it."""
-    folder = tmp_path_factory.mktemp("sound")
+def valid_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A valid checkpoint, read-only; tests write to other folders."""
+    folder = tmp_path_factory.mktemp("valid_checkpoint")
     settings = tiny_settings(folder)
     save_model(folder / "model", Cfam(settings, 5), settings, 5)
     return folder / "model"
@@ -55,9 +55,9 @@ def leaves(content: dict[str, Any], at: tuple[str, ...] = ()) -> list[tuple[str,
     return found
 
 
-def changed_settings(chance: random.Random, described: bytes) -> bytes:
-    """One value of another type or size, wherever it stands."""
-    content = json.loads(described)
+def changed_settings(chance: random.Random, description: bytes) -> bytes:
+    """Replace one value of the settings by a value of another type or size."""
+    content = json.loads(description)
     *way, last = chance.choice(leaves(content))
     inner = content
     for key in way:
@@ -67,7 +67,7 @@ def changed_settings(chance: random.Random, described: bytes) -> bytes:
 
 
 def changed_weights(chance: random.Random, weights: bytes) -> bytes:
-    """Cut, flipped, with another header, or with tensors of another size, type or content."""
+    """Truncate the weights, flip a bit, or change their header or tensors."""
     (length,) = struct.unpack("<Q", weights[:8])
     header, data = json.loads(weights[8 : 8 + length]), weights[8 + length :]
     named = sorted(set(header) - {"__metadata__"})
@@ -94,18 +94,21 @@ def changed_weights(chance: random.Random, weights: bytes) -> bytes:
     return struct.pack("<Q", len(message)) + message + data
 
 
-def attack(sound: Path, folder: Path, seed: int) -> str | None:
-    """What is said of a changed checkpoint; None where it is a sound one all the same."""
+def attack(valid_checkpoint: Path, folder: Path, seed: int) -> str | None:
+    """Load a changed checkpoint and return the error message; None if it is still valid."""
     chance = random.Random(seed)
-    described, weights = (sound / SETTINGS).read_bytes(), (sound / WEIGHTS).read_bytes()
+    description, weights = (
+        (valid_checkpoint / SETTINGS).read_bytes(),
+        (valid_checkpoint / WEIGHTS).read_bytes(),
+    )
     if seed % 2:
-        before = sha256_of(described).encode()
-        described = changed_settings(chance, described)
-        weights = weights.replace(before, sha256_of(described).encode())  # they belong together
+        before = sha256_of(description).encode()
+        description = changed_settings(chance, description)
+        weights = weights.replace(before, sha256_of(description).encode())  # keep them consistent
     else:
         weights = changed_weights(chance, weights)
     folder.mkdir(exist_ok=True)
-    (folder / SETTINGS).write_bytes(described)
+    (folder / SETTINGS).write_bytes(description)
     (folder / WEIGHTS).write_bytes(weights)
     try:
         load_model(folder)
@@ -114,50 +117,58 @@ def attack(sound: Path, folder: Path, seed: int) -> str | None:
     return None
 
 
-def said_of(sound: Path, tmp_path: Path, seeds: range) -> list[str]:
-    said = {seed: attack(sound, tmp_path / "changed", seed) for seed in seeds}
-    for seed, sentence in said.items():
+def error_messages(valid_checkpoint: Path, tmp_path: Path, seeds: range) -> list[str]:
+    messages = {seed: attack(valid_checkpoint, tmp_path / "changed", seed) for seed in seeds}
+    for seed, sentence in messages.items():
         assert sentence is None or ("\n" not in sentence and sentence), (seed, sentence)
-    return [sentence for sentence in said.values() if sentence]
+    return [sentence for sentence in messages.values() if sentence]
 
 
-def test_changed_checkpoints_are_refused_in_one_sentence(sound: Path, tmp_path: Path) -> None:
-    assert len(said_of(sound, tmp_path, range(12))) >= 6
+def test_changed_checkpoints_are_refused_with_a_message(
+    valid_checkpoint: Path, tmp_path: Path
+) -> None:
+    assert len(error_messages(valid_checkpoint, tmp_path, range(12))) >= 6
 
 
 @pytest.mark.soak
-def test_changed_checkpoints_are_refused_in_one_sentence_for_long(
-    sound: Path, tmp_path: Path
+def test_many_changed_checkpoints_are_refused_with_a_message(
+    valid_checkpoint: Path, tmp_path: Path
 ) -> None:
-    assert len(said_of(sound, tmp_path, range(300))) >= 150
+    assert len(error_messages(valid_checkpoint, tmp_path, range(300))) >= 150
 
 
-def test_no_network_is_built_that_the_weights_do_not_fill(
-    subtests: pytest.Subtests, sound: Path, tmp_path: Path
+def test_settings_of_a_huge_network_are_refused(
+    subtests: pytest.Subtests, valid_checkpoint: Path, tmp_path: Path
 ) -> None:
-    """A file of a few megabytes asks for terabytes."""
+    """A file of a few megabytes describes a network of terabytes."""
     cases: list[tuple[str, ...]] = [("identities",), ("settings", "decoder", "blocks"),
                                        ("architecture", "text_cfg", "layers"),
                                        ("architecture", "vision_cfg", "width")]  # fmt: skip
     for case, place in enumerate(cases):
         with subtests.test(case=case):
-            content = json.loads((sound / SETTINGS).read_text())
+            content = json.loads((valid_checkpoint / SETTINGS).read_text())
             inner = content
             for key in place[:-1]:
                 inner = inner[key]
             inner[place[-1]] = 2**40
-            described = json.dumps(content).encode()
-            before = sha256_of((sound / SETTINGS).read_bytes()).encode()
-            weights = (sound / WEIGHTS).read_bytes().replace(before, sha256_of(described).encode())
-            (tmp_path / SETTINGS).write_bytes(described)
+            description = json.dumps(content).encode()
+            before = sha256_of((valid_checkpoint / SETTINGS).read_bytes()).encode()
+            weights = (
+                (valid_checkpoint / WEIGHTS)
+                .read_bytes()
+                .replace(before, sha256_of(description).encode())
+            )
+            (tmp_path / SETTINGS).write_bytes(description)
             (tmp_path / WEIGHTS).write_bytes(weights)
             with pytest.raises(ModelError, match=SETTINGS.replace(".", r"\.") + "|" + WEIGHTS):
                 load_model(tmp_path)
 
 
-def test_pickles_in_place_of_weights_are_not_run(sound: Path, tmp_path: Path) -> None:
+def test_pickles_in_place_of_weights_are_not_executed(
+    valid_checkpoint: Path, tmp_path: Path
+) -> None:
     witness = tmp_path / "it-ran"
-    (tmp_path / SETTINGS).write_bytes((sound / SETTINGS).read_bytes())
+    (tmp_path / SETTINGS).write_bytes((valid_checkpoint / SETTINGS).read_bytes())
     for write in (
         lambda path: path.write_bytes(pickle.dumps(Witness(witness))),
         lambda path: torch.save({"a": Witness(witness)}, path),
@@ -193,8 +204,8 @@ def test_an_optimiser_of_another_network_is_refused(tmp_path: Path) -> None:
             adam.restore(change())
 
 
-def test_a_checkpoint_that_names_another_removes_none(tmp_path: Path) -> None:
-    """What the last checkpoint does not name is removed when a training is taken up."""
+def test_a_checkpoint_that_names_another_step_is_refused(tmp_path: Path) -> None:
+    """A resumed training removes checkpoints that its last checkpoint does not name."""
     checkpoints = Checkpoints(tmp_path)
     progress = TrainingProgress(step=3, settings="s", images="i")
     checkpoints.save(progress, {"a/b": torch.zeros(1)}, lambda folder: (folder / "m").touch())

@@ -9,23 +9,23 @@ def new_matcher() -> Matcher:
     return Matcher(32, CfamMatcher(heads=4))
 
 
-def test_each_pair_is_judged_by_itself() -> None:
+def test_pairs_are_matched_independently() -> None:
     matcher = new_matcher()
     visual, textual = torch.randn(5, 3, 32), torch.randn(5, 3, 32)
-    judged = matcher(visual, textual)
-    assert judged.shape == (5,)
+    logits = matcher(visual, textual)
+    assert logits.shape == (5,)
     for row in range(5):
         alone = matcher(visual[row : row + 1], textual[row : row + 1])
-        assert torch.allclose(alone, judged[row : row + 1], atol=1e-5)
+        assert torch.allclose(alone, logits[row : row + 1], atol=1e-5)
 
 
-def test_it_tells_the_image_from_the_text() -> None:
+def test_image_and_text_are_not_interchangeable() -> None:
     visual, textual = torch.randn(2, 5, 3, 32)
     matcher = new_matcher()
     assert (matcher(visual, textual) - matcher(textual, visual)).abs().min() > 1e-3
 
 
-def test_it_learns_which_pairs_belong_together() -> None:
+def test_the_matcher_learns_which_pairs_match() -> None:
     matcher = new_matcher()
     things = torch.randn(24, 3, 32, generator=torch.Generator().manual_seed(1))
     visual, textual = things[torch.arange(24)], things[torch.arange(24) // 2 * 2]
@@ -41,6 +41,6 @@ def test_it_learns_which_pairs_belong_together() -> None:
     assert ((matcher(visual, textual) > 0) == matched.bool()).all()
 
 
-def test_the_identity_head_has_a_class_for_nobody() -> None:
+def test_the_identity_head_has_a_class_for_unmatched_pairs() -> None:
     head = IdentityHead(16, 7)
     assert head(torch.randn(5, 16), torch.randn(5, 16)).shape == (5, 8)

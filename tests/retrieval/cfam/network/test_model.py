@@ -40,7 +40,7 @@ def settings(tmp_path: Path) -> CfamTraining:
     return small_training(tmp_path, losses=ALL_ON)
 
 
-def test_every_loss_that_is_on_is_computed(settings: CfamTraining, batch: Batch) -> None:
+def test_every_enabled_loss_is_computed(settings: CfamTraining, batch: Batch) -> None:
     losses = Cfam(settings, 3)(*batch)
     assert sorted(losses) == sorted(NAMES)
     for name, loss in losses.items():
@@ -48,7 +48,7 @@ def test_every_loss_that_is_on_is_computed(settings: CfamTraining, batch: Batch)
         assert loss.isfinite(), name
 
 
-def test_a_loss_alone_needs_only_its_own_parts(
+def test_only_modules_of_enabled_losses_are_built(
     subtests: pytest.Subtests, tmp_path: Path, batch: Batch
 ) -> None:
     for name in NAMES:
@@ -61,7 +61,7 @@ def test_a_loss_alone_needs_only_its_own_parts(
             assert built == {"backbone", *expected.get(name, set())}
 
 
-def test_every_parameter_that_is_built_is_trained(
+def test_every_parameter_receives_a_gradient(
     subtests: pytest.Subtests, tmp_path: Path, batch: Batch
 ) -> None:
     for losses in (ALL_ON, *map(only, NAMES)):
@@ -76,12 +76,12 @@ def test_every_parameter_that_is_built_is_trained(
             assert untouched == []
 
 
-def test_all_losses_off_is_no_training() -> None:
+def test_disabling_all_losses_is_refused() -> None:
     with pytest.raises(ValidationError, match="every loss is switched off"):
         only()
 
 
-def test_the_seed_decides_the_weights_and_torchs_generator_is_left_alone(
+def test_the_seed_determines_the_weights_without_the_global_generator(
     settings: CfamTraining,
 ) -> None:
     before = torch.get_rng_state()
@@ -97,7 +97,7 @@ def test_the_seed_decides_the_weights_and_torchs_generator_is_left_alone(
     )
 
 
-def test_the_decoder_has_one_set_of_weights_for_both_kinds(
+def test_the_decoder_shares_its_weights_between_images_and_texts(
     settings: CfamTraining, batch: Batch
 ) -> None:
     model = Cfam(settings.model_copy(update={"losses": only("local_sdm")}), 3)
@@ -116,7 +116,7 @@ def test_the_decoder_has_one_set_of_weights_for_both_kinds(
     assert all(chain(*gradients))
 
 
-def test_an_unshared_decoder_reads_texts_with_weights_of_its_own(
+def test_an_unshared_decoder_has_separate_weights_for_texts(
     settings: CfamTraining, batch: Batch
 ) -> None:
     own = settings.decoder.model_copy(update={"shared": False})
@@ -138,7 +138,7 @@ def test_global_vectors_have_unit_length(settings: CfamTraining, batch: Batch) -
 
 
 @torch.no_grad()
-def test_what_stands_in_the_padding_changes_no_loss(settings: CfamTraining, batch: Batch) -> None:
+def test_padding_does_not_change_losses(settings: CfamTraining, batch: Batch) -> None:
     model = Cfam(settings, 3)
     pixels, tokens, identities = batch
     behind = torch.arange(TEXT_TOKENS) > tokens.argmax(dim=1, keepdim=True)
@@ -156,14 +156,12 @@ def test_the_order_of_the_batch_does_not_matter(settings: CfamTraining, batch: B
         assert torch.isclose(plain[name], turned[name], atol=1e-4), name
 
 
-def test_a_batch_of_one_identity_is_taken(settings: CfamTraining, batch: Batch) -> None:
+def test_a_batch_of_one_identity_has_finite_losses(settings: CfamTraining, batch: Batch) -> None:
     losses = Cfam(settings, 3)(batch[0], batch[1], torch.zeros(4, dtype=torch.long))
     assert all(loss.isfinite() for loss in losses.values())
 
 
-def test_losses_stay_float32_where_the_network_is_bfloat16(
-    settings: CfamTraining, batch: Batch
-) -> None:
+def test_losses_are_float32_under_bfloat16_autocast(settings: CfamTraining, batch: Batch) -> None:
     model = Cfam(settings, 3)
     plain = model(*batch)
     with torch.autocast("cpu", torch.bfloat16):
@@ -173,7 +171,7 @@ def test_losses_stay_float32_where_the_network_is_bfloat16(
         assert torch.isclose(short[name], plain[name], rtol=0.1, atol=0.1), name
 
 
-def test_parameters_are_split_by_where_they_come_from(
+def test_parameter_groups_separate_pretrained_and_new_weights(
     settings: CfamTraining, tmp_path: Path
 ) -> None:
     scratch = Cfam(settings, 3).parameter_groups()
@@ -188,13 +186,13 @@ def test_parameters_are_split_by_where_they_come_from(
     assert not any("logit_scale" in name for name in scratch["new"])
 
 
-def test_the_total_is_weighted() -> None:
+def test_the_total_loss_is_a_weighted_sum() -> None:
     losses = {"matching": torch.tensor(2.0), "identity": torch.tensor(3.0)}
     weights = CfamLosses(matching=0.5, identity=10)
     assert total_loss(losses, weights).item() == 31
 
 
-def test_it_learns_a_batch_by_heart(settings: CfamTraining, batch: Batch) -> None:
+def test_the_model_overfits_one_batch(settings: CfamTraining, batch: Batch) -> None:
     model = Cfam(settings, 3)
     optimizer = torch.optim.Adam(model.parameters(), 3e-3)
     history = []
@@ -216,7 +214,7 @@ def published() -> CfamTraining:
 
 
 @pytest.mark.slow
-def test_the_network_of_the_paper_takes_a_step_on_a_laptop(published: CfamTraining) -> None:
+def test_the_network_of_the_paper_takes_a_training_step_on_the_cpu(published: CfamTraining) -> None:
     model = Cfam(published, 3500)
     tokens = ClipTokenizer(168)(["a man in a red coat " * 20, "a woman"])
     images = model.backbone.encode_images(torch.zeros(2, 3, 384, 128))

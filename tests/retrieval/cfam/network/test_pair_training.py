@@ -1,4 +1,4 @@
-"""A training on contrastive pairs: what is measured, and that it resumes."""
+"""Training on contrastive pairs: reported metrics and resumption."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ class _Stops(Notes):
         super().stepped(line)  # type: ignore[arg-type]
 
 
-def test_fg_cda_is_measured_before_and_after_by_type(tmp_path: Path) -> None:
+def test_fg_cda_is_measured_by_difference_type_before_and_after_training(tmp_path: Path) -> None:
     changes = PAIRS | {"best_by": "FG-CDA", "schedule": {"batch_pairs": 8, "epochs": 12}}
     settings = tiny_settings(tmp_path, **changes)
     settings = settings.model_copy(

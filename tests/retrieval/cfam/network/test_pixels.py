@@ -8,7 +8,7 @@ from retrieval.cfam.network.pairs import DEVIATION, MEAN, clip_pixels
 from tests.retrieval.cfam.small_clip import HEIGHT_PX, WIDTH_PX, small_backbone
 
 
-def test_the_constants_are_those_of_openai() -> None:
+def test_the_constants_are_those_of_openai_clip() -> None:
     from open_clip import OPENAI_DATASET_MEAN, OPENAI_DATASET_STD
 
     assert MEAN == OPENAI_DATASET_MEAN
@@ -16,7 +16,7 @@ def test_the_constants_are_those_of_openai() -> None:
 
 
 @pytest.mark.parametrize("size", [(10, 500), (300, 40), (1, 1)])
-def test_any_image_becomes_the_networks_size_and_keeps_its_colour(
+def test_images_are_resized_to_the_network_and_keep_their_colour(
     size: tuple[int, int], tmp_path: Path
 ) -> None:
     pixels = clip_pixels(Image.new("RGB", size, (255, 0, 51)), small_backbone(tmp_path))
@@ -27,5 +27,5 @@ def test_any_image_becomes_the_networks_size_and_keeps_its_colour(
     assert torch.allclose(colour, expected, atol=1e-5)
 
 
-def test_grey_images_are_taken(tmp_path: Path) -> None:
+def test_grey_images_are_converted_to_rgb(tmp_path: Path) -> None:
     assert clip_pixels(Image.new("L", (30, 60), 128), small_backbone(tmp_path)).shape[0] == 3

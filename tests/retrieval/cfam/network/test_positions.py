@@ -12,12 +12,12 @@ def drawn(rows: int, width: int = 5) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(("rows", "grid"), [(17, (4, 4)), (193, (24, 8)), (13, (6, 2))])
-def test_a_grid_of_the_right_size_stays_bit_for_bit(rows: int, grid: tuple[int, int]) -> None:
+def test_a_grid_of_the_right_size_is_unchanged(rows: int, grid: tuple[int, int]) -> None:
     positions = drawn(rows)
     assert torch.equal(resized_grid(positions, grid), positions)
 
 
-def test_another_grid_has_its_size_and_the_class_tokens_own_embedding(
+def test_a_resized_grid_keeps_the_embedding_of_the_class_token(
     subtests: pytest.Subtests,
 ) -> None:
     for case, grid in enumerate(((24, 8), (2, 2), (28, 7), (1, 1))):
@@ -28,7 +28,7 @@ def test_another_grid_has_its_size_and_the_class_tokens_own_embedding(
             assert torch.equal(resized[0], positions[0])
 
 
-def test_the_grid_is_stretched_down_and_across_not_as_a_line() -> None:
+def test_the_grid_is_resized_in_both_dimensions() -> None:
     down = torch.arange(14.0)[:, None].expand(14, 14).reshape(-1, 1)
     across = torch.arange(14.0)[None, :].expand(14, 14).reshape(-1, 1)
     square = torch.cat([torch.zeros(1, 2), torch.cat([down, across], dim=1)])
@@ -39,11 +39,11 @@ def test_the_grid_is_stretched_down_and_across_not_as_a_line() -> None:
     assert (tall[3, :, 1].diff() > 0).all()
 
 
-def test_positions_keep_their_type() -> None:
+def test_positions_keep_their_dtype() -> None:
     assert resized_grid(drawn(17).half(), (6, 2)).dtype == torch.float16
 
 
-def test_a_grid_that_is_no_square_is_refused() -> None:
+def test_a_grid_that_is_not_square_is_refused() -> None:
     with pytest.raises(ModelError, match="got 12, wanted a square or 24 × 8"):
         resized_grid(drawn(13), (24, 8))
 
@@ -61,13 +61,13 @@ def test_stretched_text_positions_keep_the_first_and_the_last(
         assert torch.allclose(new[-1], positions[-1], atol=1e-5)
 
 
-def test_positions_between_lie_evenly_between() -> None:
+def test_stretched_positions_are_evenly_spaced() -> None:
     ramp = torch.arange(77.0)[:, None]
     new = stretched(ramp, 168, 20).flatten()
     assert torch.equal(new[:20], torch.arange(20.0))
     assert torch.allclose(new[20:], torch.linspace(20, 76, 148), atol=1e-4)
 
 
-def test_text_positions_of_the_right_length_stay_bit_for_bit() -> None:
+def test_text_positions_of_the_right_length_are_unchanged() -> None:
     positions = drawn(77)
     assert torch.equal(stretched(positions, 77, 20), positions)

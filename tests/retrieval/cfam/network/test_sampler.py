@@ -13,7 +13,7 @@ from schemas.taxonomy import DifferenceType
 
 
 def pairs_of(images: list[int], captions: int = 2) -> list[TrainingPair]:
-    """As many identities as numbers, each with that many images."""
+    """Training pairs of one identity for each number in `images`, with that many images."""
     owners = [identity for identity, count in enumerate(images) for _ in range(count)]
     return [
         TrainingPair(Path(f"{image}.jpg"), f"{caption}", image, identity)
@@ -26,7 +26,7 @@ Images = st.lists(st.integers(1, 6), min_size=3, max_size=30)
 
 
 @given(Images, st.integers(2, 12), st.integers(0, 99), st.integers(0, 5))
-def test_an_epoch_is_full_batches_of_different_pairs(
+def test_an_epoch_consists_of_full_batches_of_distinct_pairs(
     images: list[int], size: int, seed: int, number: int
 ) -> None:
     pairs = pairs_of(images)
@@ -39,7 +39,7 @@ def test_an_epoch_is_full_batches_of_different_pairs(
 
 
 @given(Images, st.integers(2, 12), st.integers(1, 3), st.integers(0, 99))
-def test_an_identity_comes_into_a_batch_twice_only_where_it_must(
+def test_an_identity_is_repeated_in_a_batch_only_if_unavoidable(
     images: list[int], portions: int, portion: int, seed: int
 ) -> None:
     pairs = pairs_of(images)
@@ -54,7 +54,7 @@ def test_an_identity_comes_into_a_batch_twice_only_where_it_must(
 
 
 @given(Images, st.integers(2, 4), st.integers(0, 99))
-def test_portions_show_different_images_where_there_are_any(
+def test_portions_contain_different_images_if_possible(
     images: list[int], portion: int, seed: int
 ) -> None:
     pairs = pairs_of(images)
@@ -64,18 +64,18 @@ def test_portions_show_different_images_where_there_are_any(
         assert len(identities) == 1
         wanted = min(portion, images[identities.pop()])
         shown = len({pairs[place].image for place in batch})
-        # a portion may begin where the round over an identity's images ends
+        # a portion may span the end of the round over the images of an identity
         assert shown >= min(wanted, -(-portion // 2))
 
 
-def test_batches_hang_on_seed_and_epoch_alone() -> None:
+def test_batches_depend_only_on_seed_and_epoch() -> None:
     pairs = pairs_of([3] * 20)
     epochs = [IdentityBatches(pairs, 8, seed=seed).epoch(n) for seed in (0, 1) for n in (0, 1)]
     assert len({tuple(epoch) for epoch in epochs}) == 4
     assert IdentityBatches(pairs, 8, seed=1).epoch(1) == epochs[3]
 
 
-def test_a_training_goes_on_at_any_batch() -> None:
+def test_a_training_can_resume_at_any_batch() -> None:
     batches = IdentityBatches(pairs_of([2] * 9), 5, seed=3)
     assert batches.batches_per_epoch == 7
     whole = list(BatchSequence(batches, per_epoch=6, epochs=3))
@@ -89,7 +89,7 @@ def test_a_training_goes_on_at_any_batch() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2, 4])
-def test_the_parts_of_all_processes_are_the_batch(processes: int) -> None:
+def test_the_shards_of_all_processes_form_the_batch(processes: int) -> None:
     batches = IdentityBatches(pairs_of([3] * 8), 8)
     parts = [
         list(BatchSequence(batches, 6, epochs=2, shard=Shard(process, processes)))
@@ -99,24 +99,24 @@ def test_the_parts_of_all_processes_are_the_batch(processes: int) -> None:
     assert joined == list(BatchSequence(batches, 6, epochs=2))
 
 
-def test_all_pairs_come_over_the_epochs() -> None:
+def test_all_pairs_occur_over_several_epochs() -> None:
     pairs = pairs_of([1, 4, 2, 5, 3])
     sampler = IdentityBatches(pairs, 7)
     seen = {place for number in range(12) for batch in sampler.epoch(number) for place in batch}
     assert seen == set(range(len(pairs)))
 
 
-def test_who_stands_beside_whom_changes_within_an_epoch() -> None:
+def test_identities_meet_varying_others_within_an_epoch() -> None:
     pairs = pairs_of([8] * 40)
     met: Counter[tuple[int, int]] = Counter()
     for batch in IdentityBatches(pairs, 8).epoch(0):
         identities = sorted(pairs[place].identity for place in batch)
         met.update((a, b) for a in identities for b in identities if a < b)
-    assert max(met.values()) <= 9  # of 16 batches that an identity is in
-    assert len(met) > 600  # of 780 that could meet
+    assert max(met.values()) <= 9  # of 16 batches with each identity
+    assert len(met) > 600  # of 780 possible pairs
 
 
-def test_sizes_that_do_not_go_are_refused() -> None:
+def test_impossible_batch_sizes_are_refused() -> None:
     with pytest.raises(UsageError, match="6 pairs to train on, and one batch wants 8"):
         IdentityBatches(pairs_of([1, 2]), 8)
     with pytest.raises(UsageError, match="multiple of images_per_identity"):
@@ -124,7 +124,7 @@ def test_sizes_that_do_not_go_are_refused() -> None:
 
 
 @given(st.lists(st.integers(2, 5), min_size=4, max_size=12), st.integers(0, 99))
-def test_contrastive_pairs_come_with_their_anchor(images: list[int], seed: int) -> None:
+def test_contrastive_pairs_share_a_batch_with_their_anchor(images: list[int], seed: int) -> None:
     pairs: list[TrainingPair] = []
     for pair in pairs_of(images):
         is_anchor = not any(one.identity == pair.identity for one in pairs[: 2 * pair.image])

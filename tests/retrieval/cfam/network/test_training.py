@@ -1,4 +1,4 @@
-"""Whole trainings of a tiny network, in this process and in one that is killed."""
+"""Complete trainings of a tiny network, in this process and in a process that is killed."""
 
 import json
 import time
@@ -22,13 +22,13 @@ from tests.retrieval.cfam.network.small_training import (
     train_slowly,
 )
 
-pytestmark = pytest.mark.xdist_group("cfam_training")  # what all look at is made once
+pytestmark = pytest.mark.xdist_group("cfam_training")  # run shared trainings once
 
 Weights = dict[str, Tensor]
 
 
 class Trainings:
-    """Trains on one set of images, in folders of its own."""
+    """Run trainings on the same images in separate folders."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -55,8 +55,8 @@ def trainings(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(trainings: Trainings) -> Notes:
-    return trainings.run("undisturbed", trainings.settings())
+def uninterrupted(trainings: Trainings) -> Notes:
+    return trainings.run("uninterrupted", trainings.settings())
 
 
 def same(one: Weights, other: Weights) -> bool:
@@ -68,57 +68,61 @@ def lines(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in written]
 
 
-def learned(home: Path) -> list[dict[str, Any]]:
-    """The lines but for what hangs on the clock."""
+def comparable_lines(home: Path) -> list[dict[str, Any]]:
+    """Lines of the metrics file without the measured speed."""
     return [{**line, "pairs_per_second": None} for line in lines(home)]
 
 
-def test_every_step_and_validation_is_written(trainings: Trainings, undisturbed: Notes) -> None:
-    assert undisturbed.began == (18, 0)
-    assert [line.step for line in undisturbed.steps] == list(range(1, 19))
-    assert [line.step for line in undisturbed.validations] == [6, 12, 18]
-    assert (undisturbed.validations[0].queries, undisturbed.validations[0].gallery) == (12, 6)
-    first = undisturbed.steps[0]
+def test_every_step_and_validation_is_logged(trainings: Trainings, uninterrupted: Notes) -> None:
+    assert uninterrupted.began == (18, 0)
+    assert [line.step for line in uninterrupted.steps] == list(range(1, 19))
+    assert [line.step for line in uninterrupted.validations] == [6, 12, 18]
+    assert (uninterrupted.validations[0].queries, uninterrupted.validations[0].gallery) == (12, 6)
+    first = uninterrupted.steps[0]
     assert set(first.losses) == {"global_sdm", "local_sdm", "matching", "identity"}
     assert first.loss == pytest.approx(sum(first.losses.values()))
     assert first.new_learning_rate == pytest.approx(3e-3 / 6)
-    assert [line["step"] for line in lines(trainings.home("undisturbed"))] == [
+    assert [line["step"] for line in lines(trainings.home("uninterrupted"))] == [
         *range(1, 7), 6, *range(7, 13), 12, *range(13, 19), 18
     ]  # fmt: skip
 
 
-def test_the_best_checkpoint_is_the_best_validation(
-    trainings: Trainings, undisturbed: Notes
+def test_the_best_checkpoint_has_the_best_validation_score(
+    trainings: Trainings, uninterrupted: Notes
 ) -> None:
-    scores = [line.metrics["mAP"] for line in undisturbed.validations]
-    best = undisturbed.validations[scores.index(max(scores))].step
-    assert (trainings.home("undisturbed") / "best").readlink() == Path(f"checkpoints/{best:08d}")
+    scores = [line.metrics["mAP"] for line in uninterrupted.validations]
+    best = uninterrupted.validations[scores.index(max(scores))].step
+    assert (trainings.home("uninterrupted") / "best").readlink() == Path(f"checkpoints/{best:08d}")
 
 
-def test_what_is_learned_hangs_on_the_seed_alone(trainings: Trainings, undisturbed: Notes) -> None:
+def test_the_trained_weights_depend_only_on_the_seed(
+    trainings: Trainings, uninterrupted: Notes
+) -> None:
     trainings.run("again", trainings.settings())
-    assert same(trainings.weights("again"), trainings.weights("undisturbed"))
+    assert same(trainings.weights("again"), trainings.weights("uninterrupted"))
     trainings.run("other", trainings.settings(seed=1))
-    assert not same(trainings.weights("other"), trainings.weights("undisturbed"))
+    assert not same(trainings.weights("other"), trainings.weights("uninterrupted"))
 
 
 @pytest.mark.slow
-def test_workers_change_nothing(trainings: Trainings, undisturbed: Notes) -> None:
+def test_data_loading_workers_do_not_change_the_weights(
+    trainings: Trainings, uninterrupted: Notes
+) -> None:
     trainings.run("workers", trainings.settings(workers=2))
-    assert same(trainings.weights("workers"), trainings.weights("undisturbed"))
+    assert same(trainings.weights("workers"), trainings.weights("uninterrupted"))
 
 
-def test_recomputed_activations_change_nothing_much(
-    trainings: Trainings, undisturbed: Notes
+def test_recomputing_activations_hardly_changes_the_losses(
+    trainings: Trainings, uninterrupted: Notes
 ) -> None:
     notes = trainings.run("recomputed", trainings.settings(checkpoint_activations=True))
     assert [one.loss for one in notes.steps] == pytest.approx(
-        [one.loss for one in undisturbed.steps], rel=1e-3
+        [one.loss for one in uninterrupted.steps], rel=1e-3
     )
 
 
 class _FailsOnce(Cfam):
-    """Cannot go on in a step of the middle of an epoch."""
+    """A network with a NaN loss in the tenth forward pass, within an epoch."""
 
     forwards = 0
 
@@ -132,8 +136,8 @@ class _FailsOnce(Cfam):
         return losses
 
 
-def test_a_loss_that_is_no_number_ends_it_and_overwrites_nothing(
-    trainings: Trainings, undisturbed: Notes
+def test_a_nan_loss_stops_training_and_keeps_the_last_checkpoint(
+    trainings: Trainings, uninterrupted: Notes
 ) -> None:
     settings = trainings.settings(checkpoint_every_steps=4)
     with pytest.raises(TrainingError, match=r"the loss 'local_sdm' is nan in step 10 \(epoch 1\)"):
@@ -142,27 +146,29 @@ def test_a_loss_that_is_no_number_ends_it_and_overwrites_nothing(
     assert lines(trainings.home("diverged"))[-1]["step"] == 9
     notes = trainings.run("diverged", settings)
     assert notes.began == (18, 8)
-    assert same(trainings.weights("diverged"), trainings.weights("undisturbed"))
-    assert learned(trainings.home("diverged")) == learned(trainings.home("undisturbed"))
+    assert same(trainings.weights("diverged"), trainings.weights("uninterrupted"))
+    assert comparable_lines(trainings.home("diverged")) == comparable_lines(
+        trainings.home("uninterrupted")
+    )
 
 
-def test_a_finished_training_does_nothing_more(trainings: Trainings, undisturbed: Notes) -> None:
-    notes = trainings.run("undisturbed", trainings.settings())
+def test_a_finished_training_is_not_continued(trainings: Trainings, uninterrupted: Notes) -> None:
+    notes = trainings.run("uninterrupted", trainings.settings())
     assert notes.began == (18, 18)
     assert notes.steps == []
 
 
-def test_other_settings_or_images_are_refused(trainings: Trainings, undisturbed: Notes) -> None:
+def test_other_settings_or_images_are_refused(trainings: Trainings, uninterrupted: Notes) -> None:
     with pytest.raises(UsageError, match="was begun with other settings"):
-        trainings.run("undisturbed", trainings.settings(losses={"matching": 0.0}))
+        trainings.run("uninterrupted", trainings.settings(losses={"matching": 0.0}))
     settings = trainings.settings()
     splits = tiny_splits(trainings.home("people"), settings)
     fewer = splits._replace(training=splits.training[1:])
     with pytest.raises(UsageError, match="was begun with other images"):
-        train(settings, fewer, trainings.home("undisturbed"), Notes())
+        train(settings, fewer, trainings.home("uninterrupted"), Notes())
 
 
-def test_an_image_that_cannot_be_read_is_named(trainings: Trainings) -> None:
+def test_the_error_names_an_unreadable_image(trainings: Trainings) -> None:
     settings = trainings.settings()
     splits = tiny_splits(trainings.home("damaged-people"), settings)
     for image in splits.training:
@@ -172,13 +178,15 @@ def test_an_image_that_cannot_be_read_is_named(trainings: Trainings) -> None:
 
 
 @pytest.mark.slow
-def test_killed_at_any_moment_and_taken_up_gives_the_same_weights(
-    trainings: Trainings, undisturbed: Notes
+def test_a_killed_and_resumed_training_gives_the_same_weights(
+    trainings: Trainings, uninterrupted: Notes
 ) -> None:
     home = trainings.home("killed")
     process = forked(train_slowly, home.parent)
     written = home / "metrics.jsonl"
-    while not written.exists() or written.read_text("utf-8").count("\n") < 9:  # 8 and a validation
+    while (
+        not written.exists() or written.read_text("utf-8").count("\n") < 9
+    ):  # 8 steps and a validation
         assert process.is_alive()
         time.sleep(0.01)
     time.sleep(0.03)
@@ -187,6 +195,6 @@ def test_killed_at_any_moment_and_taken_up_gives_the_same_weights(
     notes = trainings.run("killed", trainings.settings(checkpoint_every_steps=1))
     assert notes.began is not None
     assert 7 <= notes.began[1] < 18
-    assert same(trainings.weights("killed"), trainings.weights("undisturbed"))
-    assert same(trainings.weights("killed", "best"), trainings.weights("undisturbed", "best"))
-    assert learned(home) == learned(trainings.home("undisturbed"))
+    assert same(trainings.weights("killed"), trainings.weights("uninterrupted"))
+    assert same(trainings.weights("killed", "best"), trainings.weights("uninterrupted", "best"))
+    assert comparable_lines(home) == comparable_lines(trainings.home("uninterrupted"))

@@ -23,7 +23,7 @@ def folder(model: Cfam, tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_is_saved_is_loaded_bit_for_bit(model: Cfam, folder: Path) -> None:
+def test_a_saved_model_is_loaded_unchanged(model: Cfam, folder: Path) -> None:
     loaded = load_model(folder)
     assert not loaded.training
     assert loaded.settings == model.settings
@@ -34,7 +34,7 @@ def test_what_is_saved_is_loaded_bit_for_bit(model: Cfam, folder: Path) -> None:
         assert torch.equal(state[name], value), name
 
 
-def test_a_checkpoint_needs_none_of_the_files_that_training_began_with(
+def test_a_checkpoint_does_not_need_the_input_files_of_the_training(
     model: Cfam, folder: Path
 ) -> None:
     assert model.settings.backbone.architecture_file is not None
@@ -46,7 +46,7 @@ def test_a_checkpoint_needs_none_of_the_files_that_training_began_with(
     )
 
 
-def test_saving_again_replaces_and_leaves_nothing_behind(model: Cfam, folder: Path) -> None:
+def test_saving_again_replaces_the_checkpoint(model: Cfam, folder: Path) -> None:
     with torch.no_grad():
         model.backbone.clip.visual.proj.zero_()
     save_model(folder, model, model.settings, 5)
@@ -54,9 +54,7 @@ def test_saving_again_replaces_and_leaves_nothing_behind(model: Cfam, folder: Pa
     assert sorted(path.name for path in folder.iterdir()) == [WEIGHTS, SETTINGS]
 
 
-def test_the_same_model_is_saved_to_the_same_bytes(
-    model: Cfam, folder: Path, tmp_path: Path
-) -> None:
+def test_saving_is_deterministic(model: Cfam, folder: Path, tmp_path: Path) -> None:
     save_model(tmp_path / "again", model, model.settings, 5)
     for name in (WEIGHTS, SETTINGS):
         again, first = (tmp_path / "again" / name).read_bytes(), (folder / name).read_bytes()
@@ -64,7 +62,7 @@ def test_the_same_model_is_saved_to_the_same_bytes(
 
 
 @pytest.mark.parametrize("name", [WEIGHTS, SETTINGS])
-def test_a_missing_or_damaged_file_is_named(name: str, folder: Path) -> None:
+def test_a_missing_or_damaged_file_is_refused(name: str, folder: Path) -> None:
     content = (folder / name).read_bytes()
     (folder / name).write_bytes(content[: len(content) // 2])
     with pytest.raises(ModelError, match=name):
@@ -74,16 +72,16 @@ def test_a_missing_or_damaged_file_is_named(name: str, folder: Path) -> None:
         load_model(folder)
 
 
-def test_files_of_two_trainings_are_not_taken_together(folder: Path) -> None:
-    described = json.loads((folder / SETTINGS).read_text())
-    described["settings"]["seed"] = 99
-    (folder / SETTINGS).write_text(json.dumps(described))
+def test_files_of_two_trainings_are_refused(folder: Path) -> None:
+    description = json.loads((folder / SETTINGS).read_text())
+    description["settings"]["seed"] = 99
+    (folder / SETTINGS).write_text(json.dumps(description))
     with pytest.raises(ModelError, match="were not written together"):
         load_model(folder)
 
 
 def test_settings_of_a_later_version_are_refused(folder: Path) -> None:
-    described = json.loads((folder / SETTINGS).read_text())
-    (folder / SETTINGS).write_text(json.dumps(described | {"format": 2}))
+    description = json.loads((folder / SETTINGS).read_text())
+    (folder / SETTINGS).write_text(json.dumps(description | {"format": 2}))
     with pytest.raises(ModelError, match="format"):
         load_model(folder)

@@ -14,20 +14,20 @@ def literal(logits: list[float], matched: list[bool]) -> float:
     return total / len(logits)
 
 
-def test_it_is_the_literal_cross_entropy() -> None:
+def test_the_loss_equals_the_literal_cross_entropy() -> None:
     logits = [2.0, -1.0, 0.3, 0.0, -4.0]
     matched = [True, True, False, False, False]
     found = matching(torch.tensor(logits, dtype=torch.float64), torch.tensor(matched))
     assert found.item() == pytest.approx(literal(logits, matched), rel=1e-12)
 
 
-def test_being_sure_of_a_wrong_pair_costs_and_the_reverse_does_not() -> None:
+def test_the_loss_is_high_only_for_confident_wrong_predictions() -> None:
     wrong = torch.tensor([False])
     assert matching(torch.tensor([8.0]), wrong) > 7
     assert matching(torch.tensor([-8.0]), wrong) < 0.01
 
 
-def test_gradients() -> None:
+def test_gradients_match_finite_differences() -> None:
     logits = torch.randn(6, dtype=torch.float64, requires_grad=True)
     matched = torch.tensor([True, False, False, True, False, False])
     assert torch.autograd.gradcheck(lambda judged: matching(judged, matched), (logits,))

@@ -12,7 +12,7 @@ from retrieval.cfam.network.model import (
 def literal_direction(
     similarities: list[list[float]], identities: list[int], temperature: float, epsilon: float
 ) -> float:
-    """IRRA, equations 3 and 4, for rows against columns."""
+    """Equations 3 and 4 of IRRA, in the direction from rows to columns."""
     total = 0.0
     for row, identity in zip(similarities, identities, strict=True):
         powers = [math.exp((value - max(row)) / temperature) for value in row]
@@ -43,20 +43,22 @@ def random_cosines(size: int, seed: int) -> torch.Tensor:
     st.lists(st.integers(0, 3), min_size=1, max_size=8),
     st.sampled_from([0.02, 0.1, 1.0]),
 )
-def test_it_is_the_literal_divergence(seed: int, identities: list[int], heat: float) -> None:
+def test_the_loss_equals_the_literal_divergence(
+    seed: int, identities: list[int], heat: float
+) -> None:
     similarities = random_cosines(len(identities), seed)
     found = similarity_distribution_matching(similarities, torch.tensor(identities), heat)
     expected = literal(similarities.tolist(), identities, heat, 1e-8)
     assert math.isclose(found.item(), expected, rel_tol=1e-9, abs_tol=1e-7)
 
 
-def test_epsilon_is_a_setting() -> None:
+def test_epsilon_is_configurable() -> None:
     similarities, whose = random_cosines(4, 1), torch.tensor([0, 1, 1, 2])
     found = similarity_distribution_matching(similarities, whose, 0.5, epsilon=1e-3)
     assert math.isclose(found.item(), literal(similarities.tolist(), whose.tolist(), 0.5, 1e-3))
 
 
-def test_perfect_similarities_cost_nothing_and_wrong_ones_much() -> None:
+def test_the_loss_is_zero_for_perfect_and_large_for_reversed_similarities() -> None:
     whose = torch.tensor([0, 0, 1, 2])
     perfect = (whose[:, None] == whose).double() * 2 - 1
     assert abs(similarity_distribution_matching(perfect, whose, 0.02).item()) < 1e-6
@@ -70,7 +72,7 @@ def test_the_order_of_the_batch_does_not_matter() -> None:
     assert torch.isclose(turned, similarity_distribution_matching(similarities, whose, 0.1))
 
 
-def test_gradients() -> None:
+def test_gradients_match_finite_differences() -> None:
     similarities = random_cosines(5, 3).requires_grad_()
     whose = torch.tensor([0, 1, 0, 2, 2])
     assert torch.autograd.gradcheck(
