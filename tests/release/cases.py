@@ -1,4 +1,4 @@
-"""Many cases of one kind in one test: every one is tried, and all that fail are named."""
+"""Run many cases of one kind in one test and report all failures."""
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def check_each(cases: Iterable[T], check: Callable[[T], object]) -> None:
-    """Runs `check` on every case; raises AssertionError with those that failed and why."""
+    """Run `check` on every case; raise AssertionError with all failures and their reasons."""
     failed = []
     for case in cases:
         try:
@@ -24,7 +24,7 @@ def check_each(cases: Iterable[T], check: Callable[[T], object]) -> None:
 def check_on_copies(
     sound: Path, home: Path, cases: Iterable[T], check: Callable[[Path, T], object]
 ) -> None:
-    """As `check_each`; each check gets its own copy of the folder `sound` to change."""
+    """Like `check_each`, but each check gets its own copy of the folder `sound` to change."""
 
     def on_copy(case: T) -> None:
         copy = Path(shutil.copytree(sound, home / "case" / "copy", symlinks=True))
@@ -41,6 +41,6 @@ def check_on_every_kind(
     home: Path,
     check: Callable[[Path, Built], object],
 ) -> None:
-    """As `check_on_copies`, on one copy of each of these releases."""
+    """Like `check_on_copies`, with one copy of each of these releases."""
     for built in every_kind.values():
         check_on_copies(built.folder, home, [built], check)

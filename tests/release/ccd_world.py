@@ -1,4 +1,4 @@
-"""A small contrastive benchmark in a real store: anchors, and images that differ from them."""
+"""A small contrastive benchmark in a real store: anchors and their contrastive images."""
 
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -23,14 +23,14 @@ FOUND = Attribution(
 
 
 class Group(NamedTuple):
-    """An anchor and its contrastive images, by their ids."""
+    """Entity ids of an anchor and its contrastive images."""
 
     anchor: str
     contrasts: tuple[str, ...]
 
 
 class Benchmark(NamedTuple):
-    """A dataset being put together."""
+    """A composed dataset and its groups."""
 
     world: Composer
     groups: tuple[Group, ...]
@@ -39,7 +39,10 @@ class Benchmark(NamedTuple):
 def benchmark(
     groups: int = 6, size: int = 2, *, coarse: bool = True, split: Split = "test"
 ) -> Benchmark:
-    """Groups of an anchor and `size` contrastive images, found and edited in turn, of all types."""
+    """Compose groups of an anchor and `size` contrastive images of all types.
+
+    The contrastive images are alternately searched and edited.
+    """
     world = Composer(CCD)
     made = []
     for number in range(groups):
@@ -71,7 +74,7 @@ def contrast(
     strategy: str | None = None,
     **changes: Any,
 ) -> str:
-    """An image that differs from an anchor: found with terms of its own, or edited."""
+    """Add a contrastive image: searched, with its own licence terms, or edited."""
     of = OPENVERSE if way == "search" else COCO
     origin = world.add(new_entity(of, of.name))
     data = picture(1000 + 10 * number + place)
@@ -120,7 +123,7 @@ def _edited(data: bytes, editor: str) -> Candidate:
 
 
 def proposed_strategy(world: Composer, anchor: str, prompt: str, call: str, plan: str) -> str:
-    """A strategy for an anchor, as a model proposed it in a call."""
+    """Add a strategy for an anchor that a model proposed in a call."""
     world.calls[call] = model_call(call, LLAMA)
     parents = [(Role.ANCHOR, anchor), (Role.PROMPTED_BY, prompt)]
     strategy = strategy_of(plan, str(LLAMA))
@@ -128,7 +131,7 @@ def proposed_strategy(world: Composer, anchor: str, prompt: str, call: str, plan
 
 
 def strategy_of(plan: str, author: str) -> Strategy:
-    """A strategy for some anchor."""
+    """A strategy for an arbitrary anchor."""
     shown = Picture(sha256="a" * 64, media_type="image/jpeg", width_px=12, height_px=24)
     return Strategy(
         source=COCO.name,
@@ -144,7 +147,7 @@ def strategy_of(plan: str, author: str) -> Strategy:
 
 
 def coarse_caption(world: Composer, image: str, text: str, position: int) -> str:
-    """A caption that the source of an anchor gave."""
+    """Add a coarse caption from the source of an anchor."""
     record = Caption(source=COCO.name, text=text, position=position, granularity=Granularity.COARSE)
     return world.add(
         new_entity(record, world.dataset, parents=[(Role.DESCRIBES, image)], group=image)
@@ -154,7 +157,7 @@ def coarse_caption(world: Composer, image: str, text: str, position: int) -> str
 def refine(
     world: Composer, image: str, of: Source, what: str, count: int = CAPTIONS
 ) -> Sequence[str]:
-    """Captions that a model wrote and people accepted."""
+    """Add captions written by a model and accepted by annotators."""
     return [
         drafted(world, image, of, f"A picture of {what}, in detail {place}.", place)
         for place in range(count)
@@ -164,7 +167,7 @@ def refine(
 def drafted(
     world: Composer, image: str, of: Source, text: str, position: int, language: str | None = None
 ) -> str:
-    """A caption that a model wrote and people accepted."""
+    """Add a caption written by a model and accepted by annotators."""
     record = Caption(
         source=of.name, text=text, position=position, author=str(QWEN), language=language
     )

@@ -1,4 +1,4 @@
-"""A small world, and the release that is built of it."""
+"""Fixtures: a small world and releases built from it."""
 
 import shutil
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 @pytest.fixture(scope="session")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a sound release; nobody changes it."""
+    """The folder of a valid release, read-only."""
     home = tmp_path_factory.mktemp("release")
     world = store_world(home / "world", small_world().contents())
     folder = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out").folder
@@ -30,13 +30,13 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(sound: Path, tmp_path: Path) -> Path:
-    """A copy of it, to be damaged."""
+    """A copy of the valid release that a test may damage."""
     return Path(shutil.copytree(sound, tmp_path / "copy"))
 
 
 @pytest.fixture(scope="session")
 def every_kind(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Built]:
-    """A sound release of every kind; nobody changes them."""
+    """A valid release of every kind, read-only."""
     found = {}
     for kind in KINDS:
         with built(kind, tmp_path_factory.mktemp(kind)) as found[kind]:

@@ -1,4 +1,4 @@
-"""Reseals a changed release: documents, digests and id are made to fit its content."""
+"""Reseal a changed release: adapt its documents, digests and id to its content."""
 
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
@@ -13,8 +13,8 @@ from release.signing import SIGNATURE
 from schemas.release import Manifest, ReleasedFile
 
 
-def lying_in(folder: Path) -> list[str]:
-    """The paths of all files, sorted, but of those that a manifest does not list."""
+def listable_files(folder: Path) -> list[str]:
+    """Sorted paths of all files except the manifest and the signature."""
     found = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     return sorted(path for path in found if path not in (MANIFEST, SIGNATURE))
 
@@ -25,13 +25,13 @@ def reseal(
     change: Callable[[Manifest], Manifest] = lambda same: same,
     left: Collection[str] = (),
 ) -> None:
-    """Makes documents, digests, sizes, root and id again, for what lies there or for `paths`.
+    """Write documents, digests, sizes, root and id again for all files or for `paths`.
 
-    `left` are documents that stay as they are.
+    `left` are documents that are not rewritten.
     """
     manifest = change(read_manifest(folder))
     entities = {one.path: one.entity_id for one in read_files(folder / MANIFEST)}
-    there = sorted(lying_in(folder) if paths is None else paths)
+    there = sorted(listable_files(folder) if paths is None else paths)
 
     def listed(path: str) -> ReleasedFile:
         return ReleasedFile(
@@ -53,5 +53,5 @@ def reseal(
 
 
 def _write(path: Path, text: str) -> None:
-    path.unlink()  # may be a link to a sound one
+    path.unlink()  # may be a link to a file of a valid release
     path.write_bytes(text.encode())

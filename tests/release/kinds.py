@@ -1,4 +1,4 @@
-"""A small release of every kind, built once, with what its curators state."""
+"""Small releases of every kind, with statements of their curators."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,7 +53,7 @@ class Built(NamedTuple):
 
 
 def contents_of(kind: str) -> tuple[worlds.Contents, str, str, Tier | None]:
-    """What is in the store, the dataset, its version and tier."""
+    """Contents of the store, name of the dataset, version and tier."""
     match kind:
         case "plain":
             return worlds.small_world().contents(), worlds.DATASET, "1.0.0", None
@@ -71,7 +71,7 @@ def contents_of(kind: str) -> tuple[worlds.Contents, str, str, Tier | None]:
 
 @contextmanager
 def built(kind: str, home: Path, checks: Checks = STATED) -> Iterator[Built]:
-    """A release of a kind in a new store below `home`."""
+    """Build a release of a kind from a new store below `home`."""
     contents, dataset, version, tier = contents_of(kind)
     world = worlds.store_world(home / "world", contents)
     try:

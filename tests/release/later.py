@@ -1,4 +1,4 @@
-"""What goes on in a store after a release was built: decisions, edits, imports, runs again."""
+"""Changes to a store after a release was built: decisions, edits, imports and runs."""
 
 import random
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _DECIDED = ("caption", "rewrite", "tracklet")
 
 
 class Later:
-    """Goes on working on a dataset; the same seed does the same."""
+    """Simulate further work on a dataset, reproducibly for a seed."""
 
     def __init__(self, world: World, dataset: str, seed: int = 0) -> None:
         self.world = world
@@ -36,15 +36,15 @@ class Later:
         self._numbers = count(1_000_000 * (seed + 1))
 
     def work_on(self, steps: int = 12) -> None:
-        """Everything that may happen, in any order."""
-        deeds = [self.decide, self.edit, self.add_caption, self.run_again, self.decide_image]
-        for deed in self._chance.choices(deeds, k=steps):
-            deed()
+        """Apply random changes of all kinds."""
+        changes = [self.decide, self.edit, self.add_caption, self.run_again, self.decide_image]
+        for change in self._chance.choices(changes, k=steps):
+            change()
 
     def commit(
         self, entities: Sequence[NewEntity] = (), decisions: Sequence[NewDecision] = ()
     ) -> None:
-        """Stores what somebody made and decided."""
+        """Store entities and decisions of one activity."""
         number = next(self._numbers)
         plan = register_plan(self.world.store, "later", str(number), {})
         activity = ActivityRecord(plan, self.dataset, "newer", "later run", datetime.now(UTC))
@@ -57,23 +57,23 @@ class Later:
             return sorted(connection.execute(query).scalars())
 
     def decide(self) -> None:
-        """Somebody decides otherwise on some texts."""
+        """Decide anew on some texts."""
         known = self.ids(*_DECIDED)
         chosen = self._chance.sample(known, min(3, len(known)))
         decided = [(one, self._chance.choice(_VERDICTS)) for one in chosen]
         self.commit(decisions=[NewDecision(one, what, REVIEWER) for one, what in decided])
 
     def decide_image(self) -> None:
-        """An image is rejected, or accepted again."""
+        """Reject, accept or reopen an image."""
         verdict = self._chance.choice(("accept", "reject", "reopen"))
         self.verdict(self._chance.choice(self.ids("image")), verdict)
 
     def verdict(self, entity: str, verdict: str) -> None:
-        """One decision."""
+        """Store one decision."""
         self.commit(decisions=[NewDecision(entity, cast("Verdict", verdict), REVIEWER)])
 
     def edit(self) -> None:
-        """A person puts a text in the place of another one."""
+        """Let a person replace a text by an edited one."""
         known = self.ids("rewrite") or self.ids("caption")
         shown, number = self._chance.choice(known), next(self._numbers)
         record = Rewrite(source="x", text=f"Put otherwise, {number}.", author=REVIEWER.name)
@@ -85,7 +85,7 @@ class Later:
         self.commit([edited], decisions)
 
     def add_caption(self) -> None:
-        """A model says more of an image, in a call of its own."""
+        """Add a caption that a model wrote in a separate call."""
         image, number = self._chance.choice(self.ids("image")), next(self._numbers)
         key = f"{number:032x}"
         self._call(key)
@@ -96,7 +96,7 @@ class Later:
         self.commit([caption], [NewDecision(caption.id, "accept", REVIEWER)])
 
     def run_again(self) -> None:
-        """A newer version of an import brings an image more, of a source more."""
+        """Import one more image of a new source, as a newer version of the import does."""
         number = next(self._numbers)
         composer = Composer(self.dataset)
         of = source(f"Later-{number}", None)
@@ -110,7 +110,7 @@ class Later:
     def withdraw(
         self, entities: Sequence[str], ground: Ground = "privacy", details: Sequence[Path] = ()
     ) -> int:
-        """Withdraws entities, with notices for these releases; returns the withdrawal's number."""
+        """Withdraw entities with notices for these releases; return the id of the withdrawal."""
         row = {
             "key": f"{next(self._numbers):032x}",
             "target": {"sort": "entity", "name": entities[0]},
@@ -158,6 +158,6 @@ def _notice(
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
-    """Every file of a release, by its path."""
+    """Contents of all files of a release, by relative path."""
     files = (path for path in sorted(folder.rglob("*")) if path.is_file())
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}

@@ -1,4 +1,4 @@
-"""The worlds of these tests, each built into a release."""
+"""Worlds of the lineage tests, one for each kind of release."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -22,7 +22,7 @@ from tests.release.worlds import (
 
 
 class Kind(NamedTuple):
-    """A kind of release: its dataset, what is in it, and how it is built."""
+    """A kind of release: dataset, contents, version and tier."""
 
     dataset: str
     composed: Callable[[], Composer]
@@ -30,13 +30,13 @@ class Kind(NamedTuple):
     tier: Tier | None = None
 
     def build(self, world: World, out: Path) -> BuiltRelease:
-        """The release of such a world."""
+        """Build the release of a world of this kind."""
         stored = world.store, world.blobs
         return build_release(*stored, self.dataset, self.version, out, tier=self.tier)
 
 
 def _contrasts() -> Composer:
-    """Groups of a contrastive benchmark, one image of which came from a strategy by an edit."""
+    """Groups of a contrastive benchmark with one image edited by a strategy."""
     world, (group, *_) = ccd_world.benchmark(groups=3)
     call = "c" * 32
     strategy = ccd_world.proposed_strategy(world, group.anchor, world.prompt, call, "a green bus")
@@ -49,7 +49,7 @@ def _contrasts() -> Composer:
 
 
 def _tiers() -> Composer:
-    """All tiers of a benchmark; one caption was rewritten."""
+    """All tiers of a benchmark, with one revised caption."""
     world, images = recos_world.benchmark()
     image = images["v0"][0]
     first = recos_world.captions_of(world, image)[0]
@@ -66,7 +66,7 @@ KINDS = {
 
 
 def store_one_by_one(folder: Path, contents: Contents) -> World:
-    """`contents` as killed and resumed runs store it: each entity by an activity of its own."""
+    """Store `contents` as killed and resumed runs do: each entity in a separate activity."""
     store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
     blobs = BlobStore(str(folder / "blobs"))
     for data in contents.pictures:

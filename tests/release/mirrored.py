@@ -1,4 +1,4 @@
-"""Differences of releases, looked at from the other side."""
+"""Swap the sides of differences between releases."""
 
 from typing import Any, TypeVar
 
@@ -9,7 +9,7 @@ D = TypeVar("D", FieldChange, TextChange, RowDifference)
 
 
 def mirrored(one: D) -> D:
-    """The same difference, with its sides exchanged."""
+    """The same difference with its sides swapped."""
     update: dict[str, Any] = {"before": one.after, "after": one.before}
     if not isinstance(one, FieldChange):
         update["kind"] = _KINDS.get(one.kind, one.kind)

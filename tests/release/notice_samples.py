@@ -1,4 +1,4 @@
-"""Notices of rows of a small release."""
+"""Withdrawal notices for rows of a small release."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -18,7 +18,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def withdrawn_rows(folder: Path, entity_ids: Collection[str]) -> tuple[WithdrawnRow, ...]:
-    """The rows of a release whose image, or some of whose texts, are among `entity_ids`."""
+    """Rows of a release whose image or texts are among `entity_ids`."""
     found = []
     for row in (
         row for shard in sorted(folder.glob("data/*.parquet")) for row in entity_rows(shard)
@@ -34,7 +34,7 @@ def withdrawn_rows(folder: Path, entity_ids: Collection[str]) -> tuple[Withdrawn
 def notice_of(
     folder: Path, *numbers: int, withdrawal: str = "a" * 32, ground: Ground = "privacy"
 ) -> WithdrawalNotice:
-    """A notice of the rows with these numbers of the release in `folder`."""
+    """A withdrawal notice for the rows with these numbers of the release in `folder`."""
     manifest = read_manifest(folder)
     rows = rows_of(folder)
     images = {rows[number - 1]["image_entity_id"] for number in numbers}

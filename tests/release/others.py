@@ -1,4 +1,4 @@
-"""Collections in memory, and variants of pictures, for the tests of contamination."""
+"""Collections in memory and variants of images for the tests of contamination."""
 
 import io
 from collections.abc import Callable, Iterator, Sequence
@@ -30,13 +30,13 @@ class Collection:
 
 
 def scene(number: int) -> Image.Image:
-    """A drawn scene unlike the others."""
+    """A drawn scene, different for each number."""
     chance = Chance("contamination", number)
     return finish(draw_scene(chance, SIZE, chance.between(80, 110)), chance)
 
 
 def jpeg(picture: Image.Image, quality: int = 90) -> bytes:
-    """The picture as JPEG."""
+    """Encode the picture as JPEG."""
     buffer = io.BytesIO()
     picture.convert("RGB").save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()

@@ -1,4 +1,4 @@
-"""A small benchmark of tasks in a real store: three tiers, some captions rewritten."""
+"""A small benchmark of tasks in a real store, with three tiers."""
 
 from itertools import islice
 from typing import NamedTuple
@@ -20,14 +20,14 @@ _TASKS = (RetrievalTask.COLOR, RetrievalTask.COUNT, *_RENDERED_TASKS)
 
 
 class Benchmark(NamedTuple):
-    """A dataset being put together, and the ids of its images by tier."""
+    """A composed dataset and the ids of its images by tier."""
 
     world: Composer
     images: dict[Tier, list[str]]
 
 
 def benchmark(tasks: tuple[RetrievalTask, ...] = _TASKS) -> Benchmark:
-    """Two images of v0 and v1 for each task, with captions, and three candidates for each."""
+    """Compose two captioned images of v0 and v1 and three candidates of v2 for each task."""
     world = Composer(RECOS)
     tiers: tuple[tuple[Tier, int], ...] = (("v0", 2), ("v1", 2), ("v2", 3))
     made: dict[Tier, list[str]] = {}
@@ -49,12 +49,12 @@ def _image(world: Composer, task: RetrievalTask, tier: Tier, place: int) -> str:
 def draft(
     world: Composer, image: str, of: Source, text: str, position: int, *, verdict: str = "accept"
 ) -> str:
-    """A caption that a model wrote, and what was decided on it."""
+    """Add a caption written by a model, and a decision on it."""
     return _drafted(world, image, of, text, position, [], verdict)
 
 
 def revise(world: Composer, earlier: str, image: str, of: Source, text: str, position: int) -> str:
-    """A caption that a model wrote in the place of `earlier`, which is turned down."""
+    """Add a caption written by a model as a revision of `earlier`, which is rejected."""
     world.decisions = [one for one in world.decisions if one.entity_id != earlier]
     world.decisions.append(NewDecision(earlier, "reject", GATE, reason="under_detailed"))
     return _drafted(world, image, of, text, position, [(Role.REVISED_FROM, earlier)], "accept")
@@ -81,11 +81,11 @@ def _drafted(
 
 
 def captions_of(world: Composer, image: str) -> list[str]:
-    """The captions of an image, in the order in which they were made."""
+    """Captions of an image in the order of their creation."""
     described = (Role.DESCRIBES, image)
     return [one.id for one in world.entities.values() if described in one.parents]
 
 
 def first_captions(made: Benchmark, tier: Tier, count: int) -> list[str]:
-    """The first caption of each of the first images of a tier."""
+    """The first caption of each of the first `count` images of a tier."""
     return [captions_of(made.world, image)[0] for image in islice(made.images[tier], count)]

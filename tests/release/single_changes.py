@@ -1,7 +1,7 @@
-"""One change of one value somewhere in a release, sealed again so that all digests fit it.
+"""Change one value of a release and reseal it so that all digests match.
 
-The release is changed as somebody would who knows how it is made: whatever follows from the change
-without a decision (documents, sizes, digests, the root, the id) is made again by our own code.
+This simulates a forger who knows the format: everything that follows from the change (documents,
+sizes, digests, the root, the id) is written again by our own code.
 """
 
 import hashlib
@@ -20,23 +20,23 @@ from release.lineage import TABLES, LineageTable, write_table
 from release.manifest import MANIFEST, Listing, read_files
 from release.row_files import shards_among
 from schemas.base import canonical_json
-from tests.release.forging import lying_in, reseal
+from tests.release.forging import listable_files, reseal
 
 _COMPUTED = ("id", "files", "files_root", "files_count")
-"""What sealing makes again, whatever it was."""
+"""Fields that sealing computes."""
 
 
 class Change(NamedTuple):
-    """A change, as `where` names it: `lineage/calls.status`, `manifest.json:models.0.calls`."""
+    """A change of `where`, e.g. `lineage/calls.status` or `manifest.json:models.0.calls`."""
 
     where: str
     seed: int
 
 
 def places_in(folder: Path) -> list[str]:
-    """All values of a release that a change can be made to."""
+    """All places of a release that can be changed."""
     columns = [f"{table.path}:{name}" for table in TABLES for name in table.schema.names]
-    shard = shards_among(lying_in(folder))[0]
+    shard = shards_among(listable_files(folder))[0]
     rows = [f"{shard}:{name}" for name in pq.read_schema(folder / shard).names if name != "image"]
     values = json.loads((folder / MANIFEST).read_text("utf-8"))
     stated = [
@@ -44,19 +44,21 @@ def places_in(folder: Path) -> list[str]:
     ]
     (published,) = (
         path
-        for path in lying_in(folder)
+        for path in listable_files(folder)
         if path.endswith(".json")
         and "/" not in path
         and path not in ("croissant.json", "leaks.json", "withdrawals.json")
     )
     entries = json.loads((folder / published).read_text("utf-8"))
     in_json = [f"{published}:{name}" for name in entries[0]]
-    texts = [f"{path}:" for path in lying_in(folder) if path.endswith((".md", ".svg", ".cff"))]
+    texts = [
+        f"{path}:" for path in listable_files(folder) if path.endswith((".md", ".svg", ".cff"))
+    ]
     return [*columns, *rows, *stated, *in_json, *texts]
 
 
 def changed(sound: Path, folder: Path, change: Change) -> bool:
-    """Makes the change to a copy of `sound` in `folder`; False where it changed nothing."""
+    """Apply the change to a copy of `sound` in `folder`; return whether it changed anything."""
     _link(sound, folder)
     chance = Random(f"{change.where} {change.seed}")
     path, _, name = change.where.partition(":")
@@ -83,7 +85,7 @@ def _link(sound: Path, folder: Path) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    path.unlink()  # it is a link to the sound one
+    path.unlink()  # a link to the file of the valid release
     path.write_bytes(data)
 
 
@@ -95,7 +97,7 @@ def _change_table(folder: Path, table: LineageTable, name: str, chance: Random) 
     known = [row[name] for row in rows]
     before, after = rows[number][name], _other(rows[number][name], known, chance)
     rows[number][name] = after
-    if name in table.key_columns:  # where it belongs by its key
+    if name in table.key_columns:  # keep the order of keys
         rows.sort(key=lambda row: tuple(row[key] for key in table.key_columns))
     (folder / table.path).unlink()
     write_table(folder, table, [tuple(row.values()) for row in rows])
@@ -134,7 +136,7 @@ def _change_text(folder: Path, path: str, chance: Random) -> bool:
 
 
 def _change_manifest(folder: Path, path: list[str], chance: Random) -> bool:
-    """Documents are made again of what the manifest says then, where they can be."""
+    """Change the manifest and write its documents again if possible."""
     sealed = (folder / MANIFEST).read_bytes()
     values = json.loads(sealed)
     files = list(read_files(folder / MANIFEST))
@@ -154,9 +156,9 @@ def _change_manifest(folder: Path, path: list[str], chance: Random) -> bool:
     _write(folder / MANIFEST, json.dumps(values, ensure_ascii=False).encode())
     try:
         reseal(folder)
-    except Exception:  # noqa: BLE001 - no documents can be made of it: it stays as it is
+    except Exception:  # noqa: BLE001 - no documents can be rendered: keep it as it is
         return True
-    return (folder / MANIFEST).read_bytes() != sealed  # else it was another spelling of the same
+    return (folder / MANIFEST).read_bytes() != sealed  # otherwise only the spelling changed
 
 
 def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -171,7 +173,7 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 
 def _other(value: Any, known: list[Any], chance: Random) -> Any:
-    """Another value: a neighbour's, or one that is almost the same."""
+    """Another value: that of another row, or a slightly changed one."""
     others = [one for one in known if one != value]
     if others and chance.random() < 0.4:
         return chance.choice(others)
@@ -208,7 +210,7 @@ def _other_list(items: list[Any], chance: Random) -> list[Any]:
 
 
 def _spoilt(text: str, chance: Random) -> str:
-    """The text with one character of it changed, added, or removed; or other words."""
+    """The text with one character changed, added or removed, or another text."""
     if not text:
         return "other"
     place = chance.randrange(len(text))

@@ -1,4 +1,4 @@
-"""A small dataset that was cut out of videos and described, as `build-ufine6926` leaves it."""
+"""A small dataset of described crops of videos, as produced by `build-ufine6926`."""
 
 import base64
 import io
@@ -47,7 +47,7 @@ WORDS = [
 
 @cache
 def crop(content: int, quality: int = 90, size: tuple[int, int] = (24, 60)) -> bytes:
-    """A picture; equal contents look alike, others do not."""
+    """An encoded image; equal contents look alike, different ones do not."""
     chance = np.random.default_rng(content)
     coarse = Picture.fromarray(chance.integers(0, 255, (6, 4, 3), np.uint8))
     buffer = io.BytesIO()
@@ -56,7 +56,7 @@ def crop(content: int, quality: int = 90, size: tuple[int, int] = (24, 60)) -> b
 
 
 class Walk(NamedTuple):
-    """A person's way through a video: what the crops show, and in which split they are."""
+    """A person walking through a video: contents of the crops and their split."""
 
     video: str
     identity: str
@@ -73,7 +73,7 @@ WALKS = (
 
 
 class StreetComposer(Composer):
-    """Puts a dataset of crops together."""
+    """Compose a dataset of crops."""
 
     def __init__(self) -> None:
         super().__init__(DATASET)
@@ -87,7 +87,7 @@ class StreetComposer(Composer):
         data: dict[int, bytes] | None = None,
         embeddings: dict[int, Vector] | None = None,
     ) -> list[str]:
-        """The images of a walk; `data` and `embeddings` are those of certain contents."""
+        """Add the images of a walk; `data` and `embeddings` override those of some contents."""
         video_id, video = self._video(walk.video)
         pictures = [(data or {}).get(one) or crop(one) for one in walk.contents]
         self.pictures += pictures
@@ -100,14 +100,14 @@ class StreetComposer(Composer):
         ]
 
     def described(self, image: str, number: int) -> list[str]:
-        """What two people wrote of an image."""
+        """Add descriptions of an image by two people."""
         return [
             self.described_by(image, text_of(number, place), who)
             for place, who in enumerate(WRITERS)
         ]
 
     def described_by(self, image: str, text: str, by: AgentRef) -> str:
-        """What a person wrote."""
+        """Add a caption written by a person."""
         caption = Caption(source=STREET.name, text=text, position=0, author=by.name)
         entity = self.add(
             new_entity(caption, DATASET, parents=[(Role.DESCRIBES, image)], group=image)
@@ -118,7 +118,7 @@ class StreetComposer(Composer):
     def drafted(
         self, image: str, text: str, model: ModelRef = QWEN, by: AgentRef | None = GATE
     ) -> str:
-        """What a model drafted; accepted unless `by` nobody."""
+        """Add a draft of a model; it is accepted unless `by` is None."""
         caption = Caption(source=STREET.name, text=text, position=0, author=str(model))
         parents = [(Role.DESCRIBES, image), (Role.PROMPTED_BY, self.prompt)]
         entity = self.add(new_entity(caption, DATASET, parents=parents, group=image))
@@ -127,7 +127,7 @@ class StreetComposer(Composer):
         return entity
 
     def edited(self, draft: str, image: str, text: str, by: AgentRef) -> str:
-        """What a person made of a draft."""
+        """Add the edit of a draft by a person."""
         caption = Caption(source=STREET.name, text=text, position=0, author=by.name)
         parents = [(Role.DESCRIBES, image), (Role.EDITED_FROM, draft)]
         entity = self.add(new_entity(caption, DATASET, parents=parents, group=image))
@@ -156,7 +156,7 @@ class StreetComposer(Composer):
         frames: tuple[TrackletFrame, ...],
         embeddings: list[Vector],
     ) -> str:
-        """The tracklet as a person edited it, over the proposed one, its report and its track."""
+        """Add a track, its report, the proposed tracklet and its edit by a person."""
         track = Track(
             source=STREET.name,
             video=video.file_path,
@@ -187,7 +187,7 @@ class StreetComposer(Composer):
 
 
 def street_world() -> StreetComposer:
-    """Four people in three videos, two descriptions an image."""
+    """Four people in three videos, with two descriptions per image."""
     world = StreetComposer()
     number = 0
     for track, walk in enumerate(WALKS, 1):
@@ -198,7 +198,7 @@ def street_world() -> StreetComposer:
 
 
 def text_of(number: int, place: int) -> str:
-    """A description of 70 words or more."""
+    """A description of at least 70 words."""
     words = [WORDS[(number * 7 + place * 3 + step) % len(WORDS)] for step in range(70 + number)]
     return f"{' '.join(words).capitalize()}."
 

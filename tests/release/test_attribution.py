@@ -1,4 +1,4 @@
-"""What the attribution page says of licences that nobody states."""
+"""The attribution page for images whose licence is known only from a search filter."""
 
 from release.scratch import Credit
 from release.terms import attribution_text
@@ -13,7 +13,7 @@ def page(*licences: str) -> str:
     return b"".join(attribution_text("contrasts 0.1.0", credits_)).decode()
 
 
-def test_the_basis_of_a_licence_is_named_where_it_is_a_filter() -> None:
+def test_licences_known_from_a_search_filter_are_marked() -> None:
     for names in (["CC-BY"], ["CC0-1.0", "CC-BY"]):
         stated, filtered = page("CC-BY-4.0", one_of(names)).split("\n## ")[1:]
         assert "states the licence of none" in filtered, names

@@ -1,4 +1,4 @@
-"""What a release says of audits: on its card, in its manifest, the same at every build."""
+"""Audit results on the card and in the manifest, equal for every build."""
 
 import json
 from pathlib import Path
@@ -14,8 +14,8 @@ from tests.release.worlds import DATASET, World, small_world, store_world
 REWRITES = shipped().queue(DATASET, "rewrites")
 
 
-def look_again(world: World, *, wrong: int) -> None:
-    """Somebody looks at twenty accepted rewrites again."""
+def audit_rewrites(world: World, *, wrong: int) -> None:
+    """Audit twenty accepted rewrites."""
     draw_audit_sample(world.store, REWRITES, 20, seed=1, by=("split",))
     desk = Desk(world.store, REWRITES.name)
     for number, item in enumerate(wanted(world.store, REWRITES)):
@@ -23,11 +23,11 @@ def look_again(world: World, *, wrong: int) -> None:
         desk.answer(item.entity_id, "reviewer-2", verdict, "audit")
 
 
-def test_the_card_and_the_manifest_tell_the_error_rate(world: World, tmp_path: Path) -> None:
-    look_again(world, wrong=3)
+def test_the_card_and_the_manifest_state_the_error_rate(world: World, tmp_path: Path) -> None:
+    audit_rewrites(world, wrong=3)
     built = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
-    (look,) = built.manifest.statistics.audits
-    assert (look.queue, look.drawn, look.audited, look.wrong) == (REWRITES.name, 20, 20, 3)
+    (audit,) = built.manifest.statistics.audits
+    assert (audit.queue, audit.drawn, audit.audited, audit.wrong) == (REWRITES.name, 20, 20, 3)
     card = (tmp_path / "out/README.md").read_text("utf-8")
     assert "## Quality" in card
     assert (
@@ -37,11 +37,11 @@ def test_the_card_and_the_manifest_tell_the_error_rate(world: World, tmp_path: P
     assert read_manifest(tmp_path / "out") == built.manifest
 
 
-def test_the_same_looks_give_the_same_bytes(world: World, tmp_path: Path) -> None:
+def test_equal_audits_give_identical_bytes(world: World, tmp_path: Path) -> None:
     other = store_world(tmp_path / "other", small_world().contents(), shuffle=7, days=3)
     manifests = []
     for number, one in enumerate((world, other)):
-        look_again(one, wrong=2)
+        audit_rewrites(one, wrong=2)
         out = tmp_path / f"out-{number}"
         for _ in range(2):
             build_release(one.store, one.blobs, DATASET, "1.0.0", out)
@@ -50,7 +50,7 @@ def test_the_same_looks_give_the_same_bytes(world: World, tmp_path: Path) -> Non
     assert manifests[0] == manifests[1]
 
 
-def test_without_looks_nothing_is_said_of_them(world: World, tmp_path: Path) -> None:
+def test_a_release_without_audits_does_not_mention_them(world: World, tmp_path: Path) -> None:
     draw_audit_sample(world.store, REWRITES, 5, seed=1)
     build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
     statistics = json.loads((tmp_path / "out/manifest.json").read_bytes())["statistics"]

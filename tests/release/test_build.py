@@ -43,7 +43,7 @@ from tests.release.worlds import (
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, by its path."""
+    """Contents of all files below a folder, by relative path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in folder.rglob("*")
@@ -60,7 +60,7 @@ def build(world: World, out: Path, version: str = "1.0.0") -> Path:
     return build_release(world.store, world.blobs, DATASET, version, out).folder
 
 
-def test_a_release_holds_what_it_should_and_nothing_else(sound: Path) -> None:
+def test_a_release_contains_exactly_the_expected_files(sound: Path) -> None:
     assert sorted(content_of(sound)) == sorted(
         [
             "CITATION.cff",
@@ -104,7 +104,7 @@ def test_captions_reflect_every_kind_of_decision(sound: Path) -> None:
     assert rows[3]["captions"] == captions(3, again)  # undecided
 
 
-def test_parquet_tells_authors_entities_and_review(sound: Path) -> None:
+def test_parquet_rows_contain_authors_entities_and_reviews(sound: Path) -> None:
     second = pq.read_table(sound / "data/test-00000-of-00001.parquet").to_pylist()[1]
     assert second["caption_authors"] == [
         "CUHK-PEDES",
@@ -120,7 +120,7 @@ def test_parquet_tells_authors_entities_and_review(sound: Path) -> None:
     assert second["image"]["bytes"] == (sound / "images/2.jpg").read_bytes()
 
 
-def test_statistics_add_up(sound: Path) -> None:
+def test_statistics_match_the_contents(sound: Path) -> None:
     manifest = read_manifest(sound)
     statistics = manifest.statistics
     assert (statistics.images, statistics.captions, statistics.identities) == (12, 60, 6)
@@ -137,7 +137,7 @@ def test_statistics_add_up(sound: Path) -> None:
     assert not manifest.unreviewed
 
 
-def test_the_store_knows_the_release_and_its_entities(world: World, tmp_path: Path) -> None:
+def test_the_store_records_the_release_and_its_entities(world: World, tmp_path: Path) -> None:
     built = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
     (stored,) = list_releases(world.store)
     assert (stored.manifest, stored.folder) == (built.manifest, tmp_path / "out")
@@ -147,7 +147,7 @@ def test_the_store_knows_the_release_and_its_entities(world: World, tmp_path: Pa
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), days=st.integers(1, 1000))
-def test_the_same_decisions_give_the_same_bytes(
+def test_equal_decisions_give_identical_bytes(
     seed: int, days: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     contents = small_world(2).contents()
@@ -160,7 +160,7 @@ def test_the_same_decisions_give_the_same_bytes(
     assert content_of(folders[0]) == content_of(folders[1])
 
 
-def test_both_databases_give_the_same_bytes(
+def test_both_databases_give_identical_releases(
     world: World, database_url: str, tmp_path: Path
 ) -> None:
     other = store_world(tmp_path, small_world().contents(), url=database_url, shuffle=3, days=5)
@@ -170,7 +170,7 @@ def test_both_databases_give_the_same_bytes(
         other.store.close()
 
 
-def test_building_again_changes_nothing(world: World, tmp_path: Path) -> None:
+def test_building_again_leaves_the_files_untouched(world: World, tmp_path: Path) -> None:
     build(world, tmp_path / "out")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}
     again = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
@@ -179,20 +179,20 @@ def test_building_again_changes_nothing(world: World, tmp_path: Path) -> None:
     assert len(list_releases(world.store)) == 1
 
 
-def test_of_builds_side_by_side_one_publishes_and_all_end_well(
+def test_one_of_two_concurrent_builds_publishes_and_both_succeed(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another build is done with the same release just before this one would publish it."""
+    """Another build publishes the same release just before this one."""
     out = tmp_path / "out"
     others: list[Any] = []
 
-    def another_first(*arguments: Any) -> bool:
+    def build_before(*arguments: Any) -> bool:
         monkeypatch.undo()
         others.append(build_release(world.store, world.blobs, DATASET, "1.0.0", out))
         others.append(content_of(out))
         return store_release(*arguments)
 
-    monkeypatch.setattr("release.build.store_release", another_first)
+    monkeypatch.setattr("release.build.store_release", build_before)
     built = build_release(world.store, world.blobs, DATASET, "1.0.0", out)
     other, content = others
     assert (other.is_new, built.is_new) == (True, False)
@@ -218,7 +218,7 @@ def _is_accepted_rewrite(world: World, entity_id: str) -> bool:
     return entity.kind == "rewrite" and entity.state == "accepted"
 
 
-def test_a_version_never_changes(world: World, tmp_path: Path) -> None:
+def test_a_released_version_cannot_be_changed(world: World, tmp_path: Path) -> None:
     build(world, tmp_path / "out")
     before = content_of(tmp_path / "out")
     reject_something(world)
@@ -239,7 +239,7 @@ def test_a_release_can_be_built_again_elsewhere(world: World, tmp_path: Path) ->
     assert content_of(tmp_path / "out") == content_of(tmp_path / "copy")
 
 
-def test_a_folder_with_something_else_is_left_alone(world: World, tmp_path: Path) -> None:
+def test_a_folder_with_other_files_is_refused(world: World, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine/notes.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"mine exists and is not a release"):
@@ -253,7 +253,7 @@ def test_a_malformed_version_is_refused(world: World, tmp_path: Path) -> None:
             build(world, tmp_path / "out", version)
 
 
-def test_a_dataset_without_anything_is_refused(world: World, tmp_path: Path) -> None:
+def test_an_unknown_dataset_is_refused(world: World, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is no dataset .ufine4d.; there are: "):
         build_release(world.store, world.blobs, "ufine4d", "1.0.0", tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["world"]
@@ -285,7 +285,7 @@ def test_an_identity_in_two_splits_is_refused(tmp_path: Path) -> None:
         built_from(composer, tmp_path)
 
 
-def test_one_image_twice_is_refused(tmp_path: Path) -> None:
+def test_a_repeated_image_of_a_source_is_refused(tmp_path: Path) -> None:
     composer = Composer()
     for number in range(2):
         image = composer.image(SOURCES[0], "1", "a.jpg", data=picture(number))
@@ -303,7 +303,7 @@ def test_a_source_without_a_licence_is_refused(tmp_path: Path) -> None:
         built_from(composer, tmp_path)
 
 
-def test_what_was_turned_down_takes_what_hangs_on_it_along(tmp_path: Path) -> None:
+def test_rejected_texts_exclude_the_texts_derived_from_them(tmp_path: Path) -> None:
     composer = Composer()
     image = composer.image(SOURCES[0], "1", "a.jpg")
     kept = composer.caption(image, SOURCES[0], "Kept.")
@@ -352,7 +352,7 @@ def test_several_splits_and_image_formats(tmp_path: Path) -> None:
     assert verify_release(folder) == []
 
 
-def test_a_demonstration_says_so(tmp_path: Path) -> None:
+def test_a_demonstration_is_marked_as_such(tmp_path: Path) -> None:
     from schemas.profile import BuiltinRewriter
     from sources.demonstration.writing import CITATION
 
@@ -387,7 +387,7 @@ from db.store import Store
 from release.build import build_release
 
 home, out = Path(sys.argv[1]), Path(sys.argv[2])
-for _ in sys.stdin:  # one build a line, each in a process that starts at once
+for _ in sys.stdin:  # one build per line, each in a forked process that starts immediately
     if (child := os.fork()) == 0:
         store = Store.open(f"sqlite:///{home / 'loupe.db'}")
         blobs = BlobStore(str(home / "blobs"))
@@ -429,11 +429,11 @@ def test_a_killed_build_leaves_nothing_behind(world: World, tmp_path: Path) -> N
     build(world, out)
     assert verify_release(out) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
-    undisturbed = build(world, tmp_path / "undisturbed")
-    assert content_of(out) == content_of(undisturbed)
+    uninterrupted = build(world, tmp_path / "uninterrupted")
+    assert content_of(out) == content_of(uninterrupted)
 
 
-def test_a_build_that_runs_keeps_its_workspace(world: World, tmp_path: Path) -> None:
+def test_the_workspace_of_a_running_build_is_kept(world: World, tmp_path: Path) -> None:
     from release.files import workspace_for
 
     with workspace_for(tmp_path / "out") as running:
@@ -443,8 +443,8 @@ def test_a_build_that_runs_keeps_its_workspace(world: World, tmp_path: Path) -> 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "world"]
 
 
-def test_a_damaged_release_is_not_called_the_same(world: World, tmp_path: Path) -> None:
-    """Neither by a build nor by a rebuild; what lies there is left as it is."""
+def test_a_damaged_release_is_refused_by_build_and_rebuild(world: World, tmp_path: Path) -> None:
+    """Neither build nor rebuild accepts a damaged folder, and both leave it unchanged."""
     sound, out = build(world, tmp_path / "sound"), tmp_path / "out"
     cases: list[tuple[Callable[[Path], object], str]] = [
         (

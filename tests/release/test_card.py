@@ -1,4 +1,4 @@
-"""The card: what it says, and that nothing quoted in it becomes markup."""
+"""Contents of the card and escaping of quoted texts."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ def manifest(tmp_path_factory: pytest.TempPathFactory) -> Manifest:
     return built.manifest
 
 
-def test_the_front_matter_tells_the_hub_what_it_is(manifest: Manifest) -> None:
+def test_the_front_matter_describes_the_dataset_for_the_hub(manifest: Manifest) -> None:
     card = frontmatter.loads(render_card(manifest))
     assert card["license"] == "cc-by-nc-sa-4.0"
     assert card["size_categories"] == ["n<1K"]
@@ -50,7 +50,7 @@ def test_the_card_names_sources_models_prompts_and_published_figures(manifest: M
     assert "| … of these reviewed by a person | 12 (50 %) |" in card
 
 
-def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
+def test_notices_are_shown_only_if_they_apply(manifest: Manifest) -> None:
     assert "**Demonstration.**" not in render_card(manifest)
     assert "**Unreviewed.**" not in render_card(manifest)
     marked = manifest.model_copy(update={"demonstration": True, "unreviewed": True})
@@ -65,14 +65,14 @@ def test_notices_stand_only_where_they_are_true(manifest: Manifest) -> None:
     assert tags == ["image-text-retrieval", "person-retrieval", "demonstration", "unreviewed"]
 
 
-def test_tokens_that_a_server_did_not_state_are_not_known(manifest: Manifest) -> None:
+def test_tokens_not_reported_by_a_server_are_not_known(manifest: Manifest) -> None:
     first, *others = manifest.models
     silent = first.model_copy(update={"tokens_in": None, "tokens_out": None})
     card = render_card(manifest.model_copy(update={"models": (silent, *others)}))
     assert "| 12 | not known | not known |" in card
 
 
-def test_holders_of_earlier_versions_learn_what_to_delete(manifest: Manifest) -> None:
+def test_the_card_lists_rows_withdrawn_from_earlier_versions(manifest: Manifest) -> None:
     assert "Withdrawn from earlier versions" not in render_card(manifest)
     gone = PriorWithdrawal(version="0.9.0", id="ab" * 32, rows=3, rows_in_part=1)
     card = render_card(manifest.model_copy(update={"withdrawn": (gone,)}))
@@ -83,7 +83,7 @@ def test_holders_of_earlier_versions_learn_what_to_delete(manifest: Manifest) ->
     assert "\n\n\n" not in card.split("## Contents")[0].split("---\n", 2)[2]
 
 
-def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest) -> None:
+def test_the_card_explains_the_files_and_their_verification(manifest: Manifest) -> None:
     cases: list[str] = [
         "| `lineage/*.parquet` |",
         "`signature.json`",
@@ -95,7 +95,7 @@ def test_who_has_the_folder_alone_learns_what_it_holds(manifest: Manifest) -> No
         assert details in render_card(manifest), details
 
 
-def test_what_chose_the_rows_is_shown(manifest: Manifest) -> None:
+def test_embedders_that_selected_rows_are_listed(manifest: Manifest) -> None:
     limits = {"k": 6, "eta": 0.8, "near_duplicates": {"distance": 0.25}}
     use = EmbedderUse(
         embedder="clip@abc", purpose="validated_captions", count=1234, settings=limits
@@ -108,13 +108,13 @@ def test_what_chose_the_rows_is_shown(manifest: Manifest) -> None:
     assert "| 1,234 | k 6, η 0.8, near-duplicates (distance 0.25) |" in card
 
 
-def test_another_dataset_is_not_compared_with_ufine3c(manifest: Manifest) -> None:
+def test_other_datasets_are_not_compared_with_ufine3c(manifest: Manifest) -> None:
     card = render_card(manifest.model_copy(update={"dataset": "harbour"}))
     assert "UFine3C" not in card
     assert "# harbour 1.0.0" in card
 
 
-def test_quoted_texts_stay_texts(manifest: Manifest) -> None:
+def test_quoted_texts_do_not_become_markup(manifest: Manifest) -> None:
     source = manifest.sources[0].model_copy(
         update={"licence": HOSTILE, "citation": HOSTILE, "homepage": "javascript:alert(1)"}
     )
@@ -131,7 +131,7 @@ def test_quoted_texts_stay_texts(manifest: Manifest) -> None:
     assert "<javascript" not in body
 
 
-def test_text_is_escaped_where_it_must_be() -> None:
+def test_markdown_in_texts_is_escaped() -> None:
     cases: list[tuple[str, str]] = [
         ("plain", "plain"),
         ("two\nlines", "two lines"),
@@ -146,16 +146,16 @@ def test_text_is_escaped_where_it_must_be() -> None:
         assert as_text(text) == shown, (text, shown)
 
 
-def test_links_are_web_addresses_only() -> None:
+def test_only_web_urls_become_links() -> None:
     assert as_link("https://example.org/a_b") == "<https://example.org/a_b>"
     assert as_link("https://example.org/ <b>") == r"https://example.org/ \<b\>"
 
 
-def test_a_fence_is_longer_than_any_inside() -> None:
+def test_a_code_fence_is_longer_than_fences_inside() -> None:
     assert as_code_block("a\n````\nb").startswith("`````text\n")
 
 
-def test_bars_are_in_proportion_and_show_the_least() -> None:
+def test_bars_are_proportional_and_show_small_counts() -> None:
     assert text_bars(((0, 1), (10, 0), (20, 400))).splitlines() == [
         "   0-9      1 █",
         "  10-19     0",
@@ -163,7 +163,7 @@ def test_bars_are_in_proportion_and_show_the_least() -> None:
     ]
 
 
-def test_size_categories_are_the_hubs() -> None:
+def test_size_categories_are_those_of_the_hub() -> None:
     cases: list[tuple[int, str]] = [
         (0, "n<1K"),
         (999, "n<1K"),
@@ -174,7 +174,7 @@ def test_size_categories_are_the_hubs() -> None:
         assert size_category(rows) == name, (rows, name)
 
 
-def test_granularities_go_from_coarse_to_fine(manifest: Manifest, tmp_path: Path) -> None:
+def test_granularities_are_ordered_from_coarse_to_fine(manifest: Manifest, tmp_path: Path) -> None:
     assert [one.granularity for one in manifest.statistics.granularities] == [
         Granularity.COARSE,
         Granularity.MEDIUM,

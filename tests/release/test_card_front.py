@@ -1,4 +1,4 @@
-"""The front matter: what the hub's own library and `datasets` make of it."""
+"""The front matter of the card, read with `huggingface_hub` and `datasets`."""
 
 import pytest
 from huggingface_hub import DatasetCard
@@ -7,7 +7,7 @@ from release.card import CARD, render_card
 from tests.release.kinds import ABOUT, Built
 
 
-def test_the_hubs_library_reads_it(every_kind: dict[str, Built]) -> None:
+def test_huggingface_hub_reads_the_front_matter(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         card = DatasetCard.load(release.folder / CARD, ignore_metadata_errors=False)
         details = card.data.to_dict()
@@ -20,7 +20,7 @@ def test_the_hubs_library_reads_it(every_kind: dict[str, Built]) -> None:
         assert card.text.lstrip().startswith(f"# {release.manifest.dataset}")
 
 
-def test_its_features_are_those_of_the_rows(every_kind: dict[str, Built]) -> None:
+def test_stated_features_match_the_rows(every_kind: dict[str, Built]) -> None:
     import datasets
 
     for release in every_kind.values():
@@ -34,7 +34,7 @@ def test_its_features_are_those_of_the_rows(every_kind: dict[str, Built]) -> Non
         assert loaded.features == stated
 
 
-def test_the_hubs_library_warns_of_nothing_in_it(
+def test_datasets_gives_no_warning_about_the_front_matter(
     every_kind: dict[str, Built], caplog: pytest.LogCaptureFixture
 ) -> None:
     import datasets
@@ -51,17 +51,17 @@ def test_the_hubs_library_warns_of_nothing_in_it(
         ] == []
 
 
-def test_licences_are_shown_in_the_hubs_words(every_kind: dict[str, Built]) -> None:
+def test_licences_use_the_identifiers_of_the_hub(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = DatasetCard.load(release.folder / CARD).data.to_dict()["license"]
-        by_dataset = {  # the stated licence of the texts is among them
+        by_dataset = {  # including the stated licence of the texts
             "recos": ["cc-by-nc-sa-4.0", "cc0-1.0"],
             "coco-ccd": ["cc-by-4.0", "cc-by-nc-sa-4.0", "cc-by-sa-4.0"],
         }
         assert details == by_dataset.get(release.manifest.dataset, "cc-by-nc-sa-4.0")
 
 
-def test_the_card_tells_what_is_known_of_people_and_whom_to_write_to(
+def test_the_card_states_agreement_language_contact_and_licence(
     every_kind: dict[str, Built],
 ) -> None:
     for release in every_kind.values():

@@ -1,4 +1,4 @@
-"""The card of a benchmark of tasks, beside the published one's table 1 and figure 3."""
+"""The card of a benchmark of tasks, compared with table 1 and figure 3 of the paper."""
 
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def manifests(tmp_path_factory: pytest.TempPathFactory) -> list[Manifest]:
     return built
 
 
-def test_what_is_published_adds_up() -> None:
+def test_published_numbers_are_consistent() -> None:
     assert sum(RECOS_TASKS.values()) == RECOS["v0"].images == 500
     assert list(RECOS_TASKS) == list(RetrievalTask)
     assert [RECOS[tier].captions for tier in TIERS] == [2500, 5000, 5000]
 
 
-def test_versions_stand_beside_table_1(manifests: list[Manifest]) -> None:
+def test_versions_are_compared_with_table_1(manifests: list[Manifest]) -> None:
     card = render_card(manifests[1])
     assert "| v0 | 8 | 16 | 500 | 2,500 |" in card
     assert "| **v1**, this release | 16 | 32 | 1,000 | 5,000 |" in card
@@ -46,7 +46,7 @@ def test_versions_stand_beside_table_1(manifests: list[Manifest]) -> None:
     assert [(one.images, one.captions) for one in lines] == [(8, 16), (16, 32), (28, 32)]
 
 
-def test_tasks_stand_beside_figure_3(manifests: list[Manifest]) -> None:
+def test_tasks_are_compared_with_figure_3(manifests: list[Manifest]) -> None:
     card = render_card(manifests[2])
     assert "| task | v0 | v1 | v2 | images | captions | published images (v0) |" in card
     assert "| color | 2 | 2 | 3 | 7 | 8 | 50 |" in card
@@ -58,7 +58,7 @@ def test_tasks_stand_beside_figure_3(manifests: list[Manifest]) -> None:
     assert [len(one.tiers) for one in task_table(manifests[0])] == [1] * 12
 
 
-def test_candidates_are_shown_where_there_are_any(manifests: list[Manifest]) -> None:
+def test_candidates_are_mentioned_only_if_present(manifests: list[Manifest]) -> None:
     v1, v2 = render_card(manifests[1]), render_card(manifests[2])
     assert "12 of the images have no captions" in v2
     assert "The 12 candidates have no descriptions" in v2
@@ -78,11 +78,11 @@ def test_tasks_without_tiers_are_shown_without_versions(tmp_path: Path) -> None:
     assert "| task | images | captions | published images (v0) |" in card
     assert "| OCR | 1 | 1 | 30 |" in card
     assert "| not known | 1 | 1 | – |" in card
-    assert "| images | 2 | 1,000 |" in card  # beside v1, the standard version
+    assert "| images | 2 | 1,000 |" in card  # compared with v1, the standard version
     assert version_table(manifest) == []
 
 
-def test_the_figure_shows_no_datasets_of_persons(manifests: list[Manifest]) -> None:
+def test_the_word_figure_does_not_show_person_datasets(manifests: list[Manifest]) -> None:
     figure = word_figure(manifests[0])
     assert "this release" in figure
     assert "CUHK-PEDES" not in figure

@@ -1,4 +1,4 @@
-"""`CITATION.cff`: the rules of the format, checked field by field."""
+"""`CITATION.cff` follows the rules of the Citation File Format."""
 
 import re
 from pathlib import Path
@@ -33,17 +33,17 @@ ENTITY = frozenset((
     "name", "orcid", "post-code", "region", "tel", "website",
 ))  # fmt: skip
 REFERENCE = {"type", "title", "authors", "notes", "url"}
-"""Those of a reference that we use; the first three are required."""
+"""Fields of a reference that Loupe writes; the first three are required."""
 
 
 def read(made: Built) -> dict[str, Any]:
-    # dates stay texts, as the format's schema wants them; it makes texts, lists and mappings only
+    # BaseLoader keeps dates as strings, as the schema requires, and creates no other types
     text = (made.folder / CITATION).read_text("utf-8")
     return dict(yaml.load(text, yaml.BaseLoader))  # noqa: S506
 
 
 def check(details: dict[str, Any]) -> None:
-    """The rules of the format for what we use of it."""
+    """Check the rules of the format for the fields that Loupe writes."""
     assert set(details) >= REQUIRED
     assert set(details) <= FIELDS
     assert details["cff-version"] == "1.2.0"
@@ -66,7 +66,7 @@ def check(details: dict[str, Any]) -> None:
         assert all(set(one) == {"name"} for one in reference["authors"])
 
 
-def test_it_keeps_to_the_rules_of_the_format(every_kind: dict[str, Built]) -> None:
+def test_the_citation_follows_the_rules_of_the_format(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = read(release)
         check(details)
@@ -77,7 +77,7 @@ def test_it_keeps_to_the_rules_of_the_format(every_kind: dict[str, Built]) -> No
         ]
 
 
-def test_what_the_curators_state_is_in_it(every_kind: dict[str, Built]) -> None:
+def test_the_citation_contains_the_statements_of_the_curators(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = read(release)
         assert details["title"] == ABOUT.title
@@ -96,7 +96,7 @@ def test_what_the_curators_state_is_in_it(every_kind: dict[str, Built]) -> None:
         }
 
 
-def test_nothing_stated_is_nothing_invented(tmp_path: Path) -> None:
+def test_without_statements_only_defaults_are_cited(tmp_path: Path) -> None:
     with built("plain", tmp_path, UNCHECKED) as made:
         details = read(made)
     check(details)
@@ -106,7 +106,7 @@ def test_nothing_stated_is_nothing_invented(tmp_path: Path) -> None:
     assert not {"date-released", "doi", "url", "abstract"} & set(details)
 
 
-def test_only_a_licence_or_a_choice_is_shown(every_kind: dict[str, Built]) -> None:
+def test_only_a_single_licence_or_a_choice_is_cited(every_kind: dict[str, Built]) -> None:
     cases: list[tuple[list[str], object]] = [
         (["MIT OR CC-BY-4.0"], ["MIT", "CC-BY-4.0"]),
         (["CC-BY-4.0 AND ODbL-1.0"], None),
@@ -124,7 +124,7 @@ def test_only_a_licence_or_a_choice_is_shown(every_kind: dict[str, Built]) -> No
             assert citation(stated).get("license") == details, (licences, details)
 
 
-def test_the_licence_of_the_texts_is_stated_everywhere(every_kind: dict[str, Built]) -> None:
+def test_the_licence_of_the_texts_is_in_all_documents(every_kind: dict[str, Built]) -> None:
     cases: list[tuple[str, object, str]] = [
         ("CC0-1.0", "CC0-1.0", "licensed under CC0-1.0; conditions: none."),
         ("CC-BY-4.0", None, "licensed under CC-BY-4.0; conditions: attribution."),
@@ -149,7 +149,7 @@ def test_the_licence_of_the_texts_is_stated_everywhere(every_kind: dict[str, Bui
             assert f"{whole} {sentence}" in render_card(manifest), (of_texts, details, sentence)
 
 
-def test_what_the_texts_ask_for_is_asked_of_the_whole(every_kind: dict[str, Built]) -> None:
+def test_conditions_of_the_texts_apply_to_the_whole_release(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         one = LicenceTerms(
             licence="CC BY 4.0",
@@ -169,7 +169,7 @@ def test_what_the_texts_ask_for_is_asked_of_the_whole(every_kind: dict[str, Buil
         )
 
 
-def test_a_source_without_a_citation_is_no_author(every_kind: dict[str, Built]) -> None:
+def test_a_source_without_a_citation_is_not_cited(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         searched = release.manifest.sources[0].model_copy(
             update={"name": "a-search", "citation": ""}
@@ -183,7 +183,7 @@ def test_a_source_without_a_citation_is_no_author(every_kind: dict[str, Built]) 
         assert "- a-search: \n" not in card
 
 
-def test_any_text_survives_yaml() -> None:
+def test_any_text_is_preserved_in_yaml() -> None:
     cases: list[str] = [
         "plain",
         "a: b # c",
@@ -201,7 +201,7 @@ def test_any_text_survives_yaml() -> None:
         assert yaml.safe_load(lines) == {"a": [{"b": text, "c": [text]}], "d": {"e": text}}, text
 
 
-def test_bibtex_names_people_and_bodies(every_kind: dict[str, Built]) -> None:
+def test_bibtex_lists_people_and_organisations(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         text = bibtex(citation(release.manifest))
         assert text.startswith(f"@misc{{Streetsfine100and-{release.manifest.version},")

@@ -1,4 +1,4 @@
-"""`loupe release` as its user meets it: what is printed, and how it ends."""
+"""Output and exit codes of the `loupe release` commands."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ from tests.release.worlds import World
 
 @pytest.fixture
 def out(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where to build; the settings lead to `world`."""
+    """Folder to build into; the settings point to the store of `world`."""
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
     return tmp_path / "out"
 
@@ -49,7 +49,7 @@ def test_build_list_show_and_verify(out: Path) -> None:
     )
 
 
-def test_a_store_that_is_away_holds_up_no_verification(
+def test_verification_works_without_a_reachable_store(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loupe_release("build", "ufine3c", "--version", "1.0.0", "--out", out)

@@ -1,4 +1,4 @@
-"""What a release shares with others: against looking at every pair, and on planted copies."""
+"""Contamination of a release equals a search of all pairs and finds planted copies."""
 
 import os
 import random
@@ -66,7 +66,7 @@ def leaks(found: Contamination, name: str) -> int:
     st.lists(digests, max_size=3),
     st.integers(0, 10),
 )
-def test_every_measure_counts_what_looking_at_every_pair_counts(
+def test_every_measure_equals_a_search_of_all_pairs(
     ours: list[SeenImage], theirs: list[SeenImage], videos: list[str], limit: int
 ) -> None:
     seen = [SeenVideo(f"{place}.mp4", digest) for place, digest in enumerate(videos)]
@@ -77,9 +77,9 @@ def test_every_measure_counts_what_looking_at_every_pair_counts(
     assert leaks(found, "video") == sum(a.video_sha256 in videos for a in ours)
     named = {b.identity for b in theirs}
     assert leaks(found, "identity") == sum(a.identity in named for a in ours if a.identity)
-    said = {plain_words(text) for b in theirs for text in b.captions}
+    known_captions = {plain_words(text) for b in theirs for text in b.captions}
     assert leaks(found, "caption") == sum(
-        plain_words(text) in said for a in ours for text in a.captions
+        plain_words(text) in known_captions for a in ours for text in a.captions
     )
     near = {
         a.name: min(
@@ -90,20 +90,20 @@ def test_every_measure_counts_what_looking_at_every_pair_counts(
         for a in ours
         if a.look is not None and any(b.look is not None for b in theirs)
     }
-    looks = measure(found, "perceptual_hash")
-    assert looks.leaks == sum(distance <= limit for distance, _, _ in near.values())
-    for split in looks.splits:
+    by_hash = measure(found, "perceptual_hash")
+    assert by_hash.leaks == sum(distance <= limit for distance, _, _ in near.values())
+    for split in by_hash.splits:
         of_split = [near[a.name] for a in ours if a.split == split.split and a.name in near]
         for threshold, count in split.within:
             assert count == sum(distance <= threshold for distance, _, _ in of_split)
     wanted = sorted(near.items(), key=lambda item: item[1][0])[:SHOWN]
-    assert [(one.first, (one.distance, one.second, one.value)) for one in looks.nearest] == wanted
+    assert [(one.first, (one.distance, one.second, one.value)) for one in by_hash.nearest] == wanted
 
 
 @BUSY_MACHINE
 @given(seen_images(split=True), seen_images(split=False), st.randoms())
 @pytest.mark.parametrize("at_once", [1, 3])
-def test_the_order_of_theirs_and_how_many_are_held_at_once_do_not_matter(
+def test_the_order_and_batch_size_of_the_other_collection_do_not_matter(
     monkeypatch: pytest.MonkeyPatch,
     at_once: int,
     ours: list[SeenImage],
@@ -133,7 +133,7 @@ def ours(scenes: list[bytes]) -> OwnImages:
     return own(scenes)
 
 
-def test_planted_copies_are_found_by_what_they_show(ours: OwnImages, tmp_path: Path) -> None:
+def test_planted_copies_are_found_by_their_perceptual_hash(ours: OwnImages, tmp_path: Path) -> None:
     planted = [5 * number for number in range(12)]
     pictures = {number: scene(number) for number in planted}
     for number in range(100, 130):
@@ -142,27 +142,27 @@ def test_planted_copies_are_found_by_what_they_show(ours: OwnImages, tmp_path: P
         for number, picture in pictures.items():
             (tmp_path / f"renamed-{number}.jpg").write_bytes(vary(picture))
         found = compare(ours, FolderOfImages(tmp_path))
-        looks = measure(found, "perceptual_hash")
-        assert looks.leaks == len(planted), (kind, looks.nearest)
+        by_hash = measure(found, "perceptual_hash")
+        assert by_hash.leaks == len(planted), (kind, by_hash.nearest)
         assert leaks(found, "file") == (len(planted) if kind == "copy" else 0), kind
-        assert {(one.first, one.second) for one in looks.nearest} <= {
+        assert {(one.first, one.second) for one in by_hash.nearest} <= {
             (f"images/{number + 1}.jpg", f"renamed-{number}.jpg") for number in planted
         }, kind
 
 
-def test_nothing_is_found_among_other_pictures_and_the_nearest_are_shown(
+def test_unrelated_images_are_no_leaks_and_the_nearest_are_listed(
     scenes: list[bytes], ours: OwnImages, tmp_path: Path
 ) -> None:
     for number in range(200, 240):
         (tmp_path / f"{number}.jpg").write_bytes(jpeg(scene(number)))
     found = compare(ours, FolderOfImages(tmp_path))
     assert not found.leaks
-    looks = measure(found, "perceptual_hash")
-    assert len(looks.nearest) == SHOWN
-    assert all(one.distance > looks.threshold for one in looks.nearest)
+    by_hash = measure(found, "perceptual_hash")
+    assert len(by_hash.nearest) == SHOWN
+    assert all(one.distance > by_hash.threshold for one in by_hash.nearest)
 
 
-def test_photographs_and_their_copies(tmp_path: Path) -> None:
+def test_copies_of_photographs_are_found(tmp_path: Path) -> None:
     folder = PHOTOGRAPHS / "near_duplicates"
     if not folder.is_dir():
         unavailable("photographs of near-duplicates (../shared/data)")
@@ -179,7 +179,7 @@ def test_photographs_and_their_copies(tmp_path: Path) -> None:
     assert measure(found, "perceptual_hash").nearest[0].second == "small.jpg"
 
 
-def test_broken_files_are_named_and_the_rest_is_compared(
+def test_broken_files_are_reported_and_the_others_compared(
     scenes: list[bytes], ours: OwnImages, tmp_path: Path
 ) -> None:
     (tmp_path / "cut.jpg").write_bytes(scenes[0][: len(scenes[0]) // 2])
@@ -194,7 +194,7 @@ def test_broken_files_are_named_and_the_rest_is_compared(
     assert measure(found, "file").nearest[0].second == "deep/same.JPG"
 
 
-def test_a_name_that_is_no_utf_8_can_be_written_down(
+def test_a_file_name_that_is_not_utf8_is_escaped(
     scenes: list[bytes], ours: OwnImages, tmp_path: Path
 ) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.jpg")).write_bytes(scenes[0])
@@ -203,13 +203,13 @@ def test_a_name_that_is_no_utf_8_can_be_written_down(
     assert Contamination.model_validate_json(found.model_dump_json()) == found
 
 
-def test_a_broken_file_is_still_known_by_its_bytes(tmp_path: Path) -> None:
+def test_a_broken_file_is_compared_by_its_digest(tmp_path: Path) -> None:
     (tmp_path / "no.png").write_bytes(b"no picture")
     found = compare(own([b"no picture"]), FolderOfImages(tmp_path))
     assert leaks(found, "file") == 1
 
 
-def test_what_is_compared_has_a_digest_by_which_it_is_known(tmp_path: Path) -> None:
+def test_the_compared_collection_has_a_content_digest(tmp_path: Path) -> None:
     (tmp_path / "one.jpg").write_bytes(jpeg(scene(1)))
     first = compare(own([]), FolderOfImages(tmp_path, "theirs"))
     assert first.name == "theirs"

@@ -1,4 +1,4 @@
-"""Releases of contrastive benchmarks: rows, files, numbers; what is refused and what is found."""
+"""Releases of contrastive benchmarks: rows, files, statistics, refusals and verification."""
 
 import json
 import shutil
@@ -67,7 +67,7 @@ def copy(released: BuiltRelease, tmp_path: Path) -> Path:
     return Path(shutil.copytree(released.folder, tmp_path / "copy"))
 
 
-def test_groups_stand_together_anchor_first(released: BuiltRelease) -> None:
+def test_groups_are_contiguous_and_start_with_their_anchor(released: BuiltRelease) -> None:
     rows = rows_of(released.folder)
     anchor = None
     for number, row in enumerate(rows, 1):
@@ -87,7 +87,7 @@ def test_groups_stand_together_anchor_first(released: BuiltRelease) -> None:
     assert verify_release(released.folder) == []
 
 
-def test_a_row_tells_its_contrast_and_its_terms(released: BuiltRelease) -> None:
+def test_rows_contain_their_contrast_and_licence_terms(released: BuiltRelease) -> None:
     rows = [row for row in rows_of(released.folder) if row["contrast"]]
     found = next(row for row in rows if row["contrast"]["way"] == "search")
     edited = next(row for row in rows if row["contrast"]["way"] == "edit")
@@ -99,7 +99,7 @@ def test_a_row_tells_its_contrast_and_its_terms(released: BuiltRelease) -> None:
     assert found["contrast"]["plan"] == "a blue bus"
 
 
-def test_parquet_reads_back(released: BuiltRelease) -> None:
+def test_parquet_and_json_contain_the_same_rows(released: BuiltRelease) -> None:
     read = read_release(released.folder)
     details = [(row.file_path, row.contrast and row.contrast.anchor) for row in read.rows]
     published = rows_of(released.folder)
@@ -111,7 +111,7 @@ def test_parquet_reads_back(released: BuiltRelease) -> None:
     ]
 
 
-def test_statistics_count_types_and_tokens(released: BuiltRelease) -> None:
+def test_statistics_count_difference_types_and_tokens(released: BuiltRelease) -> None:
     found = released.manifest.statistics.contrasts
     assert found is not None
     assert (found.anchors, found.contrastive, found.captions_per_image) == (6, 12, CAPTIONS)
@@ -123,7 +123,7 @@ def test_statistics_count_types_and_tokens(released: BuiltRelease) -> None:
     assert (found.without_captions, found.without_anchor) == (0, 0)
 
 
-def test_lines_are_laid_out_as_the_authors_read_them(released: BuiltRelease) -> None:
+def test_json_lines_have_the_layout_of_the_authors(released: BuiltRelease) -> None:
     lines = (released.folder / CCD_LINES).read_text(encoding="utf-8").splitlines()
     details = [json.loads(line) for line in lines]
     images = [one["image"] for one in details]
@@ -132,7 +132,9 @@ def test_lines_are_laid_out_as_the_authors_read_them(released: BuiltRelease) -> 
         assert len(one["captions"]) == 5
         assert ("_" in one["image"]) == ("contrastive_aspect" in one)
         if "contrastive_aspect" in one:
-            anchor = one["image"].split("_")[0] + ".jpg"  # as their evaluation finds it
+            anchor = (
+                one["image"].split("_")[0] + ".jpg"
+            )  # as the evaluation of the authors finds it
             assert one["ori_image"] == anchor
             assert anchor in images
     aspects = {one["contrastive_aspect"] for one in details if "contrastive_aspect" in one}
@@ -140,12 +142,12 @@ def test_lines_are_laid_out_as_the_authors_read_them(released: BuiltRelease) -> 
     assert "Style and Presentation" in aspects
 
 
-def test_their_spellings_are_understood() -> None:
+def test_spellings_of_the_authors_are_accepted() -> None:
     for kind in DifferenceType:
         assert DifferenceType(spelled(kind)) is kind, kind
 
 
-def test_translations_stand_by_language(tmp_path: Path) -> None:
+def test_translations_are_grouped_by_language(tmp_path: Path) -> None:
     made = benchmark(2)
     anchor = made.groups[0].anchor
     for place in range(CAPTIONS):
@@ -160,7 +162,7 @@ def test_translations_stand_by_language(tmp_path: Path) -> None:
     assert verify_release(built.folder) == []
 
 
-def test_a_missing_translation_leaves_its_place_empty(tmp_path: Path) -> None:
+def test_a_missing_translation_is_null(tmp_path: Path) -> None:
     made = benchmark(1)
     drafted(made.world, made.groups[0].anchor, COCO, "一条街道", 3, language="zh")
     built = build(made, tmp_path)
@@ -169,13 +171,13 @@ def test_a_missing_translation_leaves_its_place_empty(tmp_path: Path) -> None:
     assert verify_release(built.folder) == []
 
 
-def test_images_without_fine_captions_take_their_contrasts_along(tmp_path: Path) -> None:
+def test_contrastive_images_of_anchors_without_captions_are_left_out(tmp_path: Path) -> None:
     made = benchmark(3)
     world = made.world
     bare = world.image(COCO, "7", "val/COCO_7.jpg")
     lost = contrast(world, bare, 50, 0)
     refine(world, lost, OPENVERSE, "something")
-    contrast(world, made.groups[0].anchor, 51, 0)  # nobody refined its captions
+    contrast(world, made.groups[0].anchor, 51, 0)  # without fine captions
     built = build(made, tmp_path)
     found = built.manifest.statistics.contrasts
     assert found is not None
@@ -187,7 +189,7 @@ def test_images_without_fine_captions_take_their_contrasts_along(tmp_path: Path)
     assert "1 contrastive image is left out because its anchor is" in card
 
 
-def test_anchors_without_a_group_and_groups_turned_down_are_distinguished(tmp_path: Path) -> None:
+def test_left_out_groups_are_counted_by_reason(tmp_path: Path) -> None:
     made = benchmark(2)
     world = made.world
     for number in (11, 12, 13):
@@ -213,7 +215,7 @@ def test_anchors_without_a_group_and_groups_turned_down_are_distinguished(tmp_pa
     assert "\n  - 1 group whose captions were not written or not reviewed.\n" in card
 
 
-def test_contrasts_of_an_anchor_that_was_turned_down_go_with_it(tmp_path: Path) -> None:
+def test_contrastive_images_of_a_rejected_anchor_are_left_out(tmp_path: Path) -> None:
     made = benchmark(3)
     made.world.decisions.append(
         NewDecision(made.groups[1].anchor, "reject", GATE, reason="licence")
@@ -225,12 +227,16 @@ def test_contrasts_of_an_anchor_that_was_turned_down_go_with_it(tmp_path: Path) 
     assert verify_release(built.folder) == []
 
 
-def test_repeats_are_stated(tmp_path: Path) -> None:
+def test_repeated_images_and_captions_are_stated(tmp_path: Path) -> None:
     made = benchmark(3)
     world, (first, second, third) = made.world, made.groups
     text = "A picture of a street that two images show."
-    for image, said in ((first.anchor, text), (first.anchor, text), (third.anchor, f" {text}\n")):
-        drafted(world, image, COCO, said.replace("A ", "a "), 5)
+    for image, caption in (
+        (first.anchor, text),
+        (first.anchor, text),
+        (third.anchor, f" {text}\n"),
+    ):
+        drafted(world, image, COCO, caption.replace("A ", "a "), 5)
     shared: dict[str, Any] = {"sha256": sha256_of(picture(1000)), "file_path": "val/shared"}
     refine(world, contrast(world, second.anchor, 80, 0, **shared), OPENVERSE, "shared")
     built = build(made, tmp_path)
@@ -252,7 +258,7 @@ def test_repeats_are_stated(tmp_path: Path) -> None:
     assert "- 2 captions are identical to a caption of another image" in limits
 
 
-def test_nothing_is_said_of_repeats_where_there_are_none(released: BuiltRelease) -> None:
+def test_a_card_without_repeats_does_not_mention_them(released: BuiltRelease) -> None:
     found = released.manifest.statistics.contrasts
     assert found is not None
     assert found.repeats == RepeatStatistics(images=0, captions=0)
@@ -267,7 +273,7 @@ def _repeat_a_caption(rows: list[dict[str, Any]]) -> None:
     rows[4]["captions"][0] = rows[0]["captions"][0].upper()
 
 
-def test_verify_names_repeats_that_are_not_stated(copy: Path) -> None:
+def test_verify_finds_repeats_that_are_not_stated(copy: Path) -> None:
     files = [row["file_path"] for row in rows_of(copy)]
     for change, fault, what in (
         (_repeat_an_image, "images_repeated", "image_pairs"),
@@ -294,7 +300,7 @@ def test_a_contrast_of_a_contrast_is_refused(tmp_path: Path) -> None:
         build(made, tmp_path)
 
 
-def test_what_may_not_be_released_is_not(tmp_path: Path) -> None:
+def test_images_under_a_forbidding_licence_stop_the_build(tmp_path: Path) -> None:
     for licence in ("CC-BY-ND-4.0", "All rights reserved"):
         made, home = benchmark(2), tmp_path / licence
         terms = Attribution(licence=licence, creator="B")
@@ -305,7 +311,7 @@ def test_what_may_not_be_released_is_not(tmp_path: Path) -> None:
         assert not (home / "out").exists()
 
 
-def test_who_edited_is_shown(tmp_path: Path) -> None:
+def test_editors_of_images_are_listed(tmp_path: Path) -> None:
     for editor in ("loupe-editor@1", "Qwen/Qwen-Image-Edit@abc"):
         made = benchmark(2)
         image = contrast(made.world, made.groups[0].anchor, 70, 0, way="edit", editor=editor)
@@ -318,7 +324,7 @@ def test_who_edited_is_shown(tmp_path: Path) -> None:
         assert verify_release(built.folder) == []
 
 
-def test_who_proposed_the_strategies_is_shown(tmp_path: Path) -> None:
+def test_models_and_prompts_of_strategies_are_listed(tmp_path: Path) -> None:
     made = benchmark(2)
     world, anchor = made.world, made.groups[0].anchor
     asked = PromptText(prompt_id="contrast_strategies", version="3", digest="c" * 32, text="Find.")
@@ -335,14 +341,14 @@ def test_who_proposed_the_strategies_is_shown(tmp_path: Path) -> None:
     manifest = built.manifest
     assert [one.prompt_id for one in manifest.prompts] == [asked.prompt_id, PROMPT.prompt_id]
     assert {one.name: one.calls for one in manifest.models} == {LLAMA.name: 1, QWEN.name: 35}
-    assert unused != proposed  # its call is behind nothing that is released
+    assert unused != proposed  # no released row is derived from its call
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     assert "Prompt `contrast_strategies`, version 3" in card
     assert f"| {LLAMA.name} |" in card
     assert verify_release(built.folder) == []
 
 
-def test_creators_are_named_by_licence(released: BuiltRelease) -> None:
+def test_the_attribution_lists_creators_by_licence(released: BuiltRelease) -> None:
     text = (released.folder / ATTRIBUTION).read_text(encoding="utf-8")
     owed = [line for line in text.splitlines() if line.startswith("- `")]
     assert len(owed) == 6
@@ -352,7 +358,7 @@ def test_creators_are_named_by_licence(released: BuiltRelease) -> None:
     assert counted == {"CC-BY-SA-4.0": (6, 6), COCO.licence: (12, 0)}
 
 
-def test_the_order_of_storing_changes_nothing(released: BuiltRelease, tmp_path: Path) -> None:
+def test_the_order_of_storing_does_not_matter(released: BuiltRelease, tmp_path: Path) -> None:
     again = build(benchmark(), tmp_path, shuffle=3, days=40)
     assert again.manifest.id == released.manifest.id
 
@@ -369,7 +375,7 @@ def _first_contrast(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return next(row for row in rows if row["contrast"])
 
 
-def test_verify_names_what_is_wrong(released: BuiltRelease, tmp_path: Path) -> None:
+def test_verify_reports_faults_of_contrastive_rows(released: BuiltRelease, tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
         (
             lambda rows: _first_contrast(rows)["contrast"].update(anchor="images/9.jpg"),
@@ -402,7 +408,7 @@ def test_verify_names_what_is_wrong(released: BuiltRelease, tmp_path: Path) -> N
     check_on_copies(released.folder, tmp_path, cases, check)
 
 
-def test_verify_holds_the_other_files_against_the_rows(
+def test_verify_compares_the_other_files_with_the_rows(
     released: BuiltRelease, tmp_path: Path
 ) -> None:
     def check(copy: Path, name: str) -> None:

@@ -1,4 +1,4 @@
-"""`croissant.json`: the official validator's own verdict, and the rows read back by its library."""
+"""`croissant.json`, validated and read with the official library `mlcroissant`."""
 
 import json
 import socket
@@ -21,7 +21,7 @@ from release.manifest import MANIFEST, read_files
 from release.row_files import schema_of
 from tests.release.kinds import ABOUT, Built, built
 
-# warnings of the library's own parser of JSON-LD and its use of pandas
+# warnings of the JSON-LD parser and the pandas calls of mlcroissant
 pytestmark = [
     pytest.mark.filterwarnings("ignore:ConjunctiveGraph is deprecated"),
     pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame"),
@@ -32,7 +32,7 @@ UNDATED = '"https://schema.org/datePublished" is recommended, but does not exist
 
 @pytest.fixture(autouse=True)
 def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any request for a context or a file from the network fails."""
+    """Fail on any network connection."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the network was asked for")
@@ -52,7 +52,7 @@ def test_the_validator_finds_neither_errors_nor_warnings(every_kind: dict[str, B
         assert str(loaded.metadata.ctx.conforms_to.value).endswith("1.1")
 
 
-def test_the_validators_command_is_content(every_kind: dict[str, Built]) -> None:
+def test_the_validator_command_accepts_the_file(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         command = Path(sys.executable).with_name("mlcroissant")
         done = subprocess.run(
@@ -65,7 +65,7 @@ def test_the_validators_command_is_content(every_kind: dict[str, Built]) -> None
         assert "warning" not in done.stderr.lower()
 
 
-def test_its_library_reads_the_rows_back_as_parquet_has_them(every_kind: dict[str, Built]) -> None:
+def test_mlcroissant_reads_the_same_rows_as_parquet(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         loaded = mlcroissant.Dataset(jsonld=release.folder / CROISSANT)
         shards = sorted((release.folder / "data").glob("*.parquet"))
@@ -86,7 +86,7 @@ def test_its_library_reads_the_rows_back_as_parquet_has_them(every_kind: dict[st
 
 
 def parts_of(release: Built) -> dict[str, list[str]]:
-    """The parts of the columns that have such: where there is no value, its parts have none."""
+    """Names of the fields of each struct column; mlcroissant reads null as a struct of nulls."""
     columns = schema_of(form_of(release.manifest))
     return {
         one.name: [part.name for part in one.type]
@@ -96,7 +96,7 @@ def parts_of(release: Built) -> dict[str, list[str]]:
 
 
 def plain(value: Any) -> Any:
-    """A record without the prefixes of its keys, bytes as text."""
+    """A record without key prefixes and with bytes decoded."""
     if isinstance(value, dict):
         return {key.rpartition("/")[2]: plain(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -104,7 +104,7 @@ def plain(value: Any) -> Any:
     return value.decode() if isinstance(value, bytes) else value
 
 
-def test_splits_and_sources_are_record_sets_that_rows_refer_to(
+def test_splits_and_sources_are_record_sets(
     every_kind: dict[str, Built],
 ) -> None:
     for release in every_kind.values():
@@ -119,7 +119,9 @@ def test_splits_and_sources_are_record_sets_that_rows_refer_to(
         assert kinds == ["cr:Split"]
 
 
-def test_every_file_but_images_is_there_with_its_digest(every_kind: dict[str, Built]) -> None:
+def test_all_files_except_images_are_listed_with_their_digests(
+    every_kind: dict[str, Built],
+) -> None:
     for release in every_kind.values():
         details = {
             one["contentUrl"]: (one["sha256"], int(one["contentSize"].removesuffix(" B")))
@@ -135,7 +137,7 @@ def test_every_file_but_images_is_there_with_its_digest(every_kind: dict[str, Bu
         assert details == listed
 
 
-def test_what_the_curators_state_is_in_it(every_kind: dict[str, Built]) -> None:
+def test_the_file_contains_the_statements_of_the_curators(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         details = document(release)
         assert details["alternateName"] == ABOUT.title
@@ -149,14 +151,14 @@ def test_what_the_curators_state_is_in_it(every_kind: dict[str, Built]) -> None:
         )
 
 
-def test_the_context_is_that_of_the_library() -> None:
+def test_the_context_equals_that_of_mlcroissant() -> None:
     from mlcroissant._src.core.context import Context, CroissantVersion
     from mlcroissant._src.core.rdf import make_context
 
     assert make_context(Context(conforms_to=CroissantVersion.V_1_1)) == CONTEXT
 
 
-def test_without_a_stated_day_the_validator_misses_that_alone(tmp_path: Path) -> None:
+def test_without_a_date_the_only_warning_is_the_missing_date(tmp_path: Path) -> None:
     with built("plain", tmp_path, UNCHECKED) as made:
         loaded = mlcroissant.Dataset(jsonld=made.folder / CROISSANT)
         issues = loaded.metadata.ctx.issues
@@ -166,7 +168,7 @@ def test_without_a_stated_day_the_validator_misses_that_alone(tmp_path: Path) ->
         assert "datePublished" not in document(made)
 
 
-def test_a_field_that_is_forgotten_would_be_missed(every_kind: dict[str, Built]) -> None:
+def test_all_columns_are_described(every_kind: dict[str, Built]) -> None:
     for release in every_kind.values():
         (rows,) = [one for one in document(release)["recordSet"] if one["@id"] == "rows"]
         assert [one["name"] for one in rows["field"]] == schema_of(form_of(release.manifest)).names

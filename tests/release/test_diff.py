@@ -1,4 +1,4 @@
-"""Two releases that were really built, compared: each kind of difference by its own name."""
+"""Comparison of built releases: each kind of difference is reported as such."""
 
 import shutil
 from pathlib import Path
@@ -40,7 +40,7 @@ CUHK = SOURCES[0]
 def built(
     composer: Composer, folder: Path, version: str = "1.0.0", tier: Tier | None = None
 ) -> Path:
-    """A release of what `composer` holds, from a store of its own."""
+    """Build a release of the contents of `composer` from a separate store."""
     world = store_world(folder / f"world-{version}", composer.contents())
     try:
         out = folder / f"release-{version}"
@@ -70,14 +70,14 @@ def one_person(texts: tuple[str, ...] = ("A man in red.",), **image: Any) -> Com
 
 
 def more(composer: Composer, identity: str, **image: Any) -> Composer:
-    """`composer` with one image more."""
+    """Add one more image to `composer`."""
     values: dict[str, Any] = {"file_path": f"dir/{identity}.jpg", "sampled": False} | image
     shown = composer.image(CUHK, identity, **values)
     composer.caption(shown, CUHK, f"Somebody else, {identity}.", 0)
     return composer
 
 
-def test_another_version_of_the_same_is_no_difference(tmp_path: Path) -> None:
+def test_another_version_with_equal_contents_has_no_difference(tmp_path: Path) -> None:
     composers = (small_world(), street_world.street_world(), ccd_world.benchmark().world)
     for place, composer in enumerate(composers):
         found = compared(composer, composer, tmp_path / str(place))
@@ -85,7 +85,7 @@ def test_another_version_of_the_same_is_no_difference(tmp_path: Path) -> None:
         assert required_bump(found) is Bump.NONE
 
 
-def test_numbers_that_move_are_no_difference(tmp_path: Path) -> None:
+def test_changed_row_numbers_are_no_difference(tmp_path: Path) -> None:
     after = more(more(one_person(), "2"), "3")
     found = compared(one_person(), after, tmp_path)
     assert found.rows == RowCounts(same=1, added=2)
@@ -114,7 +114,7 @@ def _details(change: Any) -> tuple[str, str | None, str | None]:
     return change.kind, old, new
 
 
-def test_another_split_is_a_move(tmp_path: Path) -> None:
+def test_a_changed_split_is_a_moved_row(tmp_path: Path) -> None:
     keep = more(one_person(), "3", split="train")
     found = compared(keep, more(one_person(split="val"), "3", split="train"), tmp_path)
     assert found.rows == RowCounts(same=1, moved=1)
@@ -122,14 +122,14 @@ def test_another_split_is_a_move(tmp_path: Path) -> None:
     assert required_bump(found) is Bump.MAJOR
 
 
-def test_another_picture_is_a_change(tmp_path: Path) -> None:
+def test_a_changed_image_is_a_changed_row(tmp_path: Path) -> None:
     found = compared(one_person(), one_person(data=picture(77, (20, 30))), tmp_path)
     (row,) = found.examples
     assert {one.field for one in row.fields} >= {"sha256", "width_px", "height_px"}
     assert (row.kind, found.fields["sha256"]) == ("changed", 1)
 
 
-def test_who_decided_is_shown_and_no_change(tmp_path: Path) -> None:
+def test_another_reviewer_restates_a_row(tmp_path: Path) -> None:
     def rewritten(by: Any) -> Composer:
         composer = one_person()
         caption = next(one.id for one in composer.entities.values() if one.kind == "caption")
@@ -142,8 +142,8 @@ def test_who_decided_is_shown_and_no_change(tmp_path: Path) -> None:
     assert required_bump(found) is Bump.PATCH
 
 
-def test_terms_of_one_image_do_not_change_the_others(tmp_path: Path) -> None:
-    """A column for licences comes with the first image that has one; all others have theirs."""
+def test_licence_terms_of_one_image_do_not_change_other_rows(tmp_path: Path) -> None:
+    """The first image with a licence adds columns, but other rows count as unchanged."""
     after = one_person()
     more(after, "3", attribution=ccd_world.FOUND)
     found = compared(one_person(), after, tmp_path)
@@ -151,7 +151,7 @@ def test_terms_of_one_image_do_not_change_the_others(tmp_path: Path) -> None:
     assert "columns" in [one.field for one in found.metadata]
 
 
-def test_another_licence_of_an_image_is_a_change(tmp_path: Path) -> None:
+def test_a_changed_licence_of_an_image_is_a_changed_row(tmp_path: Path) -> None:
     other = ccd_world.FOUND.model_copy(update={"licence": "CC-BY-4.0", "creator": "Ada"})
     found = compared(
         one_person(attribution=ccd_world.FOUND), one_person(attribution=other), tmp_path
@@ -161,7 +161,7 @@ def test_another_licence_of_an_image_is_a_change(tmp_path: Path) -> None:
     assert (row.kind, licence in row.fields) == ("changed", True)
 
 
-def test_a_source_with_other_terms_is_shown_by_name(tmp_path: Path) -> None:
+def test_changed_terms_of_a_source_are_reported_by_its_name(tmp_path: Path) -> None:
     def of(citation: str) -> Composer:
         composer = Composer()
         origin = source("CUHK-PEDES", Granularity.COARSE, citation=citation)
@@ -176,13 +176,13 @@ def test_a_source_with_other_terms_is_shown_by_name(tmp_path: Path) -> None:
     assert "files.README.md" in details
 
 
-def test_contrasts_keep_their_anchor_where_its_file_moves(tmp_path: Path) -> None:
+def test_renamed_anchor_files_do_not_change_contrastive_rows(tmp_path: Path) -> None:
     small, large = ccd_world.benchmark(groups=2).world, ccd_world.benchmark(groups=3).world
     found = compared(small, large, tmp_path)
     assert found.rows == RowCounts(same=6, added=3)
 
 
-def test_another_plan_of_a_contrast_is_a_change(tmp_path: Path) -> None:
+def test_a_changed_plan_of_a_contrast_is_a_changed_row(tmp_path: Path) -> None:
     def planned(plan: str) -> Composer:
         made = ccd_world.benchmark(groups=1, size=0)
         anchor = made.groups[0].anchor
@@ -203,7 +203,7 @@ def test_another_plan_of_a_contrast_is_a_change(tmp_path: Path) -> None:
     assert plan in row.fields
 
 
-def test_tiers_are_distinguished(tmp_path: Path) -> None:
+def test_releases_of_different_tiers_are_compared(tmp_path: Path) -> None:
     world = recos_world.benchmark().world
     low = built(world, tmp_path / "low", "0.1.0", "v0")
     high = built(world, tmp_path / "high", "1.1.0", "v1")
@@ -213,7 +213,7 @@ def test_tiers_are_distinguished(tmp_path: Path) -> None:
     assert FieldChange(field="tier", before="v0", after="v1") in found.metadata
 
 
-def test_examples_are_the_first_of_each_kind_and_every_row_is_shown(tmp_path: Path) -> None:
+def test_examples_are_limited_but_on_row_receives_every_row(tmp_path: Path) -> None:
     after = one_person()
     for number in range(20, 30):
         more(after, str(number))
@@ -224,10 +224,10 @@ def test_examples_are_the_first_of_each_kind_and_every_row_is_shown(tmp_path: Pa
         "dir/21.jpg",
         "dir/22.jpg",
     ]
-    assert len(details) == 20  # ten there, ten back
+    assert len(details) == 20  # ten in each direction
 
 
-def test_what_is_damaged_is_not_compared(tmp_path: Path) -> None:
+def test_damaged_releases_are_not_compared(tmp_path: Path) -> None:
     whole = built(one_person(), tmp_path)
     for name in ("manifest.json", "data/test-00000-of-00001.parquet"):
         torn = Path(shutil.copytree(whole, tmp_path / "torn" / name))
@@ -238,7 +238,7 @@ def test_what_is_damaged_is_not_compared(tmp_path: Path) -> None:
         compare_releases(whole, tmp_path)
 
 
-def test_values_are_shown_by_their_smallest_named_part() -> None:
+def test_value_changes_are_reported_by_their_smallest_named_part() -> None:
     cases: list[tuple[Any, Any, list[tuple[str, Any, Any]]]] = [
         ({"a": 1}, {"a": 1}, []),
         ({"a": {"b": 1}}, {"a": {"b": 2}}, [("a.b", 1, 2)]),

@@ -1,4 +1,4 @@
-"""Differences of rows: empty for the same, mirrored from the other side, enough to make B of A."""
+"""Row differences: empty for equal rows, symmetric, and sufficient to turn A into B."""
 
 from collections import Counter
 from typing import Any
@@ -13,15 +13,15 @@ from tests.release.mirrored import mirrored
 
 Row = dict[str, Any]
 
-_SAYABLE = ("a", "tall", "man", "red", "coat", "left")
-_WORDS = st.lists(st.sampled_from(_SAYABLE), max_size=5)
+_VOCABULARY = ("a", "tall", "man", "red", "coat", "left")
+_WORDS = st.lists(st.sampled_from(_VOCABULARY), max_size=5)
 _TEXT = _WORDS.map(" ".join)
 _ID = st.sampled_from([digit * 32 for digit in "012345"])
 
 
 @st.composite
 def _rows(draw: st.DrawFn) -> list[Row]:
-    """Rows of any form; images of one source and path may be in several of them."""
+    """Random rows; several may have the same source and path."""
     rows = [_row(draw, number) for number in range(draw(st.integers(0, 5)))]
     for row in rows:
         if row["contrast"] is not None:
@@ -88,7 +88,7 @@ def differences(before: list[Row], after: list[Row]) -> list[RowDifference]:
 
 
 def contents(rows: list[Row]) -> list[Row]:
-    """What is compared of rows, put together without the code that compares."""
+    """Comparable contents of rows, built independently of the compared code."""
     named = {
         id_: min(
             f"{one['source']}: {one['source_file_path']}"
@@ -115,7 +115,7 @@ def contents(rows: list[Row]) -> list[Row]:
 
 
 def applied(rows: list[Row], changes: list[RowDifference]) -> list[Row]:
-    """Rows as they are compared, with differences done to them."""
+    """Apply differences to the comparable contents of rows."""
     left = list(rows)
     for change in changes:
         at = (change.source, change.source_file_path)
@@ -156,19 +156,19 @@ def _changed_texts(texts: dict[str, list[Row]], change: RowDifference) -> dict[s
 
 
 def _counted(rows: list[Row]) -> Counter[str]:
-    """Rows without their places, which may move."""
+    """Count rows without their places, which may change."""
     return Counter(canonical_json([*one["at"], one["fields"], one["texts"]]) for one in rows)
 
 
 @settings(max_examples=30, deadline=None)
 @given(_rows())
-def test_a_release_does_not_differ_from_itself(rows: list[Row]) -> None:
+def test_a_release_has_no_difference_from_itself(rows: list[Row]) -> None:
     assert differences(rows, rows) == []
 
 
 @settings(max_examples=30, deadline=None)
 @given(_rows(), st.randoms(use_true_random=False))
-def test_numbers_and_names_of_files_are_no_difference(rows: list[Row], chance: Any) -> None:
+def test_row_numbers_and_file_names_are_no_difference(rows: list[Row], chance: Any) -> None:
     moved = [{**row, "id": row["id"] + 7, "file_path": f"new/{row['id']}"} for row in rows]
     chance.shuffle(moved)
     assert differences(rows, moved) == []
@@ -176,7 +176,7 @@ def test_numbers_and_names_of_files_are_no_difference(rows: list[Row], chance: A
 
 @settings(max_examples=100, deadline=None)
 @given(_rows(), _rows())
-def test_differences_mirror_those_of_the_other_side(before: list[Row], after: list[Row]) -> None:
+def test_differences_are_symmetric(before: list[Row], after: list[Row]) -> None:
     there, back = differences(before, after), differences(after, before)
     assert list(map(mirrored, there)) == back
     assert list(map(mirrored, back)) == there
@@ -184,6 +184,6 @@ def test_differences_mirror_those_of_the_other_side(before: list[Row], after: li
 
 @settings(max_examples=100, deadline=None)
 @given(_rows(), _rows())
-def test_differences_done_to_a_release_give_the_other(before: list[Row], after: list[Row]) -> None:
+def test_applied_differences_give_the_other_release(before: list[Row], after: list[Row]) -> None:
     done = applied(contents(before), differences(before, after))
     assert _counted(done) == _counted(contents(after))

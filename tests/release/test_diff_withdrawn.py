@@ -1,4 +1,4 @@
-"""Withdrawn rows are distinguished from removed ones, and need a patch only."""
+"""Withdrawn rows are distinguished from removed rows and need only a patch version."""
 
 import shutil
 from pathlib import Path
@@ -47,7 +47,7 @@ def texts(built: BuiltRelease, row: int) -> list[str]:
     return found
 
 
-def test_a_withdrawn_image_is_no_removed_one(world: World, tmp_path: Path) -> None:
+def test_a_withdrawn_image_does_not_count_as_removed(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     later.withdraw(later.ids("image")[:1], details=[first.folder])
@@ -65,7 +65,7 @@ def test_a_withdrawn_image_is_no_removed_one(world: World, tmp_path: Path) -> No
     assert (back.rows.added, back.rows.withdrawn) == (1, 0)
 
 
-def test_withdrawn_texts_of_an_image_that_stays(world: World, tmp_path: Path) -> None:
+def test_withdrawn_texts_of_a_kept_image(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     text = captions(first, 0)[-1]
     Later(world, DATASET).withdraw([text], "consent", details=[first.folder])
@@ -77,7 +77,7 @@ def test_withdrawn_texts_of_an_image_that_stays(world: World, tmp_path: Path) ->
     assert required_bump(found) is Bump.PATCH
 
 
-def test_an_image_all_captions_of_which_are_withdrawn(world: World, tmp_path: Path) -> None:
+def test_an_image_whose_captions_are_all_withdrawn(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     Later(world, DATASET).withdraw(captions(first, 0), "consent", details=[first.folder])
     patch(world, "1.0.1", tmp_path)
@@ -86,16 +86,16 @@ def test_an_image_all_captions_of_which_are_withdrawn(world: World, tmp_path: Pa
     assert required_bump(found) is Bump.PATCH
 
 
-def said(found: Difference) -> str:
-    """All that is reported of rows and texts."""
+def reported(found: Difference) -> str:
+    """Everything reported about rows and texts."""
     return "".join(one.model_dump_json() for one in found.examples)
 
 
 @pytest.mark.parametrize("earlier", ["1.0.0", "copy"])
-def test_what_was_withdrawn_is_counted_and_not_said_again(
+def test_withdrawn_texts_are_counted_but_not_repeated(
     world: World, tmp_path: Path, earlier: str
 ) -> None:
-    """Neither the words of a row nor those of a text, from whichever side one looks."""
+    """Texts of withdrawn rows and captions are withheld in both directions."""
     first = build(world, "1.0.0", tmp_path)
     shutil.copytree(first.folder, tmp_path / "copy")
     words = texts(first, 0), texts(first, 1)
@@ -107,7 +107,7 @@ def test_what_was_withdrawn_is_counted_and_not_said_again(
     patch(world, "1.0.1", tmp_path)
     for sides in ((earlier, "1.0.1"), ("1.0.1", earlier)):
         found = difference(tmp_path, *sides)
-        details = said(found)
+        details = reported(found)
         assert image in details
         assert gone in details
         assert WITHHELD in details
@@ -115,10 +115,8 @@ def test_what_was_withdrawn_is_counted_and_not_said_again(
             assert text not in details
 
 
-def test_words_that_the_reader_knows_to_be_withdrawn_are_not_said(
-    world: World, tmp_path: Path
-) -> None:
-    """Neither release states it; the notices given to the comparison do."""
+def test_texts_withdrawn_by_given_notices_are_not_repeated(world: World, tmp_path: Path) -> None:
+    """The withdrawal is known only from the notices passed to the comparison."""
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     image = column(first, "image_entity_id")[0]
@@ -136,13 +134,13 @@ def test_words_that_the_reader_knows_to_be_withdrawn_are_not_said(
     )
     words = texts(first, 0)[0]
     details = compare_releases(tmp_path / "1.0.0", tmp_path / "2.0.0")
-    assert words in said(details)
+    assert words in reported(details)
     withheld = compare_releases(tmp_path / "1.0.0", tmp_path / "2.0.0", notices=[notice])
-    assert words not in said(withheld)
+    assert words not in reported(withheld)
     assert withheld.rows == details.rows
 
 
-def test_what_no_notice_states_is_removed(world: World, tmp_path: Path) -> None:
+def test_withdrawals_without_a_notice_count_as_removed(world: World, tmp_path: Path) -> None:
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     one, other = later.ids("image")[:2]
@@ -154,8 +152,8 @@ def test_what_no_notice_states_is_removed(world: World, tmp_path: Path) -> None:
     assert required_bump(found) is Bump.MAJOR
 
 
-def test_a_patch_is_rebuilt_with_what_it_stated_then(world: World, tmp_path: Path) -> None:
-    """Only later releases state withdrawals from others of the dataset."""
+def test_a_rebuild_states_only_withdrawals_known_at_its_time(world: World, tmp_path: Path) -> None:
+    """Only releases after a withdrawal state it."""
     first = build(world, "1.0.0", tmp_path)
     later = Later(world, DATASET)
     one, other = later.ids("image")[:2]

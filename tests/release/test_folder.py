@@ -1,4 +1,4 @@
-"""Where releases are put together, and what killed builds leave behind."""
+"""Workspaces of builds and the leftovers of killed builds."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from release.files import locked_folder, remove_abandoned, workspace_for
 from schemas.errors import UsageError
 
 
-def test_what_killed_builds_left_goes_and_what_is_being_built_stays(tmp_path: Path) -> None:
+def test_leftovers_are_removed_but_running_builds_are_kept(tmp_path: Path) -> None:
     left = tmp_path / ".people-1.0.0.building-abc" / "content" / "images"
     left.mkdir(parents=True)
     (left / "1.jpg").touch()
@@ -25,7 +25,7 @@ def test_what_killed_builds_left_goes_and_what_is_being_built_stays(tmp_path: Pa
     assert remove_abandoned(tmp_path / "nowhere") == []
 
 
-def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_folder_raises_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for out in (tmp_path / "file/people", tmp_path / "file/below/people"):
         with (
@@ -35,7 +35,7 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
             pass
 
 
-def test_a_place_of_any_name_finds_its_own_leftovers_and_no_others(tmp_path: Path) -> None:
+def test_only_leftovers_of_the_same_name_are_removed(tmp_path: Path) -> None:
     others, other = tmp_path / ".other.building-abc", tmp_path / ".x1.building-abc"
     for left in (others, other):
         left.mkdir()
@@ -48,18 +48,23 @@ def test_a_place_of_any_name_finds_its_own_leftovers_and_no_others(tmp_path: Pat
             assert other.is_dir()
 
 
-def test_what_is_no_folder_is_no_leftover(tmp_path: Path) -> None:
+def test_a_file_is_no_leftover(tmp_path: Path) -> None:
     (tmp_path / ".out.building-abc").touch()
     with workspace_for(tmp_path / "out") as workspace:
         assert workspace.content.is_dir()
     assert (tmp_path / ".out.building-abc").is_file()
 
 
-def taken(parent: Path, prefix: str, take: Callable[[Path], object]) -> tuple[Path, list[Path]]:
-    """The folder that is locked where somebody takes the first before it is; all that were made."""
+def lock_despite(
+    parent: Path, prefix: str, take: Callable[[Path], object]
+) -> tuple[Path, list[Path]]:
+    """Lock a new folder although `take` interferes with the first one before it is locked.
+
+    Returns the locked folder and all created folders.
+    """
     made: list[Path] = []
 
-    def make(prefix: str, dir: Path) -> str:  # noqa: A002 - as `mkdtemp` calls it
+    def make(prefix: str, dir: Path) -> str:  # noqa: A002 - as in `mkdtemp`
         made.append(Path(tempfile.mkdtemp(prefix=prefix, dir=dir)))
         if len(made) == 1:
             take(made[0])
@@ -75,13 +80,13 @@ def taken(parent: Path, prefix: str, take: Callable[[Path], object]) -> tuple[Pa
     return home, made
 
 
-def test_a_folder_that_was_removed_before_it_was_locked_is_made_again(tmp_path: Path) -> None:
-    home, made = taken(tmp_path, ".out.building-", lambda _: remove_abandoned(tmp_path))
+def test_a_folder_removed_before_it_is_locked_is_created_again(tmp_path: Path) -> None:
+    home, made = lock_despite(tmp_path, ".out.building-", lambda _: remove_abandoned(tmp_path))
     assert home == made[1]
     assert not made[0].exists()
 
 
-def test_a_folder_that_is_being_removed_is_left_to_who_removes_it(tmp_path: Path) -> None:
+def test_a_folder_locked_by_another_process_is_not_used(tmp_path: Path) -> None:
     held: list[int] = []
 
     def hold(folder: Path) -> None:
@@ -89,7 +94,7 @@ def test_a_folder_that_is_being_removed_is_left_to_who_removes_it(tmp_path: Path
         fcntl.flock(held[0], fcntl.LOCK_EX)
 
     try:
-        home, made = taken(tmp_path, ".out.building-", hold)
+        home, made = lock_despite(tmp_path, ".out.building-", hold)
     finally:
         os.close(held[0])
     assert home == made[1]

@@ -1,4 +1,4 @@
-"""Releases that were changed and resealed with care, and that contradict themselves."""
+"""Verification finds contradictions in carefully changed and resealed releases."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ SHARD = "data/test-00000-of-00001.parquet"
 
 
 def reseal(folder: Path) -> None:
-    """Digests, root and id as what lies there has them."""
+    """Adapt digests, root and id to the current files."""
     entities = {one.path: one.entity_id for one in read_files(folder / MANIFEST)}
     paths = sorted(one.relative_to(folder).as_posix() for one in folder.rglob("*") if one.is_file())
     files = [
@@ -43,7 +43,7 @@ def reseal(folder: Path) -> None:
 
 
 def state(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Another manifest, right by its own id though no `Manifest` takes it."""
+    """Change the manifest, with a matching id, even if `Manifest` would not accept it."""
     values = json.loads((folder / MANIFEST).read_text("utf-8"))
     files = values.pop("files")
     change(values)
@@ -57,7 +57,7 @@ def faults(folder: Path) -> set[str]:
     return {one.fault for one in verify_release(folder)}
 
 
-def test_what_a_manifest_must_state_cannot_be_left_out(sound: Path, tmp_path: Path) -> None:
+def test_required_fields_of_the_manifest_cannot_be_left_out(sound: Path, tmp_path: Path) -> None:
     def check(copy: Path, case: tuple[str, bool]) -> None:
         name, is_there = case
 
@@ -75,13 +75,13 @@ def test_what_a_manifest_must_state_cannot_be_left_out(sound: Path, tmp_path: Pa
     check_on_copies(sound, tmp_path, product(["terms", "lineage"], [True, False]), check)
 
 
-def test_a_lineage_without_its_tables_is_missing(copy: Path) -> None:
+def test_missing_lineage_tables_are_reported(copy: Path) -> None:
     shutil.rmtree(copy / "lineage")
     reseal(copy)
     assert "file_missing" in faults(copy)
 
 
-def test_terms_that_forbid_the_release_are_named(copy: Path) -> None:
+def test_terms_that_forbid_the_release_are_reported(copy: Path) -> None:
     def forbid(values: dict[str, Any]) -> None:
         for source in values["sources"]:
             source["licence"] = "all rights reserved"
@@ -92,7 +92,7 @@ def test_terms_that_forbid_the_release_are_named(copy: Path) -> None:
 
 
 def change_rows(folder: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
-    """Changes the rows of Parquet, in columns that JSON has not, or has by the same change."""
+    """Change the Parquet rows and adapt the captions in JSON."""
     table = pq.read_table(folder / SHARD)
     rows = table.to_pylist()
     change(rows)
@@ -109,13 +109,13 @@ def another_text(rows: list[dict[str, Any]]) -> None:
 
 
 def swapped_captions(rows: list[dict[str, Any]]) -> None:
-    """Texts, entities and all that is said of them."""
+    """Swap all caption columns of two rows."""
     for name in [name for name in rows[0] if name.startswith("caption")]:
         rows[3][name], rows[4][name] = rows[4][name], rows[3][name]
 
 
 def swapped_images(rows: list[dict[str, Any]]) -> None:
-    """Entities alone: the picture stays."""
+    """Swap only the image entities of two rows, not the images."""
     name = "image_entity_id"
     rows[3][name], rows[4][name] = rows[4][name], rows[3][name]
 
@@ -124,7 +124,7 @@ def one_caption_twice(rows: list[dict[str, Any]]) -> None:
     rows[4]["caption_entity_ids"][0] = rows[3]["caption_entity_ids"][0]
 
 
-def test_rows_that_contradict_their_lineage_are_named(sound: Path, tmp_path: Path) -> None:
+def test_rows_that_contradict_their_lineage_are_reported(sound: Path, tmp_path: Path) -> None:
     cases: list[Callable[[list[dict[str, Any]]], object]] = [
         another_text,
         swapped_captions,
@@ -152,7 +152,7 @@ def change_table(
     write_table(folder, table, [tuple(row.values()) for row in rows])
 
 
-def test_captions_that_all_describe_one_image_are_named(copy: Path) -> None:
+def test_captions_that_all_describe_one_image_are_reported(copy: Path) -> None:
     def describe_one(rows: list[dict[str, Any]]) -> None:
         described = [row for row in rows if row["role"] == "describes"]
         for row in described:
@@ -163,7 +163,7 @@ def test_captions_that_all_describe_one_image_are_named(copy: Path) -> None:
     assert "lineage_differs" in faults(copy)
 
 
-def test_payloads_that_tell_nothing_are_named(sound: Path, tmp_path: Path) -> None:
+def test_empty_and_malformed_payloads_are_reported(sound: Path, tmp_path: Path) -> None:
     def check(copy: Path, case: tuple[str, str | None]) -> None:
         kind, payload = case
 
@@ -184,7 +184,7 @@ def test_payloads_that_tell_nothing_are_named(sound: Path, tmp_path: Path) -> No
     )
 
 
-def test_a_manifest_that_contradicts_the_lineage_is_named(sound: Path, tmp_path: Path) -> None:
+def test_a_manifest_that_contradicts_the_lineage_is_reported(sound: Path, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [("sources", "licence"), ("prompts", "text")]
 
     def check(copy: Path, case: tuple[str, str]) -> None:

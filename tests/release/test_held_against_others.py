@@ -1,4 +1,4 @@
-"""Releases that are compared with others: built, stated, verified, compared again, refused."""
+"""Contamination of releases by other collections: stated, verified and refused."""
 
 import json
 import shutil
@@ -31,21 +31,21 @@ TRAINED_ON = "trained-on"
 OURS, THEIRS = "ufine3c", "their-benchmark"
 
 
-def compose(dataset: str, scenes: range, kind: str, said: str) -> Composer:
-    """A dataset of one source and two splits, an identity and a caption for each image."""
+def compose(dataset: str, scenes: range, kind: str, caption: str) -> Composer:
+    """A dataset of one source and two splits, with one identity and one caption per image."""
     composer = Composer(dataset)
     for place, number in enumerate(scenes):
         data = VARIANTS[kind](scene(number))
         split: Split = "train" if place % 3 == 0 else "test"
         name = f"{dataset}/{number}.jpg"
         image = composer.image(SOURCES[0], f"{dataset}-{number}", name, split=split, data=data)
-        composer.caption(image, SOURCES[0], said.format(number))
+        composer.caption(image, SOURCES[0], caption.format(number))
     return composer
 
 
 @pytest.fixture
 def worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    """Two datasets, of which the second has three of the images of the first, half as large."""
+    """Two datasets; the second contains three images of the first at half size."""
     ours = compose(OURS, range(12), "copy", "A man in coat number {}.")
     theirs = compose(THEIRS, range(9, 20), "half size", "a MAN  in coat number {}.")
     first, second = ours.contents(), theirs.contents()
@@ -72,8 +72,8 @@ def build(out: Path, *options: str | Path, dataset: str = OURS) -> Manifest:
     return read_manifest(out)
 
 
-def measure(held: Contamination, name: str) -> SharedMeasure:
-    return next(one for one in held.measures if one.measure == name)
+def measure(statement: Contamination, name: str) -> SharedMeasure:
+    return next(one for one in statement.measures if one.measure == name)
 
 
 def folder_of(folder: Path, scenes: range, kind: str) -> Path:
@@ -84,7 +84,7 @@ def folder_of(folder: Path, scenes: range, kind: str) -> Path:
 
 
 @pytest.mark.usefixtures("worlds")
-def test_a_release_states_what_a_folder_a_release_and_a_dataset_share_with_it(
+def test_a_release_states_what_it_shares_with_other_collections(
     tmp_path: Path,
 ) -> None:
     theirs = build(tmp_path / "theirs", dataset=THEIRS)
@@ -105,14 +105,16 @@ def test_a_release_states_what_a_folder_a_release_and_a_dataset_share_with_it(
         "identity": 0,
         "caption": 3,
     }
-    looks = measure(release, "perceptual_hash")
-    assert {(one.split, one.compared, one.leaks) for one in looks.splits} == {
+    by_hash = measure(release, "perceptual_hash")
+    assert {(one.split, one.compared, one.leaks) for one in by_hash.splits} == {
         ("train", 4, 1),
         ("test", 8, 2),
     }
-    assert len(looks.nearest) == SHOWN
-    assert [one.distance <= looks.threshold for one in looks.nearest] == [True] * 3 + [False] * 7
-    # what ours was sampled from holds all of it
+    assert len(by_hash.nearest) == SHOWN
+    assert [one.distance <= by_hash.threshold for one in by_hash.nearest] == [True] * 3 + [
+        False
+    ] * 7
+    # our dataset was sampled from this one
     assert dataset.other == "dataset"
     assert (measure(dataset, "file").leaks, measure(dataset, "identity").leaks) == (12, 12)
     assert not verify_release(tmp_path / "ours", decode=True)
@@ -125,13 +127,13 @@ def test_a_release_states_what_a_folder_a_release_and_a_dataset_share_with_it(
     assert "1 image could not be read (cut.jpg)" in card
 
 
-def test_the_fingerprints_of_an_imported_dataset_are_made_once(
+def test_fingerprints_of_an_imported_dataset_are_computed_once(
     worlds: World, tmp_path: Path
 ) -> None:
     build(tmp_path / "one", "--against", "cuhk-pedes")
     made = list(find(worlds.store, "cuhk-pedes", ImageFingerprint.kind))
     assert len(made) == 23
-    # what is stored is believed: of an image that is not looked at again
+    # the stored fingerprint is used without decoding the image again
     ours = sha256_of(jpeg(scene(0)))
     first = next(one for one in made if one.record(ImageFingerprint).sha256 == ours)
     stored = first.record(ImageFingerprint)
@@ -140,14 +142,14 @@ def test_the_fingerprints_of_an_imported_dataset_are_made_once(
         changed = update(Entity).where(Entity.id == first.id).values(payload=other.payload())
         connection.execute(changed)
     found = loupe_release("contamination", tmp_path / "one", "cuhk-pedes", "--json")
-    looks = next(
+    by_hash = next(
         one for one in json.loads(found.stdout)["measures"] if one["measure"] == "perceptual_hash"
     )
-    assert sum(one["leaks"] for one in looks["splits"]) == 11
+    assert sum(one["leaks"] for one in by_hash["splits"]) == 11
 
 
 @pytest.mark.usefixtures("worlds")
-def test_the_same_others_give_the_same_bytes(tmp_path: Path) -> None:
+def test_equal_other_collections_give_identical_bytes(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", range(5), "JPEG q60")
     first = build(tmp_path / "one", "--against", folder)
     elsewhere = tmp_path / "elsewhere" / "images"
@@ -160,7 +162,7 @@ def test_the_same_others_give_the_same_bytes(tmp_path: Path) -> None:
     assert first.contamination[0].name == "images"
 
 
-def test_a_rebuild_needs_the_others_no_more(worlds: World, tmp_path: Path) -> None:
+def test_a_rebuild_does_not_need_the_other_collections(worlds: World, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", range(5), "JPEG q60")
     first = build(tmp_path / "one", "--against", folder)
     shutil.rmtree(folder)
@@ -188,63 +190,65 @@ def test_a_contaminated_release_is_reported_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("worlds")
-def test_nothing_in_common_is_stated_too(tmp_path: Path) -> None:
+def test_a_comparison_without_leaks_is_stated(tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "images", range(40, 46), "copy")
     manifest = build(tmp_path / "out", "--against", folder, "--refuse-contaminated")
-    (held,) = manifest.contamination
-    assert not held.leaks
-    assert measure(held, "perceptual_hash").nearest
+    (statement,) = manifest.contamination
+    assert not statement.leaks
+    assert measure(statement, "perceptual_hash").nearest
     card = (tmp_path / "out" / CARD).read_text(encoding="utf-8")
     assert "No part of this release was found in other datasets." in card
     assert not verify_release(tmp_path / "out", decode=True)
 
 
-def edited(held: Contamination, name: str, **changes: object) -> Contamination:
+def edited(statement: Contamination, name: str, **changes: object) -> Contamination:
     measures = [
-        one.model_copy(update=changes) if one.measure == name else one for one in held.measures
+        one.model_copy(update=changes) if one.measure == name else one for one in statement.measures
     ]
-    return held.model_copy(update={"measures": tuple(measures)})
+    return statement.model_copy(update={"measures": tuple(measures)})
 
 
-def state(folder: Path, held: Contamination) -> None:
-    """Makes a release state something else, resealed."""
+def state(folder: Path, statement: Contamination) -> None:
+    """Change the contamination statement of a release and reseal it."""
     leaks = read_manifest(folder).leaks
-    (folder / LEAKS).write_bytes(certificate_text(leaks, (held,)))
-    reseal_listed(folder, lambda manifest: manifest.model_copy(update={"contamination": (held,)}))
+    (folder / LEAKS).write_bytes(certificate_text(leaks, (statement,)))
+    reseal_listed(
+        folder, lambda manifest: manifest.model_copy(update={"contamination": (statement,)})
+    )
 
 
 @pytest.mark.usefixtures("worlds")
-def test_a_statement_that_the_rows_belie_is_found(tmp_path: Path) -> None:
+def test_verify_finds_false_contamination_statements(tmp_path: Path) -> None:
     build(tmp_path / "theirs", dataset=THEIRS)
-    held = build(tmp_path / "ours", "--against", tmp_path / "theirs").contamination[0]
-    looks, captions = measure(held, "perceptual_hash"), measure(held, "caption")
-    first = looks.nearest[0]
+    statement = build(tmp_path / "ours", "--against", tmp_path / "theirs").contamination[0]
+    by_hash, captions = measure(statement, "perceptual_hash"), measure(statement, "caption")
+    first = by_hash.nearest[0]
     faults = {
         "the image is": edited(
-            held,
+            statement,
             "perceptual_hash",
-            nearest=(first.model_copy(update={"distance": 5}), *looks.nearest[1:]),
+            nearest=(first.model_copy(update={"distance": 5}), *by_hash.nearest[1:]),
         ),
         "which is not a row of that split": edited(
-            held,
+            statement,
             "perceptual_hash",
-            nearest=(first.model_copy(update={"first": "images/99.jpg"}), *looks.nearest[1:]),
+            nearest=(first.model_copy(update={"first": "images/99.jpg"}), *by_hash.nearest[1:]),
         ),
         "which it does not have": edited(
-            held, "caption", nearest=(captions.nearest[0].model_copy(update={"value": "no"}),)
+            statement, "caption", nearest=(captions.nearest[0].model_copy(update={"value": "no"}),)
         ),
-        "leaks and shows": edited(held, "perceptual_hash", nearest=looks.nearest[3:]),
+        "leaks and shows": edited(statement, "perceptual_hash", nearest=by_hash.nearest[3:]),
         "are inconsistent": edited(
-            held,
+            statement,
             "caption",
             splits=tuple(one.model_copy(update={"leaks": 0}) for one in captions.splits),
         ),
         "were compared": edited(
-            held,
+            statement,
             "perceptual_hash",
-            splits=tuple(one.model_copy(update={"compared": 50}) for one in looks.splits),
+            splits=tuple(one.model_copy(update={"compared": 50}) for one in by_hash.splits),
         ),
-        "it says the splits are": edited(held, "file", splits=()),
+        "it says the splits are": edited(statement, "file", splits=()),
     }
     for wanted, changed in faults.items():
         copy = tmp_path / "copy"
@@ -257,7 +261,7 @@ def test_a_statement_that_the_rows_belie_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("worlds")
-def test_two_releases_are_compared_after_the_fact(tmp_path: Path) -> None:
+def test_the_contamination_command_compares_two_releases(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     build(theirs, dataset=THEIRS)
     build(ours, "--against", theirs)
@@ -276,11 +280,11 @@ def test_two_releases_are_compared_after_the_fact(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("worlds")
-def test_what_a_release_states_otherwise_is_shown(tmp_path: Path) -> None:
+def test_a_differing_statement_of_the_release_is_reported(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     build(theirs, dataset=THEIRS)
-    held = build(ours, "--against", theirs).contamination[0]
-    state(ours, edited(held, "caption", theirs=1))
+    statement = build(ours, "--against", theirs).contamination[0]
+    state(ours, edited(statement, "caption", theirs=1))
     details = loupe_release("contamination", ours, theirs)
     assert "has another statement about the same" in details.stderr
 
@@ -294,7 +298,7 @@ def test_folders_that_share_nothing_end_with_exit_code_0(tmp_path: Path) -> None
 
 
 @pytest.mark.usefixtures("worlds")
-def test_what_cannot_be_compared_is_said_in_a_sentence(tmp_path: Path) -> None:
+def test_invalid_comparisons_are_refused_with_a_message(tmp_path: Path) -> None:
     build(tmp_path / "ours")
     folder = folder_of(tmp_path / "images", range(2), "copy")
     cases: list[tuple[str | Path, tuple[str, ...], str]] = [

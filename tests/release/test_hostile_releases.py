@@ -1,4 +1,4 @@
-"""Releases that strangers made to do harm, right by every digest, end in one sentence each."""
+"""Hostile releases with correct digests end every command with an error for users."""
 
 import json
 import os
@@ -20,11 +20,11 @@ from release.manifest import MANIFEST
 from release.row_files import bounded_batches, opened_parquet
 from schemas.errors import LoupeError
 from tests.release.cases import check_on_copies
-from tests.release.forging import lying_in, reseal
+from tests.release.forging import listable_files, reseal
 
 SHARD = "data/test-00000-of-00001.parquet"
 SECONDS = 120
-"""Of each command; on a machine that does nothing else they take about two."""
+"""Time limit of each command; on an idle machine they take about two seconds."""
 Rows = list[dict[str, Any]]
 
 
@@ -55,7 +55,7 @@ def in_table(table: LineageTable, change: Callable[[Rows], object]) -> Callable[
 
 
 def in_json(text: str) -> Callable[[Path], object]:
-    """The first identity is another value."""
+    """Replace the first identity in JSON by another value."""
 
     def write(folder: Path) -> None:
         path = folder / "ufine3c.json"
@@ -67,7 +67,7 @@ def in_json(text: str) -> Callable[[Path], object]:
 
 
 def stated(*path: str, value: Any) -> Callable[[Path], object]:
-    """A value of the manifest; its id is not right then, which hides nothing else."""
+    """Change a value of the manifest; the wrong id does not hide other faults."""
 
     def write(folder: Path) -> None:
         values = json.loads((folder / MANIFEST).read_text("utf-8"))
@@ -136,28 +136,28 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 }
 
 
-def test_hostile_releases_end_in_a_sentence(
+def test_hostile_releases_end_with_an_error_for_users(
     sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each is exported in one format, all formats in turn."""
+    """Each release is exported in one format; the formats alternate."""
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
     cases = zip(HOSTILE, cycle(FORMATS), strict=False)
-    check_on_copies(sound, tmp_path, cases, lambda copy, case: survive(sound, copy, *case))
+    check_on_copies(sound, tmp_path, cases, lambda copy, case: check_commands(sound, copy, *case))
 
 
 @pytest.mark.soak
-def test_hostile_releases_end_in_a_sentence_in_every_format(
+def test_hostile_releases_end_with_an_error_for_users_in_every_format(
     sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
     cases = product(HOSTILE, FORMATS)
-    check_on_copies(sound, tmp_path, cases, lambda copy, case: survive(sound, copy, *case))
+    check_on_copies(sound, tmp_path, cases, lambda copy, case: check_commands(sound, copy, *case))
 
 
-def survive(sound: Path, folder: Path, name: str, format_name: str) -> None:
-    """Every command that reads a release ends in time, in order or by an error for users."""
+def check_commands(sound: Path, folder: Path, name: str, format_name: str) -> None:
+    """Check that all commands that read a release end in time, without unexpected errors."""
     home, out = folder.parent, folder.parent / "out"
-    paths = lying_in(folder)
+    paths = listable_files(folder)
     HOSTILE[name](folder)
     if all((folder / path).is_file() and not (folder / path).is_symlink() for path in paths):
         seal(folder, paths)
@@ -169,37 +169,37 @@ def survive(sound: Path, folder: Path, name: str, format_name: str) -> None:
         ["lineage", "1", "--release", folder],
         ["release", "export", folder, "--format", format_name, "--out", out / format_name],
     ]
-    before = written(home)
+    before = paths_outside_out(home)
     for command in commands:
-        began = time.monotonic()
+        start = time.monotonic()
         details = CliRunner().invoke(app, list(map(str, command)))
-        assert time.monotonic() - began < SECONDS, command
-        assert is_a_sentence(details), (name, command, details.exception, details.output[-500:])
+        assert time.monotonic() - start < SECONDS, command
+        assert ends_for_users(details), (name, command, details.exception, details.output[-500:])
         assert command[1] != "verify" or details.exit_code == 1, (name, details.output[-500:])
-    assert written(home) == before
+    assert paths_outside_out(home) == before
 
 
 def seal(folder: Path, paths: list[str]) -> None:
-    """Digests, root and id as the files have them, and documents where they can be made."""
+    """Reseal the release, if its documents can be rendered."""
     try:
         reseal(folder, paths)
     except ValueError:
         assert not (folder / MANIFEST).is_symlink()
 
 
-def written(home: Path) -> set[str]:
-    """Everything that lies there, but in the folder that commands may write to."""
+def paths_outside_out(home: Path) -> set[str]:
+    """All paths outside the folder that commands may write to."""
     found = (path.relative_to(home).as_posix() for path in home.rglob("*"))
     return {path for path in found if path.partition("/")[0] != "out"}
 
 
-def is_a_sentence(details: Result) -> bool:
-    """Whether a command ended as it should, in order or by an error that is meant for users."""
+def ends_for_users(details: Result) -> bool:
+    """Whether a command ended normally or with an error meant for users."""
     error = details.exception
     return error is None or isinstance(error, (LoupeError, SystemExit))
 
 
-def test_what_a_footer_hides_is_counted_as_it_is_read(tmp_path: Path) -> None:
+def test_unpacked_sizes_are_limited_while_reading(tmp_path: Path) -> None:
     path = tmp_path / "words.parquet"
     words = pa.array(["w" * 1_000_000] * 200)
     pq.write_table(pa.table({"word": words}), path, compression="zstd")

@@ -1,4 +1,4 @@
-"""Sizes of JPEGs as Pillow reads them."""
+"""`jpeg_size` agrees with Pillow."""
 
 import io
 from typing import Any
@@ -23,7 +23,7 @@ def encoded(
 
 @given(sides, sides, st.booleans(), st.sampled_from(["RGB", "L", "CMYK"]), st.binary(max_size=99))
 @settings(max_examples=60)
-def test_it_is_what_pillow_says(
+def test_the_size_equals_that_of_pillow(
     width: int, height: int, progressive: bool, mode: str, comment: bytes
 ) -> None:
     exif = Image.Exif()
@@ -41,7 +41,7 @@ def test_it_is_what_pillow_says(
 
 
 @given(st.binary(max_size=200), st.integers(0, 10**6))
-def test_anything_is_a_size_or_none(tail: bytes, seed: int) -> None:
+def test_any_bytes_give_a_size_or_none(tail: bytes, seed: int) -> None:
     data = bytearray(encoded((30, 20)))
     place = seed % len(data)
     data[place : place + 3] = tail[:3]
@@ -50,11 +50,11 @@ def test_anything_is_a_size_or_none(tail: bytes, seed: int) -> None:
         assert found is None or len(found) == 2
 
 
-def test_other_pictures_have_none() -> None:
+def test_other_image_formats_have_no_size() -> None:
     for kind in ("PNG", "WEBP", "BMP", "GIF"):
         assert jpeg_size(encoded((30, 20), kind)) is None, kind
 
 
-def test_no_header_goes_on_for_ever() -> None:
+def test_endless_headers_have_no_size() -> None:
     assert jpeg_size(b"\xff\xd8" + b"\xff\xe0\x00\x00" * 10_000) is None
     assert jpeg_size(np.zeros(100, np.uint8).tobytes()) is None

@@ -1,4 +1,4 @@
-"""The certificate against slow literal references."""
+"""The leak certificate compared with slow literal references."""
 
 from collections.abc import Sequence
 
@@ -40,7 +40,7 @@ def distance(measure: str, one: ComparedImage, other: ComparedImage) -> float | 
 
 @BUSY_MACHINE
 @given(sides(), sides(), st.integers(0, 8))
-def test_every_measure_counts_what_comparing_pair_by_pair_counts(
+def test_every_measure_equals_a_comparison_of_all_pairs(
     train: Sequence[ComparedImage], test: Sequence[ComparedImage], limit: int
 ) -> None:
     found = find_leaks({"train": train, "test": test}, LeakLimits(hash_bits=limit))
@@ -73,7 +73,7 @@ def of_measure(found: LeakCertificate, measure: str) -> list[Comparison]:
     return [one for one in found.comparisons if one.measure == measure]
 
 
-def test_embeddings_are_compared_within_one_model() -> None:
+def test_embeddings_are_compared_only_within_one_model() -> None:
     train = [embedded("a", (3, 4)), embedded("b", (1, 0), "model@2")]
     test = [embedded("c", (6, 8)), embedded("d", (0, 1)), embedded("e", (1, 1), "model@3")]
     first, second, third = of_measure(find_leaks({"train": train, "test": test}), "embedding")
@@ -86,7 +86,7 @@ def test_embeddings_are_compared_within_one_model() -> None:
     ]
 
 
-def test_three_splits_are_three_comparisons() -> None:
+def test_three_splits_give_three_comparisons() -> None:
     image = ComparedImage("a", "a", "a", 0)
     splits: tuple[Split, ...] = ("train", "val", "test")
     images = {split: [image._replace(name=split)] for split in splits}
@@ -99,7 +99,7 @@ def test_three_splits_are_three_comparisons() -> None:
     assert len(found.leaks) == 9
 
 
-def test_an_empty_split_leaks_nothing() -> None:
+def test_an_empty_split_has_no_leaks() -> None:
     for sizes in ((0, 3), (3, 0)):
         train, test = (
             [ComparedImage(f"{side}{number}", side, side, 0) for number in range(size)]
@@ -110,6 +110,6 @@ def test_an_empty_split_leaks_nothing() -> None:
         assert {(one.pairs, one.nearest) for one in found.comparisons} == {(0, None)}, sizes
 
 
-def test_the_certificate_reads_back() -> None:
+def test_a_certificate_can_be_parsed() -> None:
     found = find_leaks({"train": [embedded("a", (3, 4))], "test": [embedded("c", (6, 7))]})
     assert LeakCertificate.model_validate_json(certificate_text(found)) == found

@@ -1,4 +1,4 @@
-"""Whether the images of a release may be released, and what holds for all of them."""
+"""Licence terms: which images may be released, and the conditions of the whole release."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -24,7 +24,7 @@ REASON = "agreement of 2024-05-01 with the authors"
 
 
 def released(home: Path, licence: str, permitted: Mapping[str, str] | None = None) -> Path:
-    """A release of one image of a source with this licence."""
+    """Build a release of one image from a source with this licence."""
     world = Composer()
     of = source("CUHK-PEDES", None, licence=licence)
     world.caption(world.image(of, "1", "a.jpg"), of, "A tall person.")
@@ -37,7 +37,7 @@ def released(home: Path, licence: str, permitted: Mapping[str, str] | None = Non
     return home / "out"
 
 
-def test_terms_of_a_source_that_permit_nothing_stop_the_build(tmp_path: Path) -> None:
+def test_source_terms_without_permission_stop_the_build(tmp_path: Path) -> None:
     for licence in (WORDS, "unknown", "all rights reserved"):
         home = tmp_path / licence
         with pytest.raises(IntegrityError, match=r"permitted_terms in releases\.toml") as refused:
@@ -46,7 +46,7 @@ def test_terms_of_a_source_that_permit_nothing_stop_the_build(tmp_path: Path) ->
         assert not (home / "out").exists()
 
 
-def test_a_stated_reason_permits_words_of_their_own_and_is_in_the_release(
+def test_a_stated_reason_permits_custom_terms_and_is_released(
     tmp_path: Path,
 ) -> None:
     folder = released(tmp_path, WORDS, {"CUHK-PEDES": REASON, "another": "not needed"})
@@ -66,7 +66,7 @@ def test_a_stated_reason_permits_words_of_their_own_and_is_in_the_release(
     assert "1 images are under the terms of their source, 'CUHK-PEDES'" in problem.message
 
 
-def test_no_reason_permits_what_a_known_licence_forbids(tmp_path: Path) -> None:
+def test_a_reason_cannot_overrule_a_known_licence(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match=r"CC BY-ND 4\.0") as refused:
         released(tmp_path, "CC BY-ND 4.0", {"CUHK-PEDES": REASON})
     assert "no reason overrules that" in str(refused.value)
@@ -74,7 +74,7 @@ def test_no_reason_permits_what_a_known_licence_forbids(tmp_path: Path) -> None:
 
 
 def contrast_release(home: Path, anchor: dict[str, Any], made: dict[str, Any]) -> Path:
-    """A group of two: an anchor, and what was edited out of it."""
+    """Build a release of an anchor and an edited image."""
     world = Composer(ccd_world.CCD)
     image = world.image(ccd_world.COCO, "1", "1.jpg", **anchor)
     ccd_world.refine(world, image, ccd_world.COCO, "an anchor")
@@ -112,7 +112,7 @@ def without_licence(removed: str, rows: list[dict[str, Any]]) -> None:
     rows[1].update(licence=removed)
 
 
-def test_a_licence_that_was_removed_is_named(tmp_path: Path) -> None:
+def test_a_removed_licence_is_reported(tmp_path: Path) -> None:
     alike = under("CC-BY-SA-4.0")
     folder = contrast_release(tmp_path, alike, alike)
     for removed in ("", " "):
@@ -123,14 +123,14 @@ def test_a_licence_that_was_removed_is_named(tmp_path: Path) -> None:
         assert "row 2 states no licence for its image" in messages[0]
 
 
-def test_what_licences_ask_for_adds_up() -> None:
-    held = [
+def test_conditions_of_all_licences_are_combined() -> None:
+    items = [
         LicensedItem("CC-BY-SA-4.0", "a", True, 2),
         LicensedItem("CC-BY-NC-SA-4.0", "b", False, 3),
         LicensedItem("MIT OR CC-BY-4.0", "c", False, 1),
         LicensedItem(WORDS, "CUHK PEDES", False, 4),
     ]
-    terms = terms_of(held, {"CUHK PEDES": REASON})
+    terms = terms_of(items, {"CUHK PEDES": REASON})
     assert terms.conditions == ("attribution", "share_alike", "non_commercial")
     assert terms.expression == (
         "CC-BY-NC-SA-4.0 AND CC-BY-SA-4.0 AND (MIT OR CC-BY-4.0) AND LicenseRef-CUHK-PEDES-terms"
@@ -141,5 +141,5 @@ def test_what_licences_ask_for_adds_up() -> None:
 
 
 def test_the_order_of_images_does_not_matter() -> None:
-    held = [LicensedItem("CC0-1.0", "a", False, 1), LicensedItem("CC-BY-4.0", "b", True, 2)]
-    assert terms_of(held, {}) == terms_of(held[::-1], {})
+    items = [LicensedItem("CC0-1.0", "a", False, 1), LicensedItem("CC-BY-4.0", "b", True, 2)]
+    assert terms_of(items, {}) == terms_of(items[::-1], {})

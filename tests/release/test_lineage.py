@@ -1,4 +1,4 @@
-"""The lineage in a release: what the store tells, less times, and the same bytes every time."""
+"""The lineage in a release equals that of the store without times, in reproducible bytes."""
 
 import json
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from tests.release.worlds import World, store_world
 
 
 class Made(NamedTuple):
-    """A world of a kind, and the release that was built of it."""
+    """The store of a world and the release built from it."""
 
     kind: Kind
     store: Store
@@ -44,12 +44,12 @@ def tables_of(folder: Path) -> dict[str, bytes]:
     return {table.name: (folder / table.path).read_bytes() for table in TABLES}
 
 
-def told_of_activity(activity: ActivityNode) -> tuple[object, ...]:
+def comparable_activity(activity: ActivityNode) -> tuple[object, ...]:
     return activity.stage, activity.version, activity.configuration, activity.agent_ids
 
 
 def less_withheld(payload: str, withheld: tuple[str, ...]) -> Any:
-    """The payload without fields that a release withholds."""
+    """The payload without the fields that a release withholds."""
     if withheld == ("*",):
         return json.loads(NO_PAYLOAD)
     values = json.loads(payload)
@@ -63,14 +63,14 @@ def less_withheld(payload: str, withheld: tuple[str, ...]) -> Any:
 
 
 def assert_same(released: Lineage, known: Lineage) -> None:
-    """Equal but for times, runs, and payloads that are withheld."""
+    """Check that lineages are equal except for times, runs and withheld payloads."""
     assert released.root == known.root
     assert list(released.entities) == list(known.entities)
     for id_, node in released.entities.items():
         assert_same_entity(node, known.entities[id_])
         ours = released.activities[node.activity_id]
         theirs = known.activities[known.entities[id_].activity_id]
-        assert told_of_activity(ours) == told_of_activity(theirs)
+        assert comparable_activity(ours) == comparable_activity(theirs)
         assert ours.run is None
     assert released.agents == known.agents
     assert released.calls == {k: v._replace(called_at=None) for k, v in known.calls.items()}
@@ -91,7 +91,7 @@ def entity_ids(folder: Path) -> list[str]:
     return ids
 
 
-def test_every_entity_is_traced_and_drawn_as_in_the_store(every: list[Made]) -> None:
+def test_every_entity_has_the_same_lineage_as_in_the_store(every: list[Made]) -> None:
     for _, store, built in every:
         released = set(released_entities(store, built.manifest.id))
         traced = {}
@@ -104,10 +104,10 @@ def test_every_entity_is_traced_and_drawn_as_in_the_store(every: list[Made]) -> 
                 if id_ in released:
                     assert_drawn_alike(found, traced[id_])
         ancestors = {above for id_ in released for above in traced[id_].entities}
-        assert set(known) == ancestors, "and nothing else is there"
+        assert set(known) == ancestors, "the release contains only ancestors of its entities"
 
 
-def test_kinds_of_all_worlds_are_reported(every: list[Made]) -> None:
+def test_the_worlds_cover_all_kinds_of_entities(every: list[Made]) -> None:
     kinds: set[str] = set()
     for one in every:
         kinds.update(pq.read_table(one.release.folder / ENTITIES.path)["kind"].to_pylist())
@@ -118,7 +118,7 @@ def test_kinds_of_all_worlds_are_reported(every: list[Made]) -> None:
 
 
 @pytest.mark.parametrize("place", range(len(KINDS)))
-def test_the_same_decisions_give_the_same_tables(
+def test_equal_decisions_give_identical_tables(
     every: list[Made], place: int, database_url: str, tmp_path: Path
 ) -> None:
     kind, _, built = every[place]
@@ -139,7 +139,7 @@ def test_a_release_with_lineage_is_verified(every: list[Made]) -> None:
 
 
 def assert_drawn_alike(released: Lineage, known: Lineage) -> None:
-    """Tree and PROV are those of the store, less times."""
+    """Check that tree and PROV document equal those of the store without times."""
     assert len(lines_of(released)) >= len(lines_of(known))
     ours, theirs = prov_json(released), prov_json(known)
     assert set(ours["entity"]) == set(theirs["entity"])
@@ -159,7 +159,7 @@ def lines_of(traced: Lineage) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_pages_are_traced_as_their_entities_are(world: World, tmp_path: Path) -> None:
+def test_a_traced_page_equals_its_traced_entities(world: World, tmp_path: Path) -> None:
     built = KINDS["plain"].build(world, tmp_path / "out")
     (tmp_path / "spool").mkdir()
     with (

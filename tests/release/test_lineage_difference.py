@@ -1,4 +1,4 @@
-"""The lineage in a difference of two releases."""
+"""Lineage tables in the difference of two releases."""
 
 import shutil
 from pathlib import Path
@@ -13,7 +13,7 @@ from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import PERSON, World, decide
 
 
-def test_another_decision_with_the_same_result_is_shown_beside_rows(
+def test_another_decision_with_an_equal_result_changes_only_the_metadata(
     world: World, tmp_path: Path
 ) -> None:
     before = KINDS["plain"].build(world, tmp_path / "before").folder
@@ -29,7 +29,7 @@ def test_another_decision_with_the_same_result_is_shown_beside_rows(
     assert f"files.{DERIVATIONS.path}" not in changed
 
 
-def test_the_same_rows_in_other_bytes_are_no_difference(world: World, tmp_path: Path) -> None:
+def test_equal_rows_in_different_bytes_are_no_difference(world: World, tmp_path: Path) -> None:
     folder = KINDS["plain"].build(world, tmp_path / "out").folder
     other = shutil.copytree(folder, tmp_path / "other")
     for table in TABLES:

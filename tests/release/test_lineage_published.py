@@ -1,4 +1,4 @@
-"""What of provenance everybody may read: no places, no keys, no private words."""
+"""Published provenance contains no paths, keys or private texts."""
 
 import importlib
 import json
@@ -42,7 +42,7 @@ HOME = f"/home/{SECRET}"
 
 
 def kinds_of_records() -> set[str]:
-    """The kinds of all records that are stored as entities."""
+    """Kinds of all records that are stored as entities."""
     for module in pkgutil.iter_modules(schemas.__path__):
         importlib.import_module(f"schemas.{module.name}")
     importlib.import_module("annotate.answers")
@@ -55,20 +55,20 @@ def kinds_of_records() -> set[str]:
     return kinds
 
 
-def test_of_every_kind_it_is_known_what_is_published() -> None:
+def test_the_published_fields_of_every_kind_are_defined() -> None:
     assert kinds_of_records() == WHOLE | WITHHELD.keys()
     assert not WHOLE & WITHHELD.keys()
 
 
-def test_nothing_is_published_of_kinds_that_are_not_known() -> None:
+def test_payloads_of_unknown_kinds_are_withheld() -> None:
     assert published_payload("diary", "accepted", '{"text":"x"}') == (None, ("*",))
 
 
-def test_nothing_is_published_of_what_was_withdrawn() -> None:
+def test_payloads_of_withdrawn_entities_are_withheld() -> None:
     assert published_payload("caption", "withdrawn", '{"text":"x"}') == (None, ("*",))
 
 
-def test_of_a_configuration_stays_what_hangs_on_settings_alone() -> None:
+def test_only_settings_and_prompts_of_a_configuration_are_published() -> None:
     configuration = {
         "settings": {"limit": 3, "pose_model": {"name": f"{HOME}/vit", "device": "cuda:1"}},
         "tracklets": "digest of what there was by then",
@@ -86,10 +86,10 @@ PLACES = (
 )
 
 
-def test_authors_of_every_kind_are_named_without_places() -> None:
+def test_authors_of_every_kind_are_published_without_paths() -> None:
     kinds = ("caption", "image", "candidate", "sample")
     for kind, before, place in product(kinds, PREFIXES, PLACES):
-        if before + place[:1] in ("…/", "…~", "…."):  # never the beginning of a path
+        if before + place[:1] in ("…/", "…~", "…."):  # no start of a path
             continue
         author = before + place.format(SECRET)
         payload = canonical_json({"author": author, "text": "An /odd/text."})
@@ -101,12 +101,12 @@ def test_authors_of_every_kind_are_named_without_places() -> None:
             assert json.loads(published)["text"] == "An /odd/text.", author
 
 
-def test_what_has_nothing_to_hide_stays_byte_for_byte() -> None:
+def test_payloads_without_secrets_are_unchanged() -> None:
     payload = '{"file_path": "dir (1) /0.jpg", "text":"his/her ~ a=b; the bearer of sk- bags"}'
     assert published_payload("image", "accepted", payload) == (payload, ())
 
 
-def test_of_peoples_reasons_stays_what_they_chose() -> None:
+def test_only_predefined_reasons_of_people_are_published() -> None:
     two = "2 people answered: wrong_colour, too_short"
     neither = "settled by an adjudicator: fits neither image"
     began = "a person's description began as it"
@@ -120,20 +120,23 @@ def test_of_peoples_reasons_stays_what_they_chose() -> None:
         ("first line\nsecond line", ""),
         ("", ""),
     ):
-        assert published_reason("reject", "person", reason, answered=True) == wanted, reason
+        assert published_reason("reject", "person", reason, store_annotation=True) == wanted, reason
 
 
-def test_what_gates_say_is_shown_and_what_was_said_of_a_withdrawal_is_not() -> None:
-    said = "nobody looked (policy auto): the check found it faithful"
-    assert published_reason("accept", "software", said, answered=False) == said
+def test_reasons_of_gates_are_published_but_not_of_withdrawals() -> None:
+    answer_record = "nobody looked (policy auto): the check found it faithful"
+    assert (
+        published_reason("accept", "software", answer_record, store_annotation=False)
+        == answer_record
+    )
     followed = "as its candidate 0123456789ab was judged"
-    assert published_reason("accept", "person", followed, answered=False) == followed
+    assert published_reason("accept", "person", followed, store_annotation=False) == followed
     for kind in ("person", "software"):
-        assert published_reason("withdraw", kind, "Ann asked for it", answered=False) == ""
+        assert published_reason("withdraw", kind, "Ann asked for it", store_annotation=False) == ""
 
 
-def answered(store: Store, entity_id: str, key: str) -> None:
-    """A task and an annotation, as decisions of people refer to them."""
+def store_annotation(store: Store, entity_id: str, key: str) -> None:
+    """Store a task and an annotation that decisions of people refer to."""
     now = datetime.now(UTC)
     task = {
         "key": key,
@@ -166,7 +169,7 @@ PERSON = AgentRef("person", "annotator-7")
 
 @pytest.fixture
 def planted(tmp_path: Path) -> World:
-    """A released text with secrets wherever an ancestor, a run or a call may have one."""
+    """A released text with secrets wherever its ancestors, runs or calls may contain them."""
     composer = Composer()
     image = composer.image(SOURCES[0], "1", "a.jpg")
     caption = composer.caption(image, SOURCES[0], "A man.")
@@ -181,7 +184,7 @@ def planted(tmp_path: Path) -> World:
             "limit": 7,
         },
     )
-    said = ReviewAnswer(
+    answer_record = ReviewAnswer(
         verdict="reject",
         choices={"verdict": ("reject",)},
         texts={"note": SECRET},
@@ -191,7 +194,7 @@ def planted(tmp_path: Path) -> World:
     hit = SearchHit(rank=1, image_url=f"https://example.org/a.jpg?key={SECRET}")
     with_settings = new_entity(settings, composer.dataset)
     answer = new_entity(
-        AnnotationRecord(queue="q", author=PERSON.name, answer=said), composer.dataset
+        AnnotationRecord(queue="q", author=PERSON.name, answer=answer_record), composer.dataset
     )
     found = new_entity(FoundHit(engine="openverse@v1", query="a man", hit=hit), composer.dataset)
     draft = new_entity(
@@ -233,7 +236,7 @@ def planted(tmp_path: Path) -> World:
         connection.execute(insert(ModelCall), call)
     made = (with_settings, answer, found, draft, rewrite)
     commit_chunk(world.store, run, [WorkResult(number, (one,)) for number, one in enumerate(made)])
-    answered(world.store, rewrite.id, "a" * 32)
+    store_annotation(world.store, rewrite.id, "a" * 32)
     decisions = (
         NewDecision(rewrite.id, "reject", PERSON, f"wrong: {SECRET}", None, "a" * 32),
         NewDecision(rewrite.id, "accept", agents[1], f"http://{SECRET}/x says so"),
@@ -243,7 +246,7 @@ def planted(tmp_path: Path) -> World:
     return world
 
 
-def test_no_planted_secret_comes_out(planted: World, tmp_path: Path) -> None:
+def test_no_planted_secret_is_published(planted: World, tmp_path: Path) -> None:
     folder = KINDS["plain"].build(planted, tmp_path / "out").folder
     with open_lineage(folder) as lineage:
         (rewrite,) = pq.read_table(folder / "data/test-00000-of-00001.parquet")[

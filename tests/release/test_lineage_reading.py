@@ -1,4 +1,4 @@
-"""Asking a release for a lineage: by id, by row, by file, on the command line."""
+"""Reading the lineage of a release by id, row and file, and on the command line."""
 
 import json
 import shutil
@@ -39,7 +39,7 @@ def loupe(*arguments: str | Path) -> Result:
 
 
 def images_of(folder: Path) -> dict[str, str]:
-    """The entity ids of images by their files."""
+    """Entity ids of images by file path."""
     found: dict[str, str] = {}
     for shard in sorted((folder / "data").iterdir()):
         table = pq.read_table(shard, columns=["file_path", "image_entity_id"])
@@ -56,7 +56,7 @@ def test_images_are_found_by_file_and_number(plain: Path, contrasts: Path) -> No
                 assert lineage.find(entity_id.upper()) == entity_id
 
 
-def test_rows_of_several_splits_and_row_groups_are_counted_on(tmp_path: Path) -> None:
+def test_row_numbers_continue_over_splits_and_row_groups(tmp_path: Path) -> None:
     folder = built("street", tmp_path)
     images = images_of(folder)
     with open_lineage(folder) as lineage:
@@ -66,7 +66,7 @@ def test_rows_of_several_splits_and_row_groups_are_counted_on(tmp_path: Path) ->
     }
 
 
-def test_what_is_not_there_is_said(plain: Path) -> None:
+def test_unknown_names_are_refused_with_a_message(plain: Path) -> None:
     cases = {
         "images/13.jpg": r"has no images/13\.jpg: it holds 12 rows",
         "1_2.jpg": r"has no image images/1_2\.jpg; that of row 2 is images/2\.jpg",
@@ -83,12 +83,12 @@ def test_what_is_not_there_is_said(plain: Path) -> None:
                 lineage.find(name)
 
 
-def test_an_id_that_the_release_does_not_know_is_said(plain: Path) -> None:
+def test_an_unknown_id_is_refused(plain: Path) -> None:
     with open_lineage(plain) as lineage, pytest.raises(UsageError, match="no entity"):
         lineage.trace("f" * 32)
 
 
-def test_an_ambiguous_start_asks_for_more(plain: Path, tmp_path: Path) -> None:
+def test_an_ambiguous_prefix_of_an_id_is_refused(plain: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(plain, tmp_path / "copy")
     table = pq.read_table(folder / ENTITIES.path)
     rows = table.to_pylist()
@@ -113,9 +113,7 @@ def test_a_folder_without_a_release_or_lineage_is_refused(plain: Path, tmp_path:
         pass
 
 
-def test_rows_that_are_missing_differ_from_rows_that_never_were(
-    plain: Path, tmp_path: Path
-) -> None:
+def test_missing_row_files_differ_from_rows_beyond_the_end(plain: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(plain, tmp_path / "copy")
     shutil.rmtree(folder / "data")
     with open_lineage(folder) as lineage:
@@ -125,7 +123,7 @@ def test_rows_that_are_missing_differ_from_rows_that_never_were(
             lineage.find("13.jpg")
 
 
-def test_tables_that_are_damaged_or_incomplete_are_named(plain: Path, tmp_path: Path) -> None:
+def test_damaged_and_incomplete_tables_are_named(plain: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(plain, tmp_path / "copy")
     empty = pq.read_table(folder / AGENTS.path).slice(0, 0)
     pq.write_table(empty, folder / AGENTS.path)

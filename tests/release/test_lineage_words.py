@@ -1,4 +1,4 @@
-"""Of what an entity holds, a person reads what each value is."""
+"""One-line summaries of entity payloads."""
 
 import json
 
@@ -16,7 +16,7 @@ _VALUES = st.recursive(
 )
 
 
-def test_values_are_shown_by_their_kind() -> None:
+def test_payloads_are_summarised_by_kind() -> None:
     cases: list[tuple[str, dict[str, object], str]] = [
         (
             "sample",
@@ -37,7 +37,7 @@ def test_values_are_shown_by_their_kind() -> None:
         assert summarize(kind, json.dumps(payload)) == details, (kind, payload, details)
 
 
-def test_long_values_are_cut_and_what_cannot_be_printed_is_replaced() -> None:
+def test_long_values_are_shortened_and_unprintable_characters_replaced() -> None:
     assert (
         summarize("caption", json.dumps({"text": "a\u202eb  c\nd efg"}), 8)
         == "a\N{REPLACEMENT CHARACTER}b c d"
@@ -45,11 +45,11 @@ def test_long_values_are_cut_and_what_cannot_be_printed_is_replaced() -> None:
 
 
 @given(kind=st.sampled_from(["image", "sample", "unheard_of"]), payload=_VALUES)
-def test_whatever_a_stranger_wrote_is_one_printable_line(kind: str, payload: object) -> None:
+def test_any_payload_is_summarised_in_one_printable_line(kind: str, payload: object) -> None:
     assert summarize(kind, json.dumps(payload)).isprintable()
 
 
-def test_what_is_no_json_is_said() -> None:
+def test_a_payload_that_is_no_json_is_refused() -> None:
     for payload in ("not json", "", "[" * 100_000):
         with pytest.raises(IntegrityError, match="kind 'image' is not JSON"):
             summarize("image", payload)

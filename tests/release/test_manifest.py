@@ -45,14 +45,14 @@ def listing(folder: Path, *entries: str) -> Path:
 
 @given(FILES, st.data())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_files_are_read_as_they_were_listed_however_that_was_written(
+def test_listed_files_are_read_from_any_json_formatting(
     tmp_path: Path, files: list[ReleasedFile], data: st.DataObject
 ) -> None:
     entries = [data.draw(st.sampled_from(WRITERS))(file) for file in files]
     assert list(read_files(listing(tmp_path, *entries))) == files
 
 
-def test_files_are_read_across_the_pieces_that_a_file_is_read_in(tmp_path: Path) -> None:
+def test_entries_across_read_buffers_are_read(tmp_path: Path) -> None:
     files = [FILE._replace(path=f"images/{number}.jpg") for number in range(5000)]
     path = listing(tmp_path, *(file_entry(file).decode() for file in files))
     assert path.stat().st_size > 2 * 256 * 1024
@@ -66,7 +66,7 @@ def test_an_entry_is_canonical_json(file: ReleasedFile) -> None:
     assert file_entry(file).decode() == canonical_json(entry.model_dump())
 
 
-def test_an_entry_that_is_none_is_named_with_its_place(tmp_path: Path) -> None:
+def test_invalid_entries_are_reported_with_their_index(tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"path": "../1.jpg"}, "path: .*must stay below"),
         ({"path": "/1.jpg"}, "path: .*must stay below"),
@@ -99,7 +99,7 @@ def test_an_entry_must_be_an_object(tmp_path: Path) -> None:
         list(read_files(listing(tmp_path, "7")))
 
 
-def test_a_list_that_does_not_end_is_no_json(tmp_path: Path) -> None:
+def test_a_truncated_list_is_invalid_json(tmp_path: Path) -> None:
     path = tmp_path / MANIFEST
     for left in (",\n]\n}\n", "\n]", ",", ""):
         path.write_text('{"files": [\n' + file_entry(FILE).decode() + left, "utf-8")
@@ -107,7 +107,7 @@ def test_a_list_that_does_not_end_is_no_json(tmp_path: Path) -> None:
             list(read_files(path))
 
 
-def test_other_values_and_files_are_distinguished(tmp_path: Path) -> None:
+def test_files_and_other_values_are_read_separately(tmp_path: Path) -> None:
     found: list[object] = []
     assert read_values(listing(tmp_path, file_entry(DOCUMENT).decode()), found.extend) == {
         "dataset": "D"
@@ -115,7 +115,7 @@ def test_other_values_and_files_are_distinguished(tmp_path: Path) -> None:
     assert found == [DOCUMENT]
 
 
-def test_files_that_come_by_path_are_sorted() -> None:
+def test_a_listing_knows_whether_its_files_are_sorted() -> None:
     listing, mixed = Listing(), Listing()
     for file in (DOCUMENT, FILE):
         listing.add(file)
@@ -126,7 +126,7 @@ def test_files_that_come_by_path_are_sorted() -> None:
 
 
 def literal_root(entries: list[bytes]) -> bytes:
-    """MTH of RFC 6962, section 2.1, word for word."""
+    """Literal reference of MTH in RFC 6962, section 2.1."""
     if len(entries) < 2:
         return hashlib.sha256(b"\x00" + entries[0] if entries else b"").digest()
     k = 1
@@ -136,14 +136,14 @@ def literal_root(entries: list[bytes]) -> bytes:
     return hashlib.sha256(b"\x01" + left + right).digest()
 
 
-def test_the_literal_root_is_the_published_one() -> None:
-    """Of the first three entries of the test vectors of RFC 6962's reference implementation."""
+def test_the_literal_root_equals_a_published_test_vector() -> None:
+    """Root of the first three entries in the test vectors of the RFC 6962 implementation."""
     published = "aeb6bcfe274b70a14fb067a5e5578264db0fa9b51af5e0ba159158f329e06e77"
     assert literal_root([b"", b"\x00", b"\x10"]).hex() == published
 
 
 @given(FILES)
-def test_the_root_is_that_of_the_tree_over_all_entries(files: list[ReleasedFile]) -> None:
+def test_the_root_equals_the_literal_root_of_all_entries(files: list[ReleasedFile]) -> None:
     listing = Listing()
     for file in files:
         listing.add(file)

@@ -1,4 +1,4 @@
-"""Notices in the folder of a release from which something was withdrawn."""
+"""Withdrawal notices in the folders of releases."""
 
 import shutil
 from pathlib import Path
@@ -35,7 +35,7 @@ def copy(sound: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound, tmp_path / "releases" / "copy"))
 
 
-def test_a_mark_is_read_back_and_nothing_else_changes(copy: Path) -> None:
+def test_marking_a_release_changes_only_the_notice_file(copy: Path) -> None:
     before = bytes_of(copy)
     notice = notice_of(copy, 2, 5)
     assert mark_release(copy, [notice], erase=False) == MarkedRelease(copy, is_new=True)
@@ -46,7 +46,7 @@ def test_a_mark_is_read_back_and_nothing_else_changes(copy: Path) -> None:
     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
 
 
-def test_what_was_withdrawn_is_erased_and_nothing_else(copy: Path) -> None:
+def test_only_files_with_withdrawn_items_are_erased(copy: Path) -> None:
     before = bytes_of(copy)
     done = mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
     after = bytes_of(copy)
@@ -60,7 +60,7 @@ def test_what_was_withdrawn_is_erased_and_nothing_else(copy: Path) -> None:
     assert all(after[path] == before[path] for path in after if path != WITHDRAWN)
 
 
-def test_an_image_stays_whose_text_alone_was_withdrawn(copy: Path) -> None:
+def test_an_image_with_only_a_withdrawn_text_is_kept(copy: Path) -> None:
     row = rows_of(copy)[4]
     notice = notice_of(copy, 5)
     part = notice.rows[0].model_copy(update={"texts": (row["caption_entity_ids"][0],)})
@@ -79,7 +79,7 @@ def test_marking_again_changes_nothing(copy: Path) -> None:
     assert bytes_of(copy) == once
 
 
-def test_a_later_notice_of_one_withdrawal_takes_its_place(copy: Path) -> None:
+def test_a_later_notice_of_a_withdrawal_replaces_the_earlier_one(copy: Path) -> None:
     notice = notice_of(copy, 2)
     other = notice_of(copy, 3, withdrawal="b" * 32)
     mark_release(copy, [notice, other], erase=False)
@@ -92,17 +92,17 @@ def test_a_later_notice_of_one_withdrawal_takes_its_place(copy: Path) -> None:
 
 
 class _KilledError(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 @pytest.mark.parametrize("survived", range(5))
-def test_a_killed_marking_is_finished_by_the_next(
+def test_a_killed_marking_is_completed_by_the_next(
     copy: Path, monkeypatch: pytest.MonkeyPatch, survived: int
 ) -> None:
-    undisturbed = copy.parent / "undisturbed"
-    shutil.copytree(copy, undisturbed)
+    uninterrupted = copy.parent / "undisturbed"
+    shutil.copytree(copy, uninterrupted)
     notices = [notice_of(copy, 2, 5)]
-    mark_release(undisturbed, notices, erase=True)
+    mark_release(uninterrupted, notices, erase=True)
     unlink, calls = Path.unlink, iter(range(100))
 
     def unlink_or_die(path: Path, missing_ok: bool = False) -> None:
@@ -115,11 +115,11 @@ def test_a_killed_marking_is_finished_by_the_next(
         with pytest.raises(_KilledError):
             mark_release(copy, notices, erase=True)
     mark_release(copy, notices, erase=True)
-    assert bytes_of(copy) == bytes_of(undisturbed)
+    assert bytes_of(copy) == bytes_of(uninterrupted)
     assert sorted(path.name for path in copy.parent.iterdir()) == sorted((copy.name, "undisturbed"))
 
 
-def test_what_is_gone_or_another_release_is_skipped(copy: Path, tmp_path: Path) -> None:
+def test_missing_and_other_releases_are_skipped(copy: Path, tmp_path: Path) -> None:
     notice = notice_of(copy, 2)
     gone = mark_release(tmp_path / "gone", [notice], erase=True)
     assert gone.skipped == f"{tmp_path / 'gone'} is no longer a release"
@@ -134,21 +134,21 @@ def test_notices_of_several_releases_are_refused(copy: Path) -> None:
         mark_release(copy, [notice, notice.model_copy(update={"release": "0" * 64})], erase=True)
 
 
-def test_a_damaged_mark_is_not_written_over(copy: Path) -> None:
+def test_a_damaged_notice_file_is_not_overwritten(copy: Path) -> None:
     (copy / WITHDRAWN).write_text('{"notices": [')
     with pytest.raises(IntegrityError, match="is not a file of notices"):
         mark_release(copy, [notice_of(copy, 2)], erase=False)
     assert (copy / WITHDRAWN).read_text() == '{"notices": ['
 
 
-def test_a_shard_that_cannot_be_read_goes(copy: Path) -> None:
+def test_an_unreadable_shard_is_erased(copy: Path) -> None:
     notice = notice_of(copy, 2)
     (copy / SHARD).write_bytes(b"PAR1 no more")
     mark_release(copy, [notice], erase=True)
     assert not (copy / SHARD).exists()
 
 
-def test_files_that_the_manifest_does_not_list_are_not_touched(copy: Path) -> None:
+def test_files_that_are_not_in_the_manifest_are_not_erased(copy: Path) -> None:
     notice = notice_of(copy, 2)
     outside = copy.parent / "mine.txt"
     outside.write_text("mine")
@@ -157,7 +157,7 @@ def test_files_that_the_manifest_does_not_list_are_not_touched(copy: Path) -> No
     assert outside.read_text() == "mine"
 
 
-def test_notices_are_kept_to_be_published(copy: Path, tmp_path: Path) -> None:
+def test_notices_are_recorded_for_publication(copy: Path, tmp_path: Path) -> None:
     notice, other = notice_of(copy, 2), notice_of(copy, 3, withdrawal="b" * 32)
     home = tmp_path / "home"
     assert record_notices(home, [other]) == [home / "notices/ufine3c.json"]
@@ -167,8 +167,8 @@ def test_notices_are_kept_to_be_published(copy: Path, tmp_path: Path) -> None:
     assert list(bytes_of(home)) == ["notices/ufine3c.json"]
 
 
-def test_every_listed_file_but_documents_and_images_tells_of_rows(copy: Path) -> None:
-    """Every document of releases is known to `notices_erasure`."""
+def test_only_documents_without_rows_survive_a_complete_withdrawal(copy: Path) -> None:
+    """`notices_erasure` knows every document of releases that contains no rows."""
     mark_release(copy, [notice_of(copy, *range(1, 13))], erase=True)
     left = {entry.path for entry in read_files(copy / "manifest.json")} & set(bytes_of(copy))
     assert left <= {"README.md", "words.svg", "CITATION.cff", "croissant.json"}
@@ -208,13 +208,13 @@ def test_merging_is_idempotent_and_newer_wins(
 
 
 @given(st.lists(NOTICES), st.lists(st.text(), max_size=3))
-def test_files_of_notices_are_read_back(notices: list[WithdrawalNotice], erased: list[str]) -> None:
+def test_notice_files_can_be_parsed(notices: list[WithdrawalNotice], erased: list[str]) -> None:
     details = NoticeList(notices=tuple(notices), erased=tuple(erased))
     assert NoticeList.model_validate_json(notice_text(details)) == details
 
 
 def details(release: str, version: str, instead: str | None, *rows: int) -> WithdrawalNotice:
-    """A notice of a release of which nothing is there."""
+    """A notice for a release that does not exist on disk."""
     return WithdrawalNotice(
         withdrawal=f"{version}-{instead}",
         ground="privacy",
@@ -229,14 +229,14 @@ def details(release: str, version: str, instead: str | None, *rows: int) -> With
     )
 
 
-def test_nobody_is_sent_to_what_was_withdrawn_whole() -> None:
+def test_a_completely_withdrawn_release_has_no_superseding_version() -> None:
     notices = [details("a", "1.0.0", "1.0.1", 1), details("a", "1.0.0", None, 1, 2)]
     assert superseding(notices) is None
     assert superseding(notices[:1]) == "1.0.1"
     assert superseding([]) is None
 
 
-def test_the_version_to_use_is_the_last_that_is_sound() -> None:
+def test_superseding_versions_are_followed_to_the_last_valid_one() -> None:
     first, second = details("a", "1.0.0", "1.0.1", 1), details("b", "1.0.1", "1.0.2", 1)
     assert [one.superseded_by for one in followed([first, second])] == ["1.0.2", "1.0.2"]
     gone = details("c", "1.0.2", None, 1)
@@ -247,7 +247,7 @@ def test_the_version_to_use_is_the_last_that_is_sound() -> None:
     assert followed([first, elsewhere])[0].superseded_by == "1.0.1"
 
 
-def test_all_rows_are_said_to_be_all() -> None:
+def test_the_sentence_distinguishes_all_rows_from_some() -> None:
     notice = details("a", "1.0.0", None, 1, 2)
     assert "is withdrawn (privacy); must no longer be used: all of its 2 rows" in (
         withdrawn_sentence([notice], 2)
@@ -257,7 +257,7 @@ def test_all_rows_are_said_to_be_all() -> None:
     )
 
 
-def test_a_mark_that_somebody_put_there_removes_nothing_elsewhere(
+def test_a_forged_notice_file_erases_nothing_outside_the_release(
     copy: Path, tmp_path: Path
 ) -> None:
     outside, linked = tmp_path / "precious.txt", tmp_path / "folder"

@@ -1,4 +1,4 @@
-"""Rows that are read back from Parquet."""
+"""Reading rows from Parquet."""
 
 import pyarrow as pa
 from hypothesis import given
@@ -8,7 +8,7 @@ from release.row_files import _views
 
 
 @given(st.lists(st.none() | st.binary(max_size=40)), st.integers(0, 5), st.integers(0, 50))
-def test_views_are_the_values_of_any_part_of_an_array(
+def test_views_equal_the_values_of_an_array_slice(
     values: list[bytes | None], offset: int, length: int
 ) -> None:
     part = pa.array(values, pa.binary()).slice(offset, length)

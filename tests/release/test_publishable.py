@@ -1,4 +1,4 @@
-"""Names, texts and parameters that come out with a release: no places, no keys."""
+"""Published names, texts and parameters contain no paths and no keys."""
 
 import json
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ HOME = f"/home/{SECRET}"
 LOCAL = ModelRef(name=f"{HOME}/my models/Qwen2-VL", revision="local")
 
 
-def test_local_paths_and_addresses_are_cut() -> None:
+def test_local_paths_and_private_urls_are_shortened() -> None:
     cases: list[tuple[str, str]] = [
         ("/data/ann/models/qwen@abc", "…/qwen@abc"),
         ("~/models/qwen", "…/qwen"),
@@ -79,7 +79,7 @@ folders = st.text("abcdefgh_-. ", min_size=1, max_size=8).map(lambda one: f"p{on
 
 
 @given(st.lists(folders, min_size=1, max_size=5), st.sampled_from(["/", "~/", "C:\\", "file:///"]))
-def test_of_a_path_only_the_last_part_is_left(parts: list[str], root: str) -> None:
+def test_only_the_last_part_of_a_path_is_published(parts: list[str], root: str) -> None:
     separator = "\\" if root == "C:\\" else "/"
     details = published_text(root + separator.join(parts))
     assert details == f"…/{parts[-1]}"
@@ -99,7 +99,7 @@ json_values = st.recursive(
 
 
 @given(json_values)
-def test_settings_hold_no_places_however_deep(values: Any) -> None:
+def test_nested_settings_contain_no_paths(values: Any) -> None:
     details = json.dumps(published_values(values))
     assert SECRET not in details
     for name in ("base_url", "api_key", "checkpoint", "key_variable"):
@@ -107,7 +107,7 @@ def test_settings_hold_no_places_however_deep(values: Any) -> None:
     assert published_values(json.loads(details)) == json.loads(details)
 
 
-def test_paths_and_keys_go_wherever_they_stand() -> None:
+def test_paths_and_keys_inside_texts_are_removed() -> None:
     cases: list[tuple[str, str]] = [
         ("ViT-B-16@local-dir:/data/bob/w", "ViT-B-16@…/w"),
         ("open_clip:ViT@/data/bob/w.pt", "open_clip:ViT@…/w.pt"),
@@ -138,7 +138,7 @@ texts = st.lists(
 
 @given(texts)
 @example("https://a.org@/http://x")
-def test_what_was_passed_through_stays_as_it_is(text: str) -> None:
+def test_publishing_is_idempotent(text: str) -> None:
     for published in (published_text, published_name):
         once = published(text)
         assert published(once) == once
@@ -146,7 +146,7 @@ def test_what_was_passed_through_stays_as_it_is(text: str) -> None:
     assert published_values(values) == values
 
 
-_WAYS = (
+_SECRET_FORMS = (
     *("/home/{}/w", "~{}/w", "C:\\Users\\{}\\w", "file:///srv/{}/w", "local-dir:/srv/{}/w"),
     *("http://{}:8000/v1", "https://{}:x@example.org/v1", "https://example.org/v1?a={}"),
 )
@@ -154,10 +154,10 @@ _WAYS = (
 
 @given(
     st.sampled_from(["", "ViT@", "open_clip:", "cannot read ", "a\n", "x='", "see (", "a, "]),
-    st.sampled_from(_WAYS),
+    st.sampled_from(_SECRET_FORMS),
     st.sampled_from(["", "@1", " is gone", "')", "\n"]),
 )
-def test_no_name_tells_of_a_place(before: str, way: str, after: str) -> None:
+def test_published_names_contain_no_paths(before: str, way: str, after: str) -> None:
     text = before + way.format(SECRET) + after
     assert SECRET not in published_name(text)
     assert SECRET not in str(published_values({"model": [text], text: 1}))
@@ -173,7 +173,7 @@ secret_names = st.sampled_from(
 
 
 @given(secret_names, st.lists(st.sampled_from(["mapping", "list", "pair", "named"]), max_size=4))
-def test_no_key_comes_out_however_deep(name: str, above: list[str]) -> None:
+def test_nested_keys_are_not_published(name: str, above: list[str]) -> None:
     values: Any = {name: SECRET, "max_tokens": 7, "num_key_value_heads": 8}
     for way in above:
         match way:
@@ -191,7 +191,7 @@ def test_no_key_comes_out_however_deep(name: str, above: list[str]) -> None:
     assert published_values(details) == details
 
 
-def test_a_model_is_called_the_same_in_two_parts_and_in_one() -> None:
+def test_model_names_are_equal_with_and_without_separate_revision() -> None:
     for name, revision in (
         ("Qwen/Qwen-14B-Chat", "abc"),
         (LOCAL.name, "1"),
@@ -205,7 +205,7 @@ def test_a_model_is_called_the_same_in_two_parts_and_in_one() -> None:
     assert published_model("annotator-7", "") == ("annotator-7", "")
 
 
-def test_calls_that_differ_in_what_is_left_out_are_counted_together() -> None:
+def test_calls_that_differ_only_in_secrets_are_counted_together() -> None:
     calls = [
         CallRow(f"/home/{who}/qwen", "1", {"seed": 0, "api_key": who}, 3, 4, 0.5, "USD")
         for who in ("ann", "bob")
@@ -215,7 +215,7 @@ def test_calls_that_differ_in_what_is_left_out_are_counted_together() -> None:
     assert (use.calls, use.tokens_in, use.cost) == (2, 6, "1")
 
 
-def test_the_certificate_names_embedders_without_places() -> None:
+def test_the_leak_certificate_names_embedders_without_paths() -> None:
     def image(name: str) -> ComparedImage:
         return ComparedImage(name, name, name, 0, None, np.array([1.0, 0.0]), f"{HOME}/fairmot@1")
 
@@ -233,7 +233,7 @@ def parameters() -> dict[str, Any]:
 
 
 def planted_world(folder: Path, composer: Composer, image: str) -> World:
-    """With a drafted caption and its rewrite by a model of a path, asked with a key."""
+    """A world with a caption and its rewrite by a local model that was called with a key."""
     call = "e" * 32
     composer.calls[call] = {**model_call(call, LOCAL), "parameters": parameters()}
     draft = new_entity(
@@ -258,8 +258,8 @@ def planted_world(folder: Path, composer: Composer, image: str) -> World:
     return store_world(folder, composer.contents(), url=url)
 
 
-def spoken(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """All that every file of a release says: Parquet uncompressed."""
+def readable_contents(folder: Path) -> Iterator[tuple[str, bytes]]:
+    """Contents of all files of a release, with Parquet files also as uncompressed text."""
     for path in sorted(folder.rglob("*")):
         if path.is_file():
             yield str(path.relative_to(folder)), path.read_bytes()
@@ -268,7 +268,7 @@ def spoken(folder: Path) -> Iterator[tuple[str, bytes]]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "contrasts"])
-def test_nothing_planted_is_in_any_file_of_a_release(kind: str, tmp_path: Path) -> None:
+def test_no_planted_secret_is_in_any_file_of_a_release(kind: str, tmp_path: Path) -> None:
     composer, dataset, checks = Composer(), DATASET, Checks()
     if kind == "plain":
         image = composer.image(SOURCES[0], "1", "a.jpg")
@@ -287,9 +287,9 @@ def test_nothing_planted_is_in_any_file_of_a_release(kind: str, tmp_path: Path) 
         world.store, world.blobs, dataset, "1.0.0", tmp_path / "out", checks=checks
     )
     world.store.close()
-    for path, said in spoken(built.folder):
-        assert SECRET.encode() not in said, path
-        assert b"my models" not in said, path
+    for path, content in readable_contents(built.folder):
+        assert SECRET.encode() not in content, path
+        assert b"my models" not in content, path
     assert verify_release(built.folder) == []
     use = next(one for one in built.manifest.models if one.revision == "local")
     assert use.name == "…/Qwen2-VL"

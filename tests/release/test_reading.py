@@ -1,4 +1,4 @@
-"""A release read back from its folder: the rows that went in, and every damage named."""
+"""Reading a release from its folder, and errors for damaged files."""
 
 import json
 import shutil
@@ -28,7 +28,7 @@ def folder(released: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(released, tmp_path / "release"))
 
 
-def test_the_rows_are_those_of_the_published_file(released: Path) -> None:
+def test_rows_equal_the_published_file(released: Path) -> None:
     read = read_release(released)
     published = json.loads((released / "ufine3c.json").read_text(encoding="utf-8"))
     assert [
@@ -43,7 +43,7 @@ def test_the_rows_are_those_of_the_published_file(released: Path) -> None:
     ] == published
 
 
-def test_captions_keep_who_wrote_them_and_how(released: Path) -> None:
+def test_captions_keep_their_entities_and_origins(released: Path) -> None:
     rows = read_release(released).rows
     (shard,) = (released / "data").glob("*.parquet")
     table = pq.read_table(shard).to_pylist()
@@ -55,7 +55,7 @@ def test_captions_keep_who_wrote_them_and_how(released: Path) -> None:
     assert origins == {"source", "rewrite", "edited_rewrite"}
 
 
-def test_one_split_is_read_and_test_where_none_is_named(tmp_path: Path) -> None:
+def test_one_split_is_read_by_default_test(tmp_path: Path) -> None:
     composer = Composer()
     for number, split in enumerate(("train", "val", "test", "test")):
         image = composer.image(SOURCES[0], str(number), f"{number}.jpg", split=split)  # type: ignore[arg-type]
@@ -74,7 +74,7 @@ def test_one_split_is_read_and_test_where_none_is_named(tmp_path: Path) -> None:
     assert texts(read_release(tmp_path / "release", "val")) == ["a person of val, number 1"]
 
 
-def test_a_split_that_nobody_named_is_the_only_one_or_refused(released: Path) -> None:
+def test_a_missing_split_argument_needs_a_single_split(released: Path) -> None:
     manifest = read_release(released).manifest
     train = _with_splits(manifest, "train")
     assert chosen_split(train, None) == "train"
@@ -91,7 +91,7 @@ def _with_splits(manifest: Manifest, *names: str) -> Manifest:
     return manifest.model_copy(update={"statistics": statistics})
 
 
-def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_release_is_refused(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "nowhere"):
         with pytest.raises(UsageError, match="there is no release in"):
             read_release(folder)
@@ -114,7 +114,7 @@ def test_damaged_files_are_named(folder: Path) -> None:
         read_release(folder)
 
 
-def test_changed_rows_are_found_the_fast_way_too(folder: Path) -> None:
+def test_changed_rows_are_found_without_checking_images(folder: Path) -> None:
     (shard,) = (folder / "data").glob("*.parquet")
     data = bytearray(shard.read_bytes())
     data[len(data) // 2] ^= 1

@@ -1,4 +1,4 @@
-"""A past release comes out byte for byte, whatever was stored since, or says why it does not."""
+"""Past releases are rebuilt byte for byte despite later changes, or refused with a reason."""
 
 import json
 import os
@@ -36,7 +36,7 @@ Stored = Callable[[Composer], World]
 
 @pytest.fixture
 def stored(tmp_path: Path, database_url: str) -> Iterator[Stored]:
-    """Stores a world, in a database of either kind."""
+    """Function that stores a world in SQLite or PostgreSQL."""
     worlds: list[World] = []
 
     def store(composer: Composer) -> World:
@@ -50,7 +50,7 @@ def stored(tmp_path: Path, database_url: str) -> Iterator[Stored]:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[World]:
-    """A small world, where it does not matter which database it is in."""
+    """A small world in SQLite."""
     world = store_world(tmp_path / "world", small_world(2).contents())
     yield world
     world.store.close()
@@ -61,7 +61,7 @@ def rebuild(world: World, name: str, out: Path) -> BuiltRelease:
 
 
 def assert_rebuilt(world: World, built: BuiltRelease, out: Path) -> None:
-    """Every file is what it was, and the store knows no more than before."""
+    """Check that a rebuild writes identical files and does not change the store."""
     manifest = built.manifest
     found = rebuild(world, f"{manifest.dataset}@{manifest.version}", out)
     assert found.is_new
@@ -77,7 +77,7 @@ def plain(out: Path, world: World, version: str, **options: Any) -> BuiltRelease
     )
 
 
-def look_again(world: World, seed: int) -> None:
+def audit_rewrites(world: World, seed: int) -> None:
     queue = shipped().queue(DATASET, "rewrites")
     draw_audit_sample(world.store, queue, 4 + seed, seed=seed)
     desk = Desk(world.store, queue.name)
@@ -85,24 +85,24 @@ def look_again(world: World, seed: int) -> None:
         desk.answer(item.entity_id, f"reviewer-{seed}", "reject", "audit")
 
 
-def test_after_decisions_edits_imports_and_looks(stored: Stored, tmp_path: Path) -> None:
+def test_rebuild_after_decisions_edits_imports_and_audits(stored: Stored, tmp_path: Path) -> None:
     world = stored(small_world())
     later = Later(world, DATASET)
-    look_again(world, 1)
+    audit_rewrites(world, 1)
     first = plain(tmp_path, world, "1.0.0")
     later.work_on(20)
-    look_again(world, 2)
+    audit_rewrites(world, 2)
     second = plain(tmp_path, world, "1.1.0")
     assert second.manifest.entities_sha256 != first.manifest.entities_sha256
     assert second.manifest.statistics.audits != first.manifest.statistics.audits
     later.work_on(20)
-    look_again(world, 3)
+    audit_rewrites(world, 3)
     assert_rebuilt(world, first, tmp_path / "first")
     assert_rebuilt(world, second, tmp_path / "second")
     assert verify_release(tmp_path / "first") == []
 
 
-def test_each_tier_with_what_it_contained_then(stored: Stored, tmp_path: Path) -> None:
+def test_rebuild_of_tiers_with_their_contained_releases(stored: Stored, tmp_path: Path) -> None:
     made = recos_world.benchmark()
     world = stored(made.world)
 
@@ -112,7 +112,7 @@ def test_each_tier_with_what_it_contained_then(stored: Stored, tmp_path: Path) -
             world.store, world.blobs, recos_world.RECOS, version, folder, tier=tier
         )
 
-    alone = build("v1", "1.0.0")  # before the tier that it contains was released
+    alone = build("v1", "1.0.0")  # before the tier it contains was released
     lower = build("v0", "0.1.0")
     upper = build("v1", "1.1.0")
     top = build("v2", "2.1.0")
@@ -127,7 +127,7 @@ def test_each_tier_with_what_it_contained_then(stored: Stored, tmp_path: Path) -
         assert_rebuilt(world, one, tmp_path / f"again-{number}")
 
 
-def test_contrasts_with_what_was_measured_then(stored: Stored, tmp_path: Path) -> None:
+def test_rebuild_of_contrasts_with_their_measurements(stored: Stored, tmp_path: Path) -> None:
     made = ccd_world.benchmark()
     world = stored(made.world)
     measured = NearestStatistics(embedder="m@1", images=0.5, captions=0.25)
@@ -144,7 +144,7 @@ def test_contrasts_with_what_was_measured_then(stored: Stored, tmp_path: Path) -
     assert_rebuilt(world, built, tmp_path / "again")
 
 
-def test_streets_with_the_limits_of_then(stored: Stored, tmp_path: Path) -> None:
+def test_rebuild_of_streets_with_their_leak_limits(stored: Stored, tmp_path: Path) -> None:
     composer = street_world.street_world()
     world = stored(composer)
     limits = LeakLimits(hash_bits=2, embedding_distance=0.001)
@@ -165,7 +165,7 @@ def test_streets_with_the_limits_of_then(stored: Stored, tmp_path: Path) -> None
     assert_rebuilt(world, built, tmp_path / "again")
 
 
-def test_a_rebuilt_folder_is_there_already(small: World, tmp_path: Path) -> None:
+def test_an_existing_release_folder_is_not_rebuilt(small: World, tmp_path: Path) -> None:
     world, built = small, plain(tmp_path, small, "1.0.0")
     again = rebuild(world, DATASET, built.folder)
     assert not again.is_new
@@ -174,10 +174,10 @@ def test_a_rebuilt_folder_is_there_already(small: World, tmp_path: Path) -> None
     assert verify_release(built.folder, expected_id=built.manifest.id) == []
 
 
-def test_a_hostile_folder_in_its_place_neither_hurts_nor_is_touched(
+def test_a_hostile_folder_in_place_of_the_release_is_left_untouched(
     small: World, tmp_path: Path
 ) -> None:
-    """What is rebuilt comes from the store; the folder that it knows is somebody else's now."""
+    """A rebuild uses only the store, not the content of the recorded folder."""
     world, built = small, plain(tmp_path, small, "1.0.0")
     wanted = bytes_of(built.folder)
     for number, harm in enumerate((nested, linked_to_itself, piped)):
@@ -206,7 +206,7 @@ def piped(manifest: Path) -> None:
     os.mkfifo(manifest)
 
 
-def test_a_rebuilt_release_is_known_by_its_new_folder_where_the_old_one_is_gone(
+def test_the_store_adopts_the_new_folder_if_the_old_one_is_gone(
     small: World, tmp_path: Path
 ) -> None:
     world, built = small, plain(tmp_path, small, "1.0.0")
@@ -227,7 +227,7 @@ def test_a_rebuilt_release_is_known_by_its_new_folder_where_the_old_one_is_gone(
     again = rebuild(world, DATASET, tmp_path / "second")
     assert (again.is_new, again.known_in, again.elsewhere) == (False, again.folder, None)
     assert find_release(world.store, DATASET).folder == again.folder
-    # another release in its place is no reason to know it there
+    # another release in the recorded folder does not count
     shutil.rmtree(again.folder)
     plain(tmp_path, world, "1.0.1").folder.rename(again.folder)
     moved = rebuild(world, "ufine3c@1.0.0", tmp_path / "moved")
@@ -237,7 +237,7 @@ def test_a_rebuilt_release_is_known_by_its_new_folder_where_the_old_one_is_gone(
     assert (last.is_new, last.known_in) == (True, last.folder)
 
 
-def test_what_was_withdrawn_is_not_rebuilt(stored: Stored, tmp_path: Path) -> None:
+def test_a_release_with_withdrawn_entities_is_not_rebuilt(stored: Stored, tmp_path: Path) -> None:
     world = stored(small_world())
     built = plain(tmp_path, world, "1.0.0")
     later = Later(world, DATASET)
@@ -273,8 +273,8 @@ def patch_of(world: World, stored: StoredRelease, version: str, out: Path) -> Bu
     )
 
 
-def test_a_patch_takes_back_and_adds_nothing(stored: Stored, tmp_path: Path) -> None:
-    """What was decided after the release does not come out with its patch."""
+def test_a_patch_removes_withdrawn_items_and_adds_nothing(stored: Stored, tmp_path: Path) -> None:
+    """Decisions after the release are not part of its patch."""
     world = stored(small_world())
     built = plain(tmp_path, world, "1.0.0")
     later = Later(world, DATASET)
@@ -283,9 +283,9 @@ def test_a_patch_takes_back_and_adds_nothing(stored: Stored, tmp_path: Path) -> 
     later.withdraw([image])
     patch = patch_of(world, find_release(world.store, built.manifest.id), "1.0.1", tmp_path / "p")
     before, after = (json_rows(one) for one in (built, patch))
-    said = ("image_entity_id", "caption_entity_ids", "caption_reviewed")
-    kept = [[row[name] for name in said] for row in before if row["image_entity_id"] != image]
-    assert [[row[name] for name in said] for row in after] == kept
+    columns = ("image_entity_id", "caption_entity_ids", "caption_reviewed")
+    kept = [[row[name] for name in columns] for row in before if row["image_entity_id"] != image]
+    assert [[row[name] for name in columns] for row in after] == kept
     later.work_on(15)
     assert_rebuilt(world, patch, tmp_path / "again")
 
@@ -296,8 +296,8 @@ def json_rows(built: BuiltRelease) -> list[dict[str, Any]]:
     return rows
 
 
-def test_withdrawals_of_what_is_not_in_it_do_not_matter(stored: Stored, tmp_path: Path) -> None:
-    """A rejected rewrite counts on the card as it did, also when it is withdrawn."""
+def test_withdrawals_of_unreleased_entities_do_not_matter(stored: Stored, tmp_path: Path) -> None:
+    """A rejected rewrite is still counted on the card after its withdrawal."""
     world = stored(small_world())
     built = plain(tmp_path, world, "1.0.0")
     assert built.manifest.statistics.rewrites.rejected
@@ -313,7 +313,7 @@ def test_withdrawals_of_what_is_not_in_it_do_not_matter(stored: Stored, tmp_path
     assert_rebuilt(world, patch, tmp_path / "patch again")
 
 
-def test_images_that_are_gone_are_named(small: World, tmp_path: Path) -> None:
+def test_the_error_names_missing_images(small: World, tmp_path: Path) -> None:
     world, built = small, plain(tmp_path, small, "1.0.0")
     sha256 = json_rows(built)[0]["sha256"]
     Path(world.blobs.path_of(sha256, "image/jpeg")).unlink()
@@ -322,8 +322,8 @@ def test_images_that_are_gone_are_named(small: World, tmp_path: Path) -> None:
     assert not any("again" in path.name for path in tmp_path.iterdir())
 
 
-def test_another_pyarrow_is_named_where_only_parquet_differs(small: World, tmp_path: Path) -> None:
-    """As if a release had been written by another version: its Parquet files say something else."""
+def test_differences_only_in_parquet_point_to_pyarrow(small: World, tmp_path: Path) -> None:
+    """Simulate a release whose Parquet files were written by another version of pyarrow."""
     world, built = small, plain(tmp_path, small, "1.0.0")
     change_files(world, built, lambda path: path.endswith(".parquet"))
     with pytest.raises(IntegrityError, match=r"only data/test-.*parquet.* differ; .*pyarrow"):
@@ -333,7 +333,7 @@ def test_another_pyarrow_is_named_where_only_parquet_differs(small: World, tmp_p
         rebuild(world, DATASET, tmp_path / "again")
 
 
-def test_other_files_are_named(small: World, tmp_path: Path) -> None:
+def test_the_error_names_differing_files(small: World, tmp_path: Path) -> None:
     world, built = small, plain(tmp_path, small, "1.0.0")
     change_files(world, built, lambda path: path == "README.md")
     with pytest.raises(IntegrityError, match=r"README\.md differ; this version of Loupe writes"):
@@ -341,7 +341,7 @@ def test_other_files_are_named(small: World, tmp_path: Path) -> None:
 
 
 def change_files(world: World, built: BuiltRelease, chosen: Callable[[str], bool]) -> None:
-    """Lets a release have other files, and be known by its new id."""
+    """Change digests of files and store the release under its new id."""
     path = built.folder / "manifest.json"
     files = [one._replace(sha256="0" * 64) if chosen(one.path) else one for one in read_files(path)]
     manifest = named(built.manifest, files)
@@ -352,12 +352,12 @@ def change_files(world: World, built: BuiltRelease, chosen: Callable[[str], bool
         connection.execute(update(Release).values(values))
 
 
-def test_another_manifest_is_named(small: World, tmp_path: Path) -> None:
+def test_the_error_names_differing_fields_of_the_manifest(small: World, tmp_path: Path) -> None:
     world, built = small, plain(tmp_path, small, "1.0.0")
     changed = built.manifest.model_copy(update={"demonstration": True})
     with world.store.write() as connection:
         connection.execute(update(Release).values(manifest=changed.model_dump(mode="json")))
-    assert rebuild(world, DATASET, tmp_path / "sound").is_new  # its id is what it was
+    assert rebuild(world, DATASET, tmp_path / "sound").is_new  # its id is unchanged
     with world.store.write() as connection:
         connection.execute(delete(ReleaseItem))
         values = changed.model_copy(update={"id": "f" * 64}).model_dump(mode="json")
@@ -367,7 +367,7 @@ def test_another_manifest_is_named(small: World, tmp_path: Path) -> None:
     assert not (tmp_path / "again").exists()
 
 
-def test_the_command_says_that_it_is_the_same(
+def test_the_rebuild_command_reports_identical_bytes(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
@@ -393,8 +393,8 @@ def test_the_command_says_that_it_is_the_same(
     assert isinstance(missing.exception, UsageError)
 
 
-def test_decisions_of_a_reviewer_are_not_seen(stored: Stored, tmp_path: Path) -> None:
-    """Whether a person decided on a text is stated as it was."""
+def test_later_reviews_do_not_change_a_rebuild(stored: Stored, tmp_path: Path) -> None:
+    """The reviewed flags of texts are those at the time of the release."""
     world = stored(small_world(2))
     built = plain(tmp_path, world, "1.0.0")
     later = Later(world, DATASET)

@@ -1,4 +1,4 @@
-"""Whatever is decided, made and built, in any order: every past release comes out as it was."""
+"""Past releases can be rebuilt after any sequence of decisions, additions and builds."""
 
 import shutil
 import tempfile
@@ -21,9 +21,9 @@ _chances = st.integers(0, 10_000)
 
 
 class Curation(RuleBasedStateMachine):
-    """A dataset that people and models work on, and its releases.
+    """State machine of a dataset that changes between releases.
 
-    The model of it is the plainest there is: the bytes of each release, and what was withdrawn.
+    The model consists of the bytes of each release and the set of withdrawn entities.
     """
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Curation(RuleBasedStateMachine):
             built = build_release(
                 self.world.store, self.world.blobs, DATASET, version, self.home / version
             )
-        except LoupeError:  # nothing is left to release
+        except LoupeError:  # nothing left to release
             return
         self.built.append(built)
 
@@ -95,7 +95,7 @@ class Curation(RuleBasedStateMachine):
         self.check(self.built[which % len(self.built)])
 
     def check(self, built: BuiltRelease) -> None:
-        """It comes out as it was, or something of it was withdrawn."""
+        """Check that the release is rebuilt identically, or refused after a withdrawal."""
         stored = find_release(self.world.store, built.manifest.id)
         items = released_entities(self.world.store, built.manifest.id)
         out = self.home / "again"

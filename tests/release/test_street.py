@@ -154,7 +154,7 @@ def test_the_certificate_says_what_was_compared_and_how_near_it_came(sound: Buil
     }
 
 
-def test_the_same_decisions_give_the_same_bytes(sound: BuiltRelease, tmp_path: Path) -> None:
+def test_equal_decisions_give_identical_bytes(sound: BuiltRelease, tmp_path: Path) -> None:
     for shuffle in range(3):
         home = tmp_path / str(shuffle)
         world = store_world(home / "world", street_world().contents(), shuffle=shuffle, days=9)

@@ -126,7 +126,7 @@ def test_statistics_count_by_task_and_tier(made: Benchmark, stored: Stored, tmp_
         ]
 
 
-def test_the_same_decisions_give_the_same_bytes(made: Benchmark, tmp_path: Path) -> None:
+def test_equal_decisions_give_identical_bytes(made: Benchmark, tmp_path: Path) -> None:
     folders = []
     for place, shuffle in enumerate((None, 7)):
         home = tmp_path / str(place)

@@ -10,7 +10,7 @@ from release.documents import OF_MANIFEST
 from release.verify import verify_release
 from schemas.release import DOCUMENTS_VERSION, Manifest
 from tests.release.cases import check_on_copies, check_on_every_kind
-from tests.release.forging import lying_in, reseal
+from tests.release.forging import listable_files, reseal
 from tests.release.kinds import Built
 
 DOCUMENTS = (*OF_MANIFEST, CROISSANT)
@@ -27,7 +27,7 @@ def test_what_was_built_is_what_is_made(every_kind: Kinds, tmp_path: Path) -> No
     def check(copy: Path, sound: Built) -> None:
         assert faults(copy) == []
         reseal(copy)
-        for path in lying_in(sound.folder):
+        for path in listable_files(sound.folder):
             assert (copy / path).read_bytes() == (sound.folder / path).read_bytes()
         assert faults(copy) == []
 
@@ -88,7 +88,7 @@ def test_files_of_other_names_are_named(every_kind: Kinds, tmp_path: Path) -> No
 
 def test_files_that_other_releases_have_are_named(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, sound: Built) -> None:
-        others = {"ATTRIBUTION.md", "leaks.json", "ccd.jsonl"} - set(lying_in(sound.folder))
+        others = {"ATTRIBUTION.md", "leaks.json", "ccd.jsonl"} - set(listable_files(sound.folder))
         assert others
         for path in others:
             (copy / path).write_text("{}\n", "utf-8")

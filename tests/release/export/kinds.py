@@ -1,4 +1,4 @@
-"""Small releases of every kind, and their content as pyarrow and the file system read it."""
+"""Small releases of every kind, and their content read with pyarrow and the file system."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +13,12 @@ from tests.release.worlds import Composer, small_world, store_world
 
 
 def plain() -> Composer:
-    """Imported images of three sources, in UFine3C's format."""
+    """Imported images of three sources, in the format of UFine3C."""
     return small_world()
 
 
 def street() -> Composer:
-    """Images cut out of videos, in two splits."""
+    """Crops of videos, in two splits."""
     return street_world.street_world()
 
 
@@ -28,7 +28,7 @@ def tasks() -> Composer:
 
 
 def contrasts() -> Composer:
-    """A contrastive benchmark, with terms of its own and translations."""
+    """A contrastive benchmark with images under their own licences and translations."""
     made = ccd_world.benchmark(4)
     for place in range(ccd_world.CAPTIONS):
         text = f"一条“街道”\n{place}"
@@ -44,7 +44,7 @@ KINDS: dict[str, Callable[[], Composer]] = {
 
 
 def released(kind: str, home: Path) -> BuiltRelease:
-    """The release of a kind, built below `home`."""
+    """Build the release of a kind below `home`."""
     composer = KINDS[kind]()
     world = store_world(home / "world", composer.contents())
     tier: Tier | None = "v2" if kind == "tasks" else None
@@ -63,7 +63,7 @@ def released(kind: str, home: Path) -> BuiltRelease:
 
 
 def truth(folder: Path) -> list[dict[str, Any]]:
-    """All rows of a release in their order, `image` the bytes of the image file."""
+    """All rows of a release in order; `image` holds the bytes of the image file."""
     rows: list[dict[str, Any]] = []
     for split in ("train", "val", "test"):
         for shard in sorted((folder / "data").glob(f"{split}-*.parquet")):
@@ -74,12 +74,12 @@ def truth(folder: Path) -> list[dict[str, Any]]:
 
 
 def without_image(row: dict[str, Any]) -> dict[str, Any]:
-    """A row's other columns."""
+    """The row without its image."""
     return {name: value for name, value in row.items() if name != "image"}
 
 
 def content_of(folder: Path) -> dict[str, bytes]:
-    """All files below a folder."""
+    """Contents of all files below a folder, by relative path."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
         for path in sorted(folder.rglob("*"))

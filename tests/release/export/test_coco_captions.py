@@ -1,4 +1,4 @@
-"""COCO captions as pycocotools and our own importer read them."""
+"""Exported COCO captions, read with pycocotools and our importer."""
 
 import json
 from pathlib import Path
@@ -22,7 +22,7 @@ CAPTION_FIELDS = {
 
 
 def rebuilt(folder: Path, split: str) -> dict[int, dict[str, Any]]:
-    """The rows of a split, put together again with the COCO API, by image id."""
+    """Reconstruct the rows of a split with the COCO API, by image id."""
     from pycocotools.coco import COCO
 
     coco = COCO(str(folder / "annotations" / f"captions_{split}.json"))
@@ -85,13 +85,13 @@ def test_files_list_the_licences_of_their_images(
             assert len(set(numbers.values())) == len(numbers)
 
 
-def test_licences_that_are_known_have_an_address(exports: Releases) -> None:
+def test_known_licences_have_a_url(exports: Releases) -> None:
     file = exports["contrasts/coco"] / "annotations" / "captions_test.json"
     listed = json.loads(file.read_text(encoding="utf-8"))["licenses"]
     assert any(one["url"].startswith("https://spdx.org/licenses/CC") for one in listed)
 
 
-def test_annotation_ids_are_never_given_twice(
+def test_annotation_ids_are_unique(
     exports: Releases, releases: Releases, subtests: pytest.Subtests
 ) -> None:
     for kind in releases:
@@ -105,7 +105,7 @@ def test_annotation_ids_are_never_given_twice(
             assert ids == list(range(1, len(ids) + 1))
 
 
-def test_our_importer_reads_it_too(releases: Releases, exports: Releases) -> None:
+def test_our_importer_reads_exported_coco_captions(releases: Releases, exports: Releases) -> None:
     wanted = [row for row in truth(releases["street"]) if row["split"] == "train"]
     file = exports["street/coco"] / "annotations" / "captions_train.json"
     rows = list(read_source(importer_for("coco-captions"), file))

@@ -1,4 +1,4 @@
-"""What holds for exports in all formats: the same bytes, all files listed, nothing overwritten."""
+"""Exports in all formats: identical bytes, complete file lists, nothing overwritten."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from tests.release.export.kinds import content_of, truth
 
 @pytest.fixture
 def copy(releases: Releases, tmp_path: Path) -> Path:
-    """A release that may be damaged."""
+    """A copy of a release that a test may damage."""
     return Path(shutil.copytree(releases["plain"], tmp_path / "release"))
 
 
@@ -46,9 +46,7 @@ def test_every_file_is_listed_with_its_digest(releases: Releases, exports: Relea
         assert not any(path.endswith((".pkl", ".lock")) or "lock" in path for path in files)
 
 
-def test_attribution_goes_with_every_copy_of_the_images(
-    releases: Releases, exports: Releases
-) -> None:
+def test_every_export_includes_the_attribution(releases: Releases, exports: Releases) -> None:
     for format_name in FORMATS:
         wanted = (releases["contrasts"] / "ATTRIBUTION.md").read_bytes()
         assert (exports[f"contrasts/{format_name}"] / "ATTRIBUTION.md").read_bytes() == wanted
@@ -72,7 +70,7 @@ def test_the_same_release_gives_the_same_bytes(
         assert verify_release(elsewhere, decode=False) == []
 
 
-def test_exporting_again_changes_nothing(copy: Path, tmp_path: Path) -> None:
+def test_exporting_again_leaves_the_files_untouched(copy: Path, tmp_path: Path) -> None:
     for format_name in FORMATS:
         out = tmp_path / format_name
         first = export_release(copy, FORMATS[format_name], out)
@@ -87,7 +85,7 @@ def test_an_empty_folder_becomes_the_export(copy: Path, tmp_path: Path) -> None:
     assert export_release(copy, FORMATS["coco"], tmp_path / "out").is_new
 
 
-def test_something_else_is_never_overwritten(
+def test_other_files_and_exports_are_never_overwritten(
     releases: Releases, copy: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -108,7 +106,7 @@ def test_something_else_is_never_overwritten(
             export_release(folder, format_, tmp_path / "wds")
 
 
-def test_a_damaged_export_is_not_taken_for_the_same(copy: Path, tmp_path: Path) -> None:
+def test_a_damaged_export_is_refused(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export_release(copy, FORMATS["coco"], out)
 
@@ -130,7 +128,7 @@ def test_a_damaged_export_is_not_taken_for_the_same(copy: Path, tmp_path: Path) 
     refused("images/1.jpg cannot be")
 
 
-def test_an_export_may_be_opened_in_a_file_manager(copy: Path, tmp_path: Path) -> None:
+def test_files_of_file_managers_in_an_export_are_ignored(copy: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     export_release(copy, FORMATS["coco"], out)
     for path in (".DS_Store", "images/Thumbs.db", "annotations/desktop.ini"):
@@ -141,7 +139,7 @@ def test_an_export_may_be_opened_in_a_file_manager(copy: Path, tmp_path: Path) -
         export_release(copy, FORMATS["coco"], out)
 
 
-def test_nothing_is_written_into_the_release(copy: Path) -> None:
+def test_exporting_into_the_release_is_refused(copy: Path) -> None:
     for out in (copy, copy / "exports" / "coco"):
         with pytest.raises(UsageError, match="is inside the release, which never changes"):
             export_release(copy, FORMATS["coco"], out)
@@ -161,9 +159,7 @@ def test_a_damaged_release_is_not_exported(copy: Path, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
 
 
-def test_what_is_copied_is_held_against_its_digest_without_a_check_before(
-    copy: Path, tmp_path: Path
-) -> None:
+def test_copied_files_are_checked_even_without_verification(copy: Path, tmp_path: Path) -> None:
     for path in [*(copy / "data").iterdir(), copy / "images/5.jpg"]:
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 1
@@ -188,7 +184,7 @@ def test_an_edited_manifest_is_refused(copy: Path, tmp_path: Path) -> None:
         export_release(copy, FORMATS["hf"], tmp_path / "out")
 
 
-def test_formats_are_chosen_by_name() -> None:
+def test_export_formats_are_selected_by_name() -> None:
     assert list(FORMATS) == ["webdataset", "hf", "coco", "parquet", "published"]
     assert format_called("webdataset", 5).options == {"shard_bytes": 5}
     with pytest.raises(UsageError, match=r"must be one of webdataset, hf, .*; got 'zip'"):

@@ -1,4 +1,4 @@
-"""Releases of strangers, right by every digest, whose rows would lead an export astray."""
+"""Forged releases with correct digests whose rows would mislead an export."""
 
 import shutil
 from collections.abc import Callable
@@ -31,7 +31,7 @@ ROW_BY_ROW = ("webdataset", "coco")
 
 
 def forged(release: Path, home: Path, change: Change) -> Path:
-    """A copy whose rows are changed, resealed."""
+    """Copy a release, change its rows and reseal it."""
     folder = Path(shutil.copytree(release, home / "release"))
     table = pq.read_table(folder / SHARD)
     rows = table.to_pylist()
@@ -61,7 +61,7 @@ def swapped(rows: Rows) -> None:
     rows[0], rows[1] = rows[1], rows[0]
 
 
-ASTRAY: dict[str, tuple[Change, str]] = {
+MISLEADING: dict[str, tuple[Change, str]] = {
     "split is a place": (put_in_all(split="{home}/pwned"), r"row 1 says it is in the split '/.*'"),
     "split goes up": (put(2, split="../../pwned"), r"row 3 says it is in the split '\.\./"),
     "split of another file": (put(2, split="train"), r"row 3 says it is in the split 'train'"),
@@ -97,20 +97,20 @@ def exported(folder: Path, name: str, out: Path) -> None:
 EVERYWHERE = ("split is a place", "name twice", "name goes up", "source unknown", "no captions")
 
 
-def test_rows_that_lead_astray_are_refused_before_they_are_used(
+def test_misleading_rows_are_refused_before_any_file_is_written(
     releases: Releases, tmp_path: Path
 ) -> None:
     cases = [
-        *((fault, "webdataset") for fault in ASTRAY),
+        *((fault, "webdataset") for fault in MISLEADING),
         *product(EVERYWHERE, ("coco", "report")),
     ]
     plain = releases["plain"]
-    check_each(cases, lambda case: refuse_astray(plain, *case, tmp_path / "_".join(case)))
+    check_each(cases, lambda case: check_refusal(plain, *case, tmp_path / "_".join(case)))
 
 
-def refuse_astray(release: Path, fault: str, name: str, home: Path) -> None:
+def check_refusal(release: Path, fault: str, name: str, home: Path) -> None:
     home.mkdir()
-    change, wanted = ASTRAY[fault]
+    change, wanted = MISLEADING[fault]
 
     def placed(rows: Rows) -> None:
         change(rows)
@@ -128,7 +128,9 @@ def refuse_astray(release: Path, fault: str, name: str, home: Path) -> None:
     assert list((home / "below").iterdir()) == []
 
 
-def test_as_many_rows_are_exported_as_are_stated(releases: Releases, tmp_path: Path) -> None:
+def test_a_row_count_that_differs_from_the_manifest_is_refused(
+    releases: Releases, tmp_path: Path
+) -> None:
     count = len(truth(releases["plain"]))
     for stated, wanted in (
         (count + 2, f"holds {count} rows; manifest.json says {count + 2}"),
@@ -147,7 +149,7 @@ def with_images(manifest: Manifest, count: int) -> Manifest:
     return manifest.model_copy(update={"statistics": statistics})
 
 
-def test_sound_rows_have_no_fault(releases: Releases, subtests: pytest.Subtests) -> None:
+def test_valid_rows_have_no_faults(releases: Releases, subtests: pytest.Subtests) -> None:
     for kind, release in releases.items():
         with subtests.test(kind=kind):
             rows = truth(release)
@@ -157,7 +159,7 @@ def test_sound_rows_have_no_fault(releases: Releases, subtests: pytest.Subtests)
                 assert faults.first(number, without_image(row)) is None
 
 
-def test_what_is_in_a_row_is_whole(releases: Releases) -> None:
+def test_missing_values_inside_a_column_are_faults(releases: Releases) -> None:
     cases: list[tuple[str, str, str | None]] = [
         ("street", "crop", "video"),
         ("contrasts", "contrast", "plan"),
@@ -178,14 +180,16 @@ def test_what_is_in_a_row_is_whole(releases: Releases) -> None:
         assert "missing" in details or "not complete" in details, (kind, column, hole)
 
 
-def test_images_that_swell_are_no_images_of_a_release(releases: Releases, tmp_path: Path) -> None:
+def test_image_columns_that_unpack_to_huge_sizes_are_refused(
+    releases: Releases, tmp_path: Path
+) -> None:
     folder = forged(releases["plain"], tmp_path, put_in_all(image={"bytes": bytes(16_000_000)}))
     with pytest.raises(IntegrityError, match="unpacks to more than 200 times its size"):
         export_release(folder, FORMATS["webdataset"], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]
 
 
-def test_files_that_cannot_be_are_named_without_a_check_before(
+def test_impossible_paths_are_refused_even_without_verification(
     releases: Releases, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))
@@ -201,7 +205,7 @@ def test_files_that_cannot_be_are_named_without_a_check_before(
         assert content_of(tmp_path).keys() == held, path
 
 
-def test_a_dataset_may_be_called_like_the_list_of_an_export(
+def test_a_dataset_called_export_only_conflicts_with_the_published_format(
     releases: Releases, tmp_path: Path
 ) -> None:
     folder = Path(shutil.copytree(releases["plain"], tmp_path / "release"))

@@ -1,4 +1,4 @@
-"""An export that is killed at any moment leaves nothing under its name, and hinders nobody."""
+"""An export killed at any moment leaves no partial result and can be repeated."""
 
 import random
 import time
@@ -16,18 +16,18 @@ KILLS = 6
 
 
 def export_slowly(release: Path, name: str, out: Path) -> None:
-    """Leaves a while in which it can be killed."""
+    """Export slowly enough to be killed in between."""
     export_release(release, FORMATS[name], out, on_progress=lambda done, total: time.sleep(0.005))
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("kill")  # all programs are forks of one process
+@pytest.mark.xdist_group("kill")  # all processes are forked from one server
 @pytest.mark.parametrize("name", ["webdataset", "coco", "hf"])
-def test_a_killed_export_leaves_nothing(
+def test_a_killed_export_leaves_no_partial_result(
     releases: Releases, exports: Releases, name: str, tmp_path: Path
 ) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
-    print(f"seed of the kills: {seed}")  # noqa: T201 - shown with a failure, to repeat it
+    print(f"seed of the kills: {seed}")  # noqa: T201 - printed on failure, to reproduce it
     chance = random.Random(seed)
     wanted, out = content_of(exports[f"tasks/{name}"]), tmp_path / "out"
     for number in range(KILLS):
@@ -35,7 +35,7 @@ def test_a_killed_export_leaves_nothing(
         process.start()
         if number:
             time.sleep(chance.uniform(0, 0.3))
-        else:  # certainly in the midst
+        else:  # kill the first one while it writes
             while process.is_alive() and not list(tmp_path.glob(".out.building-*/*")):
                 time.sleep(0.001)
         process.kill()

@@ -1,4 +1,4 @@
-"""What a release holds already: as `datasets`, pyarrow and the importers read it."""
+"""Exported files of a release, read with `datasets`, pyarrow and the importers."""
 
 import hashlib
 import io
@@ -47,7 +47,7 @@ for folder in sys.argv[2:]:
 
 
 def read_with_datasets(folders: list[Path], home: Path) -> list[list[dict[str, Any]]]:
-    """The rows as `datasets.load_dataset` gives them for each folder; it may ask nobody."""
+    """Rows that `datasets.load_dataset` returns for each folder, without network access."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(home / "home")}
     command = [sys.executable, "-c", READ_WITH_DATASETS, str(home / "cache"), *map(str, folders)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -74,10 +74,10 @@ def test_pyarrow_reads_every_row(
 ) -> None:
     for kind, name in product(releases, ("parquet", "hf")):
         with subtests.test(kind=kind, format=name):
-            agree(releases[kind], exports[f"{kind}/{name}"])
+            assert_export_equals_release(releases[kind], exports[f"{kind}/{name}"])
 
 
-def agree(release: Path, export: Path) -> None:
+def assert_export_equals_release(release: Path, export: Path) -> None:
     shards = (export / "data").glob("*.parquet")
     rows = pyarrow.dataset.dataset(sorted(map(str, shards))).to_table().to_pylist()
     wanted = {row["file_path"]: row for row in truth(release)}
@@ -88,7 +88,7 @@ def agree(release: Path, export: Path) -> None:
     assert len(rows) == len(wanted)
 
 
-def test_the_importers_read_the_papers_layouts(releases: Releases, exports: Releases) -> None:
+def test_the_importers_read_the_published_layouts(releases: Releases, exports: Releases) -> None:
     cases: list[tuple[str, str, str]] = [
         ("plain", "ufine3c", "ufine3c.json"),
         ("street", "ufine6926", "ufine6926.json"),
@@ -104,7 +104,10 @@ def test_the_importers_read_the_papers_layouts(releases: Releases, exports: Rele
             for row in rows
             if isinstance(row, SourceRow)
         ] == [
-            (row["file_path"], [" ".join(text.split()) for text in row["captions"]])  # as imported
+            (
+                row["file_path"],
+                [" ".join(text.split()) for text in row["captions"]],
+            )  # the importer normalises whitespace
             for row in wanted
         ], (kind, format_name, file)
         assert all((folder / row["file_path"]).read_bytes() == row["image"] for row in wanted), (
@@ -123,7 +126,7 @@ def test_a_benchmark_of_tasks_is_published_with_its_candidates(
     assert rows == [{name: row[name] for name in fields} for row in truth(releases["tasks"])]
 
 
-def test_what_is_no_shard_does_not_go_along(releases: Releases) -> None:
+def test_files_that_are_no_shards_are_not_exported(releases: Releases) -> None:
     manifest = read_manifest(releases["plain"])
     for path in ("data/extra.parquet", "data/load.py", "data/train.parquet"):
         assert not is_shard(path, manifest), path

@@ -1,4 +1,4 @@
-"""Shards as webdataset itself reads them."""
+"""Exported shards, read with webdataset."""
 
 import hashlib
 import io
@@ -29,7 +29,7 @@ for image, fields, text in dataset.to_tuple("jpg", "json", "txt"):
 
 
 def samples(shards: list[Path]) -> list[dict[str, Any]]:
-    """What webdataset finds in the shards; left to itself, it would not close them."""
+    """Samples that webdataset reads from the shards; files are closed explicitly here."""
     from webdataset.tariterators import group_by_keys, tar_file_expander
 
     found: list[dict[str, Any]] = []
@@ -46,7 +46,7 @@ def shards_of(folder: Path) -> list[Path]:
     ]
 
 
-def agree(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
+def assert_samples_equal_rows(found: list[dict[str, Any]], wanted: list[dict[str, Any]]) -> None:
     assert len(found) == len(wanted)
     for sample, row in zip(found, wanted, strict=True):
         assert sample["__key__"] == Path(row["file_path"]).stem
@@ -64,10 +64,10 @@ def test_webdataset_reads_every_row(
             assert {shard.name.split("-")[0] for shard in shards} == {
                 row["split"] for row in truth(release)
             }
-            agree(samples(shards), truth(release))
+            assert_samples_equal_rows(samples(shards), truth(release))
 
 
-def test_a_whole_pipeline_shows_the_pictures(releases: Releases, exports: Releases) -> None:
+def test_a_webdataset_pipeline_decodes_the_images(releases: Releases, exports: Releases) -> None:
     pattern = str(exports["street/webdataset"] / "{train,test}-000000.tar")
     environment = {**os.environ, "WDS_SECURE": "1"}
     command = [sys.executable, "-c", READ_WITH_WEBDATASET, pattern]
@@ -81,13 +81,15 @@ def test_a_whole_pipeline_shows_the_pictures(releases: Releases, exports: Releas
 
 
 @pytest.mark.parametrize("shard_bytes", [1, 8_000, 20_000])
-def test_shards_are_as_large_as_asked(releases: Releases, tmp_path: Path, shard_bytes: int) -> None:
+def test_shards_have_the_requested_size(
+    releases: Releases, tmp_path: Path, shard_bytes: int
+) -> None:
     rows = truth(releases["street"])
     made = export_release(
         releases["street"], format_called("webdataset", shard_bytes), tmp_path / "out"
     )
     shards = shards_of(made.folder)
-    agree(samples(shards), rows)
+    assert_samples_equal_rows(samples(shards), rows)
     per_shard = [len(samples([shard])) for shard in shards]
     if shard_bytes == 1:
         assert per_shard == [1] * len(rows)
@@ -99,7 +101,7 @@ def test_shards_are_as_large_as_asked(releases: Releases, tmp_path: Path, shard_
         assert splits == {shard.name.split("-")[0]}
 
 
-def test_members_tell_neither_when_nor_by_whom(exports: Releases) -> None:
+def test_members_contain_no_times_and_owners(exports: Releases) -> None:
     (shard,) = shards_of(exports["plain/webdataset"])
     assert shard.stat().st_size % tarfile.RECORDSIZE == 0
     with tarfile.open(shard) as tar:

@@ -1,7 +1,7 @@
-"""A hub on loopback: the part of the Hugging Face Hub's protocol that uploads and downloads need.
+"""A hub on loopback that implements the Hugging Face Hub protocol for uploads and downloads.
 
-After the endpoints of huggingface_hub and the Git LFS batch API. It keeps objects by their digest,
-repositories as commits, and remembers what it was asked.
+It follows the endpoints of huggingface_hub and the Git LFS batch API. It stores objects by digest
+and repositories as commits, and records its requests.
 """
 
 import base64
@@ -37,7 +37,7 @@ class Repository:
 
 @dataclass
 class LoopbackHub:
-    """The hub; `refused` is answered to commits, `tags_refused` to tags, while it is set."""
+    """The hub; `refused` and `tags_refused`, if set, are the status for commits and tags."""
 
     repositories: dict[str, Repository] = field(default_factory=dict)
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -50,13 +50,13 @@ class LoopbackHub:
     url: str = ""
 
     def files(self, name: str, revision: str = "main") -> dict[str, bytes]:
-        """What a repository holds."""
+        """Contents of the files of a repository at a revision."""
         repository = self.repositories[name]
         found = repository.commits[self._commit(repository, revision)]
         return {path: self.objects[sha256] for path, sha256 in found.items()}
 
-    def put_beside(self, name: str, path: str) -> None:
-        """Commits one more file, as somebody else."""
+    def commit_foreign_file(self, name: str, path: str) -> None:
+        """Commit an additional file, like another user."""
         repository = self.repositories[name]
         data = path.encode()
         self.objects[sha256 := hashlib.sha256(data).hexdigest()] = data
@@ -224,7 +224,7 @@ class LoopbackHub:
 
 @contextmanager
 def running_hub() -> Iterator[LoopbackHub]:
-    """A hub that answers until the end of the `with`."""
+    """Run a hub until the end of the `with` block."""
     hub, port = LoopbackHub(), free_port()
     hub.url = f"http://{LOOPBACK}:{port}"
     app = Starlette(routes=hub.routes())

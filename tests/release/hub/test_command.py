@@ -1,4 +1,4 @@
-"""`loupe release upload` as its user meets it: a dry run by default."""
+"""The command `loupe release upload`, a dry run by default."""
 
 import json
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.release.worlds import DATASET, World
 @pytest.fixture
 def folder(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
-    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nobody answers there
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # no server listens there
     return build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "release").folder
 
 
@@ -34,7 +34,7 @@ def test_the_default_is_a_dry_run(folder: Path) -> None:
     assert (plan["uploaded"], plan["with_images"], plan["url"]) == (False, False, None)
 
 
-def test_what_was_withdrawn_in_part_is_not_uploaded(folder: Path) -> None:
+def test_a_partly_withdrawn_release_is_not_uploaded(folder: Path) -> None:
     mark_release(folder, [notice_of(folder, 3)], erase=False)
     refused = upload(folder, "--to", "a-lab/people")
     assert isinstance(refused.exception, UsageError)

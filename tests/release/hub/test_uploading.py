@@ -1,4 +1,4 @@
-"""Releases on a hub of loopback: sent as a whole, on from where it was cut off, and as they are."""
+"""Uploads of releases to a hub on loopback: complete, resumable and unchanged."""
 
 import os
 import shutil
@@ -21,12 +21,14 @@ from tests.release.worlds import DATASET, World
 
 REPOSITORY = "a-lab/people"
 
-pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # the library's
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Use 'content=:DeprecationWarning"
+)  # from huggingface_hub
 
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
-    """A hub without Xet, which is a protocol of its own."""
+    """A hub without Xet, which is a separate protocol."""
     monkeypatch.setattr("huggingface_hub._commit_api.is_xet_available", lambda: False)
     with running_hub() as hub:
         yield hub
@@ -51,7 +53,7 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
     return {one.relative_to(folder).as_posix(): one.read_bytes() for one in files}
 
 
-def test_the_repository_holds_the_release_and_nothing_else(
+def test_the_repository_contains_exactly_the_release(
     hub: LoopbackHub, built: BuiltRelease, tmp_path: Path
 ) -> None:
     uploaded = upload(hub, built.folder)
@@ -72,25 +74,27 @@ def test_the_repository_holds_the_release_and_nothing_else(
     assert verify_release(Path(downloaded), expected_id=built.manifest.id) == []
 
 
-def test_a_second_time_nothing_is_sent(hub: LoopbackHub, built: BuiltRelease) -> None:
+def test_a_second_upload_sends_nothing(hub: LoopbackHub, built: BuiltRelease) -> None:
     upload(hub, built.folder)
     sent, commits = len(hub.sent), len(hub.repositories[REPOSITORY].commits)
     assert upload(hub, built.folder).is_new is False
     assert (len(hub.sent), len(hub.repositories[REPOSITORY].commits)) == (sent, commits)
 
 
-def test_what_was_sent_is_not_sent_again(hub: LoopbackHub, built: BuiltRelease) -> None:
+def test_objects_sent_before_a_failure_are_not_sent_again(
+    hub: LoopbackHub, built: BuiltRelease
+) -> None:
     hub.refused = 400
     with pytest.raises(ServiceError, match=r"the hub refuses a-lab/people .*run again to continue"):
         upload(hub, built.folder)
-    assert hub.files(REPOSITORY) == {}, "before the commit nothing is to be seen"
+    assert hub.files(REPOSITORY) == {}, "no file is visible before the commit"
     sent, hub.refused = len(hub.sent), None
     assert upload(hub, built.folder).is_new
     assert len(hub.sent) == sent > 0
     assert hub.files(REPOSITORY) == bytes_in(built.folder)
 
 
-def test_what_was_cut_off_before_its_tag_is_only_tagged(
+def test_an_upload_interrupted_before_its_tag_is_only_tagged(
     hub: LoopbackHub, built: BuiltRelease
 ) -> None:
     hub.tags_refused = 400
@@ -103,20 +107,20 @@ def test_what_was_cut_off_before_its_tag_is_only_tagged(
     assert (list(repository.commits), hub.sent) == (commits, sent)
 
 
-def test_what_somebody_added_before_the_tag_is_not_tagged(
+def test_a_foreign_commit_before_the_tag_is_not_tagged(
     hub: LoopbackHub, built: BuiltRelease
 ) -> None:
     hub.tags_refused = 400
     with pytest.raises(ServiceError):
         upload(hub, built.folder)
-    hub.put_beside(REPOSITORY, "theirs.txt")
+    hub.commit_foreign_file(REPOSITORY, "theirs.txt")
     hub.tags_refused = None
     with pytest.raises(UsageError, match="is not earlier than"):
         upload(hub, built.folder)
     assert hub.repositories[REPOSITORY].tags == {}
 
 
-def test_a_killed_upload_goes_on(hub: LoopbackHub, built: BuiltRelease, tmp_path: Path) -> None:
+def test_a_killed_upload_is_resumed(hub: LoopbackHub, built: BuiltRelease, tmp_path: Path) -> None:
     hub.hold_after = 3
     program = "from flows.cli.main import main; main()"
     arguments = ["release", "upload", str(built.folder), "--to", REPOSITORY, "--upload"]
@@ -134,15 +138,15 @@ def test_a_killed_upload_goes_on(hub: LoopbackHub, built: BuiltRelease, tmp_path
     sent = set(hub.sent)
     assert len(sent) >= 3
     upload(hub, built.folder)
-    assert len(hub.sent) == len(set(hub.sent)), "nothing is sent twice"
+    assert len(hub.sent) == len(set(hub.sent)), "no object is sent twice"
     assert hub.files(REPOSITORY) == bytes_in(built.folder)
 
 
-def test_a_later_version_takes_the_place_of_the_earlier(
+def test_a_later_version_replaces_the_earlier_one(
     hub: LoopbackHub, world: World, built: BuiltRelease, tmp_path: Path
 ) -> None:
     upload(hub, built.folder)
-    hub.put_beside(REPOSITORY, "old.txt")
+    hub.commit_foreign_file(REPOSITORY, "old.txt")
     later = build_release(world.store, world.blobs, DATASET, "1.0.1", tmp_path / "later")
     upload(hub, later.folder)
     assert hub.files(REPOSITORY) == bytes_in(later.folder)
@@ -153,11 +157,9 @@ def test_a_later_version_takes_the_place_of_the_earlier(
     assert hub.files(REPOSITORY) == bytes_in(later.folder)
 
 
-def test_what_is_no_release_of_the_dataset_is_not_removed(
-    hub: LoopbackHub, built: BuiltRelease
-) -> None:
+def test_foreign_files_are_only_replaced_on_request(hub: LoopbackHub, built: BuiltRelease) -> None:
     hub.repositories[REPOSITORY] = Repository(private=True)
-    hub.put_beside(REPOSITORY, "my/precious.txt")
+    hub.commit_foreign_file(REPOSITORY, "my/precious.txt")
     details = r"holds other files than a release of ufine3c, my/precious\.txt first; .* --replace"
     with pytest.raises(UsageError, match=details):
         upload(hub, built.folder)
@@ -167,7 +169,7 @@ def test_what_is_no_release_of_the_dataset_is_not_removed(
     assert hub.files(REPOSITORY) == bytes_in(built.folder)
 
 
-def test_an_open_repository_needs_a_word(hub: LoopbackHub, built: BuiltRelease) -> None:
+def test_a_public_repository_needs_confirmation(hub: LoopbackHub, built: BuiltRelease) -> None:
     hub.repositories[REPOSITORY] = Repository(private=False)
     with pytest.raises(UsageError, match="a-lab/people is public; pass --public"):
         upload(hub, built.folder)
@@ -176,14 +178,14 @@ def test_an_open_repository_needs_a_word(hub: LoopbackHub, built: BuiltRelease) 
     assert upload_release(planned, private=False, api=api(hub)).is_new
 
 
-def test_a_commit_in_between_is_not_undone(
+def test_a_concurrent_commit_is_not_overwritten(
     hub: LoopbackHub, built: BuiltRelease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     upload_files = HfApi.preupload_lfs_files
 
     def meanwhile(*arguments: Any, **options: Any) -> None:
         upload_files(*arguments, **options)
-        hub.put_beside(REPOSITORY, "theirs.txt")
+        hub.commit_foreign_file(REPOSITORY, "theirs.txt")
 
     monkeypatch.setattr(HfApi, "preupload_lfs_files", meanwhile)
     with pytest.raises(ServiceError, match="A commit has happened since"):
@@ -197,7 +199,7 @@ def test_a_wrong_signature_is_not_uploaded(built: BuiltRelease) -> None:
         planned_upload(built.folder, REPOSITORY)
 
 
-def test_a_version_is_not_changed(
+def test_an_existing_version_tag_is_not_moved(
     hub: LoopbackHub, world: World, built: BuiltRelease, tmp_path: Path
 ) -> None:
     upload(hub, built.folder)
@@ -209,20 +211,20 @@ def test_a_version_is_not_changed(
     assert hub.files(REPOSITORY) == bytes_in(built.folder)
 
 
-def test_a_token_that_is_not_accepted(hub: LoopbackHub, built: BuiltRelease) -> None:
+def test_a_rejected_token_is_a_configuration_error(hub: LoopbackHub, built: BuiltRelease) -> None:
     with pytest.raises(ConfigurationError, match="does not let this token write") as refused:
         upload(hub, built.folder, token="s3cr3t-token")
     assert "s3cr3t" not in str(refused.value)
 
 
-def test_a_token_that_a_hub_repeats_is_not_shown(hub: LoopbackHub, built: BuiltRelease) -> None:
+def test_a_token_in_an_error_of_the_hub_is_masked(hub: LoopbackHub, built: BuiltRelease) -> None:
     hub.refused = 507
     with pytest.raises(ServiceError, match=r"no room is left for Bearer \*\*\*") as refused:
         upload(hub, built.folder)
     assert TOKEN not in str(refused.value)
 
 
-def test_what_links_lead_to_is_not_sent_even_unverified(
+def test_links_are_refused_even_without_verification(
     built: BuiltRelease, tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     for linked in ("images/3.jpg", "images", "signature.json"):
@@ -239,7 +241,7 @@ def test_what_links_lead_to_is_not_sent_even_unverified(
             planned_upload(release, REPOSITORY, verify=False)
 
 
-def test_a_hub_that_is_not_there(hub: LoopbackHub, built: BuiltRelease) -> None:
+def test_an_unreachable_hub_is_a_service_error(hub: LoopbackHub, built: BuiltRelease) -> None:
     nowhere = HfApi(endpoint="http://127.0.0.1:9", token=TOKEN)
     planned = planned_upload(built.folder, REPOSITORY)
     with pytest.raises(ServiceError, match="the hub does not answer for a-lab/people"):
@@ -255,7 +257,7 @@ def test_images_may_be_left_out(hub: LoopbackHub, built: BuiltRelease) -> None:
     assert not hub.repositories[REPOSITORY].private
 
 
-def test_a_repository_has_an_owner_and_a_name(built: BuiltRelease) -> None:
+def test_repository_names_need_an_owner_and_a_name(built: BuiltRelease) -> None:
     for name in ("people", "a/b/c", "", "a-lab/", "../x/y", "a lab/people"):
         with pytest.raises(UsageError, match="is named OWNER/NAME"):
             planned_upload(built.folder, name)
@@ -267,7 +269,7 @@ def test_a_damaged_release_is_not_uploaded(built: BuiltRelease) -> None:
         planned_upload(built.folder, REPOSITORY)
 
 
-def test_a_plan_sends_nothing_and_says_what_it_is(hub: LoopbackHub, built: BuiltRelease) -> None:
+def test_planning_an_upload_sends_no_requests(hub: LoopbackHub, built: BuiltRelease) -> None:
     plan = planned_upload(built.folder, REPOSITORY).plan
     held = bytes_in(built.folder)
     assert (plan.files, plan.size_bytes) == (len(held), sum(map(len, held.values())))

@@ -1,4 +1,4 @@
-"""A release whose texts try to break out of whatever they are put into."""
+"""A release whose texts try to break out of HTML, scripts and templates."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ NAME = "<b>source</b>&amp;'\""
 
 
 def hostile_release(home: Path) -> Path:
-    """The folder of a release in which every text is hostile, one an image."""
+    """Build a release with one hostile text per image and return its folder."""
     world = Composer("hostile")
     of = source(
         NAME,

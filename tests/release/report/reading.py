@@ -1,4 +1,4 @@
-"""Reads a report's scripts as its page does, and says what its release holds, in plain Python."""
+"""Read the scripts of a report as its page does, and the rows of its release."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ _SCRIPT = re.compile(r'loupeReport\("([a-z]+(?:/[a-z0-9]+)?)",(.*)\);\n', re.DOT
 
 
 def script(report: Path, name: str) -> Any:
-    """The value that the script of this name hands over."""
+    """The value passed to the page by the script of this name."""
     text = (report / "data" / f"{name}.js").read_text(encoding="utf-8")
     found = _SCRIPT.fullmatch(text)
     assert found is not None
@@ -28,7 +28,7 @@ def scripts(report: Path, kind: str) -> list[Any]:
 
 
 def columns_of_facet(report: Path, name: str) -> list[str]:
-    """The value of each row for a facet."""
+    """Values of all rows for a facet."""
     (facet,) = [one for one in script(report, "index")["facets"] if one["name"] == name]
     data = base64.b64decode(facet["data"])
     width = 2 if facet["wide"] else 1
@@ -42,7 +42,7 @@ def rows_of(release: Path) -> list[dict[str, Any]]:
 
 
 def texts_of(row: dict[str, Any]) -> list[str]:
-    """All texts of a row, as the release has them."""
+    """All texts of a row of a release."""
     contrast = row.get("contrast")
     return [
         *row["captions"],
@@ -53,7 +53,7 @@ def texts_of(row: dict[str, Any]) -> list[str]:
 
 
 def rows_with(rows: list[dict[str, Any]], *beginnings: str) -> list[int]:
-    """The numbers of the rows in whose texts a word begins with each of these; ASCII only."""
+    """Numbers of the rows with a word starting with each of `beginnings` (ASCII only)."""
     found = []
     for number, row in enumerate(rows, 1):
         words = re.findall(r"[a-z0-9]+", " ".join(texts_of(row)).lower())

@@ -17,7 +17,7 @@ COUNTS = st.lists(st.integers(0, 10**6), min_size=1, max_size=40)
 
 
 @given(COUNTS)
-def test_columns_stand_side_by_side_and_as_high_as_they_count(counts: list[int]) -> None:
+def test_columns_do_not_overlap_and_have_proportional_heights(counts: list[int]) -> None:
     drawn = histogram("words", [(10 * at, count) for at, count in enumerate(counts)], 10)
     columns = drawn.columns
     assert [one.text for one in columns] == [f"{count:,}" for count in counts]
@@ -32,20 +32,20 @@ def test_columns_stand_side_by_side_and_as_high_as_they_count(counts: list[int])
 
 
 @given(st.integers(1, 10**9))
-def test_an_axis_ends_a_little_above_in_quarters(count: int) -> None:
+def test_the_end_of_an_axis_is_rounded_up_to_a_multiple_of_four(count: int) -> None:
     end = rounded_up(count)
     assert count <= end <= max(4, 2 * count)
     assert end % 4 == 0
 
 
-def test_shares_are_whole_only_where_they_are() -> None:
+def test_only_exact_shares_are_shown_as_0_or_100_percent() -> None:
     shares = [share_text(part, 10_000) for part in (0, 1, 10, 1234, 5000, 9999, 10_000)]
     wanted = ["0 %", "< 0.1 %", "0.1 %", "12.3 %", "50 %", "> 99.9 %", "100 %"]
     assert shares == wanted
     assert share_text(0, 0) == "–"
 
 
-def test_the_longest_bar_fills_the_room() -> None:
+def test_the_longest_bar_fills_the_width() -> None:
     chart = bars("t", ("a", "b"), [("one", 5), ("two", 10)])
     assert [bar.parts[0].length for bar in chart.bars] == [50, 100]
     whole = bars("t", ("a", "b"), [("one", 5)], whole=20).bars[0]
@@ -53,7 +53,7 @@ def test_the_longest_bar_fills_the_room() -> None:
     assert bars("t", ("a", "b"), [("none", 0)]).bars[0].parts[0].length == 0
 
 
-def test_parts_of_a_bar_follow_each_other() -> None:
+def test_parts_of_a_stacked_bar_are_adjacent() -> None:
     bar = stacked("types", [("a", "found", 1), ("b", "none", 0), ("c", "edited", 3)], 4)
     assert [(one.start, one.length, one.kind) for one in bar.parts] == [(0, 25, "a"), (25, 75, "c")]
     assert (bar.text, bar.note) == ("1 of 4", "25 %")

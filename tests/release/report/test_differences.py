@@ -25,7 +25,7 @@ from tests.release.worlds import SOURCES, Composer, small_world, store_world
 
 @pytest.fixture(scope="module")
 def versions(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Two versions: in the second a rewrite is not accepted, and an image is new."""
+    """Two versions; the second lacks an accepted rewrite and has a new image."""
     home = tmp_path_factory.mktemp("versions")
     world = small_world()
     first = _built(home, "1.0.0", world)
@@ -50,7 +50,7 @@ def shown(versions: tuple[Path, Path], report: Path) -> ShownDifference:
     return shown_difference(*versions, report)
 
 
-def test_counts_and_examples_are_those_of_the_difference(
+def test_counts_and_examples_match_the_difference(
     versions: tuple[Path, Path], tmp_path: Path
 ) -> None:
     found = shown(versions, tmp_path / "report")
@@ -68,7 +68,7 @@ def test_counts_and_examples_are_those_of_the_difference(
     assert (tmp_path / "report" / "previous" / "1.jpg").is_file()
 
 
-def test_without_images_of_the_release_before_the_difference_is_shown(
+def test_the_difference_is_shown_without_images_of_the_previous_release(
     versions: tuple[Path, Path], tmp_path: Path
 ) -> None:
     before = shutil.copytree(versions[0], tmp_path / "before")
@@ -78,7 +78,9 @@ def test_without_images_of_the_release_before_the_difference_is_shown(
     assert [one.thumbnail for one in places] == [None]
 
 
-def test_a_release_does_not_differ_from_itself(versions: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_release_has_no_difference_from_itself(
+    versions: tuple[Path, Path], tmp_path: Path
+) -> None:
     found = shown((versions[0], versions[0]), tmp_path / "report")
     assert found.is_empty
     assert found.groups == ()
@@ -94,7 +96,7 @@ def test_the_difference_is_on_the_page(versions: tuple[Path, Path], tmp_path: Pa
     assert "What differs" not in alone.read_text(encoding="utf-8")
 
 
-def test_what_was_withdrawn_is_counted_and_not_shown(tmp_path: Path) -> None:
+def test_withdrawn_texts_are_counted_but_not_shown(tmp_path: Path) -> None:
     place = RowPlace(id=1, file_path="images/1.jpg", split="test", entity_id="e")
     text = PlacedText(place=0, values={"text": "a private word"})
     gone = TextChange(kind="withdrawn", field="captions", before=text, after=None)
@@ -121,7 +123,7 @@ def test_what_was_withdrawn_is_counted_and_not_shown(tmp_path: Path) -> None:
     assert "a private word" not in str(group)
 
 
-def test_words_are_kept_gone_or_new_in_the_order_of_reading() -> None:
+def test_word_spans_are_kept_gone_or_new_in_reading_order() -> None:
     spans = word_spans("A tall man in a blue coat.", "A man in a red coat, walking.")
     assert [tuple(one) for one in spans] == [
         ("kept", "A"),

@@ -1,4 +1,4 @@
-"""The report opened from the disk in a real Chromium."""
+"""The report opened from disk in Chromium."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -23,15 +23,15 @@ WAIT_MS = 20_000
 Row = dict[str, Any]
 
 
-def sure(what: Any) -> Any:
-    """What becomes true of a page or a part of it, waited for."""
+def expect_that(what: Any) -> Any:
+    """An assertion of Playwright that waits until it becomes true."""
     from playwright.sync_api import expect
 
     return expect(what)
 
 
 class Reported:
-    """A release, the report beside it, and what the release's rows say."""
+    """A release with the report next to it and the rows of the release."""
 
     def __init__(self, release: Path) -> None:
         self.page = write_report(release, release.parent / "report").folder / "index.html"
@@ -42,44 +42,44 @@ class Reported:
 
 
 class View:
-    """A page that is open; what the browser says and asks for is kept."""
+    """An open page that records messages and requests of the browser."""
 
     def __init__(self, browser: Any, url: str, **options: Any) -> None:
         settings = {"viewport": {"width": 1280, "height": 900}, **options}
         self.context = browser.new_context(**settings)
         self.page = self.context.new_page()
         self.page.set_default_timeout(WAIT_MS)
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.messages: list[str] = []
+        self.requested: list[str] = []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.goto(url)
         if options.get("java_script_enabled", True):
             self.page.wait_for_selector("html[data-ready]")
 
     def go(self, address: str) -> None:
-        """Changes the address and waits until what it asks for is shown."""
+        """Change the fragment of the URL and wait until its view is shown."""
         self.page.evaluate("address => { location.hash = address; }", address)
         self.settle()
 
     def settle(self) -> None:
-        # Not by `wait_for_function`, which evaluates a string in the page: its policy forbids that.
+        # `wait_for_function` evaluates a string in the page, which its content policy forbids.
         self.page.wait_for_timeout(60)
         self.page.wait_for_selector("#rows:not([aria-busy])", state="attached")
         if "#/row/" in self.page.url:
             title = re.compile(rf"Row {self.number()} ")
-            sure(self.page).to_have_title(title, timeout=WAIT_MS)
+            expect_that(self.page).to_have_title(title, timeout=WAIT_MS)
 
     def number(self) -> int:
         return int(self.page.url.split("#/row/")[1].split("?")[0])
 
     def shown(self) -> list[int]:
-        """The numbers of the rows whose tiles are on this page of the gallery."""
+        """Numbers of the rows on this page of the gallery."""
         return [int(one) for one in self.page.locator("#tiles .number").all_inner_texts()]
 
     def all_shown(self) -> list[int]:
-        """Those on all pages, by turning them."""
+        """Numbers of the rows on all pages of the gallery, by paging through them."""
         numbers = self.shown()
         while (link := self.page.locator(".bar .pager a[aria-label='next page']")).count():
             link.click()
@@ -93,14 +93,14 @@ class View:
         )
 
     def assert_clean(self) -> None:
-        """Nothing went wrong, and nothing was asked for that is not on the disk."""
-        assert self.said == []
-        assert [url for url in self.asked if not url.startswith(("file://", "data:"))] == []
+        """Check that there were no messages and only requests for local files."""
+        assert self.messages == []
+        assert [url for url in self.requested if not url.startswith(("file://", "data:"))] == []
 
 
 @pytest.fixture(scope="module")
 def ccd(tmp_path_factory: pytest.TempPathFactory) -> Reported:
-    """A contrastive benchmark of 150 images, with texts that searches tell apart."""
+    """A contrastive benchmark of 150 images with searchable texts."""
     home = tmp_path_factory.mktemp("ccd")
     made = ccd_world.benchmark(50)
     anchor = made.groups[0].anchor
@@ -115,7 +115,7 @@ def ccd(tmp_path_factory: pytest.TempPathFactory) -> Reported:
 
 @pytest.fixture(scope="module")
 def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reported]:
-    """A report on a release of each other kind."""
+    """Reports on releases of the other kinds."""
     return {
         kind: Reported(released(kind, tmp_path_factory.mktemp(kind)).folder)
         for kind in ("plain", "street", "tasks")
@@ -123,8 +123,8 @@ def kinds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Reported]:
 
 
 @pytest.fixture
-def opened(browser: Any) -> Iterator[Callable[..., View]]:
-    """Opens reports; in the end nothing may have gone wrong in any."""
+def open_view(browser: Any) -> Iterator[Callable[..., View]]:
+    """Open reports; at the end, check that no page had errors."""
     views: list[View] = []
 
     def show(report: Reported | Path, address: str = "", **options: Any) -> View:
@@ -165,8 +165,10 @@ def mean_words(row: Row) -> int:
     return sum(words) // len(words)
 
 
-def test_filters_let_through_what_python_says(ccd: Reported, opened: Callable[..., View]) -> None:
-    view = opened(ccd)
+def test_filters_select_the_same_rows_as_python(
+    ccd: Reported, open_view: Callable[..., View]
+) -> None:
+    view = open_view(ccd)
     for address, wanted in FILTERS.items():
         numbers = ccd.numbers(wanted)
         view.go(f"#/rows?{address}")
@@ -176,10 +178,10 @@ def test_filters_let_through_what_python_says(ccd: Reported, opened: Callable[..
         assert view.page.locator("#empty").is_visible() == (not numbers)
 
 
-def test_boxes_choose_and_counts_say_what_each_would_leave(
-    ccd: Reported, opened: Callable[..., View]
+def test_checkboxes_filter_and_counts_show_the_resulting_rows(
+    ccd: Reported, open_view: Callable[..., View]
 ) -> None:
-    view = opened(ccd)
+    view = open_view(ccd)
     view.page.get_by_label("openverse", exact=True).check()
     view.settle()
     found = ccd.numbers(lambda row: row["source"] == "openverse")
@@ -205,7 +207,7 @@ def test_boxes_choose_and_counts_say_what_each_would_leave(
     assert view.shown() == list(range(1, PAGE_ROWS + 1))
 
 
-def test_a_search_finds_the_beginnings_of_words(ccd: Reported, opened: Callable[..., View]) -> None:
+def test_a_search_matches_prefixes_of_words(ccd: Reported, open_view: Callable[..., View]) -> None:
     cases: list[tuple[str, ...]] = [
         ("anchor",),
         ("street", "said"),
@@ -214,49 +216,49 @@ def test_a_search_finds_the_beginnings_of_words(ccd: Reported, opened: Callable[
         ("pict", "typ"),
         ("zzz",),
     ]
-    view = opened(ccd)
+    view = open_view(ccd)
     for words in cases:
         view.go(f"#/rows?q={'+'.join(words).upper()}")
         assert view.all_shown() == rows_with(ccd.rows, *words), words
 
 
-def test_a_search_finds_characters_and_entities(ccd: Reported, opened: Callable[..., View]) -> None:
-    view = opened(ccd, "#/rows?q=公交")
+def test_a_search_finds_characters_and_entities(
+    ccd: Reported, open_view: Callable[..., View]
+) -> None:
+    view = open_view(ccd, "#/rows?q=公交")
     assert view.shown() == ccd.numbers(lambda row: bool(row["translations"]))
     view.go(f"#/rows?q={ccd.rows[76]['image_entity_id']}")
     assert view.shown() == [77]
 
 
-def test_typing_searches_and_the_address_keeps_it(
-    ccd: Reported, opened: Callable[..., View]
+def test_typing_searches_and_the_url_keeps_the_query(
+    ccd: Reported, open_view: Callable[..., View]
 ) -> None:
-    view = opened(ccd)
+    view = open_view(ccd)
     view.page.keyboard.press("/")
-    sure(view.page.locator("#search")).to_be_focused(timeout=WAIT_MS)
+    expect_that(view.page.locator("#search")).to_be_focused(timeout=WAIT_MS)
     view.page.keyboard.type("relation 7")
     wanted = rows_with(ccd.rows, "relation", "7")
-    sure(view.page.locator("#tiles li")).to_have_count(len(wanted), timeout=WAIT_MS)
+    expect_that(view.page.locator("#tiles li")).to_have_count(len(wanted), timeout=WAIT_MS)
     assert view.shown() == wanted
     assert view.focused() == "search"
-    again = opened(ccd, "#" + view.page.url.split("#")[1])
+    again = open_view(ccd, "#" + view.page.url.split("#")[1])
     assert again.shown() == wanted
     assert again.page.locator("#search").input_value() == "relation 7"
 
 
-def test_an_address_that_leads_nowhere_leads_to_the_gallery(
-    ccd: Reported, opened: Callable[..., View]
+def test_an_unknown_fragment_shows_the_gallery(
+    ccd: Reported, open_view: Callable[..., View]
 ) -> None:
-    gallery = opened(ccd).shown()
+    gallery = open_view(ccd).shown()
     for address in ("#gallery", "#/nowhere", "#/row/0"):
-        view = opened(ccd, address)
+        view = open_view(ccd, address)
         assert view.shown() == gallery, address
         assert not view.page.locator("#numbers").is_visible(), address
 
 
-def test_a_row_that_is_not_there_is_said_to_be_missing(
-    ccd: Reported, opened: Callable[..., View]
-) -> None:
-    view = opened(ccd, "#/row/999")
+def test_a_missing_row_is_reported(ccd: Reported, open_view: Callable[..., View]) -> None:
+    view = open_view(ccd, "#/row/999")
     details = view.page.locator("#missing")
     assert details.inner_text() == f"There is no row 999: the release has {len(ccd.rows)} rows."
     assert view.shown()
@@ -264,12 +266,12 @@ def test_a_row_that_is_not_there_is_said_to_be_missing(
     assert not details.is_visible()
 
 
-def test_the_about_page_tells_whom_to_cite_and_under_which_terms(
-    opened: Callable[..., View], tmp_path: Path
+def test_the_about_page_shows_citation_and_terms(
+    open_view: Callable[..., View], tmp_path: Path
 ) -> None:
     with built("plain", tmp_path) as made:
         report = Reported(made.folder)
-    view = opened(report, "#/about")
+    view = open_view(report, "#/about")
     details = view.page.locator("#about").inner_text()
     for stated in (ABOUT.title, ABOUT.doi, ABOUT.contact, "Ada Lovelace", "Example Laboratory"):
         assert str(stated) in details
@@ -281,8 +283,8 @@ def test_the_about_page_tells_whom_to_cite_and_under_which_terms(
     assert licence in view.page.locator("#row .facts").first.inner_text()
 
 
-def test_the_whole_way_by_keyboard(ccd: Reported, opened: Callable[..., View]) -> None:
-    view = opened(ccd)
+def test_keyboard_navigation(ccd: Reported, open_view: Callable[..., View]) -> None:
+    view = open_view(ccd)
     press = view.page.keyboard.press
     press("j")
     press("j")
@@ -322,10 +324,10 @@ def test_the_whole_way_by_keyboard(ccd: Reported, opened: Callable[..., View]) -
     assert not view.page.locator("#keys").is_visible()
 
 
-def test_the_first_stop_of_the_tab_key_skips_to_what_is_shown(
-    ccd: Reported, opened: Callable[..., View]
+def test_the_first_tab_stop_skips_to_the_main_content(
+    ccd: Reported, open_view: Callable[..., View]
 ) -> None:
-    view = opened(ccd)
+    view = open_view(ccd)
     view.page.keyboard.press("Tab")
     link = view.page.locator(".skip")
     assert link.bounding_box()["x"] >= 0
@@ -334,10 +336,10 @@ def test_the_first_stop_of_the_tab_key_skips_to_what_is_shown(
     assert "#/" not in view.page.url
 
 
-def test_a_row_tells_all_of_it(ccd: Reported, opened: Callable[..., View]) -> None:
+def test_a_row_page_shows_all_fields(ccd: Reported, open_view: Callable[..., View]) -> None:
     number = next(iter(ccd.numbers(lambda row: row["contrast"] and row["creator"])))
     row = ccd.rows[number - 1]
-    view = opened(ccd, f"#/row/{number}")
+    view = open_view(ccd, f"#/row/{number}")
     view.settle()
     body = view.page.locator("#row")
     assert body.locator(".captions li > p:first-child").all_inner_texts() == row["captions"]
@@ -349,15 +351,15 @@ def test_a_row_tells_all_of_it(ccd: Reported, opened: Callable[..., View]) -> No
     assert "noopener" in link.get_attribute("rel")
     image = body.locator(".picture img")
     assert image.get_attribute("src") == f"../release/{row['file_path']}"
-    sure(image).to_have_js_property("naturalWidth", 12, timeout=WAIT_MS)
+    expect_that(image).to_have_js_property("naturalWidth", 12, timeout=WAIT_MS)
     members = [int(one) for one in body.locator(".members .number").all_inner_texts()]
     anchor = int(re.findall(r"\d+", row["contrast"]["anchor"])[0])
     assert members == [anchor, anchor + 1, anchor + 2]
     assert body.locator("[aria-current]").count() == 1
 
 
-def test_lineage_is_drawn_and_listed(ccd: Reported, opened: Callable[..., View]) -> None:
-    view = opened(ccd, "#/row/2")
+def test_lineage_is_drawn_and_listed(ccd: Reported, open_view: Callable[..., View]) -> None:
+    view = open_view(ccd, "#/row/2")
     view.settle()
     section = view.page.locator("#lineage")
     section.locator("select").select_option("all of it")
@@ -385,10 +387,10 @@ def test_lineage_is_drawn_and_listed(ccd: Reported, opened: Callable[..., View])
     assert svg.locator(".entity.root").count() == 1
 
 
-def test_videos_tasks_and_persons_have_their_pages(
-    kinds: dict[str, Reported], opened: Callable[..., View]
+def test_rows_and_filters_of_videos_tasks_and_people(
+    kinds: dict[str, Reported], open_view: Callable[..., View]
 ) -> None:
-    street = opened(kinds["street"], "#/row/2")
+    street = open_view(kinds["street"], "#/row/2")
     street.settle()
     crop = kinds["street"].rows[1]["crop"]
     assert crop["video"] in street.page.locator("#row").inner_text()
@@ -400,12 +402,12 @@ def test_videos_tasks_and_persons_have_their_pages(
             street.go(f"#/rows?{name}={value}")
             wanted = kinds["street"].numbers(lambda row, value=value: row["split"] == value)  # type: ignore[misc]
             assert street.shown() == wanted
-    tasks = opened(kinds["tasks"], "#/rows?tier=v2&task=color")
+    tasks = open_view(kinds["tasks"], "#/rows?tier=v2&task=color")
     assert tasks.shown() == kinds["tasks"].numbers(
         lambda row: row["tier"] == "v2" and row["task"] == "color"
     )
     assert "no caption" in tasks.page.locator("#tiles").inner_text()
-    plain = opened(kinds["plain"], "#/rows?origin=edited_rewrite")
+    plain = open_view(kinds["plain"], "#/rows?origin=edited_rewrite")
     assert plain.shown() == kinds["plain"].numbers(
         lambda row: "edited_rewrite" in row["caption_origins"]
     )
@@ -418,12 +420,12 @@ def test_videos_tasks_and_persons_have_their_pages(
 VIEWS = ("#/rows", "#/row/2", "#/numbers", "#/about")
 
 
-def test_a_phone_shows_it_without_scrolling_aside(
-    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View]
+def test_a_phone_needs_no_horizontal_scrolling(
+    ccd: Reported, kinds: dict[str, Reported], open_view: Callable[..., View]
 ) -> None:
     for kind in ("ccd", "plain", "street", "tasks"):
         report = ccd if kind == "ccd" else kinds[kind]
-        view = opened(
+        view = open_view(
             report, viewport={"width": 360, "height": 740}, is_mobile=True, has_touch=True
         )
         for address in VIEWS:
@@ -472,11 +474,11 @@ UNNAMED = """() => {
 }"""
 
 
-def test_text_stands_out_and_everything_has_a_name(
-    ccd: Reported, kinds: dict[str, Reported], opened: Callable[..., View]
+def test_text_has_contrast_and_elements_have_accessible_names(
+    ccd: Reported, kinds: dict[str, Reported], open_view: Callable[..., View]
 ) -> None:
     for report in (ccd, kinds["plain"], kinds["street"]):
-        view = opened(report)
+        view = open_view(report)
         for scheme in ("light", "dark"):
             view.page.emulate_media(color_scheme=scheme)
             dark = view.page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -492,10 +494,10 @@ def test_text_stands_out_and_everything_has_a_name(
                 assert len(ids) == len(set(ids)), scheme
 
 
-def test_exact_numbers_show_where_a_column_has_the_focus(
-    kinds: dict[str, Reported], opened: Callable[..., View]
+def test_a_focused_column_shows_its_exact_numbers(
+    kinds: dict[str, Reported], open_view: Callable[..., View]
 ) -> None:
-    view = opened(kinds["plain"], "#/numbers")
+    view = open_view(kinds["plain"], "#/numbers")
     column = view.page.locator(".histogram .column").nth(1)
     tip = column.locator(".tip")
     assert tip.evaluate("one => getComputedStyle(one).visibility") == "hidden"
@@ -508,21 +510,21 @@ def test_exact_numbers_show_where_a_column_has_the_focus(
     assert view.shown() == kinds["plain"].numbers(lambda row: row["source"] == "CUHK-PEDES")
 
 
-def test_without_javascript_numbers_and_terms_can_be_read(
-    ccd: Reported, opened: Callable[..., View]
+def test_numbers_and_terms_are_readable_without_javascript(
+    ccd: Reported, open_view: Callable[..., View]
 ) -> None:
-    view = opened(ccd, java_script_enabled=False)
+    view = open_view(ccd, java_script_enabled=False)
     for name in ("Numbers", "About this release"):
         assert view.page.get_by_role("heading", name=name).is_visible()
     assert not view.page.locator("#rows").is_visible()
     assert view.page.get_by_text("need JavaScript").is_visible()
 
 
-def test_hostile_texts_stay_texts(
-    opened: Callable[..., View], tmp_path_factory: pytest.TempPathFactory
+def test_hostile_texts_are_shown_as_text(
+    open_view: Callable[..., View], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     report = Reported(hostile_release(tmp_path_factory.mktemp("hostile")))
-    view = opened(report, viewport={"width": 360, "height": 740})
+    view = open_view(report, viewport={"width": 360, "height": 740})
     for address in VIEWS:
         view.go(address)
         assert view.page.evaluate("document.documentElement.scrollWidth") == 360, address
@@ -540,7 +542,7 @@ def test_hostile_texts_stay_texts(
     assert view.page.evaluate("document.querySelectorAll('script').length") == 1
 
 
-def test_what_is_missing_is_said(ccd: Reported, browser: Any, tmp_path: Path) -> None:
+def test_a_missing_data_file_is_reported(ccd: Reported, browser: Any, tmp_path: Path) -> None:
     import shutil
 
     report = shutil.copytree(ccd.page.parent, tmp_path / "report")

@@ -12,17 +12,17 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 
 
 @given(TEXTS | st.sampled_from(("</script>", "<!--", "]]>", "\u2028", "\ufeff</SCRIPT ", "&lt;")))
-def test_no_text_can_end_a_script_or_a_line_of_it(text: str) -> None:
+def test_no_text_can_end_a_script_or_line(text: str) -> None:
     written = script_json([text])
     assert json.loads(written) == [text]
     assert not re.search("[<>&\u2028\u2029\ufeff\n\r]", written)
 
 
-def test_a_script_hands_a_value_to_the_page() -> None:
+def test_a_script_passes_a_value_to_the_page() -> None:
     assert script_text("rows/3", {"a": 1}) == 'loupeReport("rows/3",{"a":1});\n'
 
 
-def test_rows_are_cut_into_scripts_in_their_order(tmp_path: Path) -> None:
+def test_rows_are_divided_into_scripts_in_order(tmp_path: Path) -> None:
     writer = ScriptWriter(tmp_path, "rows", 3)
     for row in range(7):
         writer.add(row)

@@ -12,7 +12,7 @@ WORDS = st.text("ab\u00e9\u4e00\U00020000\uff21", min_size=1, max_size=4)
 
 
 def rows_in(data: str) -> list[int]:
-    """The rows that are written as differences, read as the page reads them."""
+    """Decode delta-encoded rows as the page does."""
     rows, row, value, shift = [], 0, 0, 0
     for byte in base64.b64decode(data):
         value |= (byte & 0x7F) << shift
@@ -25,7 +25,7 @@ def rows_in(data: str) -> list[int]:
 
 
 def index_of(rows: list[list[str]], script_bytes: int) -> dict[str, list[int]]:
-    """What an index of rows with these words holds, its scripts checked on the way."""
+    """Write the search index of rows with these words, check its scripts and return its content."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         index = SearchIndex(folder / "words.db")
@@ -41,7 +41,7 @@ def index_of(rows: list[list[str]], script_bytes: int) -> dict[str, list[int]]:
 
 
 @given(st.lists(st.lists(WORDS, max_size=4), max_size=30), st.sampled_from((1, 20, 10**6)))
-def test_every_word_leads_to_its_rows_however_it_is_cut(
+def test_every_word_maps_to_its_rows_for_any_script_size(
     rows: list[list[str]], script_bytes: int
 ) -> None:
     wanted: dict[str, list[int]] = {}
@@ -73,7 +73,7 @@ def test_words_are_runs_of_letters_and_digits() -> None:
 
 
 @given(st.integers(0, 2**40))
-def test_numbers_take_seven_bits_a_byte(number: int) -> None:
+def test_numbers_are_encoded_with_seven_bits_per_byte(number: int) -> None:
     data = variable_bytes(number)
     assert rows_in(base64.b64encode(data).decode()) == [number]
     assert len(data) == max(1, -(-number.bit_length() // 7))

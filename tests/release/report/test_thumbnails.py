@@ -18,7 +18,7 @@ def opened(data: bytes | None) -> Image.Image:
     return Image.open(io.BytesIO(data))
 
 
-def test_pictures_get_smaller_and_never_larger() -> None:
+def test_images_are_scaled_down_and_never_up() -> None:
     sizes = (
         ((1600, 800), (200, 100)),
         ((90, 400), (45, 200)),
@@ -39,13 +39,13 @@ def test_a_small_jpeg_is_kept_byte_for_byte() -> None:
     assert smaller(data, 200) == data
 
 
-def test_a_turned_photograph_is_turned_upright() -> None:
+def test_a_rotated_photograph_is_turned_upright() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     assert opened(smaller(encoded((180, 100), kind="JPEG", exif=exif), 200)).size == (100, 180)
 
 
-def test_what_shines_through_is_white() -> None:
+def test_transparent_pixels_become_white() -> None:
     for mode in ("RGBA", "LA", "P"):
         image = Image.new("RGBA", (50, 50), (0, 0, 0, 0)).convert(mode)
         buffer = io.BytesIO()
@@ -56,7 +56,7 @@ def test_what_shines_through_is_white() -> None:
         assert shown.getpixel((25, 25)) == (255, 255, 255), mode
 
 
-def test_there_is_no_picture_of_what_cannot_be_decoded(tmp_path: Path) -> None:
+def test_undecodable_images_get_no_thumbnail(tmp_path: Path) -> None:
     folder = PictureFolder(tmp_path, 1, previews=False)
     for data in (b"", b"no picture", encoded((300, 300))[:90]):
         assert smaller(data, 200) is None, data[:20]
@@ -64,7 +64,7 @@ def test_there_is_no_picture_of_what_cannot_be_decoded(tmp_path: Path) -> None:
         assert not (tmp_path / picture_path("thumbs", 1)).exists()
 
 
-def test_a_thousand_pictures_share_a_folder(tmp_path: Path) -> None:
+def test_each_folder_holds_a_thousand_thumbnails(tmp_path: Path) -> None:
     assert [picture_path("thumbs", number) for number in (1, 1000, 1001)] == [
         "thumbs/0/1.jpg",
         "thumbs/0/1000.jpg",

@@ -11,7 +11,7 @@ from tests.release.report.reading import rows_of, script
 
 
 def marked(kind: str, home: Path) -> tuple[Path, list[dict[str, Any]]]:
-    """A release of which row 1 was withdrawn, and the first caption of row 2."""
+    """A release with withdrawn row 1 and withdrawn first caption of row 2, and its rows."""
     built = released(kind, home)
     rows = rows_of(built.folder)
     named = [
@@ -36,7 +36,7 @@ def marked(kind: str, home: Path) -> tuple[Path, list[dict[str, Any]]]:
     return built.folder, rows
 
 
-def test_what_was_withdrawn_is_nowhere_in_the_report(
+def test_withdrawn_items_are_nowhere_in_the_report(
     tmp_path: Path, subtests: pytest.Subtests
 ) -> None:
     for kind in ("plain", "street", "contrasts"):

@@ -22,7 +22,7 @@ Reports = dict[str, tuple[Path, Path]]
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    """A release of each kind, and the report beside it."""
+    """A release of each kind and the report next to it."""
     folders = {kind: released(kind, tmp_path_factory.mktemp(kind)).folder for kind in sorted(KINDS)}
     return {
         kind: (folder, write_report(folder, folder.parent / "report").folder)
@@ -34,7 +34,9 @@ def flat(chunks: list[list[Any]]) -> list[Any]:
     return [one for chunk in chunks for one in chunk]
 
 
-def test_every_row_is_shown_once_and_in_full(reports: Reports, subtests: pytest.Subtests) -> None:
+def test_every_row_is_written_once_with_all_fields(
+    reports: Reports, subtests: pytest.Subtests
+) -> None:
     for kind, (release, report) in reports.items():
         with subtests.test(kind=kind):
             rows, details = rows_of(release), flat(scripts(report, "rows"))
@@ -69,7 +71,7 @@ def test_every_row_is_shown_once_and_in_full(reports: Reports, subtests: pytest.
                 assert "hidden" not in detail
 
 
-def test_every_row_has_a_tile_and_a_picture(reports: Reports, subtests: pytest.Subtests) -> None:
+def test_every_row_has_a_tile_and_a_thumbnail(reports: Reports, subtests: pytest.Subtests) -> None:
     for kind, (release, report) in reports.items():
         with subtests.test(kind=kind):
             rows, tiles = rows_of(release), flat(scripts(report, "tiles"))
@@ -83,7 +85,7 @@ def test_every_row_has_a_tile_and_a_picture(reports: Reports, subtests: pytest.S
             ]
 
 
-def test_facets_say_what_rows_say(reports: Reports, subtests: pytest.Subtests) -> None:
+def test_facets_match_the_rows(reports: Reports, subtests: pytest.Subtests) -> None:
     for kind, (release, report) in reports.items():
         with subtests.test(kind=kind):
             rows = rows_of(release)
@@ -97,7 +99,7 @@ def test_facets_say_what_rows_say(reports: Reports, subtests: pytest.Subtests) -
                 assert [one if one != "none (anchor)" else "" for one in found] == wanted
 
 
-def test_values_with_an_order_are_listed_in_it() -> None:
+def test_facet_values_keep_their_natural_order() -> None:
     assert in_order("tier", ["", "v0", "v2", "v1"]) == ["", "v0", "v1", "v2"]
     assert in_order("split", ["", "test", "train"]) == ["", "train", "test"]
     assert in_order("source", ["", "b", "a"]) == ["", "b", "a"]
@@ -121,7 +123,7 @@ def test_all_words_of_all_texts_are_in_the_index(
             assert found == wanted
 
 
-def test_lineage_is_that_of_the_release(reports: Reports, subtests: pytest.Subtests) -> None:
+def test_the_lineage_matches_the_release(reports: Reports, subtests: pytest.Subtests) -> None:
     for kind, (release, report) in reports.items():
         with subtests.test(kind=kind):
             check_lineage(release, report)
@@ -162,7 +164,7 @@ def check_lineage(release: Path, report: Path) -> None:
                 ]
 
 
-def test_what_many_rows_come_from_is_shown_once(reports: Reports) -> None:
+def test_shared_ancestors_are_written_once(reports: Reports) -> None:
     for kind, (_, report) in reports.items():
         shared = [one[0] for one in script(report, "lineage/shared")["entities"]]
         own = [one[0] for one in script(report, "lineage/0")["entities"]]
@@ -184,7 +186,7 @@ def test_the_same_release_gives_the_same_bytes(
             assert sorted(path.name for path in home.iterdir()) == [release.name, "report"]
 
 
-def test_a_report_elsewhere_holds_previews(tmp_path: Path) -> None:
+def test_a_report_away_from_its_release_contains_previews(tmp_path: Path) -> None:
     release = released("plain", tmp_path / "one").folder
     far = write_report(release, tmp_path / "two" / "report")
     assert (far.record.beside, far.record.previews) == (None, True)
@@ -196,7 +198,7 @@ def test_a_report_elsewhere_holds_previews(tmp_path: Path) -> None:
         write_report(release, near.folder, previews=True)
 
 
-def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path) -> None:
+def test_invalid_input_is_refused_and_leaves_no_files(tmp_path: Path) -> None:
     release = released("plain", tmp_path / "home").folder
     with pytest.raises(UsageError, match="is inside the release"):
         write_report(release, release / "report")
@@ -216,12 +218,12 @@ def test_what_is_wrong_is_said_and_nothing_is_left(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report on a release of hostile texts."""
+    """The report on a release with hostile texts."""
     release = hostile_release(tmp_path_factory.mktemp("hostile"))
     return write_report(release, release.parent / "report").folder
 
 
-def test_hostile_texts_are_shown_word_for_word_and_break_out_of_nothing(hostile: Path) -> None:
+def test_hostile_texts_are_written_verbatim_and_escaped(hostile: Path) -> None:
     details = flat(scripts(hostile, "rows"))
     assert [one["captions"][0][0] for one in details] == list(TEXTS)
     for path in (hostile / "data").rglob("*.js"):
@@ -234,13 +236,13 @@ def test_hostile_texts_are_shown_word_for_word_and_break_out_of_nothing(hostile:
     assert "&lt;script&gt;window.broken" in page
 
 
-def test_numbers_are_found_in_names_of_images() -> None:
+def test_row_numbers_are_parsed_from_image_names() -> None:
     names = ("images/12.jpg", "images/12_13.png", "images/cover.jpg", "12.jpg/x")
     assert [number_in(name) for name in names] == [12, 13, None, None]
 
 
-def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
-    """Memory does not hold the release: its images are ten times as large as what is needed."""
+def test_rows_are_streamed(tmp_path: Path) -> None:
+    """The images of the release are much larger than the memory that writing needs."""
     from release.build import build_release
     from tests.release.worlds import SOURCES, Composer, picture, store_world
 
@@ -263,7 +265,7 @@ def test_rows_are_read_a_few_at_a_time(tmp_path: Path) -> None:
     assert peak < 12e6
 
 
-def test_the_record_says_what_it_is(reports: Reports, subtests: pytest.Subtests) -> None:
+def test_the_record_identifies_the_release(reports: Reports, subtests: pytest.Subtests) -> None:
     for kind, (release, report) in reports.items():
         with subtests.test(kind=kind):
             details = json.loads((report / "report.json").read_text())
