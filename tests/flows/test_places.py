@@ -13,7 +13,7 @@ from flows.engine.report import BuildReport
 from release.verify import verify_release
 from schemas.build import SourceSpec
 from tests.flows.runs import Released, context_of
-from tests.sources.carriers import CARRIERS, tells
+from tests.sources.carriers import CARRIERS, contains_place
 
 SOURCE = "photographs"
 
@@ -28,11 +28,11 @@ def test_no_file_of_a_release_contains_a_gps_position(sqlite_store: Store, tmp_p
     assert verify_release(report.release) == []
     files = [path for path in report.release.rglob("*") if path.is_file()]
     assert len([path for path in files if path.parent.name == "images"]) == len(CARRIERS)
-    assert [path.name for path in files if tells(path.read_bytes())] == []
+    assert [path.name for path in files if contains_place(path.read_bytes())] == []
     tables = [pq.read_table(path) for path in files if path.parent.name == "data"]
     images = [one["bytes"] for table in tables for one in table["image"].to_pylist()]
     assert len(images) == len(CARRIERS)
-    assert not any(map(tells, images))
+    assert not any(map(contains_place, images))
 
 
 def photographs(folder: Path) -> SourceSpec:

@@ -120,19 +120,19 @@ def test_only_predefined_reasons_of_people_are_published() -> None:
         ("first line\nsecond line", ""),
         ("", ""),
     ):
-        assert published_reason("reject", "person", reason, store_annotation=True) == wanted, reason
+        assert published_reason("reject", "person", reason, answered=True) == wanted, reason
 
 
 def test_reasons_of_gates_are_published_but_not_of_withdrawals() -> None:
     answer_record = "nobody looked (policy auto): the check found it faithful"
     assert (
-        published_reason("accept", "software", answer_record, store_annotation=False)
+        published_reason("accept", "software", answer_record, answered=False)
         == answer_record
     )
     followed = "as its candidate 0123456789ab was judged"
-    assert published_reason("accept", "person", followed, store_annotation=False) == followed
+    assert published_reason("accept", "person", followed, answered=False) == followed
     for kind in ("person", "software"):
-        assert published_reason("withdraw", kind, "Ann asked for it", store_annotation=False) == ""
+        assert published_reason("withdraw", kind, "Ann asked for it", answered=False) == ""
 
 
 def store_annotation(store: Store, entity_id: str, key: str) -> None:
