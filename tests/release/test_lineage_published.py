@@ -125,10 +125,7 @@ def test_only_predefined_reasons_of_people_are_published() -> None:
 
 def test_reasons_of_gates_are_published_but_not_of_withdrawals() -> None:
     answer_record = "nobody looked (policy auto): the check found it faithful"
-    assert (
-        published_reason("accept", "software", answer_record, answered=False)
-        == answer_record
-    )
+    assert published_reason("accept", "software", answer_record, answered=False) == answer_record
     followed = "as its candidate 0123456789ab was judged"
     assert published_reason("accept", "person", followed, answered=False) == followed
     for kind in ("person", "software"):

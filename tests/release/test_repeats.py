@@ -1,4 +1,4 @@
-"""Repeats, against a count of all pairs."""
+"""Statistics of repeated images and captions equal a count of all pairs."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,14 +24,16 @@ def counted(images: list[tuple[str, list[str]]]) -> RepeatStatistics:
 
 
 @given(IMAGES)
-def test_repeats_are_those_of_all_pairs(images: list[tuple[str, list[str]]]) -> None:
+def test_repeats_equal_a_count_of_all_pairs(images: list[tuple[str, list[str]]]) -> None:
     digests = [sha256 for sha256, _ in images]
-    said = [{" ".join(text.casefold().split()) for text in captions} for _, captions in images]
+    normalised = [
+        {" ".join(text.casefold().split()) for text in captions} for _, captions in images
+    ]
     found = counted(images)
     assert found.images == sum(digests.count(one) > 1 for one in digests)
     assert found.captions == sum(
-        any(text in other for at, other in enumerate(said) if at != place)
-        for place, texts in enumerate(said)
+        any(text in other for at, other in enumerate(normalised) if at != place)
+        for place, texts in enumerate(normalised)
         for text in texts
     )
     repeated = [one for one in dict.fromkeys(digests) if digests.count(one) > 1]
@@ -44,5 +46,5 @@ def test_repeats_are_those_of_all_pairs(images: list[tuple[str, list[str]]]) -> 
     assert list(found.image_pairs) == pairs[:SHOWN]
 
 
-def test_a_caption_twice_at_one_image_is_no_repeat() -> None:
+def test_a_repeated_caption_of_one_image_is_no_repeat() -> None:
     assert counted([("a", ["a cat", "A cat"])]) == RepeatStatistics(images=0, captions=0)

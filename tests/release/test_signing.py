@@ -1,4 +1,4 @@
-"""Signatures of releases: made with a key of the environment, checked from the folder alone."""
+"""Signing releases with a key of the environment and checking signatures in their folder."""
 
 import json
 import os
@@ -37,7 +37,7 @@ PEM = KEY.private_bytes(
     serialization.NoEncryption(),
 )
 PUBLIC = KEY.public_key().public_bytes_raw().hex()
-# The third test vector of RFC 8032, section 7.1, gives the public key of its secret one.
+# Secret and public key of the third test vector in RFC 8032, section 7.1.
 RFC_SECRET = "c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7"
 RFC_PUBLIC = "fc51cd8e6218a1a38da47ed00230f0580816ed13ba3303ac5deb911548908025"
 
@@ -70,24 +70,24 @@ def test_a_signed_release_verifies(signed: Path) -> None:
     assert (found.public_key, found.release) == (PUBLIC, read_manifest(signed).id)
 
 
-def test_the_id_is_the_same_without_a_signature(copy: Path) -> None:
+def test_the_id_does_not_depend_on_the_signature(copy: Path) -> None:
     assert SIGNATURE not in (copy / "manifest.json").read_text("utf-8")
     (copy / SIGNATURE).unlink()
     assert faults(copy) == []
     assert faults(copy, PUBLIC) == ["signature_missing"]
 
 
-def test_the_key_is_the_one_of_the_standard() -> None:
+def test_the_public_key_equals_the_test_vector_of_rfc_8032() -> None:
     signer = Signer(Ed25519PrivateKey.from_private_bytes(bytes.fromhex(RFC_SECRET)))
     assert signer.public_key == RFC_PUBLIC
 
 
-def test_signing_twice_gives_the_same_bytes(signed: Path) -> None:
+def test_signing_is_deterministic(signed: Path) -> None:
     again = signer_from_pem(PEM, "the test").sign(read_manifest(signed).id)
     assert (signed / SIGNATURE).read_bytes() == again.text()
 
 
-def test_every_byte_of_a_signature_counts(copy: Path) -> None:
+def test_a_change_of_any_byte_invalidates_a_signature(copy: Path) -> None:
     data = (copy / SIGNATURE).read_bytes()
     manifest = read_manifest(copy)
     for place in range(len(data)):
@@ -102,7 +102,7 @@ def test_every_byte_of_a_signature_counts(copy: Path) -> None:
         assert not found.is_right() or found.release != manifest.id, place
 
 
-def test_faults_of_signatures_are_distinguished(copy: Path) -> None:
+def test_invalid_signatures_are_distinguished(copy: Path) -> None:
     release_id = read_manifest(copy).id
     signature = Signer(KEY).sign(release_id)
     write_signature(copy, signature.model_copy(update={"signature": "0" * 128}))
@@ -117,7 +117,7 @@ def test_faults_of_signatures_are_distinguished(copy: Path) -> None:
         assert faults(copy) == ["signature_unreadable"]
 
 
-def test_a_signature_that_is_a_link_is_found(copy: Path, tmp_path: Path) -> None:
+def test_a_signature_that_is_a_link_or_pipe_is_reported(copy: Path, tmp_path: Path) -> None:
     (copy / SIGNATURE).rename(tmp_path / "elsewhere")
     (copy / SIGNATURE).symlink_to(tmp_path / "elsewhere")
     assert set(faults(copy)) == {"not_a_file", "signature_unreadable"}
@@ -126,7 +126,7 @@ def test_a_signature_that_is_a_link_is_found(copy: Path, tmp_path: Path) -> None
     assert set(faults(copy)) == {"not_a_file", "signature_unreadable"}
 
 
-def test_public_keys_are_given_as_digits_or_files(tmp_path: Path) -> None:
+def test_public_keys_are_read_from_hex_digits_or_files(tmp_path: Path) -> None:
     pem = KEY.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
@@ -149,7 +149,7 @@ def key_file(folder: Path) -> Path:
     return path
 
 
-def test_the_key_comes_from_the_environment(
+def test_the_signing_key_is_read_from_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert release_signer(load_settings()) is None
@@ -169,7 +169,7 @@ def test_the_key_comes_from_the_environment(
         release_signer(load_settings())
 
 
-def test_a_key_file_that_others_may_read_is_not_used(
+def test_a_key_file_readable_by_others_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = key_file(tmp_path)
@@ -183,7 +183,7 @@ def test_a_key_file_that_others_may_read_is_not_used(
         release_signer(load_settings())
 
 
-def test_the_key_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_signing_key_is_never_printed(monkeypatch: pytest.MonkeyPatch) -> None:
     secret = PEM.decode().splitlines()[1]
     monkeypatch.setenv("LOUPE_SIGNING_KEY", PEM.decode())
     settings = load_settings()
@@ -198,7 +198,7 @@ def test_the_key_never_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     assert secret not in str(refused.value)
 
 
-def test_only_plain_ed25519_keys_sign() -> None:
+def test_only_unencrypted_ed25519_keys_are_accepted() -> None:
     curve = generate_private_key(SECP256R1()).private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.PKCS8,
@@ -214,7 +214,7 @@ def test_only_plain_ed25519_keys_sign() -> None:
             signer_from_pem(pem, "the test")
 
 
-def test_a_release_is_signed_later(copy: Path) -> None:
+def test_an_existing_release_can_be_signed(copy: Path) -> None:
     (copy / SIGNATURE).unlink()
     signature, is_new = sign_release(copy, Signer(KEY))
     assert (is_new, faults(copy, PUBLIC)) == (True, [])
@@ -238,7 +238,9 @@ def loupe_release(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
-def test_the_command_line(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_build_sign_and_verify_commands_with_a_signing_key(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
     out = tmp_path / "out"
     loupe_release("build", DATASET, "--version", "1.0.0", "--out", out)
@@ -255,7 +257,7 @@ def test_the_command_line(world: World, tmp_path: Path, monkeypatch: pytest.Monk
     assert faults(tmp_path / "next", PUBLIC) == []
 
 
-def test_a_build_signs_what_was_there_already(
+def test_a_repeated_build_signs_the_existing_release(
     world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "world"))
@@ -279,7 +281,7 @@ def test_a_build_signs_what_was_there_already(
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl")
-def test_keys_and_signatures_are_those_of_openssl(tmp_path: Path) -> None:
+def test_keys_and_signatures_are_compatible_with_openssl(tmp_path: Path) -> None:
     def openssl(*arguments: str) -> None:
         subprocess.run(
             ["openssl", *arguments], cwd=tmp_path, check=True, capture_output=True, env=os.environ

@@ -1,4 +1,4 @@
-"""A release in which one value was changed, and which was sealed again, does not verify."""
+"""Verification finds any single changed value of a resealed release."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.release import kinds
 from tests.release.single_changes import Change, changed, places_in
 
 SAMPLE = 15
-"""Changes of each of the four kinds of release; all of them together are 60."""
+"""Number of changes for each of the four kinds of release, 60 in total."""
 SOAK = 260
 EXEMPT = (
     "lineage/decisions.parquet:reason",
@@ -25,13 +25,13 @@ EXEMPT = (
     "manifest.json:statistics.rewrites.rejected",
     "manifest.json:statistics.rewrites.pending",
 )
-"""What only the cited id tells, as docs/verification.md lists it."""
+"""Values protected only by the cited id, as listed in docs/verification.md."""
 COUNTED_WORDS = (
     "manifest.json:statistics.words.",
     "manifest.json:statistics.vocabulary",
     "manifest.json:statistics.granularities.",
 )
-"""What is counted again with `decode` only."""
+"""Values that are recounted only with `decode`."""
 
 
 @pytest.fixture(params=kinds.KINDS)
@@ -44,12 +44,12 @@ def test_one_changed_value_is_found(sound: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-def test_of_a_thousand_changed_values_every_one_is_found(sound: Path, tmp_path: Path) -> None:
+def test_a_thousand_changed_values_are_found(sound: Path, tmp_path: Path) -> None:
     assert missed(sound, tmp_path, SOAK) == []
 
 
 def missed(sound: Path, home: Path, count: int) -> list[Change]:
-    """Those of so many changes that no verification finds; every column has its turn first."""
+    """Try `count` changes in all places in turn and return those that verification misses."""
     places = [one for one in places_in(sound) if not one.startswith(EXEMPT)]
     Random(count).shuffle(places)
     assert verify_release(sound) == []
@@ -66,7 +66,7 @@ def missed(sound: Path, home: Path, count: int) -> list[Change]:
 
 
 def is_of_withheld(sound: Path, folder: Path, change: Change) -> bool:
-    """Whether it changes an entity with withheld parts, whose id cannot be computed again."""
+    """Whether the change affects an entity with withheld parts, whose id cannot be recomputed."""
     if change.where != "lineage/entities.parquet:payload":
         return False
     columns = ["payload", "withheld"]

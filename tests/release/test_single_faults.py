@@ -1,7 +1,7 @@
-"""The table of single faults: whatever one thing is wrong with a copy of a release, it is named.
+"""Table of single faults: verification names any one fault in a copy of a release.
 
-Every kind of release, signed, verified with its id and key. Faults of rows are tried twice:
-as somebody leaves them who does not know about digests, and with digests, root and id made again.
+Signed releases of every kind are verified with their id and key. Faults of rows are tried twice:
+with the old digests, and with digests, root and id written again.
 """
 
 import json
@@ -33,7 +33,7 @@ SIGNER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
 OTHER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33))))
 MANIFEST = "manifest.json"
 PLACE = 2
-"""The row that faults are done to, from 0; there are some before and after it in its split."""
+"""Index of the damaged row, from 0; its split has rows before and after it."""
 ROW = PLACE + 1
 WORLDS: dict[str, tuple[str, Callable[[], Composer]]] = {
     "plain": (DATASET, small_world),
@@ -45,7 +45,7 @@ Rows = list[Row]
 
 
 class Release(NamedTuple):
-    """A copy of a release that something is done to."""
+    """A copy of a release with methods to damage it."""
 
     folder: Path
     id: str
@@ -57,7 +57,7 @@ class Release(NamedTuple):
 
     @property
     def shard(self) -> str:
-        """The Parquet file with the row in question."""
+        """Path of the Parquet file with the damaged row."""
         return shards_among(self.paths())[0]
 
     def paths(self) -> list[str]:
@@ -65,7 +65,7 @@ class Release(NamedTuple):
         return sorted(path.relative_to(self.folder).as_posix() for path in found)
 
     def image(self) -> str:
-        """The image file of the row in question."""
+        """Path of the image file of the damaged row."""
         return str(pq.read_table(self.folder / self.shard)["file_path"][PLACE])
 
     def edit_json(self, change: Callable[[Rows], object]) -> None:
@@ -85,7 +85,7 @@ class Release(NamedTuple):
         self.edit_parquet(change)
 
     def edit_manifest(self, change: Callable[[dict[str, Any]], object]) -> None:
-        """Leaves the id as it is."""
+        """Change the manifest without adapting its id."""
         values = json.loads((self.folder / MANIFEST).read_text("utf-8"))
         change(values)
         files = [FileEntry.model_validate(entry).file() for entry in values.pop("files")]
@@ -98,7 +98,7 @@ class Release(NamedTuple):
             (self.folder / MANIFEST).write_bytes(b"".join(manifest_text(manifest, files)))
 
     def edit_listed(self, change: Callable[[ReleasedFile], ReleasedFile]) -> None:
-        """Another entry for the image of the row, and an id to fit."""
+        """Change the listed entry of the image of the damaged row."""
         image = self.image()
 
         def entries(values: dict[str, Any]) -> None:
@@ -109,17 +109,17 @@ class Release(NamedTuple):
         self.edit_manifest(entries)
 
     def reseal(self, left: Collection[str] = ()) -> None:
-        """All that needs no decision as what lies there has it; `left` documents stay."""
+        """Reseal the release; documents in `left` are not rewritten."""
         reseal(self.folder, left=left)
 
     def problems(self) -> list[Problem]:
-        """The problems found with the expected id and key."""
+        """Problems that verification finds with the expected id and key."""
         return verify_release(self.folder, expected_id=self.id, public_key=SIGNER.public_key)
 
 
 @pytest.fixture(scope="module")
 def sounds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
-    """A signed release of each world."""
+    """Signed releases of all worlds."""
     found = {}
     for name, (dataset, composed) in WORLDS.items():
         home = tmp_path_factory.mktemp(name)
@@ -136,7 +136,7 @@ OnEach = Callable[[Callable[[Release], None]], None]
 
 @pytest.fixture
 def on_each(sounds: dict[str, Release], tmp_path: Path) -> OnEach:
-    """Runs a check on a copy of each release."""
+    """Function that runs a check on a copy of each release."""
 
     def run(check: Callable[[Release], None]) -> None:
         for sound in sounds.values():
@@ -152,7 +152,7 @@ def details(problems: list[Problem]) -> str:
 
 
 def assert_clear(problems: list[Problem]) -> None:
-    """One line a problem, and what it says of a row names the row and its file."""
+    """Check that problems are one line each and name the row and its file."""
     for one in problems:
         assert "\n" not in one.message
         if one.row is not None:
@@ -160,7 +160,7 @@ def assert_clear(problems: list[Problem]) -> None:
             assert one.file in one.message, one.message
 
 
-def test_a_sound_copy_has_no_fault(on_each: OnEach) -> None:
+def test_a_valid_copy_has_no_problems(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         assert details(copy.problems()) == "nothing"
         assert details(verify_release(copy.folder, decode=True)) == "nothing"
@@ -170,7 +170,7 @@ def test_a_sound_copy_has_no_fault(on_each: OnEach) -> None:
     on_each(check)
 
 
-# Faults of files: done to every kind of file that a release has.
+# Faults of files, tried on every kind of file in a release.
 
 
 def flip(place: float) -> Callable[[Path], None]:
@@ -183,7 +183,9 @@ def flip(place: float) -> Callable[[Path], None]:
 
 
 def link(path: Path) -> None:
-    real = path.parent.parent / f"real-{path.name}"  # may lie in the release, for a file below
+    real = (
+        path.parent.parent / f"real-{path.name}"
+    )  # may be in the release, for a file in a subfolder
     real = path.with_suffix(".real") if real.is_relative_to(path.parent) else real
     path.rename(real)
     path.symlink_to(real)
@@ -200,7 +202,7 @@ def replace_by_folder(path: Path) -> None:
 
 
 class FileFault(NamedTuple):
-    """Something done to one file; the words for it, for the manifest, and for the signature."""
+    """A fault of a file; expected faults if it is a listed file, the manifest or the signature."""
 
     name: str
     do: Callable[[Path], object]
@@ -243,13 +245,13 @@ OF_EVERY_RELEASE = {
 
 
 def kinds_of(paths: list[str]) -> list[str]:
-    """All files but images, and of these the last one."""
+    """All files except images, and the last image."""
     return [path for path in paths if not path.startswith("images/")] + [
         [path for path in paths if path.startswith("images/")][-1]
     ]
 
 
-def test_a_fault_of_any_file_is_named(sounds: dict[str, Release], tmp_path: Path) -> None:
+def test_faults_of_every_file_are_reported(sounds: dict[str, Release], tmp_path: Path) -> None:
     for sound in sounds.values():
         check_faults_of_files(sound, tmp_path)
 
@@ -257,14 +259,14 @@ def test_a_fault_of_any_file_is_named(sounds: dict[str, Release], tmp_path: Path
 def check_faults_of_files(sound: Release, home: Path) -> None:
     files = kinds_of(sound.paths())
     assert {MANIFEST, SIGNATURE, sound.json, sound.shard, "README.md"} < set(files)
-    if sound.dataset != DATASET:  # what every release has is tried on the plain one
+    if sound.dataset != DATASET:  # files of every release are tried only on the plain one
         files = [path for path in files if path not in OF_EVERY_RELEASE]
 
     def check(case: tuple[FileFault, str]) -> None:
         fault, path = case
         copy = sound._replace(folder=home / "copy")
         shutil.copytree(sound.folder, copy.folder, copy_function=os.link)
-        (copy.folder / path).unlink()  # what is written to is no link to the sound one
+        (copy.folder / path).unlink()  # a copy instead of a hard link to the valid release
         shutil.copy(sound.folder / path, copy.folder / path)
         fault.do(copy.folder / path)
         problems = copy.problems()
@@ -278,7 +280,7 @@ def check_faults_of_files(sound: Release, home: Path) -> None:
     check_each(product(FILE_FAULTS, files), check)
 
 
-def test_an_empty_folder_more_is_no_fault_of_the_release(on_each: OnEach) -> None:
+def test_an_additional_empty_folder_is_no_fault(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         (copy.folder / "empty").mkdir()
         assert details(copy.problems()) == "nothing"
@@ -290,10 +292,10 @@ def test_an_empty_folder_more_is_no_fault_of_the_release(on_each: OnEach) -> Non
 
 
 class RowFault(NamedTuple):
-    """Something done to rows, the word for it, and where it must be said: (file, row).
+    """A fault of rows, the expected fault, and the file and row to be reported.
 
-    `file` is "json", "parquet" or a file's name. `resealed` is the word where it was resealed
-    (the same, if None); where nothing but the cited id can tell, it is "other_release".
+    `file` is "json", "parquet" or the name of a file. `resealed` is the expected fault after
+    resealing (None: the same); "other_release" if only the cited id reveals the change.
     """
 
     name: str
@@ -339,7 +341,7 @@ def swap_image_files(release: Release) -> None:
 
 
 def move_to_new_shard(release: Release) -> None:
-    """The row is in a Parquet file of another split, and says so."""
+    """Move the row to a Parquet file of another split and change its split."""
     table = pq.read_table(release.folder / release.shard)
     rows = table.to_pylist()
     moved = rows.pop(PLACE)
@@ -423,13 +425,13 @@ ROW_FAULTS = [
 ]  # fmt: skip
 
 
-def is_said(problems: list[Problem], fault: str, file: str, row: int | None) -> bool:
+def is_reported(problems: list[Problem], fault: str, file: str, row: int | None) -> bool:
     return any(
         one.fault == fault and file in one.message and row in (None, one.row) for one in problems
     )
 
 
-def test_a_fault_of_rows_is_named(sounds: dict[str, Release], tmp_path: Path) -> None:
+def test_faults_of_rows_are_reported(sounds: dict[str, Release], tmp_path: Path) -> None:
     for sound in sounds.values():
 
         def check(folder: Path, fault: RowFault, sound: Release = sound) -> None:
@@ -443,14 +445,14 @@ def check_fault_of_rows(copy: Release, fault: RowFault) -> None:
     file = where.get(fault.file, fault.file)
     fault.do(copy)
     problems = copy.problems()
-    assert is_said(problems, fault.fault, file, fault.row), details(problems)
+    assert is_reported(problems, fault.fault, file, fault.row), details(problems)
     assert any(one.fault in ("file_changed", "file_missing", "file_extra") for one in problems)
     assert_clear(problems)
     copy.reseal()
     problems = copy.problems()
     resealed = fault.resealed or fault.fault
     if fault.resealed is None:
-        assert is_said(problems, resealed, file, fault.row), details(problems)
+        assert is_reported(problems, resealed, file, fault.row), details(problems)
     assert {resealed, "other_release", "signature_of_other_release"} <= {
         one.fault for one in problems
     }, details(problems)
@@ -461,7 +463,7 @@ def check_fault_of_rows(copy: Release, fault: RowFault) -> None:
 
 
 class ManifestFault(NamedTuple):
-    """Something changed in the manifest, and the word for it beside that its id does not fit."""
+    """A change of the manifest and the expected fault in addition to the wrong id."""
 
     name: str
     do: Callable[[Release], object]
@@ -526,7 +528,7 @@ MANIFEST_FAULTS = [
 ]  # fmt: skip
 
 
-def test_a_fault_of_the_manifest_is_named(sounds: dict[str, Release], tmp_path: Path) -> None:
+def test_faults_of_the_manifest_are_reported(sounds: dict[str, Release], tmp_path: Path) -> None:
     for sound in sounds.values():
 
         def check(folder: Path, fault: ManifestFault, sound: Release = sound) -> None:
@@ -538,33 +540,33 @@ def test_a_fault_of_the_manifest_is_named(sounds: dict[str, Release], tmp_path: 
 def check_fault_of_manifest(copy: Release, fault: ManifestFault) -> None:
     fault.do(copy)
     problems = copy.problems()
-    assert is_said(problems, fault.fault, fault.says, fault.row), details(problems)
+    assert is_reported(problems, fault.fault, fault.says, fault.row), details(problems)
     assert_clear(problems)
     if any(one.fault in ("manifest_invalid", "licence_missing") for one in problems):
         return
-    assert is_said(problems, "manifest_edited", MANIFEST, None), details(problems)
-    mended = fault.name in ("root changed", "count of files changed", "id changed")
+    assert is_reported(problems, "manifest_edited", MANIFEST, None), details(problems)
+    is_repaired = fault.name in ("root changed", "count of files changed", "id changed")
     copy.reseal()
     problems = copy.problems()
-    if mended:
+    if is_repaired:
         assert details(problems) == "nothing"
         return
     assert {"other_release", "signature_of_other_release"} <= {one.fault for one in problems}
     if fault.fault != "manifest_edited":
-        assert is_said(problems, fault.fault, fault.says, fault.row), details(problems)
+        assert is_reported(problems, fault.fault, fault.says, fault.row), details(problems)
 
 
-def test_an_image_that_no_row_shows_is_named(on_each: OnEach) -> None:
+def test_an_image_without_a_row_is_reported(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         shutil.copy(copy.folder / copy.image(), copy.folder / "images/99.jpg")
-        assert is_said(copy.problems(), "file_extra", "images/99.jpg", None)
+        assert is_reported(copy.problems(), "file_extra", "images/99.jpg", None)
         copy.reseal()
-        assert is_said(copy.problems(), "image_without_row", "images/99.jpg", None)
+        assert is_reported(copy.problems(), "image_without_row", "images/99.jpg", None)
 
     on_each(check)
 
 
-def test_images_that_are_all_left_out_are_one_fault_or_none(on_each: OnEach) -> None:
+def test_leaving_out_all_images_is_one_fault_unless_allowed(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         shutil.rmtree(copy.folder / "images")
         assert {one.fault for one in copy.problems()} == {"images_left_out"}
@@ -576,17 +578,17 @@ def test_images_that_are_all_left_out_are_one_fault_or_none(on_each: OnEach) -> 
     on_each(check)
 
 
-def test_some_images_may_not_be_left_out(on_each: OnEach) -> None:
+def test_leaving_out_some_images_is_reported(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         image = copy.image()
         (copy.folder / image).unlink()
         problems = verify_release(copy.folder, without_images=True)
-        assert is_said(problems, "file_missing", image, None)
+        assert is_reported(problems, "file_missing", image, None)
 
     on_each(check)
 
 
-def test_what_file_managers_leave_is_no_fault(on_each: OnEach) -> None:
+def test_files_of_file_managers_are_no_fault(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         for name in (".DS_Store", "images/Thumbs.db"):
             (copy.folder / name).write_bytes(b"view")
@@ -595,26 +597,28 @@ def test_what_file_managers_leave_is_no_fault(on_each: OnEach) -> None:
     on_each(check)
 
 
-def test_an_image_that_is_not_listed_is_named(on_each: OnEach) -> None:
+def test_an_image_missing_from_the_list_is_reported(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         image = copy.image()
         (copy.folder / image).unlink()
         copy.reseal()
-        assert is_said(copy.problems(), "image_wrong", image, ROW)
+        assert is_reported(copy.problems(), "image_wrong", image, ROW)
 
     on_each(check)
 
 
-def test_licences_of_images_are_missed(sounds: dict[str, Release], tmp_path: Path) -> None:
-    sound = sounds["contrastive"]  # has images with terms of their own
+def test_missing_licences_of_images_are_reported(
+    sounds: dict[str, Release], tmp_path: Path
+) -> None:
+    sound = sounds["contrastive"]  # has images with their own licence terms
     copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "copy")))
     copy.edit_parquet(put(licence=" "))
-    assert is_said(copy.problems(), "licence_missing", copy.shard, ROW)
+    assert is_reported(copy.problems(), "licence_missing", copy.shard, ROW)
     copy.reseal()
-    assert is_said(copy.problems(), "licence_missing", copy.shard, ROW)
+    assert is_reported(copy.problems(), "licence_missing", copy.shard, ROW)
 
 
-def test_faults_of_the_signature_are_named(on_each: OnEach) -> None:
+def test_faults_of_the_signature_are_reported(on_each: OnEach) -> None:
     def check(copy: Release) -> None:
         right = SIGNER.sign(copy.id)
         last = "0" if right.signature[-1] != "0" else "1"
@@ -630,7 +634,7 @@ def test_faults_of_the_signature_are_named(on_each: OnEach) -> None:
         ):
             write_signature(copy.folder, signature)
             problems = copy.problems()
-            assert is_said(problems, fault, SIGNATURE, None), details(problems)
+            assert is_reported(problems, fault, SIGNATURE, None), details(problems)
             assert all(one.file == SIGNATURE for one in problems), details(problems)
         (copy.folder / SIGNATURE).unlink()
         assert [one.fault for one in copy.problems()] == ["signature_missing"]

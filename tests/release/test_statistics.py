@@ -10,7 +10,7 @@ from release.statistics import distribution, words_of
 BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
-def test_words() -> None:
+def test_texts_are_split_into_words() -> None:
     cases: list[tuple[str, list[str]]] = [
         ("", []),
         ("A T-shirt, a woman's bag.", ["a", "t-shirt", "a", "woman's", "bag"]),
@@ -23,7 +23,7 @@ def test_words() -> None:
 
 @BUSY_MACHINE
 @given(st.lists(st.integers(0, 300), min_size=1, max_size=200))
-def test_a_distribution_is_what_sorting_says(numbers: list[int]) -> None:
+def test_a_distribution_equals_statistics_of_sorted_numbers(numbers: list[int]) -> None:
     found = distribution(Counter(numbers))
     ordered = sorted(numbers)
     assert found.mean == round(statistics.fmean(numbers), 2)
@@ -36,13 +36,13 @@ def test_a_distribution_is_what_sorting_says(numbers: list[int]) -> None:
         assert value == ordered[max(0, -(-len(ordered) * quarters // 4) - 1)]
 
 
-def test_nothing_has_a_distribution_too() -> None:
+def test_no_numbers_have_an_empty_distribution() -> None:
     assert distribution({}).count == 0
 
 
 @BUSY_MACHINE
 @given(st.lists(st.integers(0, 10**12), min_size=2, max_size=2))
-def test_numbers_sort_as_numbers(pair: list[int]) -> None:
+def test_numbers_in_texts_are_sorted_numerically(pair: list[int]) -> None:
     first, second = (natural_key(f"dir/{number}.jpg") for number in pair)
     assert (first < second) == (pair[0] < pair[1])
 
@@ -53,6 +53,6 @@ def test_different_texts_have_different_keys(first: str, second: str) -> None:
     assert (natural_key(first) == natural_key(second)) == (first == second)
 
 
-def test_a_shorter_number_comes_first_and_zeros_do_not_count() -> None:
+def test_natural_order_ignores_leading_zeros() -> None:
     texts = ["a10", "a9", "a", "a09", "b1", "a9b", "a-1"]
     assert sorted(texts, key=natural_key) == ["a", "a09", "a9", "a9b", "a10", "a-1", "b1"]

@@ -1,4 +1,4 @@
-"""Releases of what was cut out of videos: UFine6926's format, provenance, certificate, card."""
+"""Releases of crops of videos: format of UFine6926, provenance, leak certificate and card."""
 
 import json
 import shutil
@@ -71,7 +71,7 @@ def copy(sound: BuiltRelease, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sound.folder, tmp_path / "copy"))
 
 
-def test_the_published_format_is_the_authors(sound: BuiltRelease) -> None:
+def test_the_published_file_has_the_format_of_the_authors(sound: BuiltRelease) -> None:
     text = (sound.folder / f"{DATASET}.json").read_text("utf-8")
     images = [("train", 1, 1), ("train", 1, 2), ("train", 1, 3), ("train", 2, 4), ("train", 2, 5)]
     images += [("train", 3, 6), ("test", 4, 7), ("test", 4, 8)]
@@ -89,7 +89,7 @@ def test_the_published_format_is_the_authors(sound: BuiltRelease) -> None:
     assert text == "[\n" + ",\n".join(lines) + "\n]\n"
 
 
-def test_every_row_tells_where_it_was_cut_out(sound: BuiltRelease) -> None:
+def test_rows_contain_the_origin_of_their_crop(sound: BuiltRelease) -> None:
     row = pq.read_table(sound.folder / PARQUET.format("train")).to_pylist()[2]
     crop_of = row["crop"]
     assert (crop_of["video"], crop_of["frame"], crop_of["score"]) == ("cam1/street.mp4", 25, 0.875)
@@ -107,14 +107,14 @@ def test_every_row_tells_where_it_was_cut_out(sound: BuiltRelease) -> None:
     assert row["caption_reviewed"] == [True, True]
 
 
-def test_datasets_reads_the_columns(sound: BuiltRelease) -> None:
+def test_columns_are_described_for_datasets(sound: BuiltRelease) -> None:
     schema = pq.read_schema(sound.folder / PARQUET.format("test"))
     features = json.loads(schema.metadata[b"huggingface"])["info"]["features"]
     assert list(features) == schema.names
     assert sorted(features["crop"]) == sorted(field.name for field in schema.field("crop").type)
 
 
-def test_the_store_knows_videos_and_tracklets_of_the_release(tmp_path: Path) -> None:
+def test_the_store_records_videos_and_tracklets_of_the_release(tmp_path: Path) -> None:
     world = store_world(tmp_path / "world", street_world().contents())
     made = build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "out")
     entities = released_entities(world.store, made.manifest.id)
@@ -135,7 +135,7 @@ def test_statistics_of_splits_and_descriptions(sound: BuiltRelease) -> None:
     assert not sound.manifest.demonstration
 
 
-def test_the_certificate_says_what_was_compared_and_how_near_it_came(sound: BuiltRelease) -> None:
+def test_the_leak_certificate_states_comparisons_and_nearest_pairs(sound: BuiltRelease) -> None:
     certificate = LeakCertificate.model_validate_json((sound.folder / "leaks.json").read_bytes())
     assert certificate == sound.manifest.leaks
     measures = [one.measure for one in certificate.comparisons]
@@ -163,7 +163,7 @@ def test_equal_decisions_give_identical_bytes(sound: BuiltRelease, tmp_path: Pat
         assert content_of(other.folder) == content_of(sound.folder)
 
 
-def test_drafts_count_as_drafts_and_only_when_accepted(tmp_path: Path) -> None:
+def test_only_accepted_drafts_are_released_and_counted(tmp_path: Path) -> None:
     world = StreetComposer()
     first, second, third, undecided = [
         image for track, walk in enumerate(WALKS, 1) for image in world.walk(walk, track)[:1]
@@ -197,7 +197,7 @@ def test_drafts_count_as_drafts_and_only_when_accepted(tmp_path: Path) -> None:
     assert verify_release(made.folder) == []
 
 
-def test_descriptions_that_began_as_drafts_are_counted_by_model(tmp_path: Path) -> None:
+def test_descriptions_based_on_drafts_are_counted_by_model(tmp_path: Path) -> None:
     world = StreetComposer()
     images = [image for track, walk in enumerate(WALKS, 1) for image in world.walk(walk, track)]
     for number, image in enumerate(images):
@@ -223,7 +223,7 @@ def test_descriptions_that_began_as_drafts_are_counted_by_model(tmp_path: Path) 
     assert verify_release(made.folder) == []
 
 
-def test_a_draft_that_was_taken_back_is_still_what_a_description_began_as(tmp_path: Path) -> None:
+def test_a_rejected_draft_still_counts_as_base_of_its_edit(tmp_path: Path) -> None:
     world = StreetComposer()
     (image,) = world.walk(WALKS[2], 1)
     draft = world.drafted(image, "Drafted, and wrong.", by=None)
@@ -257,7 +257,7 @@ def test_the_card_compares_with_the_paper(sound: BuiltRelease) -> None:
     assert f"this release {sound.manifest.statistics.words.mean:.1f}" in figure
 
 
-def test_a_source_without_rewrites_still_says_so(tmp_path: Path) -> None:
+def test_a_release_without_rewrites_has_no_video_statistics(tmp_path: Path) -> None:
     composer = Composer()
     composer.caption(composer.image(SOURCES[0], "1", "a.jpg"), SOURCES[0], "A man.")
     manifest = built(composer, tmp_path).manifest
@@ -267,7 +267,7 @@ def test_a_source_without_rewrites_still_says_so(tmp_path: Path) -> None:
     assert "descriptions" not in values["statistics"]
 
 
-def test_an_image_that_no_tracklet_shows_is_refused(tmp_path: Path) -> None:
+def test_an_image_without_a_tracklet_is_refused(tmp_path: Path) -> None:
     world = StreetComposer()
     images = world.walk(WALKS[0], 1)
     entity = world.entities[images[0]]
@@ -278,7 +278,7 @@ def test_an_image_that_no_tracklet_shows_is_refused(tmp_path: Path) -> None:
         built(world, tmp_path)
 
 
-def test_frames_of_the_same_bytes_are_distinguished(tmp_path: Path) -> None:
+def test_frames_with_identical_bytes_are_distinguished(tmp_path: Path) -> None:
     world = StreetComposer()
     images = world.walk(Walk("still.mp4", "still-1", "train", (1, 2)), 1, data={2: crop(1)})
     for number, image in enumerate(images):
@@ -290,7 +290,7 @@ def test_frames_of_the_same_bytes_are_distinguished(tmp_path: Path) -> None:
 
 
 class Leak(NamedTuple):
-    """Something in the test split that is in train already."""
+    """A leak from the training split into the test split."""
 
     name: str
     walk: Walk
@@ -314,7 +314,7 @@ LEAKS = [
 ]  # fmt: skip
 
 
-def test_a_dataset_that_leaks_is_not_released(tmp_path: Path) -> None:
+def test_a_dataset_with_leaks_is_not_released(tmp_path: Path) -> None:
     def check(leak: Leak) -> None:
         world, home = street_world(), tmp_path / leak.name
         for image in world.walk(leak.walk, 50, data=leak.data, embeddings=leak.embeddings):
@@ -327,7 +327,7 @@ def test_a_dataset_that_leaks_is_not_released(tmp_path: Path) -> None:
     check_each(LEAKS, check)
 
 
-def test_another_limit_is_another_certificate(tmp_path: Path) -> None:
+def test_leak_limits_are_configurable(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match="expected more than 40"):
         built(street_world(), tmp_path / "strict", leak_limits=LeakLimits(hash_bits=40))
     lax = built(street_world(), tmp_path / "lax", leak_limits=LeakLimits(hash_bits=1))
@@ -336,11 +336,11 @@ def test_another_limit_is_another_certificate(tmp_path: Path) -> None:
     assert verify_release(lax.folder) == []
 
 
-def test_splits_that_sources_gave_are_stated_as_they_leak(tmp_path: Path) -> None:
+def test_leaks_between_splits_of_sources_are_stated(tmp_path: Path) -> None:
     composer = Composer()
     splits: tuple[Split, ...] = ("train", "val", "test")
     for number, split in enumerate(splits):
-        data = picture(min(number, 1))  # val and test show the same
+        data = picture(min(number, 1))  # val and test have the same image
         image = composer.image(SOURCES[0], str(number), f"{number}.jpg", split=split, data=data)
         composer.caption(image, SOURCES[0], "A man.")
     made = built(composer, tmp_path)
@@ -352,7 +352,7 @@ def test_splits_that_sources_gave_are_stated_as_they_leak(tmp_path: Path) -> Non
 
 
 def reseal_listed(folder: Path, change: Callable[[Manifest], Manifest] = lambda same: same) -> None:
-    """What somebody would do who wants a change to pass unseen."""
+    """Reseal the release after a change, as a forger would."""
     reseal(folder, change=change)
 
 
@@ -366,12 +366,12 @@ def edit_parquet(
     pq.write_table(pa.Table.from_pylist(rows, table.schema), path)
 
 
-def test_a_sound_release_has_no_problems(copy: Path) -> None:
+def test_a_valid_release_has_no_problems(copy: Path) -> None:
     assert verify_release(copy) == []
     assert verify_release(copy, decode=False) == []
 
 
-def test_a_changed_certificate_is_found(copy: Path) -> None:
+def test_a_changed_leak_certificate_is_reported(copy: Path) -> None:
     path = copy / "leaks.json"
     path.write_text(path.read_text("utf-8").replace('"pairs": 12', '"pairs": 13'), "utf-8")
     assert [one.fault for one in verify_release(copy)] == ["file_changed"]
@@ -381,7 +381,7 @@ def test_a_changed_certificate_is_found(copy: Path) -> None:
     assert problem.message.startswith("leaks.json: line ")
 
 
-def test_a_certificate_that_claims_more_distance_is_found(
+def test_an_overstated_distance_in_the_certificate_is_reported(
     sound: BuiltRelease, tmp_path: Path
 ) -> None:
     def check(copy: Path, decode: bool) -> None:
@@ -408,7 +408,7 @@ def test_a_certificate_that_claims_more_distance_is_found(
     check_on_copies(sound.folder, tmp_path, (True, False), check)
 
 
-def test_a_certificate_that_is_left_out_is_missed(copy: Path) -> None:
+def test_a_missing_leak_certificate_is_reported(copy: Path) -> None:
     (copy / "leaks.json").unlink()
     reseal_listed(copy, lambda manifest: manifest.model_copy(update={"leaks": None}))
     (problem,) = verify_release(copy)
@@ -416,7 +416,7 @@ def test_a_certificate_that_is_left_out_is_missed(copy: Path) -> None:
     assert problem.message.startswith("manifest.json says leaks None; the rows make it ")
 
 
-def test_an_image_of_train_planted_in_test_is_found(copy: Path) -> None:
+def test_a_training_image_planted_in_test_is_reported(copy: Path) -> None:
     data = crop(2, 70)
     (copy / "images/8.jpg").write_bytes(data)
     edit_parquet(copy, "test", lambda rows: rows[1]["image"].update(bytes=data))
@@ -429,7 +429,7 @@ def test_an_image_of_train_planted_in_test_is_found(copy: Path) -> None:
     assert {one.fault for one in problems} == {"leak", "leaks_differ", "lineage_differs"}
 
 
-def test_a_video_of_train_planted_in_test_is_found(copy: Path) -> None:
+def test_a_training_video_planted_in_test_is_reported(copy: Path) -> None:
     train = pq.read_table(copy / PARQUET.format("train")).to_pylist()
     edit_parquet(copy, "test", lambda rows: rows[0].update(crop=train[0]["crop"]))
     reseal_listed(copy)
@@ -437,7 +437,7 @@ def test_a_video_of_train_planted_in_test_is_found(copy: Path) -> None:
     assert any("are from one video; so are 4 more pairs" in message for message in messages)
 
 
-def test_changed_provenance_is_found(sound: BuiltRelease, tmp_path: Path) -> None:
+def test_changed_provenance_is_reported(sound: BuiltRelease, tmp_path: Path) -> None:
     cases: list[tuple[Callable[[list[dict[str, Any]]], object], str, str]] = [
         (
             lambda rows: rows[0]["crop"].update(video="other.mp4"),
@@ -472,8 +472,8 @@ def test_changed_provenance_is_found(sound: BuiltRelease, tmp_path: Path) -> Non
     check_on_copies(sound.folder, tmp_path, cases, check)
 
 
-def test_turned_down_images_are_not_compared(tmp_path: Path) -> None:
-    """A leak that was taken out by people leaves the rest releasable."""
+def test_rejected_images_are_not_compared(tmp_path: Path) -> None:
+    """A leak rejected by people does not prevent the release."""
     world = street_world()
     (twin,) = world.walk(Walk("new.mp4", "new", "test", (2,)), 50)
     world.described(twin, 30)

@@ -1,4 +1,4 @@
-"""Work of threads, in order and never far ahead."""
+"""Threads work in order and at most one item ahead."""
 
 import threading
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from release.threads import batches, ordered_map, read_ahead
 
 
 @given(st.lists(st.integers()), st.integers(1, 9))
-def test_batches_are_the_items_in_pieces(items: list[int], size: int) -> None:
+def test_batches_contain_all_items_in_order(items: list[int], size: int) -> None:
     made = list(batches(iter(items), size))
     assert [item for batch in made for item in batch] == items
     assert all(len(batch) == size for batch in made[:-1])
@@ -19,11 +19,11 @@ def test_batches_are_the_items_in_pieces(items: list[int], size: int) -> None:
 
 
 @given(st.lists(st.none() | st.integers(), max_size=20))
-def test_what_is_read_ahead_comes_in_order(items: list[int | None]) -> None:
+def test_items_read_ahead_keep_their_order(items: list[int | None]) -> None:
     assert list(read_ahead(iter(items))) == items
 
 
-def test_one_item_is_made_while_another_is_worked_on() -> None:
+def test_the_next_item_is_prepared_in_another_thread() -> None:
     made: list[tuple[int, str]] = []
     second = threading.Event()
 
@@ -42,7 +42,7 @@ def test_one_item_is_made_while_another_is_worked_on() -> None:
     ahead.close()  # type: ignore[attr-defined]
 
 
-def test_faults_come_after_the_items_before_them() -> None:
+def test_errors_are_raised_after_the_preceding_items() -> None:
     def items() -> Iterator[int]:
         yield 1
         raise ValueError("the file ends here")
@@ -54,5 +54,5 @@ def test_faults_come_after_the_items_before_them() -> None:
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
-def test_results_come_in_the_order_of_the_items(items: list[int], threads: int) -> None:
+def test_results_keep_the_order_of_the_items(items: list[int], threads: int) -> None:
     assert list(ordered_map(str, items, threads)) == list(map(str, items))

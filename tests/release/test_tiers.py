@@ -1,4 +1,4 @@
-"""Releases of a benchmark of tasks: v0 within v1 within v2."""
+"""Releases of a benchmark of tasks: v2 contains v1, which contains v0."""
 
 import json
 import re
@@ -72,7 +72,9 @@ def withdraw(world: World, *entities: str, verdict: str = "withdraw") -> None:
     decide(world.store, plan, [NewDecision(one, verdict, PERSON) for one in entities])  # type: ignore[arg-type]
 
 
-def test_each_tier_holds_those_below_it(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
+def test_each_tier_contains_the_lower_tiers(
+    made: Benchmark, stored: Stored, tmp_path: Path
+) -> None:
     world = stored(made.world)
     numbers = []
     for tier in TIERS:
@@ -84,7 +86,7 @@ def test_each_tier_holds_those_below_it(made: Benchmark, stored: Stored, tmp_pat
     assert numbers == [(8, 16, 0), (16, 32, 0), (28, 32, 12)]
 
 
-def test_rows_tell_task_and_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
+def test_rows_contain_task_and_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
     built = build(stored(made.world), tmp_path, "v2")
     rows = rows_of(built)
     fields = ["id", "source", "task", "tier", "split", "file_path", "captions"]
@@ -100,7 +102,7 @@ def test_rows_tell_task_and_tier(made: Benchmark, stored: Stored, tmp_path: Path
         assert len(row["captions"]) == (0 if row["tier"] == "v2" else CAPTIONS)
 
 
-def test_what_was_released_is_read_back(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
+def test_a_released_benchmark_can_be_read(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
     built = build(stored(made.world), tmp_path, "v2")
     read = read_release(built.folder).rows
     assert [(row.task, row.tier, len(row.captions)) for row in read] == [
@@ -137,14 +139,12 @@ def test_equal_decisions_give_identical_bytes(made: Benchmark, tmp_path: Path) -
     assert folders[0] == folders[1]
 
 
-def test_a_dataset_with_tiers_is_released_by_tier(
-    made: Benchmark, stored: Stored, tmp_path: Path
-) -> None:
+def test_a_dataset_with_tiers_needs_a_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"28 images of 'recos' are in tiers: name the tier .*v0"):
         build(stored(made.world), tmp_path, None)
 
 
-def test_a_dataset_without_tiers_is_released_without(stored: Stored, tmp_path: Path) -> None:
+def test_a_dataset_without_tiers_is_released_without_a_tier(stored: Stored, tmp_path: Path) -> None:
     composer = Composer(RECOS)
     image = composer.image(PHOTOS, "1", "a.jpg", sampled=False, task=RetrievalTask.OCR)
     composer.caption(image, PHOTOS, "A sign.")
@@ -159,7 +159,9 @@ def test_a_dataset_without_tiers_is_released_without(stored: Stored, tmp_path: P
     assert (task.task, task.images, task.tiers) == (RetrievalTask.OCR, 1, ())
 
 
-def test_an_image_in_no_tier_is_named(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
+def test_an_image_without_a_tier_is_refused(
+    made: Benchmark, stored: Stored, tmp_path: Path
+) -> None:
     image = made.world.image(PHOTOS, "lost", "lost.jpg", sampled=False)
     made.world.caption(image, PHOTOS, "Lost.")
     with pytest.raises(IntegrityError, match=r"1 images of 'recos' .* no tier.*'lost\.jpg'"):
@@ -184,7 +186,9 @@ def test_a_candidate_with_captions_is_refused(
         build(world, tmp_path, "v2")
 
 
-def test_a_version_begins_with_its_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
+def test_a_version_must_start_with_its_tier(
+    made: Benchmark, stored: Stored, tmp_path: Path
+) -> None:
     world = stored(made.world)
     versions: dict[Tier, str] = {"v0": "1.0.0", "v1": "0.1.0", "v2": "3.0.0"}
     for tier, version in versions.items():
@@ -192,7 +196,9 @@ def test_a_version_begins_with_its_tier(made: Benchmark, stored: Stored, tmp_pat
             build_release(world.store, world.blobs, RECOS, version, tmp_path / "out", tier=tier)
 
 
-def test_a_release_states_what_it_contains(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
+def test_a_release_states_the_releases_it_contains(
+    made: Benchmark, stored: Stored, tmp_path: Path
+) -> None:
     world = stored(made.world)
     v0, v1, v2 = (build(world, tmp_path, tier).manifest for tier in TIERS)
     assert v0.contains == ()
@@ -202,7 +208,9 @@ def test_a_release_states_what_it_contains(made: Benchmark, stored: Stored, tmp_
         ("v1", "1.1.0", v1.id),
     ]
     assert [(one.images, one.captions) for one in v2.contains] == [(8, 16), (16, 32)]
-    assert build(world, tmp_path, "v2", "2.0").manifest.contains == ()  # another state
+    assert (
+        build(world, tmp_path, "v2", "2.0").manifest.contains == ()
+    )  # another state of the dataset
 
 
 def test_a_withdrawn_image_breaks_containment(
@@ -233,7 +241,7 @@ def test_a_rejected_caption_breaks_containment(
         build(world, tmp_path, "v1")
 
 
-def test_a_revised_caption_takes_the_place_of_the_earlier(
+def test_a_revised_caption_replaces_the_earlier_one(
     made: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
     image = made.images["v0"][0]
@@ -250,14 +258,14 @@ def test_a_revised_caption_takes_the_place_of_the_earlier(
     assert row.captions[0].entity_id == third
     assert {one.origin for one in row.captions} == {"drafted"}
     (model,) = built.manifest.models
-    assert model.calls == 16 + 3  # what was turned down was asked for, too
+    assert model.calls == 16 + 3  # including calls for rejected captions
     described = built.manifest.statistics.descriptions
     assert described is not None
     assert (described.drafted, described.reviewed) == (16, 0)
     assert verify_release(built.folder) == []
 
 
-def test_other_releases_say_nothing_of_tasks(tmp_path: Path) -> None:
+def test_releases_without_tasks_have_no_task_fields(tmp_path: Path) -> None:
     from tests.release.test_build import build as build_plain
     from tests.release.worlds import small_world
 
@@ -269,7 +277,7 @@ def test_other_releases_say_nothing_of_tasks(tmp_path: Path) -> None:
     assert not {"task", "tier"} & set(table.column_names)
 
 
-def test_choices_are_among_what_is_described(made: Benchmark, stored: Stored) -> None:
+def test_released_samples_are_those_with_captions(made: Benchmark, stored: Stored) -> None:
     samples = released_samples(stored(made.world).store, RECOS)
     assert len(samples) == 16
     assert all(len(one.captions) == CAPTIONS for one in samples)
@@ -284,7 +292,7 @@ def test_choices_are_among_what_is_described(made: Benchmark, stored: Stored) ->
         )
     )
 )
-def test_counts_by_task_and_tier_lose_nothing(
+def test_counts_by_task_and_tier_are_complete(
     images: list[tuple[RetrievalTask | None, Tier | None, int]],
 ) -> None:
     counted = task_statistics(Counter(images))

@@ -1,4 +1,4 @@
-"""A damaged copy of a release: whatever single thing is wrong with it, `verify` names it."""
+"""`verify` names any single fault in a damaged copy of a release."""
 
 import json
 import shutil
@@ -58,13 +58,13 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], object]) -> N
 
 
 def reseal_listed(folder: Path) -> None:
-    """What somebody would do who wants a change to pass unseen."""
+    """Reseal the release after a change, as a forger would."""
     listed = [entry.path for entry in read_files(folder / "manifest.json")]
     reseal(folder, [path for path in listed if (folder / path).exists()])
 
 
 def embed(folder: Path, index: int, data: bytes) -> None:
-    """Puts other bytes in the place of an image in Parquet, with the digest that they have."""
+    """Replace an image in Parquet by other bytes with their digest."""
 
     def change(rows: list[dict[str, Any]]) -> None:
         rows[index]["image"]["bytes"] = data
@@ -86,7 +86,7 @@ def replace_by_link(folder: Path) -> None:
 
 
 class Fault(NamedTuple):
-    """One thing done to a copy, and what `verify` must say of it."""
+    """A change of a copy, and the fault and message expected from `verify`."""
 
     name: str
     do: Callable[[Path], object]
@@ -210,16 +210,16 @@ FAULTS = [
 ]  # fmt: skip
 
 
-def said(problems: list[Problem], fault: Fault) -> bool:
+def is_reported(problems: list[Problem], fault: Fault) -> bool:
     return any(one.fault == fault.fault and fault.says in one.message for one in problems)
 
 
-def test_any_single_fault_is_named(sound: Path, tmp_path: Path) -> None:
+def test_any_single_fault_is_reported(sound: Path, tmp_path: Path) -> None:
     def check(copy: Path, fault: Fault) -> None:
         fault.do(copy)
         problems = verify_release(copy)
-        assert said(problems, fault), "\n".join(one.message for one in problems)
-        assert len(problems) <= 8, "one fault drowns in its consequences"
+        assert is_reported(problems, fault), "\n".join(one.message for one in problems)
+        assert len(problems) <= 8, "one fault must not cause many problems"
         assert all("\n" not in one.message for one in problems)
 
     check_on_copies(sound, tmp_path, FAULTS, check)
@@ -233,25 +233,25 @@ CONTENT_FAULTS = [
 ]
 
 
-def test_faults_are_named_where_digests_were_made_again(sound: Path, tmp_path: Path) -> None:
+def test_faults_are_reported_despite_resealed_digests(sound: Path, tmp_path: Path) -> None:
     def check(copy: Path, fault: Fault) -> None:
         fault.do(copy)
         reseal_listed(copy)
         problems = verify_release(copy)
-        assert said(problems, fault), "\n".join(one.message for one in problems)
+        assert is_reported(problems, fault), "\n".join(one.message for one in problems)
         assert not any(one.fault in ("file_changed", "manifest_edited") for one in problems)
 
     check_on_copies(sound, tmp_path, CONTENT_FAULTS, check)
 
 
-def test_images_that_were_swapped_are_not_those_of_their_rows(copy: Path) -> None:
+def test_swapped_images_are_reported_for_their_rows(copy: Path) -> None:
     swap_images(copy)
     reseal_listed(copy)
     found = {(one.fault, one.row) for one in verify_release(copy)}
     assert found == {("image_wrong", 1), ("image_wrong", 2)}
 
 
-def test_a_row_removed_everywhere_is_missed(copy: Path) -> None:
+def test_a_row_removed_from_all_files_is_reported(copy: Path) -> None:
     edit_rows(copy, lambda rows: rows.pop(4))
     edit_parquet(copy, lambda rows: rows.pop(4))
     (copy / "images/5.jpg").unlink()
@@ -261,7 +261,7 @@ def test_a_row_removed_everywhere_is_missed(copy: Path) -> None:
     assert "manifest.json says statistics.images 12; the rows make it 11" in messages
 
 
-def test_a_row_shown_twice_under_new_names_is_found(copy: Path) -> None:
+def test_a_duplicated_row_with_a_new_file_name_is_reported(copy: Path) -> None:
     def again(rows: list[dict[str, Any]]) -> None:
         rows.append({**rows[-1], "file_path": "images/13.jpg"})
 
@@ -276,20 +276,20 @@ def test_a_row_shown_twice_under_new_names_is_found(copy: Path) -> None:
     assert "row_duplicated" in {one.fault for one in verify_release(copy)}
 
 
-def test_an_id_that_anybody_could_meet_is_refused(sound: Path) -> None:
+def test_a_malformed_or_too_short_id_is_refused(sound: Path) -> None:
     for cited in ("", "2", "0" * 11, "0" * 65, "x" * 12, " " * 12):
         with pytest.raises(UsageError, match="12 to 64 hex digits"):
             verify_release(sound, expected_id=cited)
 
 
-def test_twelve_digits_of_an_id_are_enough(copy: Path) -> None:
+def test_twelve_digits_of_an_id_are_sufficient(copy: Path) -> None:
     right = read_manifest(copy).id
     assert verify_release(copy, expected_id=right[:12].upper()) == []
     wrong = right[:11] + ("0" if right[11] != "0" else "1")
     assert [one.fault for one in verify_release(copy, expected_id=wrong)] == ["other_release"]
 
 
-def test_a_picture_that_does_not_decode_is_found(copy: Path) -> None:
+def test_an_undecodable_image_is_reported(copy: Path) -> None:
     broken = picture(0)[:-200]
     (copy / "images/1.jpg").write_bytes(broken)
     embed(copy, 0, broken)
@@ -300,19 +300,19 @@ def test_a_picture_that_does_not_decode_is_found(copy: Path) -> None:
     assert [one.fault for one in verify_release(copy)] == ["lineage_differs"]
 
 
-def test_another_release_is_not_the_one_that_was_cited(copy: Path) -> None:
+def test_a_release_with_another_id_than_expected_is_reported(copy: Path) -> None:
     (problem,) = verify_release(copy, expected_id="0" * 64)
     assert problem.fault == "other_release"
 
 
-def test_a_manifest_cannot_lead_out_of_the_folder(copy: Path) -> None:
+def test_a_manifest_cannot_list_files_outside_the_folder(copy: Path) -> None:
     (copy.parent / "secret.txt").write_text("secret")
     edit_manifest(copy, lambda m: m["files"][0].update(path="../secret.txt"))
     problems = verify_release(copy)
     assert "a path must stay below the folder of the release" in problems[0].message
 
 
-def test_no_folder_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
         verify_release(tmp_path / "nowhere")
 
@@ -323,7 +323,7 @@ def test_problems_beyond_the_limit_are_not_collected(copy: Path) -> None:
     assert len(verify_release(copy)) == LIMIT
 
 
-def test_hostile_json_is_found_and_ends_nothing(sound: Path, tmp_path: Path) -> None:
+def test_hostile_json_is_reported_without_an_exception(sound: Path, tmp_path: Path) -> None:
     hostile = [
         b"[%s]" % (b"9" * 5_000),
         b'[{"id": %s}]' % (b"9" * 100_000),

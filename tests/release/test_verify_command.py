@@ -1,4 +1,4 @@
-"""`loupe release verify` as people and programs meet it: which release, which notices."""
+"""Output of `loupe release verify`: the verified release and the notices used."""
 
 import json
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OTHER = {"release": "0" * 64}
 
 @pytest.fixture
 def out(copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A release, and an installation that knows nothing of it."""
+    """A release that is unknown to the store of the settings."""
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
     return copy
 
@@ -34,89 +34,87 @@ def which(details: Result) -> tuple[str | None, ...]:
     return values["dataset"], values["version"], values["id"]
 
 
-def test_whatever_is_wrong_it_the_release_is_named(out: Path) -> None:
+def test_a_damaged_release_is_identified(out: Path) -> None:
     right = read_manifest(out).id
     (out / "images/5.jpg").unlink()
     assert which(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
     assert f"  this is ufine3c 1.0.0, id {right}\n" in run("verify", out).stdout
 
 
-def test_the_id_of_an_edited_manifest_is_the_one_that_its_content_makes(out: Path) -> None:
+def test_the_id_of_an_edited_manifest_is_computed_from_its_content(out: Path) -> None:
     right = read_manifest(out).id
     text = (out / "manifest.json").read_text()
     (out / "manifest.json").write_text(text.replace(right, "0" * 64))
     assert which(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
 
 
-def test_a_manifest_that_cannot_be_read_tells_of_no_release(out: Path) -> None:
+def test_an_unreadable_manifest_identifies_no_release(out: Path) -> None:
     (out / "manifest.json").write_text("{")
     assert which(run("verify", out, "--json")) == (None, None, None)
     assert "this is" not in run("verify", out).stdout
 
 
-def named_anew(folder: Path, **change: str) -> Path:
-    """The release with another name or version, as another release."""
+def renamed(folder: Path, **change: str) -> Path:
+    """Rename a release or change its version, and reseal it."""
     paths = [one.path for one in read_files(folder / "manifest.json")]
     reseal(folder, paths, lambda manifest: manifest.model_copy(update=change))
     return folder
 
 
-def a_file(folder: Path, **change: str) -> Path:
-    """A file with one notice, of a release like this one."""
+def file_with_notice(folder: Path, **change: str) -> Path:
+    """Write a file with one notice for a release similar to this one."""
     notice = notice_of(folder, 2).model_copy(update=change)
     path = folder.parent / "notices.json"
     path.write_bytes(notice_text(NoticeList(notices=(notice,))))
     return path
 
 
-def no_notices(folder: Path) -> Path:
+def file_without_notices(folder: Path) -> Path:
     path = folder.parent / "notices.json"
     notices: tuple[WithdrawalNotice, ...] = ()
     path.write_bytes(notice_text(NoticeList(notices=notices)))
     return path
 
 
-Asked = tuple[Callable[[Path], Path], str]
+NoticesCase = tuple[Callable[[Path], Path], str]
 
 
-def test_whoever_asks_what_can_tell_nothing_is_warned(out: Path, tmp_path: Path) -> None:
-    cases: list[Asked] = [
-        (lambda f: named_anew(f, version="0.9.0"), "is ufine3c 0.9.0"),
-        (lambda f: named_anew(f, version="1.0.0", dataset="walkers"), "is walkers 1.0.0"),
-        (lambda f: named_anew(f, version="2.0.0", dataset="walkers"), "is walkers 2.0.0"),
-        (lambda f: a_file(f, dataset="walkers", **OTHER), "has notices of walkers only"),
-        (no_notices, "has no notices"),
+def test_notices_that_do_not_apply_cause_a_warning(out: Path, tmp_path: Path) -> None:
+    cases: list[NoticesCase] = [
+        (lambda f: renamed(f, version="0.9.0"), "is ufine3c 0.9.0"),
+        (lambda f: renamed(f, version="1.0.0", dataset="walkers"), "is walkers 1.0.0"),
+        (lambda f: renamed(f, version="2.0.0", dataset="walkers"), "is walkers 2.0.0"),
+        (lambda f: file_with_notice(f, dataset="walkers", **OTHER), "has notices of walkers only"),
+        (file_without_notices, "has no notices"),
     ]
 
-    def check(copy: Path, case: Asked) -> None:
-        asked, details = case
-        asked_of = asked(copy)
-        verified = run("verify", out, "--notices", asked_of)
+    def check(copy: Path, case: NoticesCase) -> None:
+        notices_of, details = case
+        notices = notices_of(copy)
+        verified = run("verify", out, "--notices", notices)
         assert verified.exit_code == 0
-        assert f"{asked_of} {details}, and states nothing about ufine3c 1.0.0" in verified.stderr
-        found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
+        assert f"{notices} {details}, and states nothing about ufine3c 1.0.0" in verified.stderr
+        found = json.loads(run("verify", out, "--notices", notices, "--json").stdout)
         assert found["notices"]["apply"] is False
 
     check_on_copies(out, tmp_path, cases, check)
 
 
-def test_it_is_said_which_notices_were_looked_at(out: Path, tmp_path: Path) -> None:
-    cases: list[Asked] = [
-        (lambda f: named_anew(f, version="1.0.10"), "(of ufine3c up to 1.0.10); none of them is"),
+def test_the_notices_used_are_reported(out: Path, tmp_path: Path) -> None:
+    cases: list[NoticesCase] = [
+        (lambda f: renamed(f, version="1.0.10"), "(of ufine3c up to 1.0.10); none of them is"),
         (lambda f: f, "(of ufine3c up to 1.0.0); none of them is"),
-        (lambda f: a_file(f, **OTHER), "(1 in all); none of them is"),
-        (a_file, "(1 in all); 1 of them is"),
+        (lambda f: file_with_notice(f, **OTHER), "(1 in all); none of them is"),
+        (file_with_notice, "(1 in all); 1 of them is"),
     ]
 
-    def check(copy: Path, case: Asked) -> None:
-        asked, details = case
-        asked_of = asked(copy)
-        verified = run("verify", out, "--notices", asked_of)
-        assert (
-            f"  read the notices in {asked_of} {details} about ufine3c 1.0.0\n" in verified.stdout
-        )
+    def check(copy: Path, case: NoticesCase) -> None:
+        notices_of, details = case
+        notices = notices_of(copy)
+        verified = run("verify", out, "--notices", notices)
+        assert f"  read the notices in {notices} {details} about ufine3c 1.0.0\n" in verified.stdout
         assert "warning" not in verified.stderr
-        found = json.loads(run("verify", out, "--notices", asked_of, "--json").stdout)
+        found = json.loads(run("verify", out, "--notices", notices, "--json").stdout)
         assert found["notices"]["apply"] is True
 
     check_on_copies(out, tmp_path, cases, check)

@@ -1,4 +1,4 @@
-"""The files and documents of a release, changed and resealed."""
+"""Verification of changed and resealed documents and files of a release."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ def faults(folder: Path) -> list[tuple[str, str]]:
     return [(one.fault, one.file) for one in verify_release(folder)]
 
 
-def test_what_was_built_is_what_is_made(every_kind: Kinds, tmp_path: Path) -> None:
+def test_resealing_a_built_release_changes_nothing(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, sound: Built) -> None:
         assert faults(copy) == []
         reseal(copy)
@@ -34,7 +34,7 @@ def test_what_was_built_is_what_is_made(every_kind: Kinds, tmp_path: Path) -> No
     check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_a_document_that_is_left_out_is_named(every_kind: Kinds, tmp_path: Path) -> None:
+def test_a_missing_document_is_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, path: str) -> None:
         (copy / path).unlink()
         reseal(copy)
@@ -61,7 +61,7 @@ def test_documents_of_another_version_are_not_accepted(every_kind: Kinds, tmp_pa
     check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_rows_as_json_are_wanted(every_kind: Kinds, tmp_path: Path) -> None:
+def test_a_missing_json_file_is_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, sound: Built) -> None:
         path = f"{sound.manifest.dataset}.json"
         (copy / path).unlink()
@@ -71,7 +71,7 @@ def test_rows_as_json_are_wanted(every_kind: Kinds, tmp_path: Path) -> None:
     check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_files_of_other_names_are_named(every_kind: Kinds, tmp_path: Path) -> None:
+def test_files_with_unknown_names_are_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, path: str) -> None:
         (copy / path).parent.mkdir(exist_ok=True)
         (copy / path).write_bytes(b"print('loaded')\n")
@@ -86,7 +86,9 @@ def test_files_of_other_names_are_named(every_kind: Kinds, tmp_path: Path) -> No
         check_on_copies(sound.folder, tmp_path, paths, check)
 
 
-def test_files_that_other_releases_have_are_named(every_kind: Kinds, tmp_path: Path) -> None:
+def test_documents_of_other_kinds_of_releases_are_reported(
+    every_kind: Kinds, tmp_path: Path
+) -> None:
     def check(copy: Path, sound: Built) -> None:
         others = {"ATTRIBUTION.md", "leaks.json", "ccd.jsonl"} - set(listable_files(sound.folder))
         assert others
@@ -99,7 +101,7 @@ def test_files_that_other_releases_have_are_named(every_kind: Kinds, tmp_path: P
 
 
 class Forged(NamedTuple):
-    """Something done to a document, and the part of the line that must be shown."""
+    """A change of a document."""
 
     path: str
     change: Callable[[str], str]
@@ -124,21 +126,23 @@ FORGED = [
 ]
 
 
-def test_a_document_that_says_something_else_is_named(every_kind: Kinds, tmp_path: Path) -> None:
+def test_changed_documents_are_reported_with_the_first_different_line(
+    every_kind: Kinds, tmp_path: Path
+) -> None:
     for sound in every_kind.values():
         check_on_copies(sound.folder, tmp_path, FORGED, check_forged)
 
 
 def check_forged(copy: Path, forged: Forged) -> None:
     path = copy / forged.path
-    said = path.read_bytes().decode()
-    details = forged.change(said)
-    assert details != said
+    before = path.read_bytes().decode()
+    details = forged.change(before)
+    assert details != before
     path.write_bytes(details.encode())
     reseal(copy, left=[forged.path])
     (problem,) = verify_release(copy)
     assert (problem.fault, problem.file) == ("document_differs", forged.path)
-    theirs, ours = details.split("\n"), said.split("\n")
+    theirs, ours = details.split("\n"), before.split("\n")
     line = next(
         (
             number
@@ -150,7 +154,7 @@ def check_forged(copy: Path, forged: Forged) -> None:
     assert f"{forged.path}: line {line} " in problem.message
 
 
-def test_documents_follow_what_the_manifest_states(every_kind: Kinds, tmp_path: Path) -> None:
+def test_documents_must_match_the_manifest(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, _: Built) -> None:
         def other(manifest: Manifest) -> Manifest:
             return manifest.model_copy(update={"version": "9.9.9", "tier": None, "contains": ()})
@@ -162,7 +166,7 @@ def test_documents_follow_what_the_manifest_states(every_kind: Kinds, tmp_path: 
     check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_a_manifest_that_no_document_is_made_of_is_a_fault(
+def test_a_manifest_whose_documents_cannot_be_generated_is_reported(
     every_kind: Kinds, tmp_path: Path
 ) -> None:
     def check(copy: Path, _: Built) -> None:

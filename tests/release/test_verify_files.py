@@ -1,4 +1,4 @@
-"""`verify` on folders: names that are no text, what cannot be read, and what was left behind."""
+"""`verify` on folders with undecodable names, unreadable files and missing images."""
 
 import io
 import json
@@ -21,23 +21,23 @@ from tests.release.worlds import DATASET
 
 
 def details(folder: Path, *, without_images: bool = False) -> list[tuple[str, str]]:
-    """What is found, as (fault, message)."""
+    """Faults and messages of the problems found."""
     problems = verify_release(folder, without_images=without_images)
     return [(one.fault, one.message) for one in problems]
 
 
 def in_bytes(path: Path, name: bytes) -> Path:
-    """The path of a file in the folder `path` whose name is these bytes."""
+    """Path of a file in the folder `path` with a name of these bytes."""
     return path / os.fsdecode(name)
 
 
-def test_a_file_renamed_to_what_is_no_text_is_named(copy: Path) -> None:
+def test_a_file_renamed_to_an_undecodable_name_is_reported(copy: Path) -> None:
     (copy / "images/7.jpg").rename(in_bytes(copy / "images", b"\xff7.jpg"))
     message = r"images/7.jpg was renamed to images/\xff7.jpg"
     assert details(copy) == [("file_renamed", message)]
 
 
-def test_a_file_whose_name_is_no_text_differs_from_one_that_is_called_as_it_is_shown(
+def test_undecodable_names_differ_from_their_escaped_form(
     copy: Path,
 ) -> None:
     in_bytes(copy, b"\xff").write_bytes(b"one")
@@ -45,14 +45,14 @@ def test_a_file_whose_name_is_no_text_differs_from_one_that_is_called_as_it_is_s
     assert details(copy) == [("file_extra", r"\xff does not belong to the release")] * 2
 
 
-def test_files_below_a_folder_whose_name_is_no_text_are_named(copy: Path) -> None:
+def test_files_in_a_folder_with_an_undecodable_name_are_reported(copy: Path) -> None:
     (copy / "images").rename(in_bytes(copy, b"im\xe4ges"))
     found = details(copy)
     assert [fault for fault, _ in found] == ["file_renamed"] * 12
     assert ("file_renamed", r"images/3.jpg was renamed to im\xe4ges/3.jpg") in found
 
 
-def test_an_extra_file_that_cannot_be_read_is_extra(
+def test_an_unreadable_extra_file_is_reported_as_extra(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (copy / "images/7.jpg").rename(copy / "images/extra")
@@ -67,7 +67,7 @@ def leave_out_images(folder: Path) -> None:
     shutil.rmtree(folder / "images")
 
 
-def test_images_may_be_left_out_whatever_else_is_wrong(copy: Path) -> None:
+def test_images_may_be_left_out_despite_other_faults(copy: Path) -> None:
     leave_out_images(copy)
     assert details(copy, without_images=True) == []
     (copy / "note.txt").write_text("hi")
@@ -81,13 +81,13 @@ def test_images_may_be_left_out_whatever_else_is_wrong(copy: Path) -> None:
     assert faults == ["file_extra", "images_left_out", "file_missing"]
 
 
-def test_an_image_that_is_left_out_is_missing_where_others_lie_there(copy: Path) -> None:
+def test_leaving_out_one_of_several_images_is_reported(copy: Path) -> None:
     (copy / "images/7.jpg").unlink()
     missing = [("file_missing", "images/7.jpg is missing")]
     assert details(copy, without_images=True) == missing
 
 
-def test_images_that_were_renamed_are_named_though_images_may_be_left_out(copy: Path) -> None:
+def test_renamed_images_are_reported_although_images_may_be_left_out(copy: Path) -> None:
     (copy / "images/7.jpg").rename(copy / "seven.jpg")
     leave_out_images(copy)
     renamed = [("file_renamed", "images/7.jpg was renamed to seven.jpg")]
@@ -95,14 +95,14 @@ def test_images_that_were_renamed_are_named_though_images_may_be_left_out(copy: 
     assert [fault for fault, _ in details(copy)] == ["file_renamed"] + ["file_missing"] * 11
 
 
-def test_images_that_were_erased_are_not_there_either(copy: Path) -> None:
+def test_left_out_images_may_include_erased_ones(copy: Path) -> None:
     mark_release(copy, [notice_of(copy, 2)], erase=True)
     leave_out_images(copy)
     assert [fault for fault, _ in details(copy, without_images=True)] == ["withdrawn", "erased"]
 
 
 def test_a_release_of_a_single_image_can_be_verified_without_it(copy: Path) -> None:
-    """Of those that are listed only one is an image."""
+    """The manifest lists only one image."""
     manifest = json.loads((copy / "manifest.json").read_text())
     images = [one["path"] for one in manifest["files"] if one["path"].startswith("images/")]
     manifest["files"] = [one for one in manifest["files"] if one["path"] not in images[1:]]
@@ -114,7 +114,7 @@ def test_a_release_of_a_single_image_can_be_verified_without_it(copy: Path) -> N
 
 
 def replace_by_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(path.parent)  # the names of sockets are short
+    monkeypatch.chdir(path.parent)  # names of sockets must be short
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path.name)
 
@@ -127,7 +127,9 @@ def replace_by_link(path: Path, _: pytest.MonkeyPatch) -> None:
     path.symlink_to("4.jpg")
 
 
-def test_what_is_no_file_is_called_what_it_is(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sockets_pipes_and_links_are_named_as_such(
+    copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = copy / "images/7.jpg"
     for replace, kind in (
         (replace_by_socket, "a socket"),
@@ -139,17 +141,13 @@ def test_what_is_no_file_is_called_what_it_is(copy: Path, monkeypatch: pytest.Mo
         assert ("not_a_file", f"images/7.jpg is {kind}, not a file") in details(copy)
 
 
-def test_a_manifest_that_cannot_be_read_is_one_sentence(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_manifest_is_one_problem(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     refuse(monkeypatch, copy / "manifest.json")
     sentence = "manifest.json cannot be read (Permission denied)"
     assert details(copy) == [("manifest_unreadable", sentence)]
 
 
-def test_a_file_that_cannot_be_read_is_named_once(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreadable_file_is_reported_once(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = (f"{DATASET}.json", SHARD, "images/7.jpg", "README.md", "lineage/entities.parquet")
     for path in files:
         with monkeypatch.context() as patch:
@@ -157,7 +155,7 @@ def test_a_file_that_cannot_be_read_is_named_once(
             assert details(copy) == [("not_readable", f"{path} cannot be read (Permission denied)")]
 
 
-def test_a_folder_that_cannot_be_listed_is_named_and_nothing_in_it_is_missing(
+def test_files_in_an_unlistable_folder_are_not_reported_as_missing(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (copy / "extra").touch()
@@ -169,7 +167,7 @@ def test_a_folder_that_cannot_be_listed_is_named_and_nothing_in_it_is_missing(
             assert details(copy) == [("not_readable", f"{folder} cannot be read {why}"), extra]
 
 
-def test_a_release_whose_folder_cannot_be_listed_is_read_on(
+def test_a_release_in_an_unlistable_folder_is_still_verified(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (copy / f"{DATASET}.json").write_text("[]")
@@ -179,7 +177,7 @@ def test_a_release_whose_folder_cannot_be_listed_is_read_on(
     assert set(faults[1:]) == {"rows_differ"}
 
 
-def test_rows_that_cannot_be_read_though_their_digest_could_are_named(
+def test_read_errors_in_rows_with_a_valid_digest_are_reported(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(_: Path) -> Iterator[dict[str, object]]:
@@ -191,7 +189,7 @@ def test_rows_that_cannot_be_read_though_their_digest_could_are_named(
     assert details(copy) == [("rows_unreadable", message)]
 
 
-def test_what_may_be_erased_in_a_folder_that_cannot_be_read_is_not_called_erased(
+def test_images_in_an_unreadable_folder_are_not_reported_as_erased(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mark_release(copy, [notice_of(copy, 2)], erase=True)
@@ -202,7 +200,7 @@ def test_what_may_be_erased_in_a_folder_that_cannot_be_read_is_not_called_erased
 
 
 def refuse(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
-    """Lets nobody open these files, or see what is in these folders: root neither."""
+    """Make these files and the contents of these folders inaccessible, also for root."""
     refused = [str(path) for path in paths]
 
     def is_refused(path: object) -> bool:
@@ -215,7 +213,7 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *paths: Path) -> None:
 
 
 def refuse_listing(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
-    """Lets nobody list these folders; files in them can be opened."""
+    """Make these folders impossible to list; their files can still be opened."""
     refused = {str(folder) for folder in folders}
     _deny(monkeypatch, os, "scandir", lambda path: str(path) in refused)
 
@@ -228,9 +226,9 @@ def _deny(
 ) -> None:
     real = getattr(module, name)
 
-    def asked(path: object, *arguments: Any, **options: Any) -> Any:
+    def guarded(path: object, *arguments: Any, **options: Any) -> Any:
         if is_refused(path):
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, *arguments, **options)
 
-    monkeypatch.setattr(module, name, asked)
+    monkeypatch.setattr(module, name, guarded)

@@ -1,4 +1,4 @@
-"""What verification finds in tables of lineage that somebody changed, each fault by its name."""
+"""Verification names each fault in changed lineage tables."""
 
 import shutil
 import subprocess
@@ -35,7 +35,7 @@ from tests.release.worlds import store_world
 
 Rows = list[dict[str, Any]]
 SHARD = "data/test-00000-of-00001.parquet"
-NOBODY = "f" * 32
+UNKNOWN_ID = "f" * 32
 _FLIPS = 60
 
 
@@ -50,12 +50,12 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def folder(built: Path, tmp_path: Path) -> Path:
-    """A copy of the release, to be changed."""
+    """A copy of the release that a test may change."""
     return shutil.copytree(built, tmp_path / "out")
 
 
 def found(folder: Path) -> list[Problem]:
-    """The problems, the manifest's counts being right."""
+    """Problems found with a manifest that states the correct row counts."""
     counts = {one.name: pq.read_metadata(folder / one.path).num_rows for one in TABLES}
     manifest = read_manifest(folder).model_copy(update={"lineage": LineageStatistics(**counts)})
     findings = Findings()
@@ -64,7 +64,7 @@ def found(folder: Path) -> list[Problem]:
 
 
 def change(folder: Path, table: LineageTable, how: Callable[[Rows], Rows]) -> None:
-    """Writes a table again with other rows."""
+    """Rewrite a table with changed rows."""
     rows = how(pq.read_table(folder / table.path).to_pylist())
     (folder / table.path).unlink()
     write_table(folder, table, [tuple(row.values()) for row in rows])
@@ -75,7 +75,7 @@ def faults(folder: Path) -> set[str]:
 
 
 def without(kind: str) -> Callable[[Rows], Rows]:
-    """Takes out the first entity of a kind."""
+    """A change that removes the first entity of a kind."""
 
     def how(rows: Rows) -> Rows:
         gone = next(row for row in rows if row["kind"] == kind)
@@ -84,7 +84,7 @@ def without(kind: str) -> Callable[[Rows], Rows]:
     return how
 
 
-def test_the_known_roles_are_those_that_withdrawals_know() -> None:
+def test_every_role_has_a_cascade_policy() -> None:
     assert roles.ROLES.keys() == set(Role)
 
 
@@ -98,18 +98,18 @@ def test_verifying_imports_no_database_code(built: Path) -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_release_as_it_was_built_is_sound(folder: Path) -> None:
+def test_an_unchanged_release_has_no_problems(folder: Path) -> None:
     assert found(folder) == []
 
 
-def test_an_untouched_table_is_written_as_it_was(folder: Path) -> None:
+def test_rewriting_a_table_is_deterministic(folder: Path) -> None:
     for table in TABLES:
         before = (folder / table.path).read_bytes()
         change(folder, table, lambda rows: rows)
         assert (folder / table.path).read_bytes() == before
 
 
-def test_an_entity_that_is_missing_is_named(built: Path, tmp_path: Path) -> None:
+def test_a_missing_entity_is_reported(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, kind: str) -> None:
         gone = next(row for row in _rows(folder, ENTITIES) if row["kind"] == kind)["id"]
         change(folder, ENTITIES, without(kind))
@@ -125,7 +125,7 @@ def _rows(folder: Path, table: LineageTable) -> Rows:
     return rows
 
 
-def test_a_row_whose_image_is_not_listed_is_named(folder: Path) -> None:
+def test_a_row_without_its_image_entity_is_reported(folder: Path) -> None:
     third = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[2]
     change(folder, ENTITIES, lambda rows: [one for one in rows if one["id"] != third])
     (problem,) = (one for one in found(folder) if one.fault == "lineage_incomplete")
@@ -133,7 +133,7 @@ def test_a_row_whose_image_is_not_listed_is_named(folder: Path) -> None:
     assert third in problem.message
 
 
-def test_an_entity_of_another_kind_is_none(folder: Path) -> None:
+def test_an_entity_of_the_wrong_kind_counts_as_missing(folder: Path) -> None:
     third = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[2]
     _set(folder, ENTITIES, "kind", "strategy", lambda row: row["id"] == third)
     assert "lineage_incomplete" in faults(folder)
@@ -149,7 +149,7 @@ def _set(
     )
 
 
-def test_what_was_turned_down_is_no_row(built: Path, tmp_path: Path) -> None:
+def test_rows_with_rejected_entities_are_reported(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, state: str) -> None:
         caption = pq.read_table(folder / SHARD)["caption_entity_ids"].to_pylist()[4][1]
         _set(folder, ENTITIES, "state", state, lambda row: row["id"] == caption)
@@ -158,7 +158,7 @@ def test_what_was_turned_down_is_no_row(built: Path, tmp_path: Path) -> None:
     check_on_copies(built, tmp_path, ("rejected", "withdrawn", "superseded"), check)
 
 
-def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> None:
+def test_an_image_not_derived_from_its_source_is_reported(folder: Path) -> None:
     fifth = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[4]
     change(
         folder,
@@ -170,7 +170,7 @@ def test_an_image_that_does_not_lead_to_its_source_is_named(folder: Path) -> Non
     assert ("source_unreached", 5) in {(one.fault, one.row) for one in found(folder)}
 
 
-def test_a_name_of_nothing_is_found(built: Path, tmp_path: Path) -> None:
+def test_references_to_unknown_ids_are_reported(built: Path, tmp_path: Path) -> None:
     cases: list[tuple[LineageTable, str]] = [
         (DERIVATIONS, "parent"),
         (DERIVATIONS, "child"),
@@ -184,19 +184,19 @@ def test_a_name_of_nothing_is_found(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, case: tuple[LineageTable, str]) -> None:
         table, column = case
         last = _rows(folder, table)[-1]
-        _set(folder, table, column, NOBODY, lambda row: row == last)
+        _set(folder, table, column, UNKNOWN_ID, lambda row: row == last)
         problems = [one for one in found(folder) if one.fault == "lineage_broken"]
-        assert any(NOBODY in one.message and one.file == table.path for one in problems)
+        assert any(UNKNOWN_ID in one.message and one.file == table.path for one in problems)
 
     check_on_copies(built, tmp_path, cases, check)
 
 
-def test_an_agent_of_an_activity_must_be_there(folder: Path) -> None:
-    _set(folder, ACTIVITIES, "agents", [NOBODY], lambda _: True)
-    assert any(one.fault == "lineage_broken" and NOBODY in one.message for one in found(folder))
+def test_an_unknown_agent_of_an_activity_is_reported(folder: Path) -> None:
+    _set(folder, ACTIVITIES, "agents", [UNKNOWN_ID], lambda _: True)
+    assert any(one.fault == "lineage_broken" and UNKNOWN_ID in one.message for one in found(folder))
 
 
-def test_rows_in_another_order_are_found(built: Path, tmp_path: Path) -> None:
+def test_unsorted_rows_are_reported(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, table: LineageTable) -> None:
         change(folder, table, lambda rows: rows[::-1])
         assert "lineage_unsorted" in faults(folder)
@@ -204,7 +204,7 @@ def test_rows_in_another_order_are_found(built: Path, tmp_path: Path) -> None:
     check_on_copies(built, tmp_path, (ENTITIES, DERIVATIONS, DECISIONS, CALLS, AGENTS), check)
 
 
-def test_rows_that_stand_there_twice_are_found(built: Path, tmp_path: Path) -> None:
+def test_duplicated_rows_are_reported(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, table: LineageTable) -> None:
         change(folder, table, lambda rows: [rows[0], *rows])
         assert "lineage_unsorted" in faults(folder)
@@ -212,7 +212,7 @@ def test_rows_that_stand_there_twice_are_found(built: Path, tmp_path: Path) -> N
     check_on_copies(built, tmp_path, (ENTITIES, CALLS, AGENTS, DECISIONS), check)
 
 
-def test_counts_are_held_against_the_manifest(built: Path, tmp_path: Path) -> None:
+def test_row_counts_are_compared_with_the_manifest(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, table: LineageTable) -> None:
         change(folder, table, lambda rows: rows[:-1])
         findings = Findings()
@@ -224,7 +224,7 @@ def test_counts_are_held_against_the_manifest(built: Path, tmp_path: Path) -> No
     check_on_copies(built, tmp_path, TABLES, check)
 
 
-def test_what_is_no_id_makes_a_table_unreadable(built: Path, tmp_path: Path) -> None:
+def test_malformed_ids_make_a_table_unreadable(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, value: str | None) -> None:
         last = _rows(folder, DERIVATIONS)[-1]
         _set(folder, DERIVATIONS, "parent", value, lambda row: row == last)
@@ -234,14 +234,14 @@ def test_what_is_no_id_makes_a_table_unreadable(built: Path, tmp_path: Path) -> 
     check_on_copies(built, tmp_path, ("", "xyz", "G" * 32, None), check)
 
 
-def test_other_columns_are_no_such_table(folder: Path) -> None:
+def test_missing_columns_make_a_table_unreadable(folder: Path) -> None:
     table = pq.read_table(folder / AGENTS.path).drop_columns(["revision"])
     pq.write_table(table, folder / AGENTS.path)
     (problem,) = found(folder)
     assert (problem.fault, problem.file) == ("lineage_unreadable", AGENTS.path)
 
 
-def test_a_table_cut_short_is_unreadable(folder: Path) -> None:
+def test_a_truncated_table_is_unreadable(folder: Path) -> None:
     path = folder / CALLS.path
     data = path.read_bytes()
     counts = read_manifest(folder)
@@ -252,15 +252,15 @@ def test_a_table_cut_short_is_unreadable(folder: Path) -> None:
     assert (problem.fault, problem.file) == ("lineage_unreadable", CALLS.path)
 
 
-def test_a_table_that_nobody_lists_is_missing(folder: Path) -> None:
+def test_a_missing_table_is_reported(folder: Path) -> None:
     (folder / CALLS.path).unlink()
     findings = Findings()
     verify_lineage(folder, read_manifest(folder), [SHARD], findings)
     assert [(one.fault, one.file) for one in findings.problems] == [("file_missing", CALLS.path)]
 
 
-def test_flipped_bits_are_named_and_end_in_no_traceback(built: Path, tmp_path: Path) -> None:
-    """Any bit of any table is flipped, with a digest that fits."""
+def test_flipped_bits_are_reported_without_an_exception(built: Path, tmp_path: Path) -> None:
+    """Bits of all tables are flipped, with matching digests."""
 
     def check(folder: Path, table: LineageTable) -> None:
         random = Random(table.name)
@@ -284,8 +284,8 @@ def test_flipped_bits_are_named_and_end_in_no_traceback(built: Path, tmp_path: P
     check_on_copies(built, tmp_path, TABLES, check)
 
 
-def test_the_flips_that_once_were_tracebacks_are_named(folder: Path) -> None:
-    """A column by another name; words and numbers out of what a dictionary has."""
+def test_bit_flips_that_once_caused_exceptions_are_reported(folder: Path) -> None:
+    """Renamed columns, and texts and numbers outside the dictionary of a column."""
     for table, at in ((CALLS, b"agent"), (DERIVATIONS, b"role"), (ENTITIES, b"kind")):
         sound = (folder / table.path).read_bytes()
         for place in (sound.index(at), sound.rindex(at)):
@@ -302,7 +302,7 @@ def found_of(folder: Path) -> list[Problem]:
     return findings.problems
 
 
-def test_what_says_nothing_makes_a_table_unreadable(built: Path, tmp_path: Path) -> None:
+def test_null_values_make_a_table_unreadable(built: Path, tmp_path: Path) -> None:
     cases: list[tuple[LineageTable, str]] = [
         *((ENTITIES, name) for name in ("dataset", "kind", "state", "activity", "withheld")),
         *((DERIVATIONS, name) for name in ("child", "role", "parent")),
@@ -323,7 +323,7 @@ def test_what_says_nothing_makes_a_table_unreadable(built: Path, tmp_path: Path)
     check_on_copies(built, tmp_path, cases, check)
 
 
-def test_settings_that_are_no_json_are_named(built: Path, tmp_path: Path) -> None:
+def test_settings_that_are_no_json_objects_are_reported(built: Path, tmp_path: Path) -> None:
     columns = ((ACTIVITIES, "configuration"), (CALLS, "parameters"))
     texts = ("not json", "[]", "1", "", "[" * 100_000)
 
@@ -337,7 +337,7 @@ def test_settings_that_are_no_json_are_named(built: Path, tmp_path: Path) -> Non
     check_on_copies(built, tmp_path, product(columns, texts), check)
 
 
-def test_a_table_that_is_known_to_be_damaged_is_not_read(folder: Path) -> None:
+def test_a_table_already_known_to_be_damaged_is_not_read(folder: Path) -> None:
     (folder / CALLS.path).write_bytes(b"PAR1")
     findings = Findings()
     findings.add("file_changed", f"{CALLS.path} is damaged", CALLS.path)

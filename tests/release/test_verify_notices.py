@@ -1,4 +1,4 @@
-"""`verify` on releases that something was withdrawn from, and on those that come after."""
+"""`verify` on releases with withdrawn items and on later releases."""
 
 import os
 import shutil
@@ -45,14 +45,14 @@ def write_notices(path: Path, *notices: WithdrawalNotice, erased: Sequence[str] 
 
 
 def faults(folder: Path, *notices: WithdrawalNotice) -> dict[str, str]:
-    """What is found, by its fault; each but once."""
+    """Messages of the problems by fault; every fault must occur only once."""
     problems = verify_release(folder, notices=notices)
     found = {one.fault: one.message for one in problems}
     assert len(found) == len(problems), problems
     return found
 
 
-def test_a_marked_release_tells_its_rows_and_nothing_else(copy: Path) -> None:
+def test_verify_reports_exactly_the_withdrawn_rows(copy: Path) -> None:
     mark_release(copy, [notice_of(copy, 2, 5)], erase=False)
     assert faults(copy) == {
         "withdrawn": "ufine3c 1.0.0 is withdrawn in part (privacy); must no longer be used: "
@@ -60,7 +60,7 @@ def test_a_marked_release_tells_its_rows_and_nothing_else(copy: Path) -> None:
     }
 
 
-def test_files_that_were_erased_on_purpose_are_no_damage(copy: Path) -> None:
+def test_erased_files_are_not_reported_as_missing(copy: Path) -> None:
     mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
     found = faults(copy)
     assert found.keys() == {"withdrawn", "erased"}
@@ -68,7 +68,7 @@ def test_files_that_were_erased_on_purpose_are_no_damage(copy: Path) -> None:
     assert "the rows were not checked" in found["erased"]
 
 
-def test_damage_beside_what_was_erased_is_still_named(sound: Path, tmp_path: Path) -> None:
+def test_damage_of_other_files_is_reported_after_an_erasure(sound: Path, tmp_path: Path) -> None:
     cases: list[tuple[Callable[[Path], object], str, str]] = [
         (lambda f: (f / "images/7.jpg").unlink(), "file_missing", "images/7.jpg is missing"),
         (lambda f: (f / "images/7.jpg").write_bytes(b""), "file_changed", "images/7.jpg has 0"),
@@ -86,14 +86,14 @@ def test_damage_beside_what_was_erased_is_still_named(sound: Path, tmp_path: Pat
     check_on_copies(sound, tmp_path, cases, check)
 
 
-def test_what_should_be_erased_and_lies_there_is_named(copy: Path) -> None:
+def test_files_that_should_be_erased_are_reported(copy: Path) -> None:
     image = (copy / "images/2.jpg").read_bytes()
     mark_release(copy, [notice_of(copy, 2)], erase=True)
     (copy / "images/2.jpg").write_bytes(image)
     assert faults(copy)["erasure_unfinished"].startswith("images/2.jpg should be erased")
 
 
-def test_a_mark_that_cannot_be_read_is_named(copy: Path) -> None:
+def test_an_unreadable_notice_file_is_reported(copy: Path) -> None:
     (copy / WITHDRAWN).write_text("{")
     assert faults(copy).keys() == {"withdrawal_unreadable"}
 
@@ -119,8 +119,8 @@ def huge(path: Path) -> None:
         file.truncate(1 << 40)
 
 
-def test_what_is_no_file_is_named_at_once(sound: Path, tmp_path: Path) -> None:
-    """A pipe or a link where a mark or a list of notices should be is not read to its end."""
+def test_special_files_in_place_of_notices_are_refused(sound: Path, tmp_path: Path) -> None:
+    """A pipe, link or huge file in place of a notice file is refused without reading it."""
 
     def check(copy: Path, case: tuple[str, Callable[[Path], object]]) -> None:
         name, kind = case
@@ -140,7 +140,7 @@ def test_what_is_no_file_is_named_at_once(sound: Path, tmp_path: Path) -> None:
     check_on_copies(sound, tmp_path, product((WITHDRAWN, WITHDRAWALS), kinds), check)
 
 
-def test_a_listed_file_of_notices_that_is_none_is_not_believed(sound: Path, tmp_path: Path) -> None:
+def test_special_files_in_place_of_listed_notices_are_refused(sound: Path, tmp_path: Path) -> None:
     def check(copy: Path, kind: Callable[[Path], object]) -> None:
         with_withdrawals(copy, later_notice(copy))
         (copy / WITHDRAWALS).unlink()
@@ -152,7 +152,7 @@ def test_a_listed_file_of_notices_that_is_none_is_not_believed(sound: Path, tmp_
     check_on_copies(sound, tmp_path, (fifo, endless, dangling, linked), check)
 
 
-def test_a_mark_of_another_release_is_named(copy: Path) -> None:
+def test_notices_of_another_release_are_reported(copy: Path) -> None:
     notice = notice_of(copy, 2).model_copy(update={"release": "0" * 64, "version": "0.9.0"})
     write_notices(copy / WITHDRAWN, notice)
     found = faults(copy)
@@ -160,7 +160,7 @@ def test_a_mark_of_another_release_is_named(copy: Path) -> None:
     assert "is of another release, ufine3c 0.9.0 (000000000000)" in found["withdrawal_foreign"]
 
 
-def test_a_mark_cannot_hide_damage_of_what_was_never_released(copy: Path) -> None:
+def test_notices_about_unknown_files_are_reported(copy: Path) -> None:
     notice = notice_of(copy, 2)
     other = notice.rows[0].model_copy(update={"entity_id": "f" * 32})
     wrong = notice.model_copy(update={"rows": (other,)})
@@ -170,7 +170,7 @@ def test_a_mark_cannot_hide_damage_of_what_was_never_released(copy: Path) -> Non
     )
 
 
-def test_holders_learn_by_notices_from_elsewhere(copy: Path, tmp_path: Path) -> None:
+def test_notices_from_other_places_are_used(copy: Path, tmp_path: Path) -> None:
     notice = notice_of(copy, 2, 5)
     other = notice.model_copy(update={"release": "0" * 64})
     assert faults(copy, notice, other).keys() == {"withdrawn"}
@@ -193,7 +193,7 @@ def test_notices_are_found_in_files_folders_and_releases(copy: Path, tmp_path: P
     assert notices_at(copy) == (notice,)
 
 
-def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> None:
+def test_paths_without_notices_are_refused(copy: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", copy / "images"):
         with pytest.raises(UsageError, match="there are no notices at"):
             notices_at(path)
@@ -202,7 +202,7 @@ def test_where_there_are_no_notices_it_is_said(copy: Path, tmp_path: Path) -> No
 
 
 def with_withdrawals(folder: Path, data: bytes, *, counted: bool = True) -> Path:
-    """A release that lists these withdrawals in a file and counts them in its manifest."""
+    """Add a file of withdrawals to a release and count them in its manifest."""
     (folder / WITHDRAWALS).write_bytes(data)
 
     def count(manifest: Manifest) -> Manifest:
@@ -218,7 +218,7 @@ def with_withdrawals(folder: Path, data: bytes, *, counted: bool = True) -> Path
 
 
 def later_notice(folder: Path, *rows: WithdrawnRow) -> bytes:
-    """What a release says of an earlier one."""
+    """A file with a notice for rows of an earlier release."""
     manifest = read_manifest(folder)
     notice = WithdrawalNotice(
         withdrawal="a" * 32,
@@ -236,18 +236,18 @@ def row(entity_id: str, *texts: str) -> WithdrawnRow:
     return WithdrawnRow(number=1, file_path="images/1.jpg", entity_id=entity_id, texts=texts)
 
 
-def test_a_release_that_is_rid_of_what_it_says_was_withdrawn_is_sound(copy: Path) -> None:
+def test_a_later_release_without_the_withdrawn_items_is_valid(copy: Path) -> None:
     with_withdrawals(copy, later_notice(copy, row("f" * 32), row("e" * 32, "d" * 32)))
     assert faults(copy) == {}
 
 
-def test_a_manifest_that_tells_of_other_withdrawals_is_named(copy: Path) -> None:
+def test_withdrawals_missing_in_the_manifest_are_reported(copy: Path) -> None:
     with_withdrawals(copy, later_notice(copy, row("f" * 32)), counted=False)
     (problem,) = verify_release(copy)
     assert (problem.fault, problem.file) == ("withdrawals_differ", WITHDRAWALS)
 
 
-def test_a_withdrawn_image_in_a_later_release_is_named(copy: Path) -> None:
+def test_a_withdrawn_image_in_a_later_release_is_reported(copy: Path) -> None:
     image = rows_of(copy)[4]["image_entity_id"]
     with_withdrawals(copy, later_notice(copy, row(image)))
     (problem,) = verify_release(copy)
@@ -255,7 +255,7 @@ def test_a_withdrawn_image_in_a_later_release_is_named(copy: Path) -> None:
     assert "was withdrawn from ufine3c 0.9.0" in problem.message
 
 
-def test_a_withdrawn_text_in_a_later_release_is_named(copy: Path) -> None:
+def test_a_withdrawn_text_in_a_later_release_is_reported(copy: Path) -> None:
     shown = rows_of(copy)[4]
     with_withdrawals(copy, later_notice(copy, row("f" * 32, shown["caption_entity_ids"][1])))
     (problem,) = verify_release(copy)
@@ -263,7 +263,7 @@ def test_a_withdrawn_text_in_a_later_release_is_named(copy: Path) -> None:
     assert f"has the text {shown['caption_entity_ids'][1]}" in problem.message
 
 
-def test_withdrawals_of_another_dataset_are_named(copy: Path) -> None:
+def test_withdrawals_of_another_dataset_are_reported(copy: Path) -> None:
     data = later_notice(copy).replace(b'"ufine3c"', b'"walkers"')
     with_withdrawals(copy, data)
     assert faults(copy) == {
@@ -271,19 +271,19 @@ def test_withdrawals_of_another_dataset_are_named(copy: Path) -> None:
     }
 
 
-def test_withdrawals_that_cannot_be_read_are_named(copy: Path) -> None:
+def test_unreadable_withdrawals_are_reported(copy: Path) -> None:
     with_withdrawals(copy, b'{"notices": 1}')
     assert faults(copy).keys() == {"withdrawals_unreadable"}
 
 
-def test_notices_of_a_damaged_release_are_not_believed(copy: Path) -> None:
+def test_notices_of_a_damaged_release_are_refused(copy: Path) -> None:
     with_withdrawals(copy, later_notice(copy, row("f" * 32)))
     (copy / WITHDRAWALS).write_bytes(later_notice(copy))
     with pytest.raises(IntegrityError, match="has 267 bytes; expected 354"):
         notices_at(copy)
 
 
-def test_rows_are_shown_once_and_whole_rows_win(copy: Path) -> None:
+def test_affected_rows_are_unique_and_whole_rows_take_precedence(copy: Path) -> None:
     whole = notice_of(copy, 3)
     texts = tuple(rows_of(copy)[2]["caption_entity_ids"])
     part = row(whole.rows[0].entity_id, *texts[:1]).model_copy(update={"number": 3})
@@ -300,8 +300,8 @@ def test_rows_are_shown_once_and_whole_rows_win(copy: Path) -> None:
     )
 
 
-def test_a_shard_says_nothing_once_it_was_erased(copy: Path) -> None:
-    """Texts of a second withdrawal are not looked for in it; images still are."""
+def test_a_second_withdrawal_works_after_the_shard_was_erased(copy: Path) -> None:
+    """A second withdrawal does not need the erased shard to erase its images."""
     notice = notice_of(copy, 2)
     second = notice_of(copy, 5, withdrawal="b" * 32)
     mark_release(copy, [notice], erase=True)

@@ -1,4 +1,4 @@
-"""The numbers of a manifest, changed and resealed."""
+"""Verification of changed and resealed statistics of a manifest."""
 
 import json
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Kinds = dict[str, Built]
 
 
 def more(name: str) -> Callable[[Values], None]:
-    """One more of a number, which is called by its path."""
+    """A change that increments the number at this path."""
 
     def changed(values: Values) -> None:
         *path, last = name.split(".")
@@ -41,16 +41,16 @@ def forge(folder: Path, change: Callable[[Values], None]) -> None:
     reseal(folder, change=changed)
 
 
-def said(folder: Path, *, decode: bool) -> list[str]:
+def messages_of(folder: Path, *, decode: bool) -> list[str]:
     problems = verify_release(folder, decode=decode)
     assert {one.fault for one in problems} <= {"statistics_differ"}, problems
     return [one.message for one in problems]
 
 
-def test_what_was_counted_is_there(every_kind: Kinds, tmp_path: Path) -> None:
+def test_statistics_of_a_valid_release_are_confirmed(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, _: Built) -> None:
-        assert said(copy, decode=False) == []
-        assert said(copy, decode=True) == []
+        assert messages_of(copy, decode=False) == []
+        assert messages_of(copy, decode=True) == []
 
     check_on_every_kind(every_kind, tmp_path, check)
 
@@ -77,29 +77,31 @@ WORDS = {
 }
 
 
-def test_a_number_that_is_stated_otherwise_is_named(every_kind: Kinds, tmp_path: Path) -> None:
+def test_changed_statistics_are_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, number: str) -> None:
         forge(copy, more(number))
         for decode in (False, True):
-            messages = said(copy, decode=decode)
+            messages = messages_of(copy, decode=decode)
             assert any(f"says {NUMBERS[number]}" in one for one in messages), messages
 
     for sound in every_kind.values():
         check_on_copies(sound.folder, tmp_path, NUMBERS, check)
 
 
-def test_words_are_counted_where_images_are_decoded(every_kind: Kinds, tmp_path: Path) -> None:
+def test_changed_word_statistics_are_reported_only_with_decode(
+    every_kind: Kinds, tmp_path: Path
+) -> None:
     def check(copy: Path, number: str) -> None:
         forge(copy, more(number))
-        assert said(copy, decode=False) == []
-        (message,) = said(copy, decode=True)
+        assert messages_of(copy, decode=False) == []
+        (message,) = messages_of(copy, decode=True)
         assert f"says {WORDS[number]}" in message
 
     for sound in every_kind.values():
         check_on_copies(sound.folder, tmp_path, WORDS, check)
 
 
-def test_descriptions_that_nobody_made_are_named(every_kind: Kinds, tmp_path: Path) -> None:
+def test_changed_description_statistics_are_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, sound: Built) -> None:
         made = sound.manifest.statistics.descriptions
 
@@ -108,16 +110,17 @@ def test_descriptions_that_nobody_made_are_named(every_kind: Kinds, tmp_path: Pa
             values["statistics"]["descriptions"] = None if made else counts
 
         forge(copy, other)
-        assert any("says statistics.descriptions" in one for one in said(copy, decode=False))
+        assert any("says statistics.descriptions" in one for one in messages_of(copy, decode=False))
 
     check_on_every_kind(every_kind, tmp_path, check)
 
 
-def test_people_who_reviewed_nothing_are_named(every_kind: Kinds, tmp_path: Path) -> None:
+def test_changed_description_counts_are_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, name: str) -> None:
         forge(copy, more(f"statistics.descriptions.{name}"))
         assert any(
-            f"says statistics.descriptions.{name} " in one for one in said(copy, decode=False)
+            f"says statistics.descriptions.{name} " in one
+            for one in messages_of(copy, decode=False)
         )
 
     for kind in ("tiers", "contrasts", "street"):
@@ -127,12 +130,14 @@ def test_people_who_reviewed_nothing_are_named(every_kind: Kinds, tmp_path: Path
         check_on_copies(sound.folder, tmp_path, names, check)
 
 
-def test_models_that_are_not_listed_are_missed(every_kind: Kinds, tmp_path: Path) -> None:
+def test_missing_models_in_the_manifest_are_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, sound: Built) -> None:
         forge(copy, lambda values: values.update(models=[]))
         models = {f"{one.name}@{one.revision}" for one in sound.manifest.models}
         authors = {author for author, _ in sound.manifest.statistics.authors}
-        messages = [one.message for one in verify_release(copy)]  # calls in the lineage differ, too
+        messages = [
+            one.message for one in verify_release(copy)
+        ]  # calls in the lineage differ as well
         for model in models & authors:
             assert any(f"does not list the model {model}" in one for one in messages)
         assert read_manifest(copy).models == ()

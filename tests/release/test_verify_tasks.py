@@ -1,4 +1,4 @@
-"""A damaged copy of a benchmark of tasks: what is wrong with tasks, tiers and captions is named."""
+"""`verify` names faults of tasks, tiers and captions in a benchmark of tasks."""
 
 import json
 import shutil
@@ -27,7 +27,7 @@ Row = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """v0, v1 and v2 of one state; `later`, of another state, lacks a caption and an image."""
+    """Releases v0, v1 and v2 of one state; `later` lacks an image and a caption of v0."""
     home = tmp_path_factory.mktemp("releases")
     made = benchmark()
     world = store_world(home / "world", made.world.contents())
@@ -49,7 +49,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture
 def copy(sound: dict[str, Path], tmp_path: Path) -> Path:
-    """A copy of v2."""
+    """A copy of v2 that a test may damage."""
     return Path(shutil.copytree(sound["v2"], tmp_path / "copy"))
 
 
@@ -70,7 +70,7 @@ def edit_first(folder: Path, tier: Tier, change: Callable[[Row], object], file: 
 
 
 def edit_both(folder: Path, tier: Tier, changes: Row) -> None:
-    """What somebody would do who wants it to pass unseen."""
+    """Change both files and reseal the release, as a forger would."""
     for file in (JSON, PARQUET):
         edit_first(folder, tier, lambda row: row.update(changes), file)
     reseal_listed(folder)
@@ -103,7 +103,7 @@ def state_tasks(folder: Path, change: Callable[[list[Row]], object]) -> None:
 
 
 class Fault(NamedTuple):
-    """One thing done to a copy of v2, and what `verify` must say of it."""
+    """A change of a copy of v2, and the fault and message expected from `verify`."""
 
     name: str
     do: Callable[[Path], object]
@@ -142,7 +142,7 @@ FAULTS = [
 ]  # fmt: skip
 
 
-def test_every_fault_is_named(sound: dict[str, Path], tmp_path: Path) -> None:
+def test_every_fault_is_reported(sound: dict[str, Path], tmp_path: Path) -> None:
     def check(copy: Path, fault: Fault) -> None:
         fault.do(copy)
         problems = verify_release(copy, decode=False)
@@ -153,22 +153,22 @@ def test_every_fault_is_named(sound: dict[str, Path], tmp_path: Path) -> None:
     check_on_copies(sound["v2"], tmp_path, FAULTS, check)
 
 
-def test_sound_releases_have_no_problems_and_hold_each_other(sound: dict[str, Path]) -> None:
+def test_valid_releases_have_no_problems_and_contain_each_other(sound: dict[str, Path]) -> None:
     for lower in ("v0", "v1", "v2"):
         assert verify_release(sound["v2"], contains=sound[lower]) == []
 
 
-def test_what_is_not_contained_is_named(sound: dict[str, Path]) -> None:
+def test_items_that_are_not_contained_are_reported(sound: dict[str, Path]) -> None:
     problems = verify_release(sound["later"], contains=sound["v0"])
     assert {problem.fault for problem in problems} == {"not_contained"}
     named = [problem.message for problem in problems]
-    assert len(named) == 1 + 2 + 1  # an image with its two captions, and a caption
+    assert len(named) == 1 + 2 + 1  # an image with its two captions, and one more caption
     assert named[0].startswith("image ")
     assert named[0].endswith("of recos 0.1.0 (its images/1.jpg) is not in this release")
     assert "the caption 'A color scene, v0 1, told 0.'" in named[-1]
 
 
-def test_other_bytes_and_other_words_are_not_contained(sound: dict[str, Path], copy: Path) -> None:
+def test_changed_captions_are_not_contained(sound: dict[str, Path], copy: Path) -> None:
     edit_both(copy, "v0", {"captions": ["Put in its place.", "A color scene, v0 0, told 1."]})
     found = verify_release(copy, contains=sound["v1"])
     (problem,) = (one for one in found if one.fault != "lineage_differs")
@@ -176,9 +176,7 @@ def test_other_bytes_and_other_words_are_not_contained(sound: dict[str, Path], c
     assert "the caption 'A color scene, v0 0, told 0.' of recos 1.1.0" in problem.message
 
 
-def test_a_false_statement_of_what_is_contained_is_named(
-    sound: dict[str, Path], copy: Path
-) -> None:
+def test_a_false_id_of_a_contained_release_is_reported(sound: dict[str, Path], copy: Path) -> None:
     edit_manifest(copy, lambda values: values["contains"][0].update(id="f" * 64))
     reseal_listed(copy)
     (problem,) = verify_release(copy, contains=sound["v0"])
@@ -186,7 +184,7 @@ def test_a_false_statement_of_what_is_contained_is_named(
     assert problem.message.endswith(f"contained as version 0.1.0; that version is {right}")
 
 
-def test_the_command_ends_with_exit_code_1(sound: dict[str, Path]) -> None:
+def test_the_command_fails_if_a_release_is_not_contained(sound: dict[str, Path]) -> None:
     missing = loupe_release("verify", sound["later"], "--contains", sound["v0"])
     assert missing.exit_code == 1
     assert missing.stdout.count("is not in this release") == 4

@@ -1,4 +1,4 @@
-"""Which version is wanted, by what differs."""
+"""Version numbers required by differences between releases."""
 
 from release.changes import (
     Bump,
@@ -33,7 +33,7 @@ def difference(
     return Difference(before=release, after=after, rows=counts, metadata=metadata)
 
 
-def test_what_differs_asks_for_a_number() -> None:
+def test_differences_require_a_version_bump() -> None:
     cases: list[tuple[Difference, Bump, str]] = [
         (difference(), Bump.NONE, "1.2.3"),
         (difference(metadata=(CARD,)), Bump.PATCH, "1.2.4"),
@@ -54,7 +54,7 @@ def test_what_differs_asks_for_a_number() -> None:
         assert check_version(found.before.version, least, found) is None, (found, bump, least)
 
 
-def test_a_number_that_is_too_small_is_shown() -> None:
+def test_a_version_that_is_too_small_is_reported() -> None:
     cases: list[tuple[Difference, str, str]] = [
         (
             difference("0.1.0", added=12),
@@ -89,17 +89,17 @@ def test_a_number_that_is_too_small_is_shown() -> None:
         )
 
 
-def test_a_larger_number_will_do() -> None:
+def test_a_larger_version_is_accepted() -> None:
     for version in ("2.0.0", "2.0.1", "10.0.0"):
         assert check_version("1.2.3", version, difference(removed=1)) is None, version
 
 
-def test_only_what_follows_on_another_is_compared() -> None:
+def test_other_datasets_and_tiers_are_not_compared() -> None:
     assert check_version("0.1.0", "0.1.0", difference(dataset="other", removed=1)) is None
     across = difference("0.1.0", tier="v0", later_tier="v1", removed=1)
     assert check_version("0.1.0", "0.1.0", across) is None
 
 
-def test_versions_are_compared_by_their_numbers() -> None:
+def test_versions_are_compared_numerically() -> None:
     assert is_earlier("1.9.0", "1.10.0")
     assert not is_earlier("1.10.0", "1.10.0")

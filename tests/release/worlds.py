@@ -29,14 +29,14 @@ GATE = AgentRef("software", "loupe", "0.1.0")
 
 
 class World(NamedTuple):
-    """A store and its blobs, as a release is built from."""
+    """A store and its blobs."""
 
     store: Store
     blobs: BlobStore
 
 
 class Contents(NamedTuple):
-    """Everything that a world holds; the order in which it is stored does not matter."""
+    """All contents of a world; the order of storing does not matter."""
 
     entities: tuple[NewEntity, ...]
     decisions: tuple[NewDecision, ...]
@@ -46,7 +46,7 @@ class Contents(NamedTuple):
 
 @cache
 def picture(number: int, size: tuple[int, int] = (12, 24)) -> bytes:
-    """A small JPEG unlike the others."""
+    """A small JPEG, different for each number."""
     buffer = io.BytesIO()
     chance = random.Random(number)
     image = Picture.new("RGB", size)
@@ -56,7 +56,7 @@ def picture(number: int, size: tuple[int, int] = (12, 24)) -> bytes:
 
 
 def source(name: str, granularity: Granularity | None, **changes: Any) -> Source:
-    """A source with its terms."""
+    """A source with licence terms."""
     values: dict[str, Any] = {
         "name": name,
         "format": "cuhk-pedes",
@@ -84,7 +84,7 @@ SOURCES = (
 
 
 class Composer:
-    """Puts a dataset together, entity by entity."""
+    """Compose a dataset, entity by entity."""
 
     def __init__(self, dataset: str = DATASET) -> None:
         self.dataset = dataset
@@ -109,7 +109,7 @@ class Composer:
         data: bytes | None = None,
         **changes: Any,
     ) -> str:
-        """An image, by way of its source's own dataset when `sampled`."""
+        """Add an image, sampled from the dataset of its source if `sampled`."""
         home = of.name.lower() if sampled else self.dataset
         origin = self.add(new_entity(of, home))
         data = data or picture(len(self.pictures))
@@ -138,7 +138,7 @@ class Composer:
         return self.add(image)
 
     def caption(self, image: str, of: Source, text: str, position: int = 0) -> str:
-        """An original description."""
+        """Add an original caption of the source."""
         record = Caption(source=of.name, text=text, position=position)
         return self.add(
             new_entity(record, self.dataset, parents=[(Role.DESCRIBES, image)], group=image)
@@ -154,7 +154,7 @@ class Composer:
         by: AgentRef = GATE,
         call: str | None = None,
     ) -> str:
-        """A model's rewrite and what was decided on it."""
+        """Add a rewrite by a model and a decision on it."""
         record = Rewrite(source="x", text=text, author=str(model))
         parents = [(Role.REWRITE_OF, caption), (Role.PROMPTED_BY, self.prompt)]
         if call is not None:
@@ -165,7 +165,7 @@ class Composer:
         return entity
 
     def edit(self, rewrite: str, text: str, by: AgentRef = PERSON) -> str:
-        """A person's version of a rewrite, which takes its place."""
+        """Add the edit of a rewrite by a person, which supersedes it."""
         record = Rewrite(source="x", text=text, author=by.name)
         edited = self.add(new_entity(record, self.dataset, parents=[(Role.EDITED_FROM, rewrite)]))
         self.decisions.append(NewDecision(rewrite, "edit", by, successor_id=edited))
@@ -182,7 +182,7 @@ class Composer:
 
 
 def model_call(key: str, model: ModelRef) -> dict[str, Any]:
-    """A call that was answered, as the store holds it."""
+    """A row of the store for an answered model call."""
     return {
         "key": key,
         "agent_id": AgentRef.of_model(model).id,
@@ -201,7 +201,7 @@ def model_call(key: str, model: ModelRef) -> dict[str, Any]:
 
 
 def small_world(images_per_source: int = 4) -> Composer:
-    """Three sources, two images an identity, two rewrites a caption, every kind of decision."""
+    """Three sources, two images per identity, two rewrites per caption, all kinds of decisions."""
     world = Composer()
     for rank, of in enumerate(SOURCES):
         for number in range(images_per_source):
@@ -238,7 +238,7 @@ def store_world(
     shuffle: int | None = None,
     days: int = 0,
 ) -> World:
-    """`contents` in a new store, in an order of `shuffle`'s choosing where links allow it."""
+    """Store `contents` in a new store, shuffled by the seed `shuffle` as far as links allow."""
     store = Store.open(url or f"sqlite:///{folder / 'loupe.db'}")
     blobs = BlobStore(str(folder / "blobs"))
     for data in contents.pictures:
@@ -255,13 +255,13 @@ def store_world(
 
 
 def decide(store: Store, plan: int, decisions: Sequence[NewDecision]) -> None:
-    """Stores decisions on entities that are there."""
+    """Store decisions on existing entities."""
     activity = ActivityRecord(plan, DATASET, "revision", "run", datetime.now(UTC))
     commit_chunk(store, activity, [WorkResult(99_000_000, decisions=tuple(decisions))])
 
 
 def store_calls(store: Store, calls: Iterable[dict[str, Any]], called_at: datetime) -> None:
-    """Model calls, as if they were made at that time."""
+    """Store model calls with this time."""
     from sqlalchemy import insert
 
     from db.entities import register_agents
@@ -274,7 +274,7 @@ def store_calls(store: Store, calls: Iterable[dict[str, Any]], called_at: dateti
 
 
 def _waves(entities: Sequence[NewEntity], shuffle: int | None) -> Iterable[list[NewEntity]]:
-    """Parents before children; within that, any order."""
+    """Groups of entities with all parents in earlier groups."""
     remaining = list(entities)
     if shuffle is not None:
         random.Random(shuffle).shuffle(remaining)
