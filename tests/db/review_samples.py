@@ -1,4 +1,4 @@
-"""People's answers, written straight into the store: no server, no sync."""
+"""Tasks, answers and decisions written directly to the store, without a server or a sync."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
@@ -22,20 +22,20 @@ Verdict = Literal["accept", "edit", "reject"]
 
 
 def rewrite(number: int, source: str = "street", split: str | None = "test") -> NewEntity:
-    """A rewrite unlike the others."""
+    """Return a rewrite whose text contains `number`."""
     record = Rewrite(source=source, text=f"in a coat of colour {number}", author="m@1")
     return new_entity(record, "people", split=split)
 
 
 def store_rewrites(store: Store, count: int, source: str = "street", first: int = 0) -> list[str]:
-    """Stores rewrites and gives their ids."""
-    made = [rewrite(number, source) for number in range(first, first + count)]
-    store_entities(store, made)
-    return [entity.id for entity in made]
+    """Store rewrites and return their ids."""
+    rewrites = [rewrite(number, source) for number in range(first, first + count)]
+    store_entities(store, rewrites)
+    return [entity.id for entity in rewrites]
 
 
 class Desk:
-    """Hands tasks out and takes answers, a minute apart."""
+    """Create tasks and answers; each answer is one minute later than the one before."""
 
     def __init__(self, store: Store, queue: str = QUEUE) -> None:
         self.store = store
@@ -46,7 +46,7 @@ class Desk:
     def give(
         self, entity_id: str, assignee: str, purpose: str = "review", *, gold: bool = False
     ) -> StoredTask:
-        """An open task."""
+        """Create an open task."""
         key = digest_of("task", self.queue, entity_id, assignee, purpose)
         task = StoredTask(
             key, self.queue, entity_id, assignee, purpose, gold, "http://desk", 1, None, "open"
@@ -67,7 +67,7 @@ class Desk:
         number: int | None = None,
         **answer: Any,
     ) -> str:
-        """An answered task; gives the key of its annotation."""
+        """Create an answered task and return the key of its annotation."""
         task = self.give(entity_id, assignee, purpose, gold=gold)
         self._now += timedelta(minutes=1)
         self._number += 1
@@ -95,7 +95,7 @@ class Desk:
         successor_id: str | None = None,
         person: str = "a",
     ) -> None:
-        """A decision that rests on an annotation, or on none."""
+        """Append a decision, optionally with the annotation it is based on."""
         decision = NewDecision(
             entity_id, verdict, AgentRef("person", person), "", successor_id, annotation_key
         )
@@ -103,13 +103,13 @@ class Desk:
             append_decisions(connection, [decision])
 
     def check(self, entity_id: str, assignee: str, *, correct: bool) -> None:
-        """An answered gold item."""
+        """Create an answered gold item and record whether the answer is correct."""
         key = self.answer(entity_id, assignee, gold=True)
         with self.store.write() as connection:
             record_checks(connection, [NewCheck(key, self.queue, assignee, correct, self._now)])
 
     def task_state(self, entity_id: str, assignee: str, purpose: str = "review") -> str:
-        """Where somebody's task stands."""
+        """Return the state of an annotator's task."""
         query = select(ReviewTask.state).filter_by(
             queue=self.queue, entity_id=entity_id, assignee=assignee, purpose=purpose
         )
@@ -117,7 +117,7 @@ class Desk:
             return connection.execute(query).scalar_one()
 
     def close(self, entity_id: str, assignee: str) -> None:
-        """Closes somebody's task."""
+        """Close an annotator's tasks for an entity."""
         chosen = ReviewTask.entity_id == entity_id, ReviewTask.assignee == assignee
         with self.store.write() as connection:
             connection.execute(update(ReviewTask).where(*chosen).values(state="closed"))

@@ -25,8 +25,8 @@ ANN = AgentRef("person", "reviewer-ann")
 
 @pytest.fixture
 def item(store: Store) -> str:
-    (made,) = store_rewrites(store, 1)
-    return made
+    (entity_id,) = store_rewrites(store, 1)
+    return entity_id
 
 
 def annotation(task: StoredTask, minute: int, answer: dict[str, object]) -> NewAnnotation:
@@ -113,7 +113,7 @@ def test_a_quarantined_answer_is_reported_until_it_is_discarded(store: Store, it
     assert [task.state for task in review_tasks(store, QUEUE).values()] == ["answered"]
 
 
-def test_a_task_whose_unclear_answer_is_discarded_is_open_and_nowhere(
+def test_discarding_an_unclear_answer_reopens_its_task_without_a_task_id(
     store: Store, item: str
 ) -> None:
     task = Desk(store).give(item, "reviewer-ann")
@@ -124,12 +124,14 @@ def test_a_task_whose_unclear_answer_is_discarded_is_open_and_nowhere(
     assert (after.state, after.task_id) == ("open", None)
 
 
-def test_what_people_made_of_an_entity_stands_while_it_is_accepted(store: Store, item: str) -> None:
+def test_a_successor_made_by_an_annotator_counts_only_while_it_is_accepted(
+    store: Store, item: str
+) -> None:
     answer = new_entity(record(1), "people", parents=[(Role.ANNOTATES, item)])
-    made = new_entity(record(2), "people", parents=[(Role.ANNOTATED_BY, answer.id)])
-    store_entities(store, [answer, made])
-    for verdict, standing in (("accept", [made.id]), ("reject", [])):
+    successor = new_entity(record(2), "people", parents=[(Role.ANNOTATED_BY, answer.id)])
+    store_entities(store, [answer, successor])
+    for verdict, expected in (("accept", [successor.id]), ("reject", [])):
         with store.write() as connection:
-            decision = NewDecision(made.id, verdict, ANN)  # type: ignore[arg-type]
+            decision = NewDecision(successor.id, verdict, ANN)  # type: ignore[arg-type]
             append_decisions(connection, [decision])
-            assert successors_of(connection, [item]).get(item, []) == standing
+            assert successors_of(connection, [item]).get(item, []) == expected

@@ -16,7 +16,7 @@ from schemas.errors import UsageError
 SERVER = "http://desk"
 
 
-def test_somebody_who_is_added_is_listed_by_name(store: Store) -> None:
+def test_annotators_are_listed_by_name(store: Store) -> None:
     zoe = add_annotator(store, "Zoë", SERVER, 8, ["annotator"])
     anna = add_annotator(store, "Anna", SERVER, 7, ["annotator", "adjudicator"])
     assert annotators(store) == [anna, zoe]
@@ -26,7 +26,7 @@ def test_somebody_who_is_added_is_listed_by_name(store: Store) -> None:
     )
 
 
-def test_the_pseudonym_is_that_of_the_account(store: Store) -> None:
+def test_an_annotator_keeps_the_pseudonym_of_the_account(store: Store) -> None:
     before = pseudonyms(store, SERVER, [7])[7]
     anna = add_annotator(store, "Anna", SERVER, 7, ["annotator"])
     ben = add_annotator(store, "Ben", SERVER, 8, ["annotator"])
@@ -35,7 +35,7 @@ def test_the_pseudonym_is_that_of_the_account(store: Store) -> None:
     assert "anna" not in anna.pseudonym.lower()
 
 
-def test_added_again_they_stay_who_they_are_and_may_get_a_role(store: Store) -> None:
+def test_adding_an_annotator_again_keeps_the_pseudonym_and_adds_roles(store: Store) -> None:
     first = add_annotator(store, "Anna", SERVER, 7, ["annotator"])
     set_annotator_state(store, "Anna", "left")
     again = add_annotator(store, "Anna", SERVER, 7, ["adjudicator"])
@@ -43,7 +43,7 @@ def test_added_again_they_stay_who_they_are_and_may_get_a_role(store: Store) -> 
     assert annotators(store) == [again]
 
 
-def test_a_name_and_an_account_belong_to_one_person(store: Store) -> None:
+def test_a_name_or_account_in_use_cannot_be_added_for_another_annotator(store: Store) -> None:
     anna = add_annotator(store, "Anna", SERVER, 7, ["annotator"])
     for name, user_id in (("Anna", 8), ("Ben", 7)):
         with pytest.raises(UsageError, match="there is already an annotator 'Anna' with account 7"):
@@ -51,7 +51,7 @@ def test_a_name_and_an_account_belong_to_one_person(store: Store) -> None:
     assert annotators(store) == [anna]
 
 
-def test_only_those_who_work_in_a_role_are_active_in_it(store: Store) -> None:
+def test_active_annotators_have_the_role_and_have_not_left(store: Store) -> None:
     anna = add_annotator(store, "Anna", SERVER, 1, ["annotator"])
     judge = add_annotator(store, "Judge", SERVER, 2, ["adjudicator"])
     both = add_annotator(store, "Both", SERVER, 3, ["annotator", "adjudicator"])
@@ -65,7 +65,7 @@ def test_only_those_who_work_in_a_role_are_active_in_it(store: Store) -> None:
         assert changed in active_annotators(store, "annotator")
 
 
-def test_a_name_that_nobody_has_is_an_error_that_says_who_there_is(store: Store) -> None:
+def test_an_unknown_annotator_is_an_error_that_lists_the_annotators(store: Store) -> None:
     with pytest.raises(UsageError, match="no annotator 'Ana'; there are: none yet"):
         annotator_named(store, "Ana")
     add_annotator(store, "Anna", SERVER, 1, ["annotator"])

@@ -1,4 +1,4 @@
-"""The blob store: the same on a folder and on S3."""
+"""The blob store behaves the same on a local folder and on S3."""
 
 import fcntl
 import threading
@@ -26,7 +26,7 @@ JPEG = "image/jpeg"
 
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
-    """A server that speaks S3, on the loopback."""
+    """Start an S3-compatible server on localhost and return its URL."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -38,7 +38,7 @@ def s3_endpoint() -> Iterator[str]:
 def blobs_url(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> str:
-    """The URL of an empty blob store: once a folder, once a bucket."""
+    """URL of an empty blob store: a local folder or an S3 bucket."""
     if request.param == "folder":
         return str(tmp_path / "blobs")
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
@@ -61,7 +61,9 @@ def stored_files(url: str) -> list[str]:
     return [path.removeprefix(root) for path in filesystem.find(root)]
 
 
-def test_bytes_lie_once_under_their_digest_and_come_back(blobs: BlobStore, blobs_url: str) -> None:
+def test_bytes_are_stored_once_under_their_digest_and_read_back(
+    blobs: BlobStore, blobs_url: str
+) -> None:
     sha256 = sha256_of(DATA)
     assert not blobs.has(sha256, JPEG)
     with pytest.raises(MissingBlobError, match=sha256):
@@ -72,7 +74,9 @@ def test_bytes_lie_once_under_their_digest_and_come_back(blobs: BlobStore, blobs
     assert blobs.has(sha256, JPEG)
 
 
-def test_threads_that_store_the_same_bytes_do_not_meet(blobs: BlobStore, blobs_url: str) -> None:
+def test_threads_that_store_the_same_bytes_do_not_conflict(
+    blobs: BlobStore, blobs_url: str
+) -> None:
     threads = [threading.Thread(target=blobs.put, args=(DATA, JPEG)) for _ in range(8)]
     for thread in threads:
         thread.start()
@@ -90,7 +94,7 @@ def damage(blobs: BlobStore, url: str, data: bytes) -> str:
 
 
 def test_a_damaged_blob_is_reported_and_never_served(blobs: BlobStore, blobs_url: str) -> None:
-    """One of the wrong size is written again."""
+    """A blob of the wrong size is replaced when its bytes are stored again."""
     for bytes_found in (DATA[:-1] + b"E", b"", DATA + b"more", DATA[:5]):
         sha256 = damage(blobs, blobs_url, bytes_found)
         with pytest.raises(BlobMismatchError, match=sha256_of(bytes_found)):
@@ -119,7 +123,7 @@ def test_a_name_that_is_not_a_digest_is_refused(tmp_path: Path) -> None:
                 use(name, JPEG)
 
 
-def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     blobs = BlobStore(str(tmp_path / "blobs"))
     sha256 = sha256_of(DATA)
     obstacle = tmp_path / "blobs" / "sha256" / sha256[:2] / f"{sha256}.jpg"
@@ -129,8 +133,8 @@ def test_a_write_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []
 
 
-def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
-    """What is still being written is locked, in whatever namespace or container its writer is."""
+def test_partial_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    """A file that is still being written is locked, also across namespaces and containers."""
     incoming = tmp_path / "blobs" / "incoming"
     incoming.mkdir(parents=True)
     abandoned, growing, unknown = (incoming / name for name in ("blob-a", "blob-b", "not-ours"))
@@ -142,23 +146,23 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> N
     assert sorted(incoming.iterdir()) == [growing, unknown]
 
 
-def test_a_blob_is_written_again_where_it_was_taken_for_abandoned(tmp_path: Path) -> None:
+def test_a_write_is_repeated_if_its_temporary_file_is_deleted(tmp_path: Path) -> None:
     blobs, over = BlobStore(str(tmp_path / "blobs")), threading.Event()
 
-    def sweep_everything() -> None:
+    def delete_incoming() -> None:
         while not over.wait(0.001):
             for file in (tmp_path / "blobs" / "incoming").glob("*"):
                 file.unlink(missing_ok=True)
 
     pictures = [f"picture {number}".encode() for number in range(20)]
     with ThreadPoolExecutor() as threads:
-        threads.submit(sweep_everything)
+        threads.submit(delete_incoming)
         written = [blobs.put(picture, JPEG) for picture in pictures]
         over.set()
     assert [blobs.read(one, JPEG) for one in written] == pictures
 
 
-def test_what_is_no_blob_store_is_named(blobs_url: str) -> None:
+def test_an_error_names_a_blob_store_that_cannot_be_used(blobs_url: str) -> None:
     with pytest.raises(ConfigurationError, match="'gopher://somewhere'"):
         BlobStore("gopher://somewhere")
     if blobs_url.startswith("s3://"):
@@ -168,7 +172,7 @@ def test_what_is_no_blob_store_is_named(blobs_url: str) -> None:
     assert suffix_of("application/../../x") == ".bin"
 
 
-def test_an_erased_blob_is_gone_and_others_stay(blobs_url: str) -> None:
+def test_erasing_a_blob_keeps_the_others(blobs_url: str) -> None:
     blobs = BlobStore(blobs_url)
     assert not blobs.erase(sha256_of(DATA), JPEG)
     erased, other = blobs.put(DATA, JPEG), blobs.put(b"another picture", JPEG)

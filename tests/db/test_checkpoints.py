@@ -1,4 +1,4 @@
-"""Checkpoints: kept with what was finished up to them, never set back, gone with the work."""
+"""Checkpoints are stored with finished results, only move forward and end with the work."""
 
 from collections.abc import Sequence
 
@@ -38,9 +38,7 @@ def save(
     save_checkpoint(store, activity_of(plan_id), VIDEO, checkpoint, entities)
 
 
-def test_a_checkpoint_comes_back_and_only_a_later_one_takes_its_place(
-    store: Store, plan_id: int
-) -> None:
+def test_a_checkpoint_is_replaced_only_by_a_later_one(store: Store, plan_id: int) -> None:
     finished, later = caption(1), StoredCheckpoint(1000, b"later")
     save(store, plan_id, HALF, [finished])
     assert load_checkpoint(store, plan_id, VIDEO) == HALF
@@ -55,7 +53,9 @@ def test_a_checkpoint_comes_back_and_only_a_later_one_takes_its_place(
     assert (row_count(store, Checkpoint), row_count(store, Entity)) == (1, 1)
 
 
-def test_without_what_was_finished_there_is_no_checkpoint(store: Store, plan_id: int) -> None:
+def test_a_checkpoint_is_not_stored_if_its_entities_cannot_be_stored(
+    store: Store, plan_id: int
+) -> None:
     orphan = caption(1, parents=[(Role.TRACKED_IN, "0" * 32)])
     with pytest.raises(IntegrityError):
         save(store, plan_id, HALF, [orphan])
@@ -63,7 +63,7 @@ def test_without_what_was_finished_there_is_no_checkpoint(store: Store, plan_id:
     assert row_count(store, Activity) == 0
 
 
-def test_finished_work_needs_no_checkpoint(store: Store, plan_id: int) -> None:
+def test_checkpoints_of_finished_work_are_dropped(store: Store, plan_id: int) -> None:
     save(store, plan_id, HALF)
     drop_finished_checkpoints(store, plan_id)
     assert load_checkpoint(store, plan_id, VIDEO) == HALF
@@ -73,7 +73,7 @@ def test_finished_work_needs_no_checkpoint(store: Store, plan_id: int) -> None:
         assert connection.execute(select(Checkpoint.input)).all() == []
 
 
-def test_a_stage_can_take_the_inputs_of_one_group(store: Store, plan_id: int) -> None:
+def test_pending_inputs_can_be_limited_to_one_group(store: Store, plan_id: int) -> None:
     store_entities(store, [caption(number) for number in range(3)])
     one = Pending(DATASET, "caption", ("proposed",), group="image 1")
     assert count_pending(store, plan_id, one) == 1

@@ -1,4 +1,6 @@
-"""A claim is one process's as long as its heart beats; the dead are known only by neighbours."""
+"""A claim holds while its process sends heartbeats; only processes on the same machine can tell at
+once that it is dead.
+"""
 
 import subprocess
 import sys
@@ -16,10 +18,10 @@ def take(store: Store, subject: str = "a call") -> str | None:
         return store.claims.take(connection, subject)
 
 
-def test_a_subject_is_claimed_once_until_it_is_given_back(store: Store) -> None:
+def test_a_subject_is_claimed_once_until_it_is_released(store: Store) -> None:
     ours = take(store)
     assert ours is not None
-    assert take(store) is None, "threads of one process keep each other out, too"
+    assert take(store) is None, "a claim also excludes other threads of the same process"
     assert take(store, "another call") is not None
     drop_claims(store, ours)
     assert take(store) is not None
@@ -34,7 +36,7 @@ def test_a_claim_of_a_silent_process_is_taken_over_after_its_lease(store: Store)
     assert (row_count(store, Claim), row_count(store, Process)) == (1, 1)
 
 
-def test_a_claim_of_a_dead_neighbour_is_taken_over_at_once_and_is_the_new_owners(
+def test_a_claim_of_a_dead_process_on_this_machine_is_taken_over_at_once(
     store: Store,
 ) -> None:
     first = take(store)
@@ -46,8 +48,8 @@ def test_a_claim_of_a_dead_neighbour_is_taken_over_at_once_and_is_the_new_owners
     assert take(store) is None
 
 
-def test_a_heartbeat_that_is_watched_ends_by_the_watchers_own_clock(sqlite_store: Store) -> None:
-    """SQLite has no clock of its own, and those of two processes may be far apart."""
+def test_a_lease_is_measured_on_the_clock_of_the_waiting_process(sqlite_store: Store) -> None:
+    """SQLite has no clock, and the clocks of two processes may differ widely."""
     now = [1000.0]
     watching = Claims(sqlite_store.write, lease_seconds=60, clock=lambda: now[0])
 
@@ -63,7 +65,7 @@ def test_a_heartbeat_that_is_watched_ends_by_the_watchers_own_clock(sqlite_store
     with sqlite_store.write() as connection:
         connection.exec_driver_sql("UPDATE process SET beats = beats + 1 WHERE id LIKE 'another%'")
     now[0] += 59
-    assert is_taken(), "its heart has beaten meanwhile"
+    assert is_taken(), "a heartbeat was sent in the meantime"
     now[0] += 60
     assert not is_taken()
 
@@ -79,7 +81,7 @@ def test_claims_are_renewed_during_a_slow_request(store: Store) -> None:
         assert beats(store) > before
     after = beats(store)
     time.sleep(0.2)
-    assert beats(store) == after, "nobody beats for a process that does nothing"
+    assert beats(store) == after, "no heartbeats are sent outside of `renewed`"
 
 
 def beats(store: Store) -> int:
@@ -88,8 +90,8 @@ def beats(store: Store) -> int:
         return int(connection.exec_driver_sql(query).scalar_one())
 
 
-def test_a_forked_child_is_a_process_of_its_own() -> None:
-    """It would otherwise keep the claims of its parent alive, and take them for its own."""
+def test_a_forked_child_has_another_process_id() -> None:
+    """Otherwise the child would renew its parent's claims and treat them as its own."""
     program = (
         "import os; from db.store import process_id; ours = process_id(); child = os.fork();"
         "os._exit(process_id() == ours) if child == 0 else"

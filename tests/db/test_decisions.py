@@ -1,4 +1,4 @@
-"""Decisions: appended, never repeated, folded into a state."""
+"""Decisions are appended without repetition and folded into a state."""
 
 import threading
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ def test_the_last_verdict_counts_and_a_withdrawal_is_final(history: list[str]) -
 
 
 @given(verdicts, st.booleans())
-def test_every_state_is_one_that_we_know(history: list[str], active: bool) -> None:
+def test_fold_returns_a_known_state(history: list[str], active: bool) -> None:
     assert fold(history, active=active) in get_args(State)
 
 
@@ -51,7 +51,7 @@ def stored_verdicts(store: Store) -> Sequence[str]:
         return connection.execute(select(Decision.verdict).order_by(Decision.id)).scalars().all()
 
 
-def test_the_stored_state_is_the_fold(store: Store) -> None:
+def test_the_stored_state_is_the_fold_of_all_verdicts(store: Store) -> None:
     histories: list[list[Verdict]] = [
         ["accept"],
         ["reject", "accept"],
@@ -90,7 +90,7 @@ def states_of(store: Store, ids: list[str]) -> list[str]:
     return [stored[id_].state for id_ in ids]
 
 
-def test_a_decision_repeated_is_one_row_and_another_reason_or_person_another(store: Store) -> None:
+def test_a_repeated_decision_is_one_row_unless_reason_or_agent_differ(store: Store) -> None:
     decide(store)
     with pytest.raises(IntegrityError):
         decide(store, NewDecision("0" * 32, "accept", SOFTWARE))
@@ -107,8 +107,8 @@ def test_a_decision_repeated_is_one_row_and_another_reason_or_person_another(sto
     assert row_count(store, Decision) == 4
 
 
-def test_two_who_decide_at_once_leave_the_state_that_their_rows_fold_to(store: Store) -> None:
-    """The second must see what the first did, although it began before the first ended."""
+def test_concurrent_decisions_leave_the_state_their_rows_fold_to(store: Store) -> None:
+    """The second transaction must see the first one's decision, although it began earlier."""
     entity = caption(1)
     store_entities(store, [entity])
     started = threading.Event()
@@ -123,7 +123,7 @@ def test_two_who_decide_at_once_leave_the_state_that_their_rows_fold_to(store: S
         append_decisions(connection, [NewDecision(entity.id, "accept", SOFTWARE)])
         second.start()
         started.wait()
-        second.join(timeout=0.2)  # it waits for us
+        second.join(timeout=0.2)  # it waits for this transaction
         append_decisions(connection, [NewDecision(entity.id, "edit", SOFTWARE)])
     second.join()
     assert stored_verdicts(store) == ["accept", "edit", "reject"]

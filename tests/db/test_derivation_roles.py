@@ -1,4 +1,4 @@
-"""Every derivation role has a policy, and every one is used."""
+"""Every derivation role has a cascade policy and is used."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def test_every_role_has_a_policy_with_a_reason_and_is_used() -> None:
-    """That the code names no other role, its types say."""
+    """The type checker ensures that the code uses no undefined roles."""
     assert ROLES.keys() == set(Role)
     assert all(role.why.strip() for role in ROLES.values())
     folders = (REPOSITORY / name for name in ("flows", "annotate", "db", "sources"))

@@ -1,4 +1,4 @@
-"""Cached embeddings: bit for bit what was stored, and never those of another model."""
+"""Cached embeddings are returned bit for bit, and only for the same model."""
 
 import time
 from hashlib import sha256
@@ -32,7 +32,7 @@ def space(store: Store) -> Space:
     return register_space(store, MODEL, PARAMETERS, 6)
 
 
-def test_vectors_come_back_bit_for_bit_and_stay_as_they_are(store: Store, space: Space) -> None:
+def test_vectors_are_returned_bit_for_bit_and_never_overwritten(store: Store, space: Space) -> None:
     digests, vectors = digests_of(5), vectors_of(5)
     vectors[0, :3] = (1e-45, -0.0, 3e38)
     store_vectors(store, space, "image", digests[:4], vectors[:4])
@@ -44,7 +44,7 @@ def test_vectors_come_back_bit_for_bit_and_stay_as_they_are(store: Store, space:
         assert found[digest].tobytes() == vector.tobytes()
 
 
-def test_images_texts_and_other_models_have_their_own(store: Store, space: Space) -> None:
+def test_images_texts_and_models_do_not_share_vectors(store: Store, space: Space) -> None:
     digests = digests_of(2)
     store_vectors(store, space, "image", digests, vectors_of(2))
     others = [
@@ -72,7 +72,7 @@ def test_a_space_is_registered_once_and_names_its_model(store: Store, space: Spa
     assert tuple(row) == ("clip", "1", PARAMETERS)
 
 
-def test_a_damaged_vector_is_named(store: Store, space: Space) -> None:
+def test_a_damaged_vector_is_an_error_that_names_it(store: Store, space: Space) -> None:
     [digest] = digests_of(1)
     store_vectors(store, space, "image", [digest], vectors_of(1))
     with store.write() as connection:
@@ -81,7 +81,7 @@ def test_a_damaged_vector_is_named(store: Store, space: Space) -> None:
         find_vectors(store, space, "image", [digest])
 
 
-def test_many_are_stored_and_found_in_little_time(store: Store) -> None:
+def test_thousands_of_vectors_are_stored_and_found_within_seconds(store: Store) -> None:
     count, space = 5_000, register_space(store, MODEL, {}, 64)
     digests, vectors = digests_of(count), vectors_of(count, 64)
     start = time.perf_counter()
@@ -89,4 +89,4 @@ def test_many_are_stored_and_found_in_little_time(store: Store) -> None:
     found = find_vectors(store, space, "image", digests)
     seconds = time.perf_counter() - start
     assert np.array_equal(np.stack([found[digest] for digest in digests]), vectors)
-    assert seconds < 30  # a fraction of a second on a machine with nothing else to do
+    assert seconds < 30  # a fraction of a second on an idle machine

@@ -1,4 +1,4 @@
-"""Opening databases: migrations, and the error when one cannot be used."""
+"""Opening databases: migrations, and errors for databases that cannot be used."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from db.tables import Base
 from schemas.errors import ConfigurationError
 
 
-def test_migrations_make_the_tables_of_the_models_once(empty_database_url: str) -> None:
+def test_migrations_create_the_tables_of_the_models_once(empty_database_url: str) -> None:
     store = Store.open(empty_database_url)
     migrate(store.engine)
     with store.read() as connection:
@@ -33,7 +33,7 @@ def test_a_database_of_a_newer_loupe_is_refused(empty_database_url: str) -> None
         Store.open(empty_database_url)
 
 
-def test_a_url_that_leads_nowhere_is_named() -> None:
+def test_an_unusable_url_is_an_error_that_gives_the_reason() -> None:
     for url, sentence in (
         ("nonsense", "database URL must be like"),
         ("mysql://me@host/db", "must be one of sqlite, postgresql; got 'mysql'"),
@@ -59,20 +59,20 @@ def test_a_password_in_a_url_is_not_shown() -> None:
         assert "hunter2" not in str(raised.value), url
 
 
-def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
+def test_an_error_names_a_file_that_is_not_a_database(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("not a database, whatever its name\n" * 100, encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"notes\.txt.*not a database"):
         Store.open(f"sqlite:///{path}")
 
 
-def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+def test_an_error_names_a_folder_that_cannot_be_created(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"file/deeper"):
         Store.open(f"sqlite:///{tmp_path}/file/deeper/loupe.db")
 
 
-def test_sqlite_writes_ahead_and_holds_foreign_keys(tmp_path: Path) -> None:
+def test_sqlite_uses_a_write_ahead_log_and_enforces_foreign_keys(tmp_path: Path) -> None:
     store = Store.open(f"sqlite:///{tmp_path / 'new folder' / 'loupe.db'}")
     with store.read() as connection:
         assert connection.execute(text("PRAGMA journal_mode")).scalar_one() == "wal"
@@ -80,7 +80,7 @@ def test_sqlite_writes_ahead_and_holds_foreign_keys(tmp_path: Path) -> None:
     store.close()
 
 
-def test_like_takes_escaped_text_literally() -> None:
+def test_escaped_text_is_matched_literally_by_like() -> None:
     engine = create_engine("sqlite://")
     query = text(r"SELECT :value LIKE :pattern ESCAPE '\'")
     with engine.connect() as connection:

@@ -1,4 +1,4 @@
-"""Entities: stored once, linked to what they came from, found again in order."""
+"""Entities are stored once, linked to their parents, and found in a fixed order."""
 
 import random
 
@@ -55,7 +55,7 @@ def test_an_id_depends_on_dataset_content_and_every_parent() -> None:
     assert len(set(ids)) == len(ids)
 
 
-def test_what_is_stored_is_found_as_it_was_however_often_it_is_stored(store: Store) -> None:
+def test_storing_an_entity_again_changes_nothing(store: Store) -> None:
     parent, child = caption(1), caption(2, [(Role.EDITED_FROM, caption(1).id)])
     store_entities(store, [parent, child])
     before = fetch(store, [parent.id, child.id, "0" * 32])
@@ -75,21 +75,23 @@ def test_what_is_stored_is_found_as_it_was_however_often_it_is_stored(store: Sto
     assert row_count(store, Derivation) == 1
 
 
-def test_links_are_followed_both_ways(store: Store) -> None:
+def test_children_and_parents_of_a_role_are_found(store: Store) -> None:
     parent = caption(0)
     several_pages = range(1, 2050)
     children = [caption(number, [(Role.EDITED_FROM, parent.id)]) for number in several_pages]
-    stranger = caption(9999, [(Role.CHECKS, parent.id)])
-    store_entities(store, [parent, *children, stranger])
+    other_role = caption(9999, [(Role.CHECKS, parent.id)])
+    store_entities(store, [parent, *children, other_role])
     ids = sorted(child.id for child in children)
     assert children_of(store, [parent.id], Role.EDITED_FROM) == {parent.id: ids}
-    assert parents_of(store, [*ids, stranger.id], Role.EDITED_FROM) == {i: [parent.id] for i in ids}
+    assert parents_of(store, [*ids, other_role.id], Role.EDITED_FROM) == {
+        i: [parent.id] for i in ids
+    }
     assert [one.id for one in find_children(store, parent.id, Role.EDITED_FROM)] == [
         child.id for child in children
     ]
 
 
-def test_a_parent_that_is_not_stored_is_an_error_and_nothing_is_stored(store: Store) -> None:
+def test_an_entity_with_a_missing_parent_is_refused_and_nothing_is_stored(store: Store) -> None:
     orphan = caption(1, [(Role.EDITED_FROM, digest_of("nobody"))])
     plan_id = register_plan(store, "edit", "1", {})
     with pytest.raises(IntegrityError, match=rf"{orphan.id} names {digest_of('nobody')}"):
@@ -98,7 +100,7 @@ def test_a_parent_that_is_not_stored_is_an_error_and_nothing_is_stored(store: St
     assert row_count(store, Work) == 0
 
 
-def test_all_pages_are_found_in_the_order_of_storing(store: Store) -> None:
+def test_entities_are_found_in_the_order_they_were_stored(store: Store) -> None:
     captions = [caption(number) for number in range(1100)]
     random.Random(0).shuffle(captions)
     store_entities(store, captions)
@@ -112,7 +114,7 @@ def test_all_pages_are_found_in_the_order_of_storing(store: Store) -> None:
 
 
 @given(st.lists(st.integers()), st.integers(min_value=1, max_value=7))
-def test_pages_hold_everything_in_order(items: list[int], size: int) -> None:
+def test_pages_contain_all_items_in_order(items: list[int], size: int) -> None:
     cut = list(pages(items, size))
     assert [item for page in cut for item in page] == items
     assert all(1 <= len(page) <= size for page in cut)

@@ -1,4 +1,4 @@
-"""Evaluations are added, each once, and never changed."""
+"""Evaluations are stored once and never changed."""
 
 from sqlalchemy import func, select
 
@@ -12,7 +12,7 @@ from tests.db.samples import SOFTWARE, caption, store_entities
 from tests.schemas.evaluations import evaluation
 
 
-def test_an_evaluation_comes_back_and_of_equal_ones_the_first_stays(store: Store) -> None:
+def test_an_equal_evaluation_is_not_stored_again(store: Store) -> None:
     result = evaluation(seconds=1.0)
     first = store_evaluation(store, result)
     assert first.is_new
@@ -51,7 +51,7 @@ def shown(name: str) -> ShownItem:
 
 
 def with_examples(*examples: tuple[str, str]) -> EvaluationResult:
-    """An evaluation whose hardest queries are the first of each pair, which found the second."""
+    """Return an evaluation whose hardest queries are the pairs (query, retrieved item)."""
     result = evaluation()
     hardest = tuple(
         HardQuery(
@@ -65,7 +65,7 @@ def with_examples(*examples: tuple[str, str]) -> EvaluationResult:
     return result.model_copy(update={"directions": directions})
 
 
-def test_examples_that_show_what_is_erased_go_and_the_scores_stay(store: Store) -> None:
+def test_examples_that_show_an_erased_item_are_removed_and_scores_kept(store: Store) -> None:
     store_evaluation(store, with_examples(("a", "b"), ("c", "a"), ("c", "b")))
     assert forget_examples(store, [shown("z").entity_id]) == 0
     assert forget_examples(store, [shown("a").entity_id]) == 1
@@ -73,7 +73,7 @@ def test_examples_that_show_what_is_erased_go_and_the_scores_stay(store: Store) 
     assert left.result == with_examples(("c", "b"))
 
 
-def test_an_example_of_what_is_withdrawn_by_then_is_not_kept(store: Store) -> None:
+def test_an_example_of_an_item_already_withdrawn_is_not_stored(store: Store) -> None:
     text = caption()
     store_entities(store, [text])
     with store.write() as connection:
@@ -81,7 +81,9 @@ def test_an_example_of_what_is_withdrawn_by_then_is_not_kept(store: Store) -> No
     output = with_examples(("a", "b"), ("c", "b"))
     (direction,) = output.directions
     first, second = direction.hardest
-    gone = first.model_copy(update={"query": first.query.model_copy(update={"entity_id": text.id})})
-    update = {"directions": (direction.model_copy(update={"hardest": (gone, second)}),)}
+    withdrawn = first.model_copy(
+        update={"query": first.query.model_copy(update={"entity_id": text.id})}
+    )
+    update = {"directions": (direction.model_copy(update={"hardest": (withdrawn, second)}),)}
     stored = store_evaluation(store, output.model_copy(update=update))
     assert stored.evaluation.result == with_examples(("c", "b"))

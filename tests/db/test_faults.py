@@ -1,4 +1,6 @@
-"""A database that breaks connections, restarts, is busy, full, damaged or read-only."""
+"""Behaviour with lost connections and with databases that restart, are busy, full, damaged or
+read-only.
+"""
 
 import resource
 import shutil
@@ -34,14 +36,14 @@ def server(request: pytest.FixtureRequest) -> Any:
 
 
 def end_backend(store: Store, pid: int) -> None:
-    """As an administrator, or the restart of a server, ends connections."""
+    """Terminate a connection, as an administrator or a server restart does."""
     with store.engine.connect() as other:
         other.exec_driver_sql("SELECT pg_terminate_backend(%s)", (pid,))
     time.sleep(0.05)
 
 
-class LosesOnce:
-    """Ends the connection that it is given, the first time."""
+class TerminateOnce:
+    """Terminates the connection it is called with, but only on the first call."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -62,14 +64,14 @@ def add_person(store: Store, interrupt: Callable[[Connection], None] = lambda _:
 
 
 @pytest.mark.postgres
-def test_a_transaction_whose_connection_is_ended_is_carried_out_again(server: Store) -> None:
-    loses = LosesOnce(server)
-    add_person(server, loses)
-    assert (loses.calls, row_count(server, Agent)) == (2, 1)
+def test_a_transaction_is_repeated_if_its_connection_is_terminated(server: Store) -> None:
+    terminate = TerminateOnce(server)
+    add_person(server, terminate)
+    assert (terminate.calls, row_count(server, Agent)) == (2, 1)
 
 
 @pytest.mark.postgres
-def test_connections_that_were_ended_while_idle_are_not_noticed(server: Store) -> None:
+def test_terminated_idle_connections_are_replaced(server: Store) -> None:
     with server.read() as connection:
         pid = connection.exec_driver_sql(PID).scalar_one()
     with psycopg.connect(server.engine.url.render_as_string().replace("+psycopg", "")) as other:
@@ -79,10 +81,10 @@ def test_connections_that_were_ended_while_idle_are_not_noticed(server: Store) -
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("is_carried_out", [True, False])
-def test_a_commit_whose_answer_is_lost_counts_as_it_went(
+def test_a_commit_with_a_lost_response_is_stored_once(
     server: Store, *, is_carried_out: bool
 ) -> None:
-    """Stored once, whether the server carried it out or not: it is asked."""
+    """The store asks the server whether the commit was carried out."""
     plan_id = register_plan(server, "stage", "1", {})
     lost: list[int] = []
 
@@ -103,7 +105,7 @@ def test_a_commit_whose_answer_is_lost_counts_as_it_went(
 
 
 @pytest.mark.postgres
-def test_a_server_that_is_away_is_waited_for_and_one_that_stays_away_named(server: Store) -> None:
+def test_an_unreachable_server_is_retried_and_then_reported(server: Store) -> None:
     refused, most = [0], [3]
 
     def connect(*_: Any) -> None:
@@ -121,7 +123,7 @@ def test_a_server_that_is_away_is_waited_for_and_one_that_stays_away_named(serve
         add_person(server)
 
 
-def test_a_busy_database_is_waited_for(sqlite_store: Store) -> None:
+def test_a_write_waits_for_a_busy_database(sqlite_store: Store) -> None:
     event.listen(sqlite_store.engine, "connect", lambda c, _: c.execute("PRAGMA busy_timeout=0"))
     sqlite_store.engine.dispose()
     other = sqlite3.connect(str(sqlite_store.engine.url.database), check_same_thread=False)
@@ -133,7 +135,7 @@ def test_a_busy_database_is_waited_for(sqlite_store: Store) -> None:
     assert row_count(sqlite_store, Agent) == 1
 
 
-def test_errors_of_ours_are_not_tried_again(sqlite_store: Store) -> None:
+def test_programming_errors_are_not_retried(sqlite_store: Store) -> None:
     calls = []
 
     @retried
@@ -147,17 +149,17 @@ def test_errors_of_ours_are_not_tried_again(sqlite_store: Store) -> None:
     assert calls == [1]
 
 
-def damaged(file: Path) -> None:
-    """Overwrites all pages but the first."""
+def damage(file: Path) -> None:
+    """Overwrite all pages except the first."""
     data = bytearray(file.read_bytes())
     data[4096:] = bytes(byte ^ 0x5A for byte in data[4096:])
     file.write_bytes(data)
 
 
-def test_a_damaged_file_is_one_sentence(migrated_sqlite: Path, tmp_path: Path) -> None:
+def test_a_damaged_file_is_a_short_error(migrated_sqlite: Path, tmp_path: Path) -> None:
     file = tmp_path / "loupe.db"
     shutil.copy(migrated_sqlite, file)
-    damaged(file)
+    damage(file)
     with pytest.raises((ConfigurationError, ServiceError), match="malformed"):
         row_count(Store.open(f"sqlite:///{file}"), Plan)
     file.write_bytes(b"no database" * 1000)
@@ -165,8 +167,8 @@ def test_a_damaged_file_is_one_sentence(migrated_sqlite: Path, tmp_path: Path) -
         Store.open(f"sqlite:///{file}")
 
 
-def test_a_full_disk_is_one_sentence_and_nothing_is_half_stored(sqlite_store: Store) -> None:
-    """A limit on the size of files refuses writes as a full disk does."""
+def test_a_full_disk_is_a_short_error_and_stores_nothing(sqlite_store: Store) -> None:
+    """A limit on the file size makes writes fail as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (64 * 1024, before[1]))
     try:

@@ -1,4 +1,4 @@
-"""Gold items and checks in the store."""
+"""Gold items and their checks in the store."""
 
 from datetime import timedelta
 
@@ -34,7 +34,7 @@ def gold(entity_id: str, verdict: str = "accept") -> KnownAnswer:
     return KnownAnswer(entity_id, {"verdict": verdict}, "adjudicated")
 
 
-def test_gold_items_are_kept_by_queue_and_the_first_answer_stands(store: Store) -> None:
+def test_gold_items_belong_to_a_queue_and_keep_their_first_answer(store: Store) -> None:
     first, second = store_rewrites(store, 2)
     assert add_gold_items(store, QUEUE, [gold(first), gold(second)]) == 2
     assert add_gold_items(store, QUEUE, [gold(first, "reject")]) == 0
@@ -44,7 +44,7 @@ def test_gold_items_are_kept_by_queue_and_the_first_answer_stands(store: Store) 
     assert list(gold_items(store, QUEUE)) == [second]
 
 
-def test_what_was_withdrawn_is_gold_no_more(store: Store) -> None:
+def test_a_withdrawn_item_is_no_longer_a_gold_item(store: Store) -> None:
     (only,) = store_rewrites(store, 1)
     add_gold_items(store, QUEUE, [gold(only)])
     with store.write() as connection:
@@ -52,7 +52,7 @@ def test_what_was_withdrawn_is_gold_no_more(store: Store) -> None:
     assert gold_items(store, QUEUE) == {}
 
 
-def test_checks_come_newest_first_and_once(store: Store) -> None:
+def test_checks_are_stored_once_and_listed_newest_first(store: Store) -> None:
     desk = Desk(store)
     for number, entity_id in enumerate(store_rewrites(store, 3)):
         desk.check(entity_id, "a", correct=number != 1)
@@ -70,7 +70,7 @@ def test_checks_come_newest_first_and_once(store: Store) -> None:
     assert row_count(store, GoldCheck) == 3
 
 
-def test_a_change_of_mind_on_a_gold_item_counts_once(store: Store) -> None:
+def test_only_the_last_answer_to_a_gold_item_is_checked(store: Store) -> None:
     desk = Desk(store)
     (only,) = store_rewrites(store, 1)
     desk.check(only, "a", correct=False)
@@ -78,7 +78,7 @@ def test_a_change_of_mind_on_a_gold_item_counts_once(store: Store) -> None:
     assert [one.correct for one in all_checks(store, QUEUE)["a"]] == [True]
 
 
-def test_returned_work_is_undone_where_it_decided_alone(store: Store) -> None:
+def test_returning_work_undoes_the_decisions_based_on_it_alone(store: Store) -> None:
     desk = Desk(store)
     accepted, edited, decided_again, withdrawn, kept = store_rewrites(store, 5)
     successor = rewrite(99)
@@ -113,7 +113,7 @@ def test_returned_work_is_undone_where_it_decided_alone(store: Store) -> None:
         assert decided_by_answers(connection, [accepted, kept]) == {kept}
 
 
-def test_a_return_with_nothing_to_take_back_still_bars(store: Store) -> None:
+def test_an_annotator_without_answers_is_suspended_too(store: Store) -> None:
     with store.write() as connection:
         assert return_work(connection, QUEUE, "a", RULE, ACCURACY, []) == (0, 0)
         assert suspended_annotators(connection, QUEUE) == {"a"}
@@ -122,7 +122,7 @@ def test_a_return_with_nothing_to_take_back_still_bars(store: Store) -> None:
     assert use.accuracy == pytest.approx(0.4)
 
 
-def test_only_gold_answers_after_a_lifted_return_count(store: Store) -> None:
+def test_after_reinstatement_only_new_gold_answers_count(store: Store) -> None:
     desk = Desk(store)
     old, new = store_rewrites(store, 2)
     desk.check(old, "a", correct=False)

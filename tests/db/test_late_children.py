@@ -1,4 +1,4 @@
-"""What is stored of things that were withdrawn: stored as withdrawn, by the same withdrawal."""
+"""Entities derived from withdrawn ones are stored as withdrawn by the same withdrawal."""
 
 from datetime import UTC, datetime
 from threading import Event, Thread
@@ -41,7 +41,7 @@ def rewrite(text: str, *parents: tuple[Role, str]) -> NewEntity:
 
 
 def withdraw(store: Store, *ids: str) -> StoredWithdrawal:
-    """Recorded, with all steps done."""
+    """Record a withdrawal and finish all its steps."""
     target = WithdrawalTarget(sort="entity", name=ids[0])
     request = WithdrawalRequest(target, "privacy", erases=True)
     output: dict[str, Any] = {"patches": []}
@@ -58,29 +58,29 @@ def states(store: Store) -> dict[str, str]:
 
 @pytest.fixture
 def parent(store: Store) -> NewEntity:
-    made = caption("first")
-    store_entities(store, [made])
-    return made
+    entity = caption("first")
+    store_entities(store, [entity])
+    return entity
 
 
-def test_children_and_theirs_go_in_whatever_order(store: Store, parent: NewEntity) -> None:
+def test_descendants_are_withdrawn_in_any_order_of_storing(store: Store, parent: NewEntity) -> None:
     withdrawal = withdraw(store, parent.id)
     child = rewrite("child", (Role.REWRITE_OF, parent.id))
-    theirs = rewrite("theirs", (Role.EDITED_FROM, child.id))
+    grandchild = rewrite("grandchild", (Role.EDITED_FROM, child.id))
     other = caption("another", (Role.PROMPTED_BY, parent.id))
     plan = register_plan(store, "run", "1", {})
     activity = ActivityRecord(plan, DATASET, "code", "run", datetime.now(UTC))
     accepted = NewDecision(child.id, "accept", OPERATOR)
-    commit_chunk(store, activity, [WorkResult(1, (theirs, child, other), (accepted,))])
+    commit_chunk(store, activity, [WorkResult(1, (grandchild, child, other), (accepted,))])
     found = states(store)
-    assert [found[one.id] for one in (parent, child, theirs)] == ["withdrawn"] * 3
+    assert [found[one.id] for one in (parent, child, grandchild)] == ["withdrawn"] * 3
     assert found[other.id] == "proposed"
-    assert withdrawn_entities(store, withdrawal.id) == sorted((parent.id, child.id, theirs.id))
+    assert withdrawn_entities(store, withdrawal.id) == sorted((parent.id, child.id, grandchild.id))
     assert withdrawal.is_finished
     assert not find_withdrawal(store, withdrawal.key).is_finished
 
 
-def test_a_child_goes_by_each_withdrawal_of_its_parents_and_others_by_none(
+def test_a_child_belongs_to_the_withdrawals_of_all_its_parents(
     store: Store, parent: NewEntity
 ) -> None:
     first = withdraw(store, parent.id)
@@ -96,10 +96,10 @@ def test_a_child_goes_by_each_withdrawal_of_its_parents_and_others_by_none(
     assert all(child.id in withdrawn_entities(store, one.id) for one in (first, second))
 
 
-def test_it_does_not_become_finished_while_more_is_being_stored(
+def test_a_withdrawal_is_not_finished_while_a_derived_entity_is_stored(
     store: Store, parent: NewEntity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The chunk has stored what is late and not committed yet as the last step was done."""
+    """When the last step ends, the chunk has stored the derived entity but not committed it."""
     withdrawal = withdraw(store, parent.id)
     added, finishing = Event(), Event()
 

@@ -1,4 +1,4 @@
-"""Lineage back to the sources, with its agents, and as PROV that other tools read."""
+"""Lineage back to the sources, with agents, and its export as PROV."""
 
 import json
 from datetime import UTC, datetime
@@ -56,7 +56,7 @@ def rewrite(store: Store) -> NewEntity:
     return rewrite
 
 
-def test_all_ancestors_are_found_and_nothing_else(store: Store, rewrite: NewEntity) -> None:
+def test_trace_finds_all_ancestors_and_nothing_else(store: Store, rewrite: NewEntity) -> None:
     traced = trace(store, rewrite.id)
     assert set(traced.entities) == {
         rewrite.id,
@@ -77,14 +77,16 @@ def test_all_ancestors_are_found_and_nothing_else(store: Store, rewrite: NewEnti
     assert str(traced.agents[decision.agent_id]) == "person annotator-7"
 
 
-def test_prov_json_is_read_back_with_all_its_relations(store: Store, rewrite: NewEntity) -> None:
+def test_another_prov_reader_finds_all_relations_of_the_export(
+    store: Store, rewrite: NewEntity
+) -> None:
     text = json.dumps(prov_json(trace(store, rewrite.id)))
     document = ProvDocument.deserialize(content=text, format="json")
     assert len(list(document.get_records(ProvEntity))) == 3
     agents = list(document.get_records(ProvAgent))
     assert len(agents) == 3
     types = {value for agent in agents for value in agent.get_asserted_types()}
-    assert {PROV["Person"], PROV["SoftwareAgent"]} <= types, "names that other tools know"
+    assert {PROV["Person"], PROV["SoftwareAgent"]} <= types, "types of the PROV standard"
     activities = list(document.get_records(ProvActivity))
     assert len(activities) == 2 + 1 + 1, "two stages, a call, a decision"
     roles = sorted(
@@ -96,7 +98,7 @@ def test_prov_json_is_read_back_with_all_its_relations(store: Store, rewrite: Ne
     assert len(list(document.get_records(ProvAssociation))) == 1 + 2 + 1 + 1
 
 
-def test_an_entity_is_found_by_the_start_of_its_id_alone(store: Store, rewrite: NewEntity) -> None:
+def test_an_entity_is_found_by_a_unique_prefix_of_its_id(store: Store, rewrite: NewEntity) -> None:
     assert find_entity_id(store, rewrite.id[:8].upper()) == rewrite.id
     assert find_entity_id(store, rewrite.id) == rewrite.id
     for prefix in ("", "abc", "%%%%%%", "______", "ffffff" * 6):

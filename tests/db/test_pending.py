@@ -1,4 +1,4 @@
-"""The low-water mark: what is finished is not looked at again, and what reopens is found."""
+"""The low-water mark skips finished inputs and still finds inputs that are reopened."""
 
 import threading
 from collections.abc import Sequence
@@ -27,11 +27,11 @@ from tests.db.samples import DATASET, SOFTWARE, activity_of, caption, row_count,
 
 CAPTIONS = Pending(DATASET, "caption", ("proposed",))
 MANY = 600
-"""More finished inputs than a look may meet before it moves the mark."""
+"""More finished inputs than one query may skip before it moves the mark."""
 
 
 def finished_plan(store: Store, *left: int) -> int:
-    """A plan that has worked on many captions but those numbered `left`; the mark is moved."""
+    """Return a plan that has finished all captions but those in `left`; the mark is moved."""
     store_entities(store, [caption(number) for number in range(MANY)])
     plan_id = register_plan(store, "rewrite", "1", {})
     done = [one for number, one in enumerate(captions(store)) if number not in left]
@@ -50,17 +50,17 @@ def work_on(store: Store, plan_id: int, inputs: Sequence[StoredEntity]) -> None:
 
 def decide(store: Store, verdict: Verdict, *entities: StoredEntity) -> None:
     with store.write() as connection:
-        said = [NewDecision(one.id, verdict, SOFTWARE, "said") for one in entities]
-        append_decisions(connection, said)
+        decisions = [NewDecision(one.id, verdict, SOFTWARE, "said") for one in entities]
+        append_decisions(connection, decisions)
 
 
 def claimed(store: Store, plan_id: int, pending: Pending = CAPTIONS) -> list[int]:
-    """The inputs of the next chunk, found as the stage runner finds them."""
+    """Return the inputs of the next chunk, found as the stage runner finds them."""
     chunk = claim_chunk(store, plan_id, pending, 10, low_water(store, plan_id, pending))
     return [one.seq for one in chunk.inputs] if chunk else []
 
 
-def test_a_look_begins_behind_what_is_finished(store: Store) -> None:
+def test_the_search_for_inputs_starts_after_the_finished_ones(store: Store) -> None:
     plan_id = finished_plan(store)
     assert row_count(store, LowWaterMark) == 1
     assert low_water(store, plan_id, CAPTIONS) >= max(one.seq for one in captions(store))
@@ -69,15 +69,15 @@ def test_a_look_begins_behind_what_is_finished(store: Store) -> None:
     assert claimed(store, plan_id) == [captions(store)[-1].seq]
 
 
-def test_the_mark_stays_below_what_is_left(store: Store) -> None:
+def test_the_mark_stays_below_unfinished_inputs(store: Store) -> None:
     plan_id = finished_plan(store, 550, 590)
     left = [captions(store)[number].seq for number in (550, 590)]
     assert low_water(store, plan_id, CAPTIONS) == left[0] - 1
     assert claimed(store, plan_id) == left
-    assert count_pending(store, plan_id, CAPTIONS) == 2, "claimed is still pending"
+    assert count_pending(store, plan_id, CAPTIONS) == 2, "claimed inputs are still pending"
 
 
-def test_the_mark_is_of_one_plan_and_of_one_kind_of_input(store: Store) -> None:
+def test_other_plans_and_kinds_of_input_have_their_own_mark(store: Store) -> None:
     finished_plan(store)
     other = register_plan(store, "rewrite", "2", {})
     assert count_pending(store, other, CAPTIONS) == MANY
@@ -86,8 +86,8 @@ def test_the_mark_is_of_one_plan_and_of_one_kind_of_input(store: Store) -> None:
 
 
 @pytest.mark.parametrize("later", [0, MANY])
-def test_an_input_that_is_open_again_is_found(store: Store, later: int) -> None:
-    """However many decisions were made since the mark was moved."""
+def test_a_reopened_input_is_found(store: Store, later: int) -> None:
+    """The number of decisions made since the mark was moved does not matter."""
     plan_id = finished_plan(store, 7)
     skipped, others = captions(store)[7], captions(store)[8:]
     decide(store, "reject", skipped)
@@ -99,7 +99,7 @@ def test_an_input_that_is_open_again_is_found(store: Store, later: int) -> None:
     assert claimed(store, plan_id) == [skipped.seq]
 
 
-def test_an_input_that_is_active_again_is_found(store: Store) -> None:
+def test_a_reactivated_input_is_found(store: Store) -> None:
     plan_id = finished_plan(store, 7)
     skipped = captions(store)[7]
     set_active(store, [skipped.id], SOFTWARE, active=False)
@@ -108,7 +108,7 @@ def test_an_input_that_is_active_again_is_found(store: Store) -> None:
     assert claimed(store, plan_id) == [skipped.seq]
 
 
-def test_an_input_whose_parent_is_open_again_is_found(store: Store) -> None:
+def test_an_input_with_a_reopened_parent_is_found(store: Store) -> None:
     order = caption(MANY)
     hits = [caption(number, parents=[(Role.FOUND_FOR, order.id)]) for number in range(MANY)]
     store_entities(store, [order, *hits])
@@ -123,7 +123,7 @@ def test_an_input_whose_parent_is_open_again_is_found(store: Store) -> None:
     assert claimed(store, plan_id, wanted) == [stored[hits[0].id].seq]
 
 
-def test_an_input_whose_rejection_is_dropped_is_found(store: Store) -> None:
+def test_an_input_is_found_after_its_rejection_is_dropped(store: Store) -> None:
     plan_id = finished_plan(store, 7)
     refused = captions(store)[7].seq
     rejection = Rejection(stage="rewrite", reason="away", detail="nobody there")
@@ -134,8 +134,8 @@ def test_an_input_whose_rejection_is_dropped_is_found(store: Store) -> None:
 
 
 @pytest.mark.postgres
-def test_what_is_stored_late_under_an_earlier_number_is_found(postgres_store: Store) -> None:
-    """PostgreSQL gives out numbers before what they number can be seen."""
+def test_an_entity_committed_late_with_a_lower_number_is_found(postgres_store: Store) -> None:
+    """PostgreSQL assigns sequence numbers before their rows become visible."""
     store, late = postgres_store, caption(2 * MANY)
     plan_id = finished_plan(store)
     look = threading.Thread(target=low_water, args=(store, plan_id, CAPTIONS))

@@ -1,4 +1,4 @@
-"""Releases in the store, and the question that their rows come from."""
+"""Releases in the store, and the query for their rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_a_release_is_stored_once(world: World, tmp_path: Path) -> None:
     assert released_entities(world.store, stored.manifest.id) == sorted(ids)
 
 
-def test_another_content_or_what_cannot_be_published_is_not_stored(
+def test_a_release_with_other_content_or_a_failed_publication_is_not_stored(
     store: Store, tmp_path: Path
 ) -> None:
     def fail() -> None:
@@ -86,10 +86,10 @@ def test_releases_are_listed_by_version_and_found_by_name(store: Store, tmp_path
         find_release(store, "x")
 
 
-def test_an_incomplete_name_finds_nothing_and_a_dataset_may_be_called_like_an_id(
+def test_an_incomplete_name_finds_no_release_and_a_dataset_name_precedes_an_id(
     store: Store, tmp_path: Path
 ) -> None:
-    """An unset variable, for one, does not select the only release there is."""
+    """An unset variable, for example, must not select the only release."""
     store_release(store, manifest("1.0.0", "c"), tmp_path, [], MARK)
     for name in ("", "@", "@1.0.0", f"{DATASET}@", f"{DATASET}@1.0", " "):
         with pytest.raises(UsageError, match=f"no release named '{name}'; there are: "):
@@ -103,7 +103,7 @@ def test_an_incomplete_name_finds_nothing_and_a_dataset_may_be_called_like_an_id
     assert find_release(store, "ccccccc").manifest.id == "c" * 64
 
 
-def test_rows_know_what_was_said_and_decided(world: World) -> None:
+def test_rows_contain_all_texts_with_their_authors_and_reviews(world: World) -> None:
     with snapshot(world.store) as connection:
         ids = sorted(image.id for image in live_images(connection, DATASET))
         described = described_images(connection, ids)
@@ -114,6 +114,6 @@ def test_rows_know_what_was_said_and_decided(world: World) -> None:
     assert len({one.source_id for one in described}) == 3
     texts = [text for one in described for text in one.texts]
     assert sum(text.by_person for text in texts) == 6
-    assert sum(text.reviewed for text in texts) == 6 + 6 + 6  # edits, edited ones, accepted ones
+    assert sum(text.reviewed for text in texts) == 6 + 6 + 6  # edits, edited texts, accepted texts
     assert all(text.prompts for text in texts if text.model_call)
     assert tokens == 100 * len(calls)

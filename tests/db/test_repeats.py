@@ -1,4 +1,4 @@
-"""Counts of attempts, dropped rejections, and inputs by the state of a parent."""
+"""Counts of attempts, dropped rejections, and inputs selected by the state of a parent."""
 
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.entities import find
@@ -26,10 +26,10 @@ def plan_of(store: Store, hour: int, stage: str = "try") -> int:
     return register_plan(store, stage, "1", {"hour": hour})
 
 
-def test_tries_are_counted_by_the_plans_of_a_stage(store: Store) -> None:
+def test_attempts_are_counted_by_plans_of_a_stage(store: Store) -> None:
     for hour, inputs in enumerate(([1, 2], [1], [1, 3])):
         plan = plan_of(store, hour)
-        for _ in range(2):  # within an hour a second try counts no more
+        for _ in range(2):  # a second attempt within the hour is not counted
             commit_chunk(store, activity_of(plan), [WorkResult(one) for one in inputs])
     other = plan_of(store, 0, stage="another")
     commit_chunk(store, activity_of(other), [WorkResult(2)])
@@ -44,11 +44,11 @@ def test_inputs_are_pending_once_their_rejections_are_dropped(store: Store) -> N
         commit_chunk(store, activity_of(one), done)
     assert rejections_of(store, plan, range(1, 2000)) == {2: REFUSED, 3: REFUSED}
     assert drop_rejections(store, plan, [1, 2]) == 1
-    assert worked_inputs(store, plan, [1, 2, 3]) == {1, 3}, "what was done stays done"
+    assert worked_inputs(store, plan, [1, 2, 3]) == {1, 3}, "finished inputs stay finished"
     assert worked_inputs(store, other, [1, 2, 3]) == {1, 2, 3}
 
 
-def test_inputs_may_be_asked_for_by_the_state_of_a_parent(store: Store) -> None:
+def test_pending_inputs_can_be_limited_by_the_state_of_a_parent(store: Store) -> None:
     orders = [caption(number) for number in range(2)]
     hits = [caption(10 + at, parents=[(Role.FOUND_FOR, one.id)]) for at, one in enumerate(orders)]
     hits.append(caption(20, parents=[(Role.CONSIDERED_FOR, orders[0].id)]))

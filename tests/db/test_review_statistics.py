@@ -1,4 +1,4 @@
-"""What the desk counts: which answer of a task counts, and what never does."""
+"""Review statistics: which answers, items and tasks are counted."""
 
 from datetime import timedelta
 
@@ -62,7 +62,7 @@ def test_only_answered_tasks_have_an_answer(history: History, store: Store) -> N
     assert list(given_answers(store, QUEUE.name)) == []
 
 
-def test_in_the_account_of_the_installation_the_person_answers(
+def test_an_answer_to_an_unassigned_task_is_attributed_to_its_author(
     history: History, store: Store
 ) -> None:
     (item,) = history.items(1)
@@ -72,7 +72,7 @@ def test_in_the_account_of_the_installation_the_person_answers(
     assert given.annotator == ANN
 
 
-def test_an_answer_of_before_is_given_but_empty(history: History, store: Store) -> None:
+def test_an_old_answer_without_content_is_returned_empty(history: History, store: Store) -> None:
     (item,) = history.items(1)
     history.annotate(history.task(item, ANN, "answered"), ANN, {}, START)
     history.write()
@@ -80,7 +80,7 @@ def test_an_answer_of_before_is_given_but_empty(history: History, store: Store) 
     assert given.answer == {}
 
 
-def test_answers_come_item_by_item(history: History, store: Store) -> None:
+def test_answers_are_ordered_by_item(history: History, store: Store) -> None:
     items = history.items(30)
     for person in (CAREFUL, STEADY):
         for item in reversed(items):
@@ -110,7 +110,7 @@ def test_items_and_tasks_are_counted(history: History, store: Store) -> None:
     assert sum(count.tasks for count in counts) == 6
 
 
-def test_other_queues_are_left_alone(history: History, store: Store) -> None:
+def test_other_queues_are_not_counted(history: History, store: Store) -> None:
     (item,) = history.items(1)
     history.answer(item, CAREFUL, "accept", START)
     history.write()

@@ -49,11 +49,11 @@ def task(store: Store) -> StoredTask:
     """An open task that shows a rewrite of `IMAGE`."""
     shown = new_entity(Rewrite(source="street", text="shown", author="m@1"), "people")
     store_entities(store, [IMAGE_ENTITY, shown])
-    made = StoredTask(
+    stored_task = StoredTask(
         "k" * 32, QUEUE, shown.id, "reviewer-1", "review", False, "http://desk", 1, None, "open"
     )
-    announce_tasks(store, [made], {made.key: [SHOWN]})
-    return made
+    announce_tasks(store, [stored_task], {stored_task.key: [SHOWN]})
+    return stored_task
 
 
 def is_served(store: Store, sha256: str = IMAGE.sha256) -> bool:
@@ -61,7 +61,7 @@ def is_served(store: Store, sha256: str = IMAGE.sha256) -> bool:
         return open_image_media_type(connection, sha256) == "image/png"
 
 
-def put(store: Store, task: StoredTask, state: str) -> None:
+def set_state(store: Store, task: StoredTask, state: str) -> None:
     with store.write() as connection:
         set_task_states(connection, [task.key], state)  # type: ignore[arg-type]
 
@@ -71,7 +71,9 @@ def withdraw(store: Store, entity_id: str) -> None:
         append_decisions(connection, [NewDecision(entity_id, "withdraw", REVIEWER)])
 
 
-def test_announcing_again_keeps_where_a_task_lies(store: Store, task: StoredTask) -> None:
+def test_announcing_a_task_again_keeps_its_place_on_the_server(
+    store: Store, task: StoredTask
+) -> None:
     place_tasks(store, "http://desk:2", 5, {task.key: 9})
     announce_tasks(store, [task], {task.key: [SHOWN]})
     (stored,) = review_tasks(store, QUEUE).values()
@@ -82,9 +84,9 @@ def test_announcing_again_keeps_where_a_task_lies(store: Store, task: StoredTask
     assert assignments(store, QUEUE) == [("reviewer-1", "review")]
 
 
-def test_announcing_again_opens_what_was_closed(store: Store, task: StoredTask) -> None:
+def test_announcing_a_closed_task_again_opens_it(store: Store, task: StoredTask) -> None:
     for state, after in (("closed", "open"), ("answered", "answered")):
-        put(store, task, state)
+        set_state(store, task, state)
         announce_tasks(store, [task], {})
         assert review_tasks(store, QUEUE)[task.key].state == after
 
@@ -107,9 +109,9 @@ def test_users_keep_their_random_pseudonyms(store: Store) -> None:
     assert pseudonyms(store, "http://desk", []) == {}
 
 
-def test_images_are_served_while_a_task_waits(store: Store, task: StoredTask) -> None:
+def test_images_are_served_while_a_task_is_open_or_unclear(store: Store, task: StoredTask) -> None:
     for state in ("open", "unclear", "answered", "skipped", "returned", "closed"):
-        put(store, task, state)
+        set_state(store, task, state)
         assert is_served(store) is (state in ("open", "unclear")), state
         assert not is_served(store, IMAGE.source_sha256)
         assert not is_served(store, "%" * 64)
@@ -126,18 +128,20 @@ def test_a_withdrawn_image_is_not_served_but_a_rejected_one_is(
     assert not is_served(store)
 
 
-def test_what_is_about_something_withdrawn_shows_nothing(store: Store, task: StoredTask) -> None:
+def test_images_of_a_task_about_a_withdrawn_entity_are_not_served(
+    store: Store, task: StoredTask
+) -> None:
     withdraw(store, task.entity_id)
     assert not is_served(store)
 
 
-def test_an_image_that_is_no_entity_is_served_too(store: Store, task: StoredTask) -> None:
+def test_an_image_without_an_entity_is_served(store: Store, task: StoredTask) -> None:
     crop = ShownImage("c" * 64, "image/png")
     announce_tasks(store, [task], {task.key: [crop]})
     assert is_served(store, crop.sha256)
 
 
-def test_who_decides_on_a_queue_waits_until_others_are_done(store: Store) -> None:
+def test_the_queue_lock_waits_for_other_transactions(store: Store) -> None:
     order = []
     started = threading.Event()
 

@@ -1,4 +1,6 @@
-"""A search is one caller's while its claim holds; who loses it neither stores nor counts twice."""
+"""A search belongs to the caller that holds its claim; a caller that lost it stores and counts
+nothing.
+"""
 
 from datetime import UTC, datetime
 
@@ -56,7 +58,7 @@ def counted(store: Store) -> int:
     return requests_since(store, SERVICE, DAY.day_began)
 
 
-def test_a_search_in_flight_is_waited_for(store: Store) -> None:
+def test_a_search_in_flight_is_reported_as_busy(store: Store) -> None:
     claim_id = reserve(store)
     assert reserve_search(store, new(), DAY) == Busy()
     assert find_search(store, new().key) is None
@@ -64,7 +66,7 @@ def test_a_search_in_flight_is_waited_for(store: Store) -> None:
     assert reserve_search(store, new(), DAY) == find_search(store, new().key) == FOUND
 
 
-def test_a_claim_that_has_ended_is_taken_over_and_who_lost_it_changes_nothing(
+def test_an_expired_claim_is_taken_over_and_its_former_owner_changes_nothing(
     store: Store,
 ) -> None:
     first = reserve(store)
@@ -74,7 +76,7 @@ def test_a_claim_that_has_ended_is_taken_over_and_who_lost_it_changes_nothing(
     hand_over_claims(store, ended_place(), "a dead process")
     second = reserve(store)
     assert statuses(store) == ["in_flight", LOST]
-    assert counted(store) == 2, "whether the first was sent, nobody knows"
+    assert counted(store) == 2, "the first request may have been sent"
     settle(store, first, SearchFailure(reason="x", detail="", retriable=False))
     assert not reserve_retry(store, new(), first, DAY)
     abandon_search(store, new(), first)
@@ -93,7 +95,7 @@ def test_a_failure_leaves_the_key_free_and_counts(store: Store) -> None:
     assert (counted(store), statuses(store)) == (3, ["answered", "timeout"])
 
 
-def test_reservations_and_retries_count_at_once(store: Store) -> None:
+def test_reservations_and_retries_count_against_the_budget_at_once(store: Store) -> None:
     claim_id = reserve(store, most=3)
     budget = DAY._replace(most=3)
     assert reserve_retry(store, new(), claim_id, budget)

@@ -1,4 +1,4 @@
-"""Transactions: what they see, what they leave, and what is said when the database fails."""
+"""Transactions: isolation, rollback, and errors of the database."""
 
 import pytest
 from sqlalchemy import insert, select, text
@@ -17,7 +17,7 @@ def agents(store: Store) -> list[str]:
         return list(connection.execute(select(Agent.name)).scalars())
 
 
-def test_a_reader_sees_one_state_and_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
+def test_a_reader_sees_one_state_and_a_failed_transaction_is_rolled_back(store: Store) -> None:
     def fail() -> None:
         with store.write() as connection:
             register_agents(connection, [SOFTWARE])
@@ -51,7 +51,7 @@ def test_a_reader_cannot_write_on_postgres(store: Store) -> None:
         connection.execute(insert(Agent), {"id": "x", "kind": "person", "name": "x"})
 
 
-def test_a_fault_of_the_database_is_one_sentence(sqlite_store: Store) -> None:
+def test_a_database_error_is_a_short_service_error(sqlite_store: Store) -> None:
     failure = pytest.raises(ServiceError, match=r"loupe\.db' failed: no such table")
     with failure, sqlite_store.read() as connection:
         connection.execute(text("SELECT * FROM nowhere"))

@@ -1,4 +1,4 @@
-"""What stands behind contrastive images: prompts, calls and models of their strategies."""
+"""The origins of contrastive images: prompts, calls and models of their strategies."""
 
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from tests.release.ccd_world import (
 from tests.release.worlds import LLAMA, store_world
 
 
-def origins(made: Benchmark, home: Path, *images: str) -> dict[str, StrategyOrigin]:
-    world = store_world(home, made.world.contents())
+def origins(sample: Benchmark, home: Path, *images: str) -> dict[str, StrategyOrigin]:
+    world = store_world(home, sample.world.contents())
     try:
         with snapshot(world.store) as connection:
             return strategy_origins(connection, images)
@@ -27,15 +27,15 @@ def origins(made: Benchmark, home: Path, *images: str) -> dict[str, StrategyOrig
 
 
 def test_a_strategy_leads_to_its_prompt_and_call(tmp_path: Path) -> None:
-    made = benchmark(2)
-    world, anchor = made.world, made.groups[0].anchor
+    sample = benchmark(2)
+    world, anchor = sample.world, sample.groups[0].anchor
     first = proposed_strategy(world, anchor, world.prompt, "first call", "a blue bus")
     other = proposed_strategy(world, anchor, world.prompt, "other call", "a green bus")
     images = [
         contrast(world, anchor, 70, place, way="edit", editor=f"an/editor@{place}", strategy=one)
         for place, one in enumerate((first, other))
     ]
-    found = origins(made, tmp_path, *images, *made.groups[1].contrasts)
+    found = origins(sample, tmp_path, *images, *sample.groups[1].contrasts)
     prompts, models = frozenset([world.prompt]), frozenset([str(LLAMA)])
     assert found == {
         images[0]: StrategyOrigin(prompts, frozenset(["first call"]), models),
@@ -43,23 +43,23 @@ def test_a_strategy_leads_to_its_prompt_and_call(tmp_path: Path) -> None:
     }
 
 
-def test_what_people_changed_leads_to_what_they_were_shown(tmp_path: Path) -> None:
-    made = benchmark(1)
-    world, anchor = made.world, made.groups[0].anchor
+def test_a_strategy_edited_by_people_leads_to_the_original_prompt_and_call(tmp_path: Path) -> None:
+    sample = benchmark(1)
+    world, anchor = sample.world, sample.groups[0].anchor
     strategy = proposed_strategy(world, anchor, world.prompt, "a call", "a blue bus")
     for word in ("bright", "dark"):
         edited = strategy_of(f"a {word} blue bus", "a person")
         strategy = world.add(new_entity(edited, CCD, parents=[(Role.EDITED_FROM, strategy)]))
     image = contrast(world, anchor, 70, 0, way="edit", editor="an/editor@1", strategy=strategy)
-    found = origins(made, tmp_path, image)[image]
+    found = origins(sample, tmp_path, image)[image]
     assert found == StrategyOrigin(
         frozenset([world.prompt]), frozenset(["a call"]), frozenset([str(LLAMA)])
     )
 
 
-def test_a_strategy_that_a_person_wrote_leads_to_nothing(tmp_path: Path) -> None:
-    made = benchmark(1)
-    world, anchor = made.world, made.groups[0].anchor
+def test_a_strategy_written_by_a_person_has_no_prompt_or_call(tmp_path: Path) -> None:
+    sample = benchmark(1)
+    world, anchor = sample.world, sample.groups[0].anchor
     strategy = world.add(new_entity(strategy_of("a blue bus", "a person"), CCD))
     image = contrast(world, anchor, 70, 0, way="edit", editor="an/editor@1", strategy=strategy)
-    assert origins(made, tmp_path, image) == {image: StrategyOrigin()}
+    assert origins(sample, tmp_path, image) == {image: StrategyOrigin()}

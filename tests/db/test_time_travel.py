@@ -1,4 +1,4 @@
-"""The store as it was: what views of an earlier state show, and that nothing is left of them."""
+"""Views of an earlier state of the store: what they show, and that they leave nothing behind."""
 
 import threading
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ PERSON = AgentRef("person", "annotator-1")
 
 
 def add(store: Store, number: int, parents: Sequence[tuple[Role, str]] = ()) -> str:
-    """One more caption."""
+    """Store a new caption."""
     record = Caption(source="x", text=f"Text {number}.", position=0)
     entity = new_entity(record, DATASET, parents=parents)
     activity = ActivityRecord(
@@ -44,7 +44,7 @@ def decide(store: Store, entity: str, verdict: str) -> None:
 
 
 def withdraw(store: Store, *entities: str) -> None:
-    """A withdrawal with all that belongs to one."""
+    """Store a finished withdrawal with its entities and decisions."""
     with store.write() as connection:
         register_agents(connection, [PERSON])
         row = {
@@ -57,8 +57,10 @@ def withdraw(store: Store, *entities: str) -> None:
             "state": "finished",
             "confirmed_at": datetime.now(UTC),
         }
-        made = connection.execute(insert(Withdrawal).returning(Withdrawal.id), row).scalar_one()
-        taken = [{"withdrawal_id": made, "entity_id": entity} for entity in entities]
+        withdrawal_id = connection.execute(
+            insert(Withdrawal).returning(Withdrawal.id), row
+        ).scalar_one()
+        taken = [{"withdrawal_id": withdrawal_id, "entity_id": entity} for entity in entities]
         connection.execute(insert(WithdrawnEntity), taken)
         append_decisions(connection, [NewDecision(one, "withdraw", PERSON) for one in entities])
 
@@ -78,7 +80,7 @@ def states_then(store: Store, mark: StateMark, *, then_withdrawn: bool = False) 
         return states(connection)
 
 
-def test_what_came_later_is_not_seen(store: Store) -> None:
+def test_later_changes_are_not_visible(store: Store) -> None:
     first, second = add(store, 1), add(store, 2)
     decide(store, first, "accept")
     mark = mark_of(store)
@@ -98,7 +100,7 @@ def test_what_came_later_is_not_seen(store: Store) -> None:
     assert states_then(store, mark_of(store)) == now
 
 
-def test_what_was_withdrawn_since_stays_withdrawn(store: Store) -> None:
+def test_entities_withdrawn_later_are_withdrawn_in_earlier_views(store: Store) -> None:
     kept, taken = add(store, 1), add(store, 2)
     decide(store, taken, "accept")
     mark = mark_of(store)
@@ -108,7 +110,7 @@ def test_what_was_withdrawn_since_stays_withdrawn(store: Store) -> None:
     assert states_then(store, mark, then_withdrawn=True) == {kept: "proposed", taken: "accepted"}
 
 
-def test_a_patch_has_the_mark_of_the_withdrawals_that_it_knows(store: Store) -> None:
+def test_the_mark_of_a_patch_release_includes_only_its_own_withdrawals(store: Store) -> None:
     ids = [add(store, number) for number in range(3)]
     mark = mark_of(store)
     withdraw(store, ids[0])
@@ -124,7 +126,7 @@ def test_a_patch_has_the_mark_of_the_withdrawals_that_it_knows(store: Store) -> 
         assert mark_after(connection, StoreVersion(patch, then_withdrawn=True)) == patch
 
 
-def test_nothing_is_left_of_the_views(store: Store) -> None:
+def test_views_leave_nothing_in_pooled_connections(store: Store) -> None:
     mark = mark_of(store)
     add(store, 1)
     used, seen = set(), set()
@@ -142,7 +144,7 @@ def test_nothing_is_left_of_the_views(store: Store) -> None:
             assert len(states(connection)) == 1
             assert _temporary_names(connection) == []
             assert "pg_temp" not in _search_path(connection)
-    assert seen >= used  # they are those of the pool, used again
+    assert seen >= used  # connections of the pool, used again
 
 
 def _temporary_names(connection: Connection) -> list[Any]:
@@ -158,19 +160,19 @@ def _search_path(connection: Connection) -> str:
     return str(connection.exec_driver_sql("SHOW search_path").scalar_one())
 
 
-def test_statements_that_were_prepared_before_see_the_past_too(store: Store) -> None:
-    """The driver of PostgreSQL prepares what is asked often, with the tables as they then are."""
+def test_prepared_statements_see_the_earlier_state(store: Store) -> None:
+    """The PostgreSQL driver prepares repeated statements with the tables of that moment."""
     first = add(store, 1)
     mark = mark_of(store)
     second = add(store, 2)
     for _ in range(4):
-        for _ in range(24):  # on each of the pool's connections often enough
+        for _ in range(24):  # often enough on each connection of the pool
             with store.read() as connection:
                 assert states(connection).keys() == {first, second}
         assert states_then(store, mark).keys() == {first}
 
 
-def test_a_snapshot_writes_nothing(store: Store) -> None:
+def test_a_snapshot_cannot_write(store: Store) -> None:
     mark = mark_of(store)
     plan = {"key": "k", "stage": "s", "version": "1", "configuration": {}}
     for past in (None, StoreVersion(mark)):
@@ -181,8 +183,10 @@ def test_a_snapshot_writes_nothing(store: Store) -> None:
 
 
 @pytest.mark.postgres
-def test_a_mark_waits_for_those_who_are_writing(postgres_store: Store) -> None:
-    """A number is given out before what it numbers can be seen; what has a larger one may be."""
+def test_a_mark_waits_for_running_write_transactions(postgres_store: Store) -> None:
+    """Sequence numbers are assigned before their rows are visible, so a row with a larger number
+    may become visible first.
+    """
     store = postgres_store
     add(store, 1)
     began, may_end, found = threading.Event(), threading.Event(), list[StateMark]()
@@ -209,7 +213,7 @@ def test_a_mark_waits_for_those_who_are_writing(postgres_store: Store) -> None:
     began.wait(300)
     marker.start()
     marker.join(0.3)
-    assert found == []  # the writer has not ended
+    assert found == []  # the writer is still running
     may_end.set()
     writer.join(300)
     marker.join(300)
@@ -226,38 +230,38 @@ VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen", "activate", "deact
     history=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(VERDICTS)), max_size=12),
     at=st.integers(0, 12),
 )
-def test_states_fold_as_they_would_have(
+def test_earlier_states_equal_a_literal_fold_of_the_history(
     tmp_path_factory: pytest.TempPathFactory,
     migrated_sqlite: Path,
     history: list[tuple[int, str]],
     at: int,
 ) -> None:
-    """Literally: the fold of what happened by then, and withdrawn where it ever was."""
+    """Reference: fold the history up to then; entities that were ever withdrawn are withdrawn."""
     path = tmp_path_factory.mktemp("fold") / "loupe.db"
     path.write_bytes(migrated_sqlite.read_bytes())
     store = Store.open(f"sqlite:///{path}")
     try:
         ids = [add(store, number) for number in range(3)]
-        made: list[tuple[str, str]] = []
+        happened: list[tuple[str, str]] = []
         mark = mark_of(store)
         late = list(history[at:])
         for number, verdict in history[:at]:
-            decide_or_add(store, ids, made, number, verdict)
+            decide_or_add(store, ids, happened, number, verdict)
         seen = len(ids)
-        mark, before = mark_of(store), list(made)
+        mark, before = mark_of(store), list(happened)
         for number, verdict in late:
-            decide_or_add(store, ids, made, number, verdict)
+            decide_or_add(store, ids, happened, number, verdict)
         for then_withdrawn in (False, True):
             found = states_then(store, mark, then_withdrawn=then_withdrawn)
             assert found == {
-                one: _literal(one, before, [] if then_withdrawn else made) for one in ids[:seen]
+                one: _literal(one, before, [] if then_withdrawn else happened) for one in ids[:seen]
             }
     finally:
         store.close()
 
 
 def decide_or_add(
-    store: Store, ids: list[str], made: list[tuple[str, str]], number: int, verdict: str
+    store: Store, ids: list[str], happened: list[tuple[str, str]], number: int, verdict: str
 ) -> None:
     if number == 3:
         ids.append(add(store, 100 + len(ids)))
@@ -266,7 +270,7 @@ def decide_or_add(
         set_active(store, [ids[number]], PERSON, active=verdict == "activate")
     else:
         decide(store, ids[number], verdict)
-    made.append((ids[number], verdict))
+    happened.append((ids[number], verdict))
 
 
 def _literal(one: str, before: list[tuple[str, str]], ever: list[tuple[str, str]]) -> str:

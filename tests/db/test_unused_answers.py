@@ -1,4 +1,4 @@
-"""What models were asked for in vain, and who decided at which gate."""
+"""Unused answers of models, and counts of decisions by gate."""
 
 from db.calls import NewCall, has_answered, record_call
 from db.decisions import NewDecision
@@ -23,7 +23,7 @@ def rejected(number: int, stage: str, reason: str) -> WorkResult:
 
 
 def ask_and_check(store: Store) -> int:
-    """Of four captions two are rewritten, one wrongly; one is refused, one answer unreadable."""
+    """Rewrite four captions: two succeed, one of them wrongly; one is refused, one unparsable."""
     captions = [caption(number) for number in range(4)]
     store_entities(store, captions)
     plan_id = register_plan(store, STAGE, "1", {})
@@ -53,7 +53,7 @@ def ask_and_check(store: Store) -> int:
     return plan_id
 
 
-def test_what_was_asked_for_in_vain_is_counted_by_model_and_reason(store: Store) -> None:
+def test_unused_answers_are_counted_by_model_stage_and_reason(store: Store) -> None:
     plan_id = ask_and_check(store)
     found = unused_answers(store, DATASET)
     assert found == (
@@ -70,7 +70,7 @@ def test_what_was_asked_for_in_vain_is_counted_by_model_and_reason(store: Store)
     assert not has_answered(store, MODEL, PARAMETERS, ["caption_image"])
 
 
-def test_policies_that_decided_are_counted_by_gate(store: Store) -> None:
+def test_decisions_of_policies_are_counted_by_gate(store: Store) -> None:
     store_entities(store, [caption(number) for number in range(3)])
     gate = AgentRef("software", f"{GATE_PREFIX}{DATASET}-rewrites", "auto")
     ids = [one.id for one in find(store, DATASET, "caption")]

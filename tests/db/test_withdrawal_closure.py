@@ -1,4 +1,4 @@
-"""The closure of a withdrawal, on graphs of all shapes, against a literal recursion."""
+"""The closure of a withdrawal, compared with a literal recursion on random graphs."""
 
 import json
 import shutil
@@ -29,7 +29,7 @@ CHANGED = next(iter(DifferenceType))
 def image(
     number: int, digest: int, *, dataset: str = "people", way: str | None = None, **links: Any
 ) -> NewEntity:
-    """An image with one of few pictures, so that several have the same."""
+    """Return an image with one of a few contents, so that several images share one."""
     sha256 = sha256_of(b"%d" % digest)
     contrast = Contrast(anchor_id="a", difference=CHANGED, detail="d", plan="p", way=way)
     record = Image(
@@ -76,31 +76,33 @@ def empty(store: Store) -> None:
 
 
 class Graph(NamedTuple):
-    """Entities, parents before children."""
+    """Entities; parents come before their children."""
 
     entities: tuple[NewEntity, ...]
 
 
 @st.composite
 def graphs(draw: st.DrawFn) -> Graph:
-    made: list[NewEntity] = []
+    entities: list[NewEntity] = []
     for number in range(draw(st.integers(1, 12))):
         chosen = draw(st.lists(st.tuples(st.sampled_from(Role), st.integers(0, 11)), max_size=3))
-        parents = sorted({(role, made[at].id) for role, at in chosen if at < len(made)})
+        parents = sorted({(role, entities[at].id) for role, at in chosen if at < len(entities)})
         kind = draw(st.sampled_from(("image", "found", "edited", "text", "tracklet")))
         if kind == "text":
-            made.append(text(number, parents))
+            entities.append(text(number, parents))
         elif kind == "tracklet":
-            made.append(tracklet(number, parents))
+            entities.append(tracklet(number, parents))
         else:
             way = {"found": "search", "edited": "edit"}.get(kind)
             digest = draw(st.integers(0, 3))
-            made.append(image(number, digest, way=way, parents=parents))
-    return Graph(tuple({one.id: one for one in made}.values()))
+            entities.append(image(number, digest, way=way, parents=parents))
+    return Graph(tuple({one.id: one for one in entities}.values()))
 
 
 def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bool]:
-    """What goes, and whether it holds: every rule over and over, until none adds anything."""
+    """Return the withdrawn entities and whether each is erased: apply all rules until nothing
+    changes.
+    """
     entities = {one.id: one for one in graph.entities}
     goes = dict.fromkeys(targets, True)
     while True:
@@ -144,8 +146,10 @@ def _way(entity: NewEntity) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def emptied(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """A store that every example empties."""
+def reused_store(
+    migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Store]:
+    """A store that every example empties first."""
     file = tmp_path_factory.mktemp("graphs") / "loupe.db"
     shutil.copy(migrated_sqlite, file)
     store = Store.open(f"sqlite:///{file}")
@@ -159,20 +163,20 @@ def emptied(migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     at=st.lists(st.integers(0, 11), min_size=1, max_size=2),
     reaches=st.booleans(),
 )
-def test_it_is_what_a_literal_recursion_finds(
-    emptied: Store, graph: Graph, at: list[int], reaches: bool
+def test_the_closure_equals_that_of_a_literal_recursion(
+    reused_store: Store, graph: Graph, at: list[int], reaches: bool
 ) -> None:
-    empty(emptied)
-    store_entities(emptied, graph.entities)
+    empty(reused_store)
+    store_entities(reused_store, graph.entities)
     targets = [graph.entities[place % len(graph.entities)].id for place in at]
-    with emptied.read() as connection:
+    with reused_store.read() as connection:
         found = closure(connection, targets, reaches=reaches)
         backwards = closure(connection, targets[::-1], reaches=reaches)
     assert {id_: one.holds for id_, one in found.items()} == literal(graph, targets, reaches)
     assert found.keys() == backwards.keys()
 
 
-def the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
+def texts_of_an_image_are_withdrawn_with_it_and_others_are_kept(store: Store) -> None:
     one, other = image(1, 1), image(2, 2)
     said, answer = text(1, [(Role.DESCRIBES, one.id)]), text(2, [(Role.DESCRIBES, other.id)])
     rewritten = text(3, [(Role.REWRITE_OF, said.id), (Role.PROMPTED_BY, answer.id)])
@@ -181,7 +185,7 @@ def the_texts_of_an_image_go_with_it_and_others_stay(store: Store) -> None:
     assert reached(store, [answer]) == {answer.id}
 
 
-def the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store) -> None:
+def the_same_bytes_in_other_datasets_are_withdrawn_with_their_descendants(store: Store) -> None:
     here, there = image(1, 1), image(7, 1, dataset="others")
     said = text(1, [(Role.DESCRIBES, there.id)])
     store_entities(store, [here, there, said])
@@ -189,7 +193,7 @@ def the_same_bytes_go_in_other_datasets_and_what_hangs_on_them(store: Store) -> 
     assert reached(store, [here], reaches=False) == {here.id}
 
 
-def the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) -> None:
+def the_original_of_a_copy_and_its_other_copies_are_withdrawn(store: Store) -> None:
     original = text(1)
     copy = text(2, [(Role.SAMPLED_FROM, original.id)])
     other = text(3, [(Role.SAMPLED_FROM, original.id)])
@@ -198,7 +202,7 @@ def the_original_of_a_copy_goes_and_so_do_its_other_copies(store: Store) -> None
     assert reached(store, [copy], reaches=False) == {copy.id}
 
 
-def what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store: Store) -> None:
+def candidates_of_an_anchor_are_withdrawn_but_not_copies_of_found_ones(store: Store) -> None:
     anchor = image(1, 1)
     found = image(2, 2, way="search", parents=[(Role.CONTRAST_OF, anchor.id)])
     elsewhere = image(3, 2, dataset="others")
@@ -208,7 +212,7 @@ def what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes(store: Stor
     assert reached(store, [anchor]) == {anchor.id, found.id, edited.id, copied.id}
 
 
-def a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
+def a_tracklet_is_withdrawn_once_none_of_its_images_is_left(store: Store) -> None:
     shown = tracklet(1)
     edited = tracklet(2, [(Role.EDITED_FROM, shown.id)])
     one = image(1, 1, parents=[(Role.SELECTED_IN, edited.id)])
@@ -219,8 +223,10 @@ def a_tracklet_goes_when_no_image_of_it_is_left(store: Store) -> None:
     assert reached(store, [one, two], reaches=False) == {one.id, two.id}
 
 
-def what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store) -> None:
-    """A report goes first because it needs an image, then as it retells another's text."""
+def an_entity_first_removed_and_then_erased_also_erases_its_descendants(store: Store) -> None:
+    """The report is first removed because it needs the image, then erased because it repeats a
+    text.
+    """
     one = image(1, 1)
     said = text(1, [(Role.DESCRIBES, one.id)])
     late = text(2, [(Role.ANNOTATES, one.id), (Role.REVISED_FROM, said.id)])
@@ -232,7 +238,7 @@ def what_only_needed_it_and_then_holds_it_takes_its_own_along(store: Store) -> N
     assert found[copy.id].holds
 
 
-def each_thing_says_why_it_goes(store: Store) -> None:
+def every_withdrawn_entity_has_a_reason(store: Store) -> None:
     one, same = image(1, 1), image(2, 1)
     said = text(1, [(Role.DESCRIBES, one.id)])
     held = tracklet(9)
@@ -247,7 +253,7 @@ def each_thing_says_why_it_goes(store: Store) -> None:
     assert output[held.id] == (EMPTY, crop.id)
 
 
-def a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart(
+def a_group_and_its_fine_captions_are_withdrawn_with_any_of_its_images(
     store: Store,
 ) -> None:
     anchor = image(1, 1)
@@ -269,7 +275,7 @@ def a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart
     assert reached(store, [anchor]) == gone | {anchor.id, other.id, coarse.id}
 
 
-def a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: Store) -> None:
+def a_confusing_caption_is_withdrawn_with_the_caption_it_imitates(store: Store) -> None:
     one, like = image(1, 1), image(2, 2, parents=[(Role.SIMILAR_TO, image(1, 1).id)])
     said = text(1, [(Role.DESCRIBES, one.id)])
     confusing = text(2, [(Role.DESCRIBES, like.id), (Role.CONFUSES, said.id)])
@@ -280,27 +286,27 @@ def a_confusing_caption_goes_with_the_caption_in_whose_words_it_is(store: Store)
 
 
 EXAMPLES = (
-    the_texts_of_an_image_go_with_it_and_others_stay,
-    the_same_bytes_go_in_other_datasets_and_what_hangs_on_them,
-    the_original_of_a_copy_goes_and_so_do_its_other_copies,
-    what_was_found_for_an_anchor_goes_but_nothing_that_has_its_bytes,
-    a_tracklet_goes_when_no_image_of_it_is_left,
-    what_only_needed_it_and_then_holds_it_takes_its_own_along,
-    each_thing_says_why_it_goes,
-    a_group_goes_with_any_of_its_images_and_so_do_the_texts_that_tell_them_apart,
-    a_confusing_caption_goes_with_the_caption_in_whose_words_it_is,
+    texts_of_an_image_are_withdrawn_with_it_and_others_are_kept,
+    the_same_bytes_in_other_datasets_are_withdrawn_with_their_descendants,
+    the_original_of_a_copy_and_its_other_copies_are_withdrawn,
+    candidates_of_an_anchor_are_withdrawn_but_not_copies_of_found_ones,
+    a_tracklet_is_withdrawn_once_none_of_its_images_is_left,
+    an_entity_first_removed_and_then_erased_also_erases_its_descendants,
+    every_withdrawn_entity_has_a_reason,
+    a_group_and_its_fine_captions_are_withdrawn_with_any_of_its_images,
+    a_confusing_caption_is_withdrawn_with_the_caption_it_imitates,
 )
 
 
 def test_examples(store: Store, subtests: pytest.Subtests) -> None:
-    """On either database; any graph, on SQLite, is above."""
+    """Every example, on both databases; the random graphs run only on SQLite."""
     for example in EXAMPLES:
         empty(store)
         with subtests.test(example.__name__):
             example(store)
 
 
-def test_what_was_downloaded_is_known_as_it_was_sent_too() -> None:
+def test_a_downloaded_picture_is_also_known_by_its_original_digest() -> None:
     payload = json.dumps(
         {
             "picture": {"sha256": "kept", "media_type": "image/jpeg", "width_px": 9},

@@ -1,4 +1,4 @@
-"""What a withdrawal erases besides files, and judgements that are withdrawn."""
+"""Withdrawing an annotator's judgements, and erasing vectors."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def judged(store: Store, person: str) -> list[str]:
         return judged_alone(connection, person)
 
 
-def test_items_judged_by_one_person_are_asked_again_and_others_stay(store: Store) -> None:
+def test_only_items_judged_by_one_person_alone_are_reopened(store: Store) -> None:
     alone, shared, others, _ = store_rewrites(store, 4)
     desk = Desk(store)
     desk.decide(alone, "accept", desk.answer(alone, "a"))
@@ -36,8 +36,8 @@ def test_items_judged_by_one_person_are_asked_again_and_others_stay(store: Store
     assert judged(store, "nobody") == []
 
 
-def test_where_others_disagree_the_remaining_answers_decide_again(store: Store) -> None:
-    """An adjudicator's word stood above theirs; without it they may come to something else."""
+def test_items_are_reopened_if_the_remaining_answers_disagree(store: Store) -> None:
+    """An adjudicator overruled these answers; without the adjudicator they may decide otherwise."""
     against, split, behind, edited = store_rewrites(store, 4)
     desk = Desk(store)
     desk.answer(against, "b", "reject")
@@ -56,7 +56,7 @@ def test_where_others_disagree_the_remaining_answers_decide_again(store: Store) 
     assert undecided_items(store, QUEUE, 1) == sorted([against, split])
 
 
-def test_a_rejection_is_a_judgement_too_and_one_that_was_overruled_or_of_gold_is_none(
+def test_rejections_count_as_judgements_but_overruled_and_gold_ones_do_not(
     store: Store,
 ) -> None:
     rejected, overruled, of_gold = store_rewrites(store, 3)
@@ -69,7 +69,7 @@ def test_a_rejection_is_a_judgement_too_and_one_that_was_overruled_or_of_gold_is
     assert judged(store, "a") == sorted([rejected, of_gold])
 
 
-def test_no_answer_of_a_person_counts_and_questions_that_wait_are_closed(store: Store) -> None:
+def test_returning_answers_of_an_annotator_closes_their_open_tasks(store: Store) -> None:
     answered, waiting, other = store_rewrites(store, 3)
     desk = Desk(store)
     desk.answer(answered, "a")
@@ -88,7 +88,7 @@ def test_no_answer_of_a_person_counts_and_questions_that_wait_are_closed(store: 
     assert not forget_person(store, "reviewer-1")
 
 
-def test_vectors_are_forgotten_in_every_space_and_of_one_kind(store: Store) -> None:
+def test_vectors_of_one_kind_are_forgotten_in_every_space(store: Store) -> None:
     spaces = [register_space(store, ModelRef(name=name, revision="1"), {}, 2) for name in "mn"]
     digests = ["a" * 64, "b" * 64]
     for space in spaces:

@@ -1,4 +1,4 @@
-"""Work: pending inputs, claims on chunks, and chunks that are committed whole or not at all."""
+"""Work: pending inputs, claimed chunks, and chunks that are committed completely or not at all."""
 
 import threading
 from datetime import UTC, datetime, timedelta
@@ -62,17 +62,17 @@ def commit(store: Store, plan_id: int, chunk: ClaimedChunk) -> None:
     commit_chunk(store, activity_of(plan_id), results, chunk.claim_id)
 
 
-def test_a_plan_is_known_by_its_values(store: Store) -> None:
+def test_equal_plans_are_registered_once(store: Store) -> None:
     first = register_plan(store, "rewrite", "1", {"a": 1, "b": 2})
     assert register_plan(store, "rewrite", "1", {"b": 2, "a": 1}) == first
     others = [("rewrite", "2", {"a": 1, "b": 2}), ("check", "1", {"a": 1, "b": 2})]
     assert first not in [register_plan(store, *other) for other in others]
 
 
-def test_pending_is_what_has_no_work_row(store: Store, plan_id: int) -> None:
+def test_inputs_without_a_work_row_are_pending(store: Store, plan_id: int) -> None:
     assert count_pending(store, plan_id, CAPTIONS) == 10
     chunk = claim(store, plan_id)
-    assert count_pending(store, plan_id, CAPTIONS) == 10, "claimed is still pending"
+    assert count_pending(store, plan_id, CAPTIONS) == 10, "claimed inputs are still pending"
     commit(store, plan_id, chunk)
     assert count_pending(store, plan_id, CAPTIONS) == 6
     assert worked_inputs(store, plan_id, range(100)) == inputs(chunk)
@@ -82,7 +82,7 @@ def test_pending_is_what_has_no_work_row(store: Store, plan_id: int) -> None:
     assert count_pending(store, plan_id, Pending("elsewhere", "caption", ("proposed",))) == 0
 
 
-def test_chunks_that_are_claimed_at_once_do_not_overlap(store: Store, plan_id: int) -> None:
+def test_chunks_claimed_concurrently_do_not_overlap(store: Store, plan_id: int) -> None:
     claimed: list[set[int]] = []
 
     def take_all() -> None:
@@ -114,7 +114,7 @@ def test_a_claim_is_respected_until_it_ends(store: Store, plan_id: int) -> None:
     assert inputs(claim(store, plan_id)) == inputs(theirs)
 
 
-def test_a_chunk_is_claimed_again_where_it_was_given_back_or_its_process_died(
+def test_a_chunk_is_claimed_again_if_released_or_its_process_died(
     store: Store, plan_id: int
 ) -> None:
     first = claim(store, plan_id)
@@ -125,9 +125,7 @@ def test_a_chunk_is_claimed_again_where_it_was_given_back_or_its_process_died(
     assert inputs(claim(store, plan_id)) == inputs(first)
 
 
-def test_what_is_claimed_as_a_whole_is_claimed_once_until_the_claim_ends(
-    store: Store, plan_id: int
-) -> None:
+def test_a_whole_plan_is_claimed_once_until_the_claim_ends(store: Store, plan_id: int) -> None:
     ours = claim_whole(store, plan_id, DATASET)
     assert ours is not None
     assert claim_whole(store, plan_id, DATASET) is None, "threads of one process are two runs"
@@ -143,7 +141,9 @@ def test_what_is_claimed_as_a_whole_is_claimed_once_until_the_claim_ends(
     assert claim_whole(store, plan_id, DATASET) is not None
 
 
-def test_a_chunk_is_stored_with_all_that_belongs_to_it(store: Store, plan_id: int) -> None:
+def test_a_chunk_is_stored_with_its_entities_decisions_and_rejections(
+    store: Store, plan_id: int
+) -> None:
     one, two = claim(store, plan_id, size=2).inputs
     child = caption(100, [(Role.EDITED_FROM, one.id)])
     rejection = Rejection(stage="rewrite", reason="refusal", detail="It would not.")
@@ -171,7 +171,7 @@ def test_a_chunk_is_stored_with_all_that_belongs_to_it(store: Store, plan_id: in
         ]
 
 
-def test_a_chunk_with_one_bad_row_leaves_nothing(store: Store, plan_id: int) -> None:
+def test_a_chunk_with_one_invalid_row_is_not_stored(store: Store, plan_id: int) -> None:
     chunk = claim(store, plan_id, size=2)
     tables = (Activity, Entity, Work, Decision, Claim)
     before = {table: row_count(store, table) for table in tables}
@@ -185,8 +185,8 @@ def test_a_chunk_with_one_bad_row_leaves_nothing(store: Store, plan_id: int) -> 
     assert {table: row_count(store, table) for table in tables} == before
 
 
-def test_an_input_that_was_worked_on_meanwhile_keeps_its_result(store: Store, plan_id: int) -> None:
-    """Its claim had ended, another run took it over, and both models gave different answers."""
+def test_an_input_finished_by_another_run_keeps_that_result(store: Store, plan_id: int) -> None:
+    """The claim had ended, another run took the input over, and its model answered differently."""
     chunk = claim(store, plan_id, size=2)
     one, two = chunk.inputs
     theirs, ours, fresh = (caption(number, [(Role.EDITED_FROM, one.id)]) for number in (1, 2, 3))
@@ -199,7 +199,7 @@ def test_an_input_that_was_worked_on_meanwhile_keeps_its_result(store: Store, pl
     assert row_count(store, Claim) == 0
 
 
-def test_times_must_name_their_zone_and_come_back_as_utc(store: Store, plan_id: int) -> None:
+def test_times_need_a_timezone_and_are_returned_in_utc(store: Store, plan_id: int) -> None:
     naive = activity_of(plan_id)._replace(started_at=datetime(2024, 1, 1))  # noqa: DTZ001
     with pytest.raises(Exception, match="must name its zone"):
         commit_chunk(store, naive, [])
