@@ -1,4 +1,4 @@
-"""Small evaluations, made up."""
+"""Small sample evaluations."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from schemas.evaluation import EvaluationResult
 
 
 def evaluation(r1: float = 50.0, name: str = "model", **changes: Any) -> EvaluationResult:
-    """One direction, one score."""
+    """Return an evaluation with one direction and one score."""
     scores = {"R@1": {"value": r1, "low": r1 - 10, "high": r1 + 10}}
     direction = {
         "direction": "text-to-image",

@@ -1,4 +1,4 @@
-"""Digests: the same for the same parts, and different for all others."""
+"""Digests, entity ids and canonical JSON."""
 
 import json
 
@@ -19,7 +19,9 @@ json_values = st.recursive(
 
 
 @given(parts, parts)
-def test_parts_cannot_run_into_each_other(first: tuple[str, ...], second: tuple[str, ...]) -> None:
+def test_digests_are_equal_only_for_equal_parts(
+    first: tuple[str, ...], second: tuple[str, ...]
+) -> None:
     assert (digest_of(*first) == digest_of(*second)) == (first == second)
 
 
@@ -48,7 +50,7 @@ def test_sha256_is_sha256() -> None:
     assert sha256_of(b"").startswith("e3b0c44298fc1c14")
 
 
-def test_a_record_is_frozen_and_refuses_what_it_does_not_know() -> None:
+def test_a_record_is_frozen_and_refuses_unknown_fields() -> None:
     caption = Caption(source="s", text="t", position=0)
     with pytest.raises(ValidationError, match="frozen"):
         caption.text = "another"  # type: ignore[misc]

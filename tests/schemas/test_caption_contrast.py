@@ -1,4 +1,4 @@
-"""What tells captions apart, and phrases that speak of what nobody sees."""
+"""Distinguishing captions, and phrases about things that the image does not show."""
 
 import pytest
 from hypothesis import given
@@ -20,7 +20,7 @@ def kinds(text: str) -> list[PhraseKind]:
     return [one.kind for one in phrases(text)]
 
 
-def test_other_images_are_spoken_of(subtests: pytest.Subtests) -> None:
+def test_references_to_other_images_are_found(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "Unlike in the first image, a red bike.",
         "A bike, as in the other picture.",
@@ -39,11 +39,11 @@ def test_other_images_are_spoken_of(subtests: pytest.Subtests) -> None:
     "text",
     ["Unlike before, it rains.", "A cat instead of a dog.", "A street that is no longer empty."],
 )
-def test_what_is_not_shown_is_compared_with(text: str) -> None:
+def test_comparisons_with_things_not_shown_are_found(text: str) -> None:
     assert PhraseKind.COMPARISON in kinds(text)
 
 
-def test_what_is_not_there_is_named(subtests: pytest.Subtests) -> None:
+def test_mentions_of_absent_things_are_found(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "There is no car on the street.",
         "A man without a hat.",
@@ -57,7 +57,7 @@ def test_what_is_not_there_is_named(subtests: pytest.Subtests) -> None:
             assert PhraseKind.ABSENCE in kinds(text)
 
 
-def test_false_alarms_are_not_raised(subtests: pytest.Subtests) -> None:
+def test_harmless_captions_have_no_findings(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "A no parking sign on a wall.",
         'A sign that says "no dogs without a leash".',
@@ -79,7 +79,7 @@ def test_false_alarms_are_not_raised(subtests: pytest.Subtests) -> None:
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
-def test_no_published_caption_is_blamed() -> None:
+def test_published_captions_have_no_findings() -> None:
     import json
 
     rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
@@ -88,16 +88,16 @@ def test_no_published_caption_is_blamed() -> None:
     assert [caption for caption in captions if phrases(caption)] == []
 
 
-def test_a_caption_must_have_a_word_that_another_lacks() -> None:
+def test_a_caption_without_a_distinguishing_word_is_indistinct() -> None:
     assert indistinct(["A bike.", "A red bike.", "the BIKE"]) == [[1, 2], [], [0, 1]]
 
 
-def test_a_word_may_tell_by_how_often_it_is_said() -> None:
+def test_captions_may_differ_by_how_often_a_word_occurs() -> None:
     captions = ["A black cup by a black bicycle.", "A black cup by a blue bicycle."]
     assert indistinct(captions) == [[], []]
 
 
-def test_function_words_tell_nothing() -> None:
+def test_function_words_are_not_content_words() -> None:
     assert content_words("It is on the well-worn Street’s side") == {
         "well-worn",
         "street’s",
@@ -115,7 +115,7 @@ def test_function_words_tell_nothing() -> None:
         (DifferenceType.ENTITY_RELATION, ["A cup on a book.", "A cup under a book."]),
     ],
 )
-def test_order_and_prepositions_tell_where_they_are_the_difference(
+def test_order_and_prepositions_count_where_they_are_the_difference(
     kind: DifferenceType, captions: list[str]
 ) -> None:
     assert indistinct(captions, [None, kind]) == [[], []]
@@ -123,7 +123,7 @@ def test_order_and_prepositions_tell_where_they_are_the_difference(
     assert indistinct(["A cup.", "A blue cup on a book."], [None, kind]) == [[1], []]
 
 
-def test_images_have_letters() -> None:
+def test_images_are_named_by_letters() -> None:
     assert [image_letter(at) for at in (0, 25, 26, 27, 51, 52)] == [
         "A",
         "Z",
@@ -136,7 +136,7 @@ def test_images_have_letters() -> None:
 
 
 @given(st.text(max_size=60))
-def test_phrases_lie_in_the_text_and_apart(text: str) -> None:
+def test_phrases_are_substrings_and_do_not_overlap(text: str) -> None:
     end = 0
     for one in phrases(text):
         assert end <= one.start < one.end <= len(text)

@@ -1,4 +1,4 @@
-"""The lines that a caption request tells a model."""
+"""Briefs of caption requests: their lines are written and parsed."""
 
 import pytest
 from hypothesis import given
@@ -25,7 +25,7 @@ Tried, too general: A sum"""
 texts = st.text().map(lambda text: " ".join(text.split()))
 
 
-def test_a_first_brief_is_these_lines() -> None:
+def test_the_lines_of_a_first_brief() -> None:
     brief = CaptionBrief(
         task=RetrievalTask.COLOR, facts=("The car is\n red.", "The bicycle is blue.")
     )
@@ -33,7 +33,7 @@ def test_a_first_brief_is_these_lines() -> None:
     assert CaptionBrief.parse(FIRST).facts == ("The car is red.", "The bicycle is blue.")
 
 
-def test_a_brief_for_a_revision_is_these_lines() -> None:
+def test_the_lines_of_a_brief_for_a_revision() -> None:
     brief = CaptionBrief.parse(REVISION)
     assert brief.direction is Direction.MORE_DETAIL
     assert brief.caption == "A sum: on paper."
@@ -52,7 +52,7 @@ def test_a_brief_for_a_revision_is_these_lines() -> None:
         too_general=st.lists(texts).map(tuple),
     )
 )
-def test_what_is_written_is_read_back(brief: CaptionBrief) -> None:
+def test_a_written_brief_is_parsed_to_the_same_brief(brief: CaptionBrief) -> None:
     assert CaptionBrief.parse(brief.text()) == brief
 
 
@@ -75,7 +75,7 @@ def test_a_caption_to_replace_needs_a_direction() -> None:
         CaptionBrief(task=RetrievalTask.COLOR, caption="A car.")
 
 
-def test_a_direction_answers_what_was_wrong() -> None:
+def test_the_direction_follows_from_the_verdict() -> None:
     assert Direction.after(CaptionVerdict.OVER_DETAILED) is Direction.LESS_DETAIL
     assert Direction.after(CaptionVerdict.UNDER_DETAILED) is Direction.MORE_DETAIL
     with pytest.raises(ValueError, match="passed"):

@@ -30,7 +30,7 @@ def test_the_defaults_are_those_of_the_paper() -> None:
     assert (paper.schedule.learning_rate, paper.schedule.new_learning_rate) == (1e-5, 5e-5)
 
 
-def test_settings_that_cannot_be_are_refused(subtests: pytest.Subtests) -> None:
+def test_invalid_settings_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"losses": OFF}, "every loss is switched off"),
         ({"decoder": {"width": 100}}, "width must be a multiple of heads"),

@@ -1,4 +1,4 @@
-"""The key of a model call: what it covers is what can change an answer."""
+"""The key of a model call covers everything that can change an answer."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def test_equal_calls_have_one_key() -> None:
     assert REQUEST.key(MODEL, parameters) == REQUEST.model_copy().key(MODEL, swapped)
 
 
-def test_what_can_change_an_answer_changes_the_key(subtests: pytest.Subtests) -> None:
+def test_fields_that_can_change_an_answer_change_the_key(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, object]] = [
         {"prompt": "Say: b"},
         {"prompt_digest": "e"},
@@ -36,12 +36,12 @@ def test_model_revision_and_parameters_change_the_key() -> None:
     assert len(keys) == 3
 
 
-def test_what_a_database_cannot_hold_is_written_out() -> None:
+def test_characters_that_a_database_cannot_store_are_escaped() -> None:
     answer = ChatAnswer(text="a\0b\ud800c", tokens_in=1, tokens_out=1, seconds=0)
     assert answer.text == r"a\x00b\ud800c"
     failure = ChatFailure(reason="server_error", detail="\ud800", retriable=False, raw="\0")
     assert (failure.detail, failure.raw) == (r"\ud800", r"\x00")
 
 
-def test_the_bytes_of_an_image_stay_out_of_repr() -> None:
+def test_repr_does_not_contain_image_bytes() -> None:
     assert "secret" not in repr(ChatImage(media_type="image/png", data=b"secret"))

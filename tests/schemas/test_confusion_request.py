@@ -1,4 +1,4 @@
-"""Briefs of confusing captions: written and read back."""
+"""Briefs of confusing captions are written and parsed."""
 
 import pytest
 from hypothesis import given
@@ -12,14 +12,14 @@ values = st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(boo
 
 
 @given(st.sampled_from(RetrievalTask), values, st.lists(values, max_size=4))
-def test_a_brief_is_read_as_it_was_written(
+def test_a_written_brief_is_parsed_to_the_same_brief(
     task: RetrievalTask, caption: str, facts: list[str]
 ) -> None:
     brief = ConfusionBrief(task=task, caption=caption, facts=tuple(facts))
     assert ConfusionBrief.parse(brief.text()) == brief
 
 
-def test_its_lines() -> None:
+def test_the_lines_of_a_brief() -> None:
     brief = ConfusionBrief(
         task=RetrievalTask.COLOR, caption="A red car.\nFact: no", facts=("The car is green.",)
     )
@@ -28,7 +28,7 @@ def test_its_lines() -> None:
     )
 
 
-def test_what_is_not_of_the_form_is_an_error(subtests: pytest.Subtests) -> None:
+def test_a_malformed_brief_is_an_error(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("Task: color", "caption: Field required"),
         ("Task: colour\nCaption to confuse with: a", "task: Input should be"),

@@ -1,4 +1,4 @@
-"""Briefs of contrastive benchmarks: what is written is read again, and nothing else is."""
+"""Briefs of contrastive benchmarks are written and parsed; malformed ones are refused."""
 
 import pytest
 from hypothesis import given
@@ -16,7 +16,7 @@ def folded(text: str) -> str:
 
 
 @given(st.integers(1, 9), TEXT, st.lists(TEXT, max_size=3))
-def test_a_strategy_brief_is_read_as_it_was_written(
+def test_a_written_strategy_brief_is_parsed_to_the_same_values(
     count: int, caption: str, facts: list[str]
 ) -> None:
     brief = StrategyBrief(count=count, caption=caption, facts=tuple(facts))
@@ -27,7 +27,7 @@ def test_a_strategy_brief_is_read_as_it_was_written(
 
 
 @given(TEXT, st.lists(TEXT, min_size=1, max_size=3), st.sampled_from((None, "zh")))
-def test_a_refinement_brief_is_read_as_it_was_written(
+def test_a_written_refinement_brief_is_parsed_to_the_same_values(
     caption: str, differences: list[str], language: str | None
 ) -> None:
     brief = RefinementBrief(
@@ -41,7 +41,7 @@ def test_a_refinement_brief_is_read_as_it_was_written(
     assert (read.images, read.second_language) == (brief.images, language)
 
 
-def test_what_is_no_strategy_brief_is_refused(subtests: pytest.Subtests) -> None:
+def test_a_malformed_strategy_brief_is_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("Strategies: 4", "strategy brief: caption: Field required"),
         ("Caption: A car.\nCaption: A bus.", "strategy brief, line 2: cannot read"),
@@ -53,7 +53,7 @@ def test_what_is_no_strategy_brief_is_refused(subtests: pytest.Subtests) -> None
             StrategyBrief.parse(text)
 
 
-def test_a_refinement_brief_tells_of_every_image() -> None:
+def test_a_refinement_brief_needs_a_difference_for_every_other_image() -> None:
     with pytest.raises(ValidationError, match="3 images need 2 differences; got 1"):
         RefinementBrief(images=3, caption="A car.", differences=("Entity Type: a bus",))
     assert RefinementBrief.parse("Images: 2\nCaption: A car.").differences == ()

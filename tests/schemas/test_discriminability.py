@@ -1,4 +1,4 @@
-"""When a caption passes, and when the criterion says nothing."""
+"""When a caption passes, and when the criterion is degenerate."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_the_ends_of_the_interval_pass() -> None:
     st.floats(0.001, 0.998),
     st.floats(0, 1),
 )
-def test_a_wider_eta_never_fails_what_a_narrower_passes(
+def test_a_caption_that_passes_a_narrow_interval_passes_a_wider_one(
     k: int, one: float, other: float, share: float
 ) -> None:
     narrow, wide = sorted((one, other))
@@ -46,7 +46,7 @@ def test_a_wider_eta_never_fails_what_a_narrower_passes(
         assert AcceptedInterval.of(k, wide).verdict(dis) is PASS
 
 
-def test_under_one_and_over_99_percent_is_degenerate(subtests: pytest.Subtests) -> None:
+def test_passing_under_1_or_over_99_percent_is_degenerate(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int, bool]] = [
         (0, 19, False),
         (0, 20, True),
@@ -76,19 +76,19 @@ def test_a_degenerate_criterion_stops_with_its_histogram(subtests: pytest.Subtes
         with subtests.test(dis=dis, advice=advice):
             with pytest.raises(DegenerateCriterionError) as stopped:
                 check_not_degenerate([dis] * 500, SETTINGS, 1.0)
-            said = str(stopped.value)
+            message = str(stopped.value)
             passing = 500 if dis in (1.15, 1.5) else 0
-            assert said.startswith(
+            assert message.startswith(
                 f"the criterion does not tell captions apart: {passing} of 500 pass"
             )
-            assert "k 10, eta 0.8 and temperature 1; " in said
-            assert advice in said
-            assert f"dis(t) from {dis:g} to {dis:g}; passes from 0.230259 to 2.07233" in said
-            assert len(said.splitlines()) == 14
+            assert "k 10, eta 0.8 and temperature 1; " in message
+            assert advice in message
+            assert f"dis(t) from {dis:g} to {dis:g}; passes from 0.230259 to 2.07233" in message
+            assert len(message.splitlines()) == 14
             assert stopped.value.exit_code == 1
 
 
-def test_a_criterion_that_tells_captions_apart_goes_on() -> None:
+def test_a_criterion_that_separates_captions_is_not_stopped() -> None:
     check_not_degenerate([1.0] * 50 + [2.3] * 50, SETTINGS, 0.02)
     check_not_degenerate([2.3] * 19, SETTINGS, 1.0)
 
@@ -104,11 +104,11 @@ def test_the_histogram_counts_every_value_once() -> None:
     assert "░" in lines[-1]
 
 
-def test_the_eta_that_is_advised_lets_half_of_the_captions_pass() -> None:
+def test_the_suggested_eta_lets_half_of_the_captions_pass() -> None:
     dis = [0.8 + 0.0017 * place for place in range(400)]
     with pytest.raises(DegenerateCriterionError) as stopped:
         check_not_degenerate(dis, SETTINGS, 0.05)
-    advised = float(str(stopped.value).split("with ")[2].split(" half")[0])
-    interval = AcceptedInterval.of(SETTINGS.k, advised)
+    suggested = float(str(stopped.value).split("with ")[2].split(" half")[0])
+    interval = AcceptedInterval.of(SETTINGS.k, suggested)
     assert share_passing([interval.verdict(one) for one in dis]) == pytest.approx(0.5, abs=0.05)
-    check_not_degenerate(dis, SETTINGS.model_copy(update={"eta": advised}), 0.05)
+    check_not_degenerate(dis, SETTINGS.model_copy(update={"eta": suggested}), 0.05)

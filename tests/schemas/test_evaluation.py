@@ -1,4 +1,4 @@
-"""Evaluations as values: round trips, and what makes two of them one."""
+"""Evaluations as values: JSON round trips and ids."""
 
 import pytest
 from pydantic import ValidationError
@@ -14,7 +14,7 @@ def test_an_evaluation_survives_json() -> None:
     assert again.id == result.id
 
 
-def test_what_scores_depend_on_is_in_the_id(subtests: pytest.Subtests) -> None:
+def test_the_id_covers_everything_that_scores_depend_on(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, object]] = [
         {"split": "val"},
         {"protocol": "other"},
@@ -28,7 +28,7 @@ def test_what_scores_depend_on_is_in_the_id(subtests: pytest.Subtests) -> None:
             assert evaluation().model_copy(update=changes).id != evaluation().id
 
 
-def test_time_and_machine_are_not_in_the_id() -> None:
+def test_the_id_does_not_cover_time_and_machine() -> None:
     slow = evaluation(seconds=9.0, hardware={"processor": "x", "cores": 1, "memory_bytes": 1})
     assert slow.id == evaluation().id
 

@@ -1,4 +1,4 @@
-"""Faults of data in one sentence."""
+"""Validation errors as one sentence."""
 
 import json
 
@@ -30,7 +30,7 @@ def error_of(text: str) -> ValidationError:
     return caught.value
 
 
-def test_place_what_and_got(subtests: pytest.Subtests) -> None:
+def test_a_fault_names_the_field_the_rule_and_the_value(subtests: pytest.Subtests) -> None:
     cases: list[tuple[object, str]] = [
         ({}, "name is missing"),
         ({"name": "a", "nmae": "b"}, "unknown key 'nmae'; did you mean 'name'?"),
@@ -47,14 +47,14 @@ def test_place_what_and_got(subtests: pytest.Subtests) -> None:
             assert fault_of(error_of(json.dumps(values)), Outer) == fault
 
 
-def test_what_is_no_json_and_what_is_long() -> None:
+def test_invalid_json_and_long_values() -> None:
     assert fault_of(error_of("{")).startswith("Invalid JSON: EOF while parsing")
     fault = fault_of(error_of(json.dumps({"name": ["x" * 1000]})))
     assert fault.startswith("name: Input should be a valid string, got ['xxxx")
     assert (fault[-1], len(fault) < 130, len(fault.splitlines())) == ("…", True, 1)
 
 
-def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
+def test_an_unknown_key_is_reported_with_the_most_similar_known_key() -> None:
     error = error_of('{"name": "a", "b": 1}')
     assert fault_of(error) == "unknown key 'b'"
     assert fault_of(error, Outer) == "unknown key 'b'; known keys are inner, name"
@@ -63,6 +63,6 @@ def test_an_unknown_key_comes_with_the_nearest_known_one() -> None:
     assert fault_of(inner, Outer) == "unknown key 'inner.0.cuont'; did you mean 'count'?"
 
 
-def test_other_errors_say_their_first_line() -> None:
+def test_other_errors_are_reduced_to_their_first_line() -> None:
     assert fault_of(ValueError("one\ntwo")) == "one"
     assert fault_of(ValueError()) == "ValueError"

@@ -1,4 +1,4 @@
-"""Searches as values: what a profile may say, what a key is made of, what requests cost."""
+"""Image searches as values: allowed settings, cache keys and costs."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ SPEC: TypeAdapter[Any] = TypeAdapter(ImageSearchSpec)
 SERVICE = ModelRef(name="a", revision="1")
 
 
-def test_a_profile_tells_services_apart_by_provider() -> None:
+def test_the_provider_selects_the_search_service() -> None:
     assert isinstance(SPEC.validate_python({"provider": "google"}), GoogleSearch)
     assert isinstance(SPEC.validate_python({"provider": "openverse"}), OpenverseSearch)
     folder = SPEC.validate_python({"provider": "folder", "folder": "stills"})
@@ -30,7 +30,7 @@ def test_a_profile_tells_services_apart_by_provider() -> None:
     assert folder.daily_budget is None
 
 
-def test_what_a_profile_may_not_say(subtests: pytest.Subtests) -> None:
+def test_invalid_search_settings_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, Any]] = [
         {"provider": "bing"},
         {"provider": "folder"},
@@ -47,7 +47,7 @@ def test_what_a_profile_may_not_say(subtests: pytest.Subtests) -> None:
             SPEC.validate_python(wrong)
 
 
-def test_the_filter_leaves_out_what_the_licence_does_not_name(subtests: pytest.Subtests) -> None:
+def test_the_rights_filter_matches_the_licences(subtests: pytest.Subtests) -> None:
     cases: list[tuple[tuple[Any, ...], str, set[str]]] = [
         (
             ("cc_publicdomain", "cc_attribute", "cc_sharealike", "cc_noncommercial"),
@@ -71,7 +71,7 @@ def test_the_filter_leaves_out_what_the_licence_does_not_name(subtests: pytest.S
             assert permits_release(spec.licence)
 
 
-def test_budgets_waits_and_secrets_are_no_part_of_the_key() -> None:
+def test_the_key_does_not_cover_budgets_retries_and_secrets() -> None:
     one = OpenverseSearch(provider="openverse", licences=("by", "cc0"))
     other = OpenverseSearch(
         provider="openverse",
@@ -88,7 +88,7 @@ def test_budgets_waits_and_secrets_are_no_part_of_the_key() -> None:
     }
 
 
-def test_keys_differ_where_searches_do() -> None:
+def test_different_searches_have_different_keys() -> None:
     requests = [
         SearchRequest(query="a", count=1),
         SearchRequest(query="b", count=1),
@@ -107,7 +107,7 @@ def test_keys_differ_where_searches_do() -> None:
 @given(
     st.integers(0, 50), st.integers(0, 50), st.integers(0, 50), st.floats(0, 100, allow_nan=False)
 )
-def test_a_day_costs_what_is_beyond_the_free(
+def test_only_requests_beyond_the_free_ones_of_a_day_cost_money(
     first: int, second: int, free: int, per_thousand: float
 ) -> None:
     prices = SearchPrices(per_thousand=per_thousand, free_per_day=free)

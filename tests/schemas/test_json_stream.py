@@ -24,7 +24,7 @@ def read_up_to_break(at: JsonCursor) -> tuple[list[Element], JsonBreak | None]:
     elements: list[Element] = []
     try:
         for element in stream_list(at):
-            elements.append(element)  # noqa: PERF402 - those before the exception are wanted
+            elements.append(element)  # noqa: PERF402 - those before the exception are needed
     except JsonBreak as fault:
         return elements, fault
     return elements, None
@@ -32,7 +32,7 @@ def read_up_to_break(at: JsonCursor) -> tuple[list[Element], JsonBreak | None]:
 
 @settings(max_examples=40)
 @given(st.lists(json_values), st.booleans(), st.sampled_from([None, 1]), chunk_sizes)
-def test_a_list_is_read_as_the_standard_library_reads_it(
+def test_a_list_is_read_as_by_the_standard_library(
     values: list[Any], ascii_only: bool, indent: int | None, chunk_bytes: int
 ) -> None:
     data = json.dumps(values, ensure_ascii=ascii_only, indent=indent)
@@ -43,7 +43,7 @@ def test_a_list_is_read_as_the_standard_library_reads_it(
 
 @settings(max_examples=40)
 @given(st.dictionaries(st.text(), json_values), chunk_sizes)
-def test_an_object_gives_the_elements_of_its_arrays(
+def test_the_elements_of_the_arrays_of_an_object_are_read(
     sections: dict[str, Any], chunk_bytes: int
 ) -> None:
     data = json.dumps(sections).encode()
@@ -58,7 +58,7 @@ def test_an_object_gives_the_elements_of_its_arrays(
 
 @settings(max_examples=40)
 @given(st.lists(json_values, min_size=1), st.data(), chunk_sizes)
-def test_a_cut_file_gives_what_is_whole_and_tells_its_length(
+def test_a_truncated_file_gives_its_complete_elements_and_the_length(
     values: list[Any], data: st.DataObject, chunk_bytes: int
 ) -> None:
     whole = json.dumps(values).encode()
@@ -70,7 +70,7 @@ def test_a_cut_file_gives_what_is_whole_and_tells_its_length(
 
 
 @given(st.lists(json_values, max_size=3), chunk_sizes)
-def test_a_fault_is_reported_at_its_byte_whatever_the_chunks(
+def test_a_fault_has_the_same_byte_offset_for_any_chunk_size(
     values: list[Any], chunk_bytes: int
 ) -> None:
     good = "".join(f"{json.dumps(value, ensure_ascii=False)}, " for value in values)
@@ -82,22 +82,22 @@ def test_a_fault_is_reported_at_its_byte_whatever_the_chunks(
 
 
 @given(st.binary(max_size=60), chunk_sizes)
-def test_any_bytes_give_elements_or_a_break(data: bytes, chunk_bytes: int) -> None:
+def test_any_bytes_give_elements_or_a_json_break(data: bytes, chunk_bytes: int) -> None:
     _, fault = read_up_to_break(cursor(b"[" + data, chunk_bytes))
     assert fault is None or 0 <= fault.offset <= len(data) + 1
 
 
-def test_a_byte_order_mark_is_no_fault() -> None:
+def test_a_byte_order_mark_is_accepted() -> None:
     assert [e.value for e in stream_list(cursor(b"\xef\xbb\xbf[1]"))] == [1]
 
 
-def test_a_number_is_not_cut_at_the_end_of_a_chunk() -> None:
+def test_a_number_may_span_chunks() -> None:
     for chunk_bytes in range(1, 8):
         values = [e.value for e in stream_list(cursor(b"[123456, -7]", chunk_bytes))]
         assert values == [123456, -7]
 
 
-def test_a_record_without_an_end_does_not_fill_the_memory() -> None:
+def test_an_endless_record_does_not_fill_the_memory() -> None:
     class Endless(io.RawIOBase):
         given = 0
 
@@ -115,7 +115,7 @@ def test_a_record_without_an_end_does_not_fill_the_memory() -> None:
     assert endless.given < 50_000
 
 
-def test_more_after_the_end_is_a_fault(subtests: pytest.Subtests) -> None:
+def test_content_after_the_end_is_a_fault(subtests: pytest.Subtests) -> None:
     for tail in ("2", "[1]", "]", "x"):
         with subtests.test(tail=tail):
             elements, fault = read_up_to_break(cursor(f"[1] {tail}".encode()))
@@ -123,6 +123,6 @@ def test_more_after_the_end_is_a_fault(subtests: pytest.Subtests) -> None:
             assert fault is not None
 
 
-def test_an_array_that_is_named_twice_goes_on_counting() -> None:
+def test_indices_continue_in_an_array_that_occurs_twice() -> None:
     found = stream_sections(cursor(b'{"a": [1], "b": 0, "a": [2]}'))
     assert list(found) == [Element("a", 0, 1), Element("a", 1, 2)]

@@ -1,4 +1,4 @@
-"""What licences ask for, and Creative Commons' adapter's license chart, square by square."""
+"""The conditions of licences, and the adapter's license chart of Creative Commons."""
 
 import itertools
 
@@ -17,16 +17,16 @@ CHART = {
     "CC-BY-ND-4.0": "",
     "CC-BY-NC-ND-4.0": "",
 }
-"""The chart, left column to its squares that are not grey; ND as adapter's licence left out."""
+"""From each licence of the left column to those not grey; ND licences of adapters are omitted."""
 
 
-def test_the_chart_is_kept(subtests: pytest.Subtests) -> None:
-    for original, made in itertools.product(CHART, ADAPTERS):
-        with subtests.test(original=original, made=made):
-            assert may_become(original, made) == (made in CHART[original].split())
+def test_may_become_agrees_with_the_chart(subtests: pytest.Subtests) -> None:
+    for original, adapted in itertools.product(CHART, ADAPTERS):
+        with subtests.test(original=original, adapted=adapted):
+            assert may_become(original, adapted) == (adapted in CHART[original].split())
 
 
-def test_versions_and_other_licences(subtests: pytest.Subtests) -> None:
+def test_may_become_for_other_versions_and_licences(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, bool]] = [
         ("CC-BY-SA-2.0", "CC-BY-SA-4.0", True),
         ("CC-BY-SA-2.0-DE", "CC-BY-SA-3.0", True),
@@ -44,12 +44,12 @@ def test_versions_and_other_licences(subtests: pytest.Subtests) -> None:
         ("nobody knows", "nobody knows", False),
         ("CC-BY-4.0", "nobody knows", False),
     ]
-    for original, made, allowed in cases:
-        with subtests.test(original=original, made=made, allowed=allowed):
-            assert may_become(original, made) == allowed
+    for original, adapted, allowed in cases:
+        with subtests.test(original=original, adapted=adapted, allowed=allowed):
+            assert may_become(original, adapted) == allowed
 
 
-def test_conditions(subtests: pytest.Subtests) -> None:
+def test_conditions_of_licences(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Conditions | None]] = [
         ("CC0-1.0", FREE),
         ("CC-BY-3.0-IGO", Conditions(attribution=True)),
@@ -66,11 +66,11 @@ def test_conditions(subtests: pytest.Subtests) -> None:
             assert conditions_of(licence) == asked
 
 
-def test_what_may_be_made_drops_no_condition(subtests: pytest.Subtests) -> None:
-    for original, made in itertools.product(ADAPTERS, ADAPTERS):
-        with subtests.test(original=original, made=made):
-            if may_become(original, made):
-                asked, given = conditions_of(original), conditions_of(made)
+def test_an_allowed_change_of_licence_drops_no_condition(subtests: pytest.Subtests) -> None:
+    for original, adapted in itertools.product(ADAPTERS, ADAPTERS):
+        with subtests.test(original=original, adapted=adapted):
+            if may_become(original, adapted):
+                asked, given = conditions_of(original), conditions_of(adapted)
                 assert asked is not None
                 assert given is not None
                 assert asked | given == given

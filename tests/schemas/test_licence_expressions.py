@@ -1,4 +1,4 @@
-"""Licences as they are stated: names, SPDX expressions, and words of their own."""
+"""Stated licences: names, SPDX expressions, and free text."""
 
 import pytest
 from hypothesis import example, given
@@ -9,7 +9,7 @@ from schemas.licences import Conditions, is_compatible, licence_of, permits_rele
 BY = Conditions(attribution=True)
 
 
-def test_what_is_understood(subtests: pytest.Subtests) -> None:
+def test_known_licences_are_parsed_to_spdx_expressions(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, Conditions | None]] = [
         ("CC BY 4.0", "CC-BY-4.0", BY),
         ("https://creativecommons.org/licenses/by-sa/3.0/", "CC-BY-SA-3.0", Conditions(True, True)),
@@ -38,7 +38,7 @@ def test_what_is_understood(subtests: pytest.Subtests) -> None:
             assert permits_release(stated) == (asked is not None)
 
 
-def test_words_of_their_own_are_not_understood(subtests: pytest.Subtests) -> None:
+def test_free_text_and_unknown_licences_are_not_parsed(subtests: pytest.Subtests) -> None:
     cases: list[str] = [
         "Research use only, from the authors on request",
         "Unknown: the format names none",
@@ -75,12 +75,12 @@ PIECES = [
 
 @example("(AND 0")
 @given(st.text(max_size=60) | st.lists(st.sampled_from(PIECES), max_size=9).map(" ".join))
-def test_any_text_is_understood_or_not(stated: str) -> None:
+def test_any_text_is_parsed_or_unknown(stated: str) -> None:
     known = licence_of(stated)
     assert known is None or (known.conditions is None) == (not known.permitted)
 
 
-def test_what_an_edited_image_may_be_under(subtests: pytest.Subtests) -> None:
+def test_licences_allowed_for_an_edited_image(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, bool]] = [
         ("terms of use", "terms of use", True),
         ("terms of use", "CC-BY-4.0", False),
@@ -92,12 +92,12 @@ def test_what_an_edited_image_may_be_under(subtests: pytest.Subtests) -> None:
         ("CC-BY-4.0", "CC-BY-SA-4.0 OR CC0-1.0", False),
         ("CC BY-SA 4.0", "CC-BY-SA-4.0", True),
     ]
-    for original, made, allowed in cases:
-        with subtests.test(original=original, made=made, allowed=allowed):
-            assert is_compatible(original, made) == allowed
+    for original, edited, allowed in cases:
+        with subtests.test(original=original, edited=edited, allowed=allowed):
+            assert is_compatible(original, edited) == allowed
 
 
-def test_only_licences_of_the_list_have_a_page_there(subtests: pytest.Subtests) -> None:
+def test_only_licences_of_the_spdx_list_have_an_spdx_page(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str | None]] = [
         ("CC BY 4.0", "https://spdx.org/licenses/CC-BY-4.0"),
         ("CC0-1.0", "https://spdx.org/licenses/CC0-1.0"),

@@ -1,4 +1,4 @@
-"""One name a licence, however it is written; nothing that is unknown is permitted."""
+"""Every licence has one name for all its spellings; unknown licences do not permit a release."""
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from schemas.licences import (
 )
 
 CC = "https://creativecommons.org"
-# As `licenses` of COCO's instance lists has them: name, address.
+# Names and addresses as in `licenses` of COCO's instance lists.
 COCO = [
     ("Attribution-NonCommercial-ShareAlike License", "by-nc-sa"),
     ("Attribution-NonCommercial License", "by-nc"),
@@ -26,7 +26,7 @@ CODES = ["by", "by-sa", "by-nc", "by-nd", "by-nc-sa", "by-nc-nd"]
 VERSIONS = ["1.0", "2.0", "2.5", "3.0", "4.0"]
 
 
-def test_names_and_addresses_are_understood(subtests: pytest.Subtests) -> None:
+def test_names_and_addresses_give_the_licence_name(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("cc-by-sa 4.0", "CC-BY-SA-4.0"),
         ("CC BY 2.0", "CC-BY-2.0"),
@@ -60,7 +60,9 @@ def test_names_and_addresses_are_understood(subtests: pytest.Subtests) -> None:
             assert licence_name(name) == name
 
 
-def test_what_is_not_understood_is_unknown_and_not_permitted(subtests: pytest.Subtests) -> None:
+def test_unknown_licences_have_no_name_and_do_not_permit_a_release(
+    subtests: pytest.Subtests,
+) -> None:
     cases: list[str | None] = [
         None,
         "",
@@ -85,7 +87,7 @@ def test_what_is_not_understood_is_unknown_and_not_permitted(subtests: pytest.Su
             assert not permits_release(text) or text == "MIT"  # SPDX has a name for it
 
 
-def test_cocos_licences_are_understood(subtests: pytest.Subtests) -> None:
+def test_licences_of_coco_are_known(subtests: pytest.Subtests) -> None:
     for name, code in COCO:
         with subtests.test(name=name, code=code):
             address = f"http://creativecommons.org/licenses/{code}/2.0/"
@@ -94,7 +96,7 @@ def test_cocos_licences_are_understood(subtests: pytest.Subtests) -> None:
             assert permits_release(understood) == ("nd" not in code)
 
 
-def test_text_and_address_must_not_contradict(subtests: pytest.Subtests) -> None:
+def test_contradicting_text_and_address_give_no_licence(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str | None, str | None, str | None]] = [
         ("by", f"{CC}/licenses/by/2.0/", "CC-BY-2.0"),
         ("CC BY 2.0", f"{CC}/licenses/by/2.0/fr/", "CC-BY-2.0-FR"),
@@ -131,7 +133,7 @@ def test_every_spelling_has_the_same_name(code: str, version: str, country: str)
 
 
 @given(st.text())
-def test_any_text_has_a_name_that_is_its_own_or_none(text: str) -> None:
+def test_the_name_of_a_licence_is_its_own_name(text: str) -> None:
     name = licence_name(text)
     assert name is None or licence_name(name) == name
     assert licence_name(None, text) is None or "commons" in text.casefold() or "usa.gov" in text
@@ -141,13 +143,13 @@ def test_any_text_has_a_name_that_is_its_own_or_none(text: str) -> None:
     "words", ["except portraits", "editorial use only", "or all rights reserved", "until 2020"]
 )
 @given(st.sampled_from(["CC BY", "CC0", "Public domain", "CC BY-SA 4.0", "pdm"]))
-def test_words_beside_a_licence_make_it_unknown(words: str, licence: str) -> None:
+def test_additional_words_make_a_licence_unknown(words: str, licence: str) -> None:
     assert licence_name(licence) is not None
     assert licence_name(f"{licence} {words}") is None
     assert licence_name(f"{licence}, {words}") is None
 
 
-def test_one_of_several_permits_what_each_permits() -> None:
+def test_one_of_several_licences_permits_only_what_all_permit() -> None:
     free, bound = one_of(["CC-BY", "CC0-1.0", "CC-BY"]), one_of(["CC-BY", "CC-BY-ND"])
     assert free == "one of CC-BY, CC0-1.0"
     assert permits_release(free)

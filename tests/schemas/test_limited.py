@@ -17,7 +17,7 @@ from schemas.limited import LimitExceededError, iterate_limited, run_limited
 LIMITS: Any = {"seconds": 20, "memory": 1 << 28}
 
 
-def process_of() -> int:
+def process_id() -> int:
     return os.getpid()
 
 
@@ -34,14 +34,14 @@ def die(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-class OddError(Exception):
+class RefusalError(Exception):
     def __init__(self, reason: str, what: str) -> None:
         super().__init__(what)
         self.reason = reason
 
 
 def refuse() -> None:
-    raise OddError("odd", "is odd")
+    raise RefusalError("odd", "is odd")
 
 
 def arrays(count: int) -> Iterator[Any]:
@@ -55,11 +55,11 @@ def three_then_burn() -> Iterator[int]:
 
 
 def test_a_worker_is_reused_and_is_another_process() -> None:
-    first = run_limited(process_of, **LIMITS)
-    assert first == run_limited(process_of, **LIMITS) != os.getpid()
+    first = run_limited(process_id, **LIMITS)
+    assert first == run_limited(process_id, **LIMITS) != os.getpid()
 
 
-def test_what_takes_too_long_is_ended_and_the_next_call_works() -> None:
+def test_a_call_that_takes_too_long_is_ended_and_the_next_works() -> None:
     began = time.monotonic()
     with pytest.raises(LimitExceededError, match=r"took more than 0\.2 s of CPU time") as caught:
         run_limited(burn, seconds=0.2, memory=1 << 28)
@@ -68,20 +68,20 @@ def test_what_takes_too_long_is_ended_and_the_next_call_works() -> None:
     assert run_limited(take, 5, **LIMITS) == 5
 
 
-def test_what_sleeps_for_ever_is_ended_by_the_clock() -> None:
-    run_limited(take, 5, **LIMITS)  # the first call of a worker may take as long as it starts
+def test_a_sleeping_call_is_ended_by_wall_time() -> None:
+    run_limited(take, 5, **LIMITS)  # the first call of a worker has additional time for its start
     with pytest.raises(LimitExceededError, match=r"took more than 0\.5 s of time"):
         run_limited(time.sleep, 600, seconds=0.05, memory=1 << 28)
 
 
-def test_what_wants_too_much_memory_is_ended() -> None:
+def test_a_call_that_needs_too_much_memory_is_ended() -> None:
     assert run_limited(take, 1 << 27, **LIMITS) == 1 << 27
     with pytest.raises(LimitExceededError, match="needs more than 268,435,456 bytes") as caught:
         run_limited(take, 1 << 30, **LIMITS)
     assert caught.value.reason == "too_much_memory"
 
 
-def test_a_crash_costs_one_call(subtests: pytest.Subtests) -> None:
+def test_a_crash_fails_only_one_call(subtests: pytest.Subtests) -> None:
     cases: list[int] = [
         signal.SIGSEGV,
         signal.SIGABRT,
@@ -96,13 +96,13 @@ def test_a_crash_costs_one_call(subtests: pytest.Subtests) -> None:
             assert run_limited(take, 5, **LIMITS) == 5
 
 
-def test_errors_come_back_as_they_were_raised() -> None:
-    with pytest.raises(OddError, match="is odd") as caught:
+def test_errors_are_raised_with_their_attributes() -> None:
+    with pytest.raises(RefusalError, match="is odd") as caught:
         run_limited(refuse, **LIMITS)
     assert caught.value.reason == "odd"
 
 
-def test_items_come_one_by_one_until_one_takes_too_long() -> None:
+def test_items_are_returned_one_by_one_until_one_takes_too_long() -> None:
     found = [array[0, 0] for array in iterate_limited(arrays, 30, **LIMITS)]
     assert found == list(range(30))
     items = iterate_limited(three_then_burn, seconds=0.2, memory=1 << 28)
@@ -111,7 +111,7 @@ def test_items_come_one_by_one_until_one_takes_too_long() -> None:
         next(items)
 
 
-def test_threads_get_workers_of_their_own() -> None:
+def test_each_thread_gets_another_worker() -> None:
     found: list[int] = []
     threads = [
         threading.Thread(target=lambda n=n: found.append(run_limited(take, n, **LIMITS)))
@@ -124,8 +124,8 @@ def test_threads_get_workers_of_their_own() -> None:
     assert sorted(found) == [0, 1, 2, 3]
 
 
-def test_workers_are_forked_from_a_process_of_their_own() -> None:
-    """Whose end costs no call: another one takes its place."""
+def test_workers_are_forked_from_a_separate_process() -> None:
+    """If that process dies, it is replaced and no call fails."""
 
     def origin() -> psutil.Process:
         return psutil.Process(run_limited(os.getppid, **LIMITS))
@@ -134,7 +134,7 @@ def test_workers_are_forked_from_a_process_of_their_own() -> None:
     assert first.ppid() == os.getpid()
     first.kill()
     first.wait()
-    while origin().ppid() != os.getpid():  # workers of the origin that is gone go on
+    while origin().ppid() != os.getpid():  # workers of the first origin continue
         with pytest.raises(LimitExceededError):
             run_limited(die, signal.SIGSEGV, **LIMITS)
     with pytest.raises(LimitExceededError, match="SIGSEGV"):

@@ -18,7 +18,7 @@ from schemas.taxonomy import DifferenceType
 PICTURE = Picture(sha256="0" * 64, media_type="image/png", width_px=60, height_px=120)
 
 
-def a_frame(number: int, **changes: Any) -> TrackletFrame:
+def sample_frame(number: int, **changes: Any) -> TrackletFrame:
     values: dict[str, Any] = {
         "frame": number,
         "time_seconds": number / 10,
@@ -29,18 +29,18 @@ def a_frame(number: int, **changes: Any) -> TrackletFrame:
     return TrackletFrame(**{**values, **changes})
 
 
-def a_tracklet(*numbers: int) -> Tracklet:
+def sample_tracklet(*numbers: int) -> Tracklet:
     return Tracklet(
         source="street",
         video="a.mp4",
         video_sha256="0" * 64,
         track=1,
-        frames=tuple(map(a_frame, numbers)),
+        frames=tuple(map(sample_frame, numbers)),
         author="tracker@1",
     )
 
 
-def a_group(**changes: Any) -> CaptionGroup:
+def sample_group(**changes: Any) -> CaptionGroup:
     other = {"difference": DifferenceType.STYLE, "plan": "It is drawn."}
     values: dict[str, Any] = {
         "source": "coco",
@@ -54,37 +54,37 @@ def a_group(**changes: Any) -> CaptionGroup:
     return CaptionGroup(**{**values, **changes})
 
 
-def test_frames_rise() -> None:
-    assert [frame.frame for frame in a_tracklet(3, 5).frames] == [3, 5]
+def test_the_frames_of_a_tracklet_must_rise() -> None:
+    assert [frame.frame for frame in sample_tracklet(3, 5).frames] == [3, 5]
     for numbers in ((5, 3), (3, 3)):
         with pytest.raises(ValidationError, match="the frames of a tracklet must rise"):
-            a_tracklet(*numbers)
+            sample_tracklet(*numbers)
     with pytest.raises(ValidationError, match="at least 1 item"):
-        a_tracklet()
+        sample_tracklet()
 
 
-def test_a_box_has_an_area(subtests: pytest.Subtests) -> None:
+def test_a_box_must_have_an_area(subtests: pytest.Subtests) -> None:
     cases: list[tuple[float, ...]] = [(61.0, 2.0, 1.0, 122.0), (1.0, 2.0, 61.0, 2.0)]
     for box in cases:
         refused = pytest.raises(ValidationError, match=r"must be .left, top, right, bottom.; got")
         with subtests.test(box=box), refused:
-            a_frame(1, box_xyxy=box)
+            sample_frame(1, box_xyxy=box)
 
 
-def test_a_group_has_a_caption_of_each_image_for_each_coarse_one() -> None:
-    assert len(a_group().members) == 2
+def test_every_image_of_a_group_has_one_caption_per_coarse_caption() -> None:
+    assert len(sample_group().members) == 2
     with pytest.raises(ValidationError, match=r"must have 2 captions.*; got \[1, 1\]"):
-        a_group(coarse_captions=("A bike.", "A bicycle."))
+        sample_group(coarse_captions=("A bike.", "A bicycle."))
 
 
-def test_the_anchor_is_the_first_of_its_group() -> None:
-    anchor, other = a_group().members
+def test_the_anchor_must_be_the_first_image_of_its_group() -> None:
+    anchor, other = sample_group().members
     for members in ((other, anchor), (anchor, anchor)):
         with pytest.raises(ValidationError, match="the first image of a group, and no other"):
-            a_group(members=members)
+            sample_group(members=members)
 
 
-def test_records_survive_the_store() -> None:
+def test_records_survive_a_json_round_trip() -> None:
     texts = {"detail": "a", "plan": "b", "contrastive_caption": "c", "caption": "d"}
     kind = DifferenceType.EVENT_TYPE
     strategy = Strategy(
@@ -99,5 +99,5 @@ def test_records_survive_the_store() -> None:
     candidate = Candidate(
         source="coco", anchor=PICTURE, image=PICTURE, difference=kind, origin=origin, **texts
     )
-    for record in (strategy, candidate, a_group(), a_tracklet(1, 2)):
+    for record in (strategy, candidate, sample_group(), sample_tracklet(1, 2)):
         assert type(record).model_validate_json(record.payload()) == record

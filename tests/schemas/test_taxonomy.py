@@ -10,14 +10,14 @@ from schemas.taxonomy import DifferenceType, PrimaryType, taxonomy_lines
 FILE = files("schemas").joinpath("taxonomy.toml").read_text(encoding="utf-8")
 
 
-def test_nine_types_in_four_aspects() -> None:
+def test_there_are_nine_types_in_four_aspects() -> None:
     aspects = [kind.primary for kind in DifferenceType]
     counts = [aspects.count(aspect) for aspect in PrimaryType]
     assert counts == [4, 2, 2, 1]
     assert all(kind.definition for kind in DifferenceType)
 
 
-def test_other_spellings_are_understood() -> None:
+def test_aliases_are_accepted() -> None:
     cases: list[tuple[str, DifferenceType]] = [
         ("Entity Type", DifferenceType.ENTITY_TYPE),
         ("entity  relationship", DifferenceType.ENTITY_RELATION),
@@ -33,7 +33,7 @@ def test_other_spellings_are_understood() -> None:
         assert DifferenceType(spelling) is kind, spelling
 
 
-def test_what_is_no_type_is_refused() -> None:
+def test_an_unknown_type_is_refused() -> None:
     for spelling in ("", "Entity", "Colour"):
         with pytest.raises(ValueError, match="is not a valid DifferenceType"):
             DifferenceType(spelling)
@@ -47,7 +47,7 @@ def test_the_types_are_listed_with_definition_and_examples() -> None:
         assert len(kind.examples) >= 2
 
 
-def test_the_file_defines_each_type_once_and_no_spelling_means_two() -> None:
+def test_the_file_defines_each_type_once_and_no_alias_is_ambiguous() -> None:
     rows = tomllib.loads(FILE)["types"]
     assert [row["name"] for row in rows] == [kind.value for kind in DifferenceType]
     for kind in DifferenceType:
@@ -56,7 +56,7 @@ def test_the_file_defines_each_type_once_and_no_spelling_means_two() -> None:
 
 
 @given(st.sampled_from(list(DifferenceType)), st.sampled_from(("", " ", "_", "-")))
-def test_spellings_differ_in_case_and_signs(kind: DifferenceType, sign: str) -> None:
+def test_spellings_may_differ_in_case_and_separators(kind: DifferenceType, sign: str) -> None:
     for spelling in (kind.value, *kind.aliases):
         swapped = spelling.swapcase().replace(" ", f" {sign} ")
         assert DifferenceType(f"{sign}{swapped}{sign}") is kind

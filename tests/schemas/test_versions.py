@@ -12,7 +12,7 @@ def test_versions_are_ordered_by_number() -> None:
     assert version_numbers("10.2.33") == (10, 2, 33)
 
 
-def test_what_is_none_is_refused(subtests: pytest.Subtests) -> None:
+def test_an_invalid_version_is_refused(subtests: pytest.Subtests) -> None:
     for text in ("1.0", "1.0.0.0", "1.x.0", ""):
         with subtests.test(text=text), pytest.raises(ValueError):
             version_numbers(text)
