@@ -1,6 +1,6 @@
-"""Fixtures that start our servers, for the tests of this and of other packages.
+"""Fixtures that start our services, for the tests of this and other packages.
 
-`tests/conftest.py` makes them known with `pytest_plugins = ["tests.services.fixtures"]`.
+`tests/conftest.py` registers them with `pytest_plugins = ["tests.services.fixtures"]`.
 """
 
 import os
@@ -35,13 +35,13 @@ PEOPLE = (
     *("Ann Browser", "Bea Browser", "Dan Browser", "Emil Desk"),
     *("Anna Roles", "Ben Roles", "Dora Roles"),
 )
-"""Everybody whom tests add with `annotators`: their workspaces are made at once, which takes as
-long as one.
+"""All people whom tests add with `annotators`. Their workspaces are created in one command, which
+takes as long as creating one.
 """
 
 
 class AnnotatorAccount(NamedTuple):
-    """A person who works at the desk; `token` is their own, as it lets their programs in."""
+    """Account of an annotator; `token` is the personal token of the annotator's own programs."""
 
     name: str
     pseudonym: str
@@ -52,15 +52,15 @@ class AnnotatorAccount(NamedTuple):
 
 
 def new_token(url: str, email: str, password: SecretStr) -> SecretStr:
-    """A new personal access token of a person, which replaces older ones."""
+    """Create a personal access token of a person; it replaces older ones."""
     with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
         return personal_token(client, email, password)
 
 
 class LabelStudioServer(NamedTuple):
-    """A real Label Studio with nothing in it; an empty `database_url` stands for SQLite.
+    """A real, empty Label Studio; an empty `database_url` means SQLite.
 
-    `workspaces` are those of `PEOPLE`, once somebody was asked for.
+    `workspaces` are those of `PEOPLE`; they are created when the first annotator is requested.
     """
 
     home: Path
@@ -72,21 +72,21 @@ class LabelStudioServer(NamedTuple):
 
     @property
     def token(self) -> str:
-        """The personal access token that is valid now."""
+        """The personal access token that is currently valid."""
         return label_studio_token(self.home, self.url).get_secret_value()
 
     @property
     def settings(self) -> Settings:
-        """The settings of the installation that this is the Label Studio of."""
+        """The settings of the installation that this Label Studio belongs to."""
         return load_settings(home=self.home, label_studio_database_url=self.database_url)
 
     def annotators(
         self, store: Store, *names: str, roles: tuple[Role, ...] = ("annotator",)
     ) -> list[AnnotatorAccount]:
-        """Adds some of `PEOPLE` with workspaces of their own, whom no other test adds."""
+        """Add some of `PEOPLE` with their workspaces. No two tests add the same person."""
         if not self.workspaces:
-            made = add_workspaces(self.settings, PEOPLE)
-            self.workspaces.update(zip(PEOPLE, made, strict=True))
+            created = add_workspaces(self.settings, PEOPLE)
+            self.workspaces.update(zip(PEOPLE, created, strict=True))
         accounts = []
         for name in names:
             workspace = self.workspaces[name]
@@ -104,7 +104,7 @@ class LabelStudioServer(NamedTuple):
 
 @pytest.fixture(autouse=True)
 def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tests start from the default settings, not from those of the environment."""
+    """Remove settings of the environment, so that tests start from the defaults."""
     for name in list(os.environ):
         if name.startswith("LOUPE_") and name != "LOUPE_ENVIRONMENTS":
             monkeypatch.delenv(name)
@@ -112,7 +112,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def label_studio_environment() -> Path:
-    """The virtual environment of Label Studio, installed on first use and kept between runs."""
+    """Virtual environment of Label Studio, installed on first use and kept between runs."""
     return ensure_environment("label-studio", environments_root())
 
 
@@ -122,10 +122,10 @@ def label_studio(
     tmp_path_factory: pytest.TempPathFactory,
     label_studio_environment: Path,
 ) -> Iterator[LabelStudioServer]:
-    """A real Label Studio for the whole session. Tests make projects of their own in it.
+    """A real Label Studio for the whole session. Each test creates its own projects.
 
-    It runs on PostgreSQL where there is one, as under load; on SQLite otherwise. Mark tests that
-    use it with `label_studio`.
+    It uses PostgreSQL where available, as in production, and SQLite otherwise. Mark tests that use
+    it with `label_studio`.
     """
     database_url = ""
     home = tmp_path_factory.mktemp("label-studio-home")
@@ -152,7 +152,7 @@ def label_studio(
 
 @pytest.fixture(scope="session")
 def label_studio_on_postgres(label_studio: LabelStudioServer) -> LabelStudioServer:
-    """The same, for tests that are about PostgreSQL; mark them with `postgres`, too."""
+    """The same server, for tests about PostgreSQL; mark these with `postgres` as well."""
     if not label_studio.database_url:
         unavailable("PostgreSQL is not installed: apt-get install postgresql")
     return label_studio
@@ -160,7 +160,7 @@ def label_studio_on_postgres(label_studio: LabelStudioServer) -> LabelStudioServ
 
 @pytest.fixture
 def stopping(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
-    """`stopping(name)` gives a home whose service `name` is ended after the test."""
+    """`stopping(name)` returns a home folder whose service `name` is stopped after the test."""
     names: set[str] = {SERVER, WORKER, NAME}
 
     def home_of(name: str) -> Path:

@@ -1,4 +1,4 @@
-"""A web page that wants a Prefect server on its reader's machine to run a command."""
+"""A web page of another origin that tries to make a local Prefect server run a command."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ _WITHOUT_LOCAL_NETWORK_CHECKS = (
     "LocalNetworkAccessChecks,LocalNetworkAccessChecksWebSockets,"
     "BlockInsecurePrivateNetworkRequests"
 )
-"""What new versions of Chromium hold back themselves, and other browsers do not."""
+"""Checks of new versions of Chromium that block such requests; other browsers have none."""
 _ATTACK = """async ([url, deployment, command]) => {
   const gains = [];
   const body = JSON.stringify({ job_variables: { command }, state: { type: "SCHEDULED" } });
@@ -52,7 +52,9 @@ _ATTACK = """async ([url, deployment, command]) => {
 
 
 def attack(browser: Any, url: str, deployment: str, command: str) -> list[str]:
-    """What such a page gains: from a foreign origin, and under a name that points to the server."""
+    """Return what such a page gains, from a foreign origin and from a host name that resolves to
+    the server.
+    """
     port = url.rpartition(":")[2]
     rebound = browser.browser_type.launch(
         executable_path=chromium_program(),

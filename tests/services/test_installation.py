@@ -28,14 +28,16 @@ def start_images(settings: Settings) -> list[str]:
     return steps
 
 
-def test_before_anything_was_started_all_is_stopped_and_well(settings: Settings) -> None:
+def test_before_the_first_start_all_services_are_stopped_and_healthy(settings: Settings) -> None:
     reports = survey(settings.home)
     assert {report.state for report in reports} == {ServiceState.STOPPED}
     assert all(report.is_healthy for report in reports)
     assert take_down(settings.home) == []
 
 
-def test_up_status_up_crash_up_down(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_start_status_restart_crash_and_stop(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("LOUPE_SIGNING_KEY", "HF_TOKEN", "OPENAI_API_KEY", "LOUPE_LABEL_STUDIO_TOKEN"):
         monkeypatch.setenv(name, "s3cr3t")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the images")
@@ -43,7 +45,7 @@ def test_up_status_up_crash_up_down(settings: Settings, monkeypatch: pytest.Monk
     service = running(settings.home, blob_server.NAME)
     assert service is not None
     environment = psutil.Process(service.pid).environ()
-    assert "s3cr3t" not in environment.values(), "it signs and pays nothing"
+    assert "s3cr3t" not in environment.values(), "it needs no signing key and no paid services"
     assert environment["LOUPE_HOME"] == str(settings.home)
     assert environment["AWS_SECRET_ACCESS_KEY"] == "of the images"
     assert blob_server.blob_server_url(settings.home) == service.url
@@ -58,15 +60,15 @@ def test_up_status_up_crash_up_down(settings: Settings, monkeypatch: pytest.Monk
         time.sleep(0.05)
     (report,) = [one for one in survey(settings.home) if not one.is_healthy]
     assert (report.name, report.state) == (blob_server.NAME, ServiceState.CRASHED)
-    foreign = settings.model_copy(update={"label_studio_url": "https://studio.example/here"})
+    external = settings.model_copy(update={"label_studio_url": "https://studio.example/here"})
     steps: list[str] = []
-    bring_up(foreign, [Component.LABEL_STUDIO, Component.BLOBS], settings.home, steps.append)
+    bring_up(external, [Component.LABEL_STUDIO, Component.BLOBS], settings.home, steps.append)
     assert steps == [
         "label-studio: using the one at https://studio.example/here",
         "blob-server: starting",
     ]
     assert all(report.is_healthy for report in survey(settings.home))
-    assert running(settings.home, label_studio.NAME) is None, "a foreign one is not started"
+    assert running(settings.home, label_studio.NAME) is None, "an external one is not started"
     images = running(settings.home, blob_server.NAME)
     assert images is not None
     assert images.command[-2:] == ("--origin", "https://studio.example")
@@ -75,8 +77,7 @@ def test_up_status_up_crash_up_down(settings: Settings, monkeypatch: pytest.Monk
     assert blob_server.blob_server_url(settings.home) is None
 
 
-def test_the_watcher_waits_for_a_store(settings: Settings) -> None:
-    """It is started before anything is built, and lives."""
+def test_the_watcher_runs_before_a_store_exists(settings: Settings) -> None:
     steps: list[str] = []
     bring_up(settings, [Component.WATCHER], settings.home, steps.append)
     assert steps == ["queue-watcher: starting"]
@@ -85,7 +86,7 @@ def test_the_watcher_waits_for_a_store(settings: Settings) -> None:
     assert take_down(settings.home) == [WATCHER]
 
 
-def test_a_server_that_lives_but_does_not_answer_is_not_well(settings: Settings) -> None:
+def test_a_running_server_that_does_not_answer_is_unhealthy(settings: Settings) -> None:
     port = free_port()
     spec = ServiceSpec(
         name=label_studio.NAME,

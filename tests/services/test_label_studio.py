@@ -24,27 +24,29 @@ from tests.services.fixtures import LabelStudioServer
 
 @pytest.fixture
 def client(label_studio: LabelStudioServer) -> Iterator[httpx.Client]:
-    """A browser without a login."""
+    """A browser that is not logged in."""
     with httpx.Client(base_url=label_studio.url, trust_env=False, timeout=60) as client:
         yield client
 
 
 @pytest.fixture
 def api(label_studio: LabelStudioServer) -> Iterator[httpx.Client]:
-    """A program with our token."""
+    """An API client with our token."""
     with sign_in(label_studio.url, label_studio.token) as client:
         yield client
 
 
 @pytest.mark.label_studio
-def test_a_token_is_that_of_our_user_and_replaced_when_it_is_lost(
+def test_an_invalid_token_of_our_user_is_replaced(
     label_studio: LabelStudioServer,
 ) -> None:
     home, url = label_studio.home, label_studio.url
     before = label_studio_token(home, url)
     assert before == load_credentials(home).label_studio_token
     save_token(home, SecretStr("not-a-token"))
-    access = label_studio_access(load_settings(home=home))  # without a URL they mean our own
+    access = label_studio_access(
+        load_settings(home=home)
+    )  # without a URL, the server of the installation is used
     assert access.url == url
     assert access.token == load_credentials(home).label_studio_token != before
     with sign_in(url, access.token.get_secret_value()) as api:
@@ -52,7 +54,7 @@ def test_a_token_is_that_of_our_user_and_replaced_when_it_is_lost(
 
 
 @pytest.mark.label_studio
-def test_its_process_listens_on_loopback_only_and_shows_no_secret(
+def test_the_server_listens_on_loopback_only_and_shows_no_secret(
     label_studio: LabelStudioServer,
 ) -> None:
     service = running(label_studio.home, NAME)
@@ -71,7 +73,7 @@ def test_its_process_listens_on_loopback_only_and_shows_no_secret(
 
 
 @pytest.mark.label_studio
-def test_nobody_can_sign_up_or_come_by_a_foreign_host_name(client: httpx.Client) -> None:
+def test_sign_up_and_foreign_host_names_are_refused(client: httpx.Client) -> None:
     assert client.get("/health", headers={"Host": "attacker.example"}).status_code == 400
     client.get("/user/login/")
     form = {
@@ -84,7 +86,7 @@ def test_nobody_can_sign_up_or_come_by_a_foreign_host_name(client: httpx.Client)
 
 
 @pytest.mark.label_studio
-def test_loopback_addresses_cannot_be_fetched_through_it(api: httpx.Client) -> None:
+def test_loopback_addresses_cannot_be_imported_from(api: httpx.Client) -> None:
     project = create_project(api, "fetch")
     own_page = {"url": str(api.base_url.join("/version"))}
     answer = api.post(f"/api/projects/{project}/import", data=own_page)
@@ -94,7 +96,7 @@ def test_loopback_addresses_cannot_be_fetched_through_it(api: httpx.Client) -> N
 
 @pytest.mark.soak
 @pytest.mark.label_studio
-def test_a_first_start_makes_the_database(
+def test_the_first_start_creates_the_database(
     tmp_path: Path, label_studio_environment: Path, stopping: Callable[[str], Path]
 ) -> None:
     service = start_label_studio(stopping(NAME), free_port(), label_studio_environment)
@@ -105,7 +107,7 @@ def test_a_first_start_makes_the_database(
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_the_login_page_lets_our_user_in_and_calls_nobody_else(
+def test_our_user_can_log_in_without_requests_to_other_servers(
     label_studio: LabelStudioServer, browser: Any
 ) -> None:
     requested: list[str] = []
@@ -122,7 +124,7 @@ def test_the_login_page_lets_our_user_in_and_calls_nobody_else(
     assert [url for url in requested if not url.startswith(ours)] == []
 
 
-def test_a_foreign_label_studio_needs_its_token(tmp_path: Path) -> None:
+def test_an_external_label_studio_needs_its_token(tmp_path: Path) -> None:
     url = "https://label-studio.example"
     with pytest.raises(ConfigurationError, match="LOUPE_LABEL_STUDIO_TOKEN must hold"):
         label_studio_access(load_settings(home=tmp_path, label_studio_url=url))
@@ -130,12 +132,12 @@ def test_a_foreign_label_studio_needs_its_token(tmp_path: Path) -> None:
     assert label_studio_access(settings) == LabelStudioAccess(url, SecretStr("t"))
 
 
-def test_without_a_running_one_it_says_how_to_start_it(tmp_path: Path) -> None:
+def test_if_label_studio_is_not_running_the_error_says_how_to_start_it(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="Label Studio is not running; start it with: loupe up"):
         label_studio_access(load_settings(home=tmp_path))
 
 
-def test_a_database_url_that_is_none_is_refused_without_its_password(tmp_path: Path) -> None:
+def test_an_invalid_database_url_is_refused_without_showing_its_password(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="LOUPE_LABEL_STUDIO_DATABASE_URL") as caught:
         start_label_studio(tmp_path, 1, Path("/nowhere"), "mysql://me:hunter2@db/label")
     assert "hunter2" not in str(caught.value)

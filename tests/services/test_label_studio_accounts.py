@@ -1,4 +1,4 @@
-"""Annotators as the installation's owner handles them: addresses, the commands, the desks."""
+"""Accounts of annotators: addresses, commands and desks."""
 
 import json
 from pathlib import Path
@@ -21,7 +21,7 @@ from tests.services.fixtures import AnnotatorAccount, LabelStudioServer, new_tok
 from tests.services.test_label_studio_roles import browser, program
 
 
-def test_an_address_is_made_from_the_name() -> None:
+def test_an_address_is_derived_from_the_name() -> None:
     for name, address in (
         ("Anna", "anna"),
         ("Zoë van Dyk", "zoe-van-dyk"),
@@ -30,7 +30,7 @@ def test_an_address_is_made_from_the_name() -> None:
         assert address_of(name) == f"{address}@localhost"
 
 
-def test_a_name_that_makes_no_address_is_refused() -> None:
+def test_a_name_without_a_valid_address_is_refused() -> None:
     for name in ("", "  ", "李", "Loupe", "x" * 61, "anna\nben"):
         with pytest.raises(UsageError, match="an annotator's name must have letters or digits"):
             address_of(name)
@@ -48,9 +48,7 @@ def test_an_address_is_plain_and_never_a_service_account(name: str) -> None:
     assert (user.lower(), domain) == (user, "localhost")
 
 
-def test_somebody_who_is_not_there_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unknown_annotator_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
     for command in ("show", "deactivate", "reactivate"):
         result = CliRunner().invoke(app, ["annotator", command, "Nobody"])
@@ -58,7 +56,7 @@ def test_somebody_who_is_not_there_is_an_error(
         assert "there is no annotator 'Nobody'" in str(result.exception), command
 
 
-def test_a_foreign_label_studio_needs_the_token_of_the_person(
+def test_an_external_label_studio_needs_the_annotators_token(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
@@ -70,7 +68,7 @@ def test_a_foreign_label_studio_needs_the_token_of_the_person(
     assert "--token-file" in str(result.exception)
 
 
-def test_without_a_token_the_desk_says_whom_to_add_again(
+def test_without_a_token_the_error_says_whom_to_add_again(
     tmp_path: Path, sqlite_store: Store
 ) -> None:
     anna = add_annotator(sqlite_store, "Anna", "http://desk", 7, ["annotator"])
@@ -80,7 +78,7 @@ def test_without_a_token_the_desk_says_whom_to_add_again(
 
 
 @pytest.mark.label_studio
-def test_the_life_of_an_annotator(
+def test_adding_deactivating_and_reactivating_an_annotator(
     label_studio: LabelStudioServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database = f"sqlite:///{tmp_path / 'loupe.db'}"
@@ -130,8 +128,8 @@ def test_the_life_of_an_annotator(
     with pytest.raises(ServiceError, match="does not accept the password"):
         new_token(url, email, kept.password)
     assert active_annotators(store, "annotator") == []
-    with program(label_studio, kept.token.get_secret_value()) as keeper:
-        assert keeper.get("/api/projects").is_success  # what was done can still be fetched
+    with program(label_studio, kept.token.get_secret_value()) as service_account:
+        assert service_account.get("/api/projects").is_success  # finished work can still be fetched
     assert json.loads(loupe("reactivate", "Fay Accounts", "--json"))["state"] == "active"
     assert new_token(url, email, kept.password)
     store.close()

@@ -1,8 +1,8 @@
-"""What an annotator can reach in Label Studio: their own workspace, and nothing else on the server.
+"""What an annotator can reach in Label Studio: the annotator's own workspace and nothing else.
 
-Every request that Label Studio describes is made in an annotator's name: against the workspace of
-a colleague with their browser's session, and against that of the house with their token; `make
-soak` does the other two.
+Every request of Label Studio's API description is made as an annotator: against the workspace of a
+colleague with a browser session, and against that of the installation with a token. `make soak`
+also tests the other two combinations.
 """
 
 import json
@@ -30,7 +30,8 @@ CONFIG = '<View><Text name="text" value="$text"/><TextArea name="note" toName="t
 REGION = {"from_name": "note", "to_name": "text", "type": "textarea"}
 SECRET = "colleagues-must-not-read-this"
 REFUSED = (401, 403, 404, 405)
-# Requests that carry no number of anybody's: they may succeed, but must show nothing foreign.
+# The kind of object that a path segment names. Requests without ids may succeed but must show
+# nothing of other workspaces.
 _KINDS = {
     "projects": "project",
     "tasks": "task",
@@ -43,7 +44,7 @@ _KINDS = {
 
 
 class Belongings(NamedTuple):
-    """The numbers of what lies in a workspace; each thing has the secret in it."""
+    """The ids of the objects in a workspace; each object contains the secret."""
 
     organization: int
     user: int
@@ -55,7 +56,7 @@ class Belongings(NamedTuple):
 
 
 class Workplace(NamedTuple):
-    """A server with two annotators; the house and the colleague have something to hide."""
+    """A server with two annotators; the other workspaces contain secrets."""
 
     server: LabelStudioServer
     anna: AnnotatorAccount
@@ -66,7 +67,7 @@ class Workplace(NamedTuple):
 
 @contextmanager
 def program(server: LabelStudioServer, token: str) -> Iterator[httpx.Client]:
-    """Somebody's program, with a token."""
+    """A program with a token."""
     with httpx.Client(base_url=server.url, trust_env=False, timeout=120) as client:
         answer = client.post("/api/token/refresh/", json={"refresh": token}).raise_for_status()
         client.headers["Authorization"] = f"Bearer {answer.json()['access']}"
@@ -75,29 +76,31 @@ def program(server: LabelStudioServer, token: str) -> Iterator[httpx.Client]:
 
 @contextmanager
 def browser(server: LabelStudioServer, person: AnnotatorAccount) -> Iterator[httpx.Client]:
-    """Somebody's browser after they logged in."""
+    """A browser in which a person is logged in."""
     with httpx.Client(base_url=server.url, trust_env=False, timeout=120) as client:
         log_in(client, person.email, person.password)
         yield client
 
 
-def fill(keeper: httpx.Client, person: httpx.Client) -> Belongings:
-    """Makes a project with everything that one can hold, to which `person` has access."""
+def create_belongings(service_account: httpx.Client, person: httpx.Client) -> Belongings:
+    """Create a project with all kinds of objects, to which `person` has access."""
 
-    def made(client: httpx.Client, path: str, body: Any, **query: str) -> Any:
+    def created(client: httpx.Client, path: str, body: Any, **query: str) -> Any:
         return client.post(path, json=body, params=query).raise_for_status().json()
 
-    about = keeper.get("/api/current-user/whoami").json()
+    about = service_account.get("/api/current-user/whoami").json()
     user = person.get("/api/current-user/whoami").json()
     settings = {"title": SECRET, "description": SECRET, "label_config": CONFIG}
-    project = made(keeper, "/api/projects", settings)["id"]
+    project = created(service_account, "/api/projects", settings)["id"]
     tasks = [{"data": {"text": SECRET}}]
-    task = made(keeper, f"/api/projects/{project}/import", tasks, return_task_ids="true")
+    task = created(
+        service_account, f"/api/projects/{project}/import", tasks, return_task_ids="true"
+    )
     number = task["task_ids"][0]
     result = [{**REGION, "value": {"text": [SECRET]}}]
-    annotation = made(person, f"/api/tasks/{number}/annotations/", {"result": result})["id"]
-    draft = made(person, f"/api/tasks/{number}/drafts", {"result": result, "lead_time": 1})["id"]
-    view = made(person, "/api/dm/views/", {"project": project, "data": {"title": SECRET}})["id"]
+    annotation = created(person, f"/api/tasks/{number}/annotations/", {"result": result})["id"]
+    draft = created(person, f"/api/tasks/{number}/drafts", {"result": result, "lead_time": 1})["id"]
+    view = created(person, "/api/dm/views/", {"project": project, "data": {"title": SECRET}})["id"]
     return Belongings(
         about["active_organization"], user["id"], project, number, annotation, draft, view
     )
@@ -114,26 +117,26 @@ def workplace(
     for person in (anna, ben):
         token = kept[person.pseudonym].token.get_secret_value()
         with (
-            program(label_studio, token) as keeper,
+            program(label_studio, token) as service_account,
             program(label_studio, person.token.get_secret_value()) as own,
         ):
-            belongings.append(fill(keeper, own))
+            belongings.append(create_belongings(service_account, own))
     with program(label_studio, label_studio.token) as house:
-        of_the_house = fill(house, house)
+        house_belongings = create_belongings(house, house)
     yield Workplace(
-        label_studio, anna, ben, belongings[0], {"ben": belongings[1], "house": of_the_house}
+        label_studio, anna, ben, belongings[0], {"ben": belongings[1], "house": house_belongings}
     )
     store.close()
 
 
 class Operation(NamedTuple):
-    """A request in Label Studio's own API schema."""
+    """A request of Label Studio's API description."""
 
     method: str
     path: str
 
     def filled(self, belongings: Belongings) -> tuple[str, bool]:
-        """The path with numbers of `belongings`, and whether one of them identifies something."""
+        """Return the path with ids of `belongings`, and whether an id identifies an object."""
         words = self.path.strip("/").split("/")
         identifies = False
         for place, word in enumerate(words):
@@ -155,7 +158,7 @@ def operations(workplace: Workplace) -> list[Operation]:
         for method in methods
         if method in ("get", "post", "put", "patch", "delete")
     ]
-    hidden = [  # what the description leaves out
+    hidden = [  # requests missing in the description
         Operation("GET", "/api/tasks/{id}/drafts"),
         Operation("POST", "/api/tasks/{id}/drafts"),
         Operation("GET", "/api/tasks/{id}/annotations/{id}/drafts"),
@@ -175,25 +178,29 @@ def operations(workplace: Workplace) -> list[Operation]:
     return [*found, *hidden]
 
 
-def everything_of(server: LabelStudioServer, token: str, belongings: Belongings) -> Any:
-    """What lies in a workspace, as its keeper sees it."""
-    with program(server, token) as keeper:
-        tasks = keeper.get(
+def workspace_content(server: LabelStudioServer, token: str, belongings: Belongings) -> Any:
+    """Return the content of a workspace, as its service account sees it."""
+    with program(server, token) as service_account:
+        tasks = service_account.get(
             "/api/tasks/", params={"project": belongings.project, "fields": "all"}
         ).raise_for_status()
-        project = keeper.get(f"/api/projects/{belongings.project}").raise_for_status().json()
-        views = keeper.get("/api/dm/views/", params={"project": belongings.project}).json()
-        draft = keeper.get(f"/api/tasks/{belongings.task}/drafts").json()
-        members = sorted(keeper.get("/api/users/").json(), key=itemgetter("id"))
-    return _lasting([tasks.json()["tasks"], project, views, draft, members])
+        project = (
+            service_account.get(f"/api/projects/{belongings.project}").raise_for_status().json()
+        )
+        views = service_account.get("/api/dm/views/", params={"project": belongings.project}).json()
+        draft = service_account.get(f"/api/tasks/{belongings.task}/drafts").json()
+        members = sorted(service_account.get("/api/users/").json(), key=itemgetter("id"))
+    return _without_timestamps([tasks.json()["tasks"], project, views, draft, members])
 
 
-def _lasting(value: Any) -> Any:
-    """`value` without what changes by itself as time goes by."""
+def _without_timestamps(value: Any) -> Any:
+    """Return `value` without the fields that change over time."""
     if isinstance(value, dict):
-        passing = {"last_activity", "activity_at", "created_ago"}
-        return {name: _lasting(one) for name, one in value.items() if name not in passing}
-    return [_lasting(one) for one in value] if isinstance(value, list) else value
+        volatile = {"last_activity", "activity_at", "created_ago"}
+        return {
+            name: _without_timestamps(one) for name, one in value.items() if name not in volatile
+        }
+    return [_without_timestamps(one) for one in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize(
@@ -205,13 +212,13 @@ def _lasting(value: Any) -> Any:
         pytest.param("house", "session", marks=pytest.mark.soak),
     ],
 )
-def test_nothing_of_another_workspace_can_be_read_or_changed(
+def test_another_workspace_can_be_neither_read_nor_changed(
     workplace: Workplace, operations: list[Operation], whose: str, by: str
 ) -> None:
     server, foreign = workplace.server, workplace.foreign[whose]
     kept = load_workspaces(server.home)[workplace.ben.pseudonym].token.get_secret_value()
-    keeper = kept if whose == "ben" else server.token
-    before = everything_of(server, keeper, foreign)
+    service_account = kept if whose == "ben" else server.token
+    before = workspace_content(server, service_account, foreign)
     query = {"project": foreign.project, "task": foreign.task, "view": foreign.view}
     body = {**query, "data": {"text": "forged"}, "result": [], "title": "forged", "ids": [1]}
     enter = (
@@ -229,10 +236,10 @@ def test_nothing_of_another_workspace_can_be_read_or_changed(
             if shown or (identifies and answer.status_code not in REFUSED):
                 reached.append((operation, path, answer.status_code, answer.text[:200]))
     assert reached == []
-    assert everything_of(server, keeper, foreign) == before
+    assert workspace_content(server, service_account, foreign) == before
 
 
-def test_the_list_of_requests_is_that_of_the_whole_server(operations: list[Operation]) -> None:
+def test_the_requests_cover_the_whole_server(operations: list[Operation]) -> None:
     assert len(operations) > 150
     paths = {operation.path for operation in operations}
     assert {"/api/projects/{id}/", "/api/tasks/{id}/", "/api/users/"} <= paths
@@ -255,7 +262,7 @@ FOR_MANAGERS: tuple[tuple[str, str, Any], ...] = (
 )
 
 
-def test_an_annotator_labels_and_does_not_run_the_workspace(workplace: Workplace) -> None:
+def test_an_annotator_cannot_manage_the_workspace(workplace: Workplace) -> None:
     with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
         for method, path, body in FOR_MANAGERS:
             answer = anna.request(method, path.format(workplace.own), json=body)
@@ -263,7 +270,7 @@ def test_an_annotator_labels_and_does_not_run_the_workspace(workplace: Workplace
         assert anna.get(f"/api/tasks/{workplace.own.task}/").is_success
 
 
-def test_what_labelling_needs_is_there(workplace: Workplace) -> None:
+def test_an_annotator_can_read_tasks_and_change_annotations(workplace: Workplace) -> None:
     own = workplace.own
     with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
         projects = anna.get("/api/projects").raise_for_status().json()["results"]
@@ -278,7 +285,7 @@ def test_what_labelling_needs_is_there(workplace: Workplace) -> None:
         assert answer["updated_by"] == workplace.anna.user_id
 
 
-def test_an_annotator_cannot_smuggle_in_a_number_of_somebody_else(workplace: Workplace) -> None:
+def test_ids_of_another_workspace_in_request_bodies_are_refused(workplace: Workplace) -> None:
     own, foreign = workplace.own, workplace.foreign["ben"]
     with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
         in_body = anna.post(
@@ -292,8 +299,8 @@ def test_an_annotator_cannot_smuggle_in_a_number_of_somebody_else(workplace: Wor
     assert [in_body.status_code, as_form.status_code, parent.status_code] == [403, 403, 403]
 
 
-def _carrying(**numbers: int) -> Iterator[tuple[str, bytes]]:
-    """Bodies that hold these numbers for Label Studio, but not in UTF-8."""
+def _forged_bodies(**numbers: int) -> Iterator[tuple[str, bytes]]:
+    """Yield bodies that contain these ids for Label Studio, most of them not in plain UTF-8."""
     forged = dict(numbers)
     in_utf_7 = {
         f"+{b64encode(name.encode('utf-16-be')).decode().rstrip('=')}-": number
@@ -310,12 +317,12 @@ def _carrying(**numbers: int) -> Iterator[tuple[str, bytes]]:
     yield "application/x-www-form-urlencoded", urlencode(forged).encode()
 
 
-def test_an_answer_cannot_be_moved_into_a_colleagues_workspace_or_given_their_name(
+def test_an_answer_cannot_be_moved_to_another_workspace_or_annotator(
     workplace: Workplace,
 ) -> None:
     own, foreign = workplace.own, workplace.foreign["ben"]
     kept = load_workspaces(workplace.server.home)[workplace.ben.pseudonym].token.get_secret_value()
-    before = everything_of(workplace.server, kept, foreign)
+    before = workspace_content(workplace.server, kept, foreign)
     answers = []
     with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
         forged = {"project": foreign.project, "task": foreign.task, "completed_by": foreign.user}
@@ -325,7 +332,7 @@ def test_an_answer_cannot_be_moved_into_a_colleagues_workspace_or_given_their_na
             ("POST", f"/api/tasks/{own.task}/annotations/"),
             ("PATCH", f"/api/drafts/{own.draft}/"),
         ):
-            for content_type, body in _carrying(**forged):
+            for content_type, body in _forged_bodies(**forged):
                 headers = {"Content-Type": content_type}
                 answer = anna.request(method, path, content=body, headers=headers)
                 answers.append((answer.status_code, method, path, content_type))
@@ -342,23 +349,23 @@ def test_an_answer_cannot_be_moved_into_a_colleagues_workspace_or_given_their_na
         own.project,
         own.user,
     )
-    assert everything_of(workplace.server, kept, foreign) == before
+    assert workspace_content(workplace.server, kept, foreign) == before
 
 
-def test_an_answer_that_nobody_could_read_again_is_refused_in_a_sentence(
+def test_an_unreadable_answer_is_refused_with_a_reason(
     workplace: Workplace,
 ) -> None:
     path = f"/api/tasks/{workplace.own.task}/annotations/"
     deep = b'{"result": [{"value": ' + b"[" * 600 + b"]" * 600 + b"}]}"
     large = json.dumps({"result": [{"value": "x" * (1 << 20)}]}).encode()
     with program(workplace.server, workplace.anna.token.get_secret_value()) as anna:
-        for body, said in ((deep, "at most 16 levels"), (large, "at most 1,048,576 bytes")):
+        for body, reason in ((deep, "at most 16 levels"), (large, "at most 1,048,576 bytes")):
             answer = anna.post(path, content=body, headers={"Content-Type": "application/json"})
             assert answer.status_code == 403
-            assert said in answer.json()["detail"]
+            assert reason in answer.json()["detail"]
 
 
-def test_the_list_of_users_shows_the_own_workspace_alone(workplace: Workplace) -> None:
+def test_the_list_of_users_shows_only_the_own_workspace(workplace: Workplace) -> None:
     with browser(workplace.server, workplace.anna) as anna:
         addresses = {user["email"] for user in anna.get("/api/users/").json()}
     assert addresses == {workplace.anna.email, f"loupe+{workplace.anna.email}"}
@@ -369,17 +376,19 @@ def test_the_service_account_has_no_password(workplace: Workplace) -> None:
         new_token(workplace.server.url, f"loupe+{workplace.anna.email}", workplace.anna.password)
 
 
-def test_added_again_a_person_keeps_account_and_work_and_old_secrets_end(
+def test_adding_a_person_again_keeps_the_work_and_replaces_the_secrets(
     label_studio: LabelStudioServer, sqlite_store: Store
 ) -> None:
     (dora,) = label_studio.annotators(sqlite_store, "Dora Roles")
     before = load_workspaces(label_studio.home)[dora.pseudonym]
-    with program(label_studio, before.token.get_secret_value()) as keeper:
-        project = keeper.post("/api/projects", json={"title": "kept", "label_config": CONFIG})
+    with program(label_studio, before.token.get_secret_value()) as service_account:
+        project = service_account.post(
+            "/api/projects", json={"title": "kept", "label_config": CONFIG}
+        )
     (again,) = add_workspaces(label_studio.settings, [dora.name])
     assert again.user_id == dora.user_id == annotator_named(sqlite_store, dora.name).user_id
-    with program(label_studio, again.credentials.token.get_secret_value()) as keeper:
-        found = keeper.get("/api/projects").json()["results"]
+    with program(label_studio, again.credentials.token.get_secret_value()) as service_account:
+        found = service_account.get("/api/projects").json()["results"]
     assert [one["id"] for one in found] == [project.json()["id"]]
     with pytest.raises(ServiceError, match="does not accept the password"):
         new_token(label_studio.url, dora.email, dora.password)

@@ -1,4 +1,4 @@
-"""What Label Studio answers to somebody who has neither a session nor a token."""
+"""Responses of Label Studio to clients without a session or token."""
 
 import json
 import re
@@ -28,13 +28,13 @@ OPEN = {
     "/sw.js",
     "/user/login/",
 }
-"""The login page, what it is made of, and whether the server is up."""
+"""The login page with its resources, and the health check."""
 OPEN_TO_TOKENS = ("POST", "/api/token/refresh/")
-"""Where a token is shown that was given out: answers to others that it is none."""
+"""Exchanges a refresh token; other values are rejected as invalid."""
 REFUSALS = (401, 403)
-"""403 is said to forms without the secret of the page that they are on."""
+"""403 is the response to forms without a CSRF token."""
 SHADOWED = 10
-"""Routes that another one hides, as Label Studio declares them."""
+"""Number of routes that Label Studio itself hides behind other routes."""
 
 ROUTES = r"""
 import json, re, sys
@@ -76,9 +76,9 @@ json.dump({"routes": routes, "answers": answers}, sys.stdout)
 
 
 def routes_and_answers(label_studio: LabelStudioServer, environment: Path) -> dict[str, Any]:
-    """A path for every route, as the server's own resolver knows them, and what a stranger gets.
+    """Return a path for every route of the server's own resolver, and the responses to a stranger.
 
-    In the process that lists the routes: over a socket it would take four times as long.
+    This runs in the process that lists the routes; over a socket it would take four times as long.
     """
     variables = label_studio_variables(label_studio.home, label_studio.database_url)
     done = subprocess.run(
@@ -96,12 +96,12 @@ def routes_and_answers(label_studio: LabelStudioServer, environment: Path) -> di
 
 @pytest.fixture
 def stranger(label_studio: LabelStudioServer) -> Iterator[httpx.Client]:
-    """A browser or program without a login."""
+    """A client that is not logged in."""
     with httpx.Client(base_url=label_studio.url, trust_env=False, timeout=120) as client:
         yield client
 
 
-def test_without_a_login_there_is_the_login_page_and_nothing_else(
+def test_without_a_login_only_the_login_page_is_served(
     label_studio: LabelStudioServer, label_studio_environment: Path
 ) -> None:
     found = routes_and_answers(label_studio, label_studio_environment)
@@ -114,7 +114,7 @@ def test_without_a_login_there_is_the_login_page_and_nothing_else(
     assert {one for one in answered if one[0] != "GET"} == {OPEN_TO_TOKENS}
 
 
-def test_a_page_that_is_asked_for_without_a_login_becomes_the_login_page(
+def test_without_a_login_pages_redirect_to_the_login_page(
     stranger: httpx.Client,
 ) -> None:
     for path in ("/", "/projects/1/data?tab=1", "/metrics", "/version/", "/docs/api/"):
@@ -123,7 +123,7 @@ def test_a_page_that_is_asked_for_without_a_login_becomes_the_login_page(
         assert re.match(r"/user/login/\?next=/", answer.headers["Location"]), path
 
 
-def test_a_made_up_token_opens_nothing(stranger: httpx.Client) -> None:
+def test_an_invalid_token_is_refused(stranger: httpx.Client) -> None:
     for headers in ({"Authorization": "Token 0" * 20}, {"Authorization": "Bearer a.b.c"}):
         for path in ("/metrics", "/api/projects", "/api/users/", "/docs/api/schema/json/"):
             assert stranger.get(path, headers=headers).status_code == 401, path

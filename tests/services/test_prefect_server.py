@@ -34,7 +34,7 @@ from services.process import LOOPBACK, PLAIN_HTTP, free_port, recorded, running,
 from tests.services.foreign_page import attack
 
 LOST_AFTER_SECONDS = 45.0
-"""Longer than the 30 seconds between heartbeats, and than a busy machine takes to start a run."""
+"""Longer than the heartbeat interval (30 s) and than the start of a run on a busy machine."""
 STUB_FLOW = """
 import os
 import time
@@ -67,7 +67,7 @@ deployments:
 
 
 class Prefect(NamedTuple):
-    """A server and a worker as `loupe up` starts them, with deployments of this module."""
+    """A server and a worker as `loupe up` starts them, with the deployments of this module."""
 
     settings: Settings
     url: str
@@ -98,7 +98,7 @@ class Prefect(NamedTuple):
         return found
 
     def deployment(self, flow: str) -> str:
-        """The id of the deployment of that flow."""
+        """Return the id of the flow's deployment."""
         found = self.ask("deployments/filter", {"flows": {"name": {"any_": [flow]}}}).json()
         return str(found[0]["id"])
 
@@ -111,7 +111,7 @@ class Prefect(NamedTuple):
         return [state["name"] for state in states]
 
     def start_endless(self, marker: str) -> tuple[str, int]:
-        """A run that is under way for good, and the process that it is in."""
+        """Start a run that does not end, and return its id and process id."""
         create = f"deployments/{self.deployment('endless')}/create_flow_run"
         run = str(self.ask(create, {"parameters": {"marker": marker}}).json()["id"])
         path = self.workplace / marker
@@ -119,13 +119,13 @@ class Prefect(NamedTuple):
         return run, int(path.read_text())
 
     def ended(self, run: str) -> dict[str, Any]:
-        """The state that the run ends in."""
+        """Wait for the end of a run and return its final state."""
         final = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
         wait_until(lambda: self.state(run)["type"] in final)
         return self.state(run)
 
     def command(self, *words: str, **variables: str) -> str:
-        """What `prefect` says where a user calls it with these variables and no others of ours."""
+        """Return the output of `prefect` with these variables and no other Prefect variables."""
         inherited = prefect_environment(self.home, self.url)
         plain = {name: value for name, value in inherited.items() if "PREFECT" not in name}
         done = subprocess.run(
@@ -151,14 +151,14 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(folder))
         patch.setenv("SOMEBODYS_SECRET", "not for runs")
-        # A server that somebody else named must not be asked.
+        # A server from the user's environment must not be used.
         patch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
         settings = load_settings(home=folder / "home")
         try:
             server = start_prefect_server(settings.home, free_port())
             started = Prefect(settings, str(server.url), folder / "workplace", folder / "stub.yaml")
             open_pool = {"name": WORK_POOL, "type": "process"}
-            started.ask("work_pools/", open_pool)  # as it was before it was closed
+            started.ask("work_pools/", open_pool)  # before the server restricts it
             started.start()
             for _ in range(2):  # registering again changes nothing
                 register_deployments(
@@ -171,7 +171,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
 
 
 @pytest.mark.prefect
-def test_a_registered_deployment_runs_to_its_end(prefect: Prefect) -> None:
+def test_a_registered_deployment_runs_to_completion(prefect: Prefect) -> None:
     assert prefect_api_url(prefect.home) == f"{prefect.url}/api"
     assert_listens_on_loopback_only(prefect.home)
     profiles = {"PREFECT_PROFILES_PATH": str(prefect_profiles(prefect.home))}
@@ -185,7 +185,7 @@ def test_a_registered_deployment_runs_to_its_end(prefect: Prefect) -> None:
 
 
 @pytest.mark.prefect
-def test_prefect_toml_leads_a_user_to_the_server_with_its_password(
+def test_prefect_toml_connects_users_to_the_server_with_its_password(
     prefect: Prefect, tmp_path: Path
 ) -> None:
     toml = Path(__file__).parents[2] / "prefect.toml"
@@ -227,7 +227,7 @@ def test_the_user_interface_asks_for_the_password(prefect: Prefect, browser: Any
 
 
 @pytest.mark.prefect
-def test_requests_that_only_foreign_pages_send_are_refused(prefect: Prefect) -> None:
+def test_cross_origin_requests_are_refused(prefect: Prefect) -> None:
     login, port = prefect_login(prefect.home), prefect.url.rpartition(":")[2]
     runs = f"{prefect.url}/api/flow_runs/filter"
     own = {"Origin": prefect.url, "Content-Type": "application/json"}
@@ -256,13 +256,13 @@ def test_requests_that_only_foreign_pages_send_are_refused(prefect: Prefect) -> 
 
 
 @pytest.mark.prefect
-def test_nobody_chooses_what_the_worker_runs(prefect: Prefect, tmp_path: Path) -> None:
+def test_job_variables_cannot_choose_what_the_worker_runs(prefect: Prefect, tmp_path: Path) -> None:
     deployment = prefect.deployment("stub")
     create, command = f"deployments/{deployment}/create_flow_run", f"touch {tmp_path}/hacked"
     for variables in ({"command": command}, {"env": {"A": "b"}}, {"working_dir": str(tmp_path)}):
         answer = prefect.ask(create, {"job_variables": variables})
         assert 400 <= answer.status_code < 500, answer.text
-    # What the server lets through, as the pool was opened, the worker refuses.
+    # The worker refuses what the server accepts for an unrestricted pool.
     opened = {
         "job_configuration": {"command": "{{ command }}"},
         "variables": {"type": "object", "properties": {"command": {"type": "string"}}},
@@ -278,7 +278,7 @@ def test_nobody_chooses_what_the_worker_runs(prefect: Prefect, tmp_path: Path) -
     assert prefect.ask(pool, {}, "GET").json()["base_job_template"] == JOB_TEMPLATE
 
 
-def test_the_worker_refuses_what_loupe_up_did_not_register() -> None:
+def test_the_worker_refuses_deployments_not_registered_by_loupe_up() -> None:
     script = {"prefect.deployments.steps.run_shell_script": {"script": "sh"}}
     cases: list[tuple[dict[str, Any], dict[str, Any] | None, str | None]] = [
         ({}, {}, None),
@@ -303,7 +303,7 @@ def test_a_crashed_run_is_started_again_at_most_twice() -> None:
         (3, 3 * [Running(), Crashed()], False),
         (0, [Pending(), Crashed(name=LOST)], True),
         (0, 3 * [Pending(), Crashed(name=LOST)], False),
-        (0, [Pending(), Crashed()], False),  # it was refused
+        (0, [Pending(), Crashed()], False),  # refused by the worker
     ]
     for run_count, states, expected in cases:
         run = FlowRun(flow_id=uuid4(), run_count=run_count, state=states[-1])
@@ -313,7 +313,7 @@ def test_a_crashed_run_is_started_again_at_most_twice() -> None:
 
 @pytest.mark.prefect
 @pytest.mark.slow
-def test_a_run_whose_worker_and_process_were_killed_is_run_again_to_its_end(
+def test_a_run_is_completed_after_its_worker_and_process_were_killed(
     prefect: Prefect,
 ) -> None:
     run, process = prefect.start_endless("killed.txt")
@@ -338,7 +338,7 @@ def test_a_cancelled_run_ends_and_is_not_started_again(prefect: Prefect) -> None
     wait_until(lambda: not psutil.pid_exists(process))
 
 
-def test_secrets_of_the_environment_reach_runs_by_name_only(
+def test_runs_receive_only_the_environment_variables_named_for_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "named by the profile")
@@ -358,7 +358,7 @@ def test_a_file_that_cannot_be_registered_is_reported(tmp_path: Path) -> None:
         register_deployments(tmp_path, "http://127.0.0.1:9", tmp_path, tmp_path / "empty.yaml")
 
 
-def test_a_prefect_program_sees_our_server_and_no_other_setting(
+def test_the_prefect_environment_contains_only_the_settings_of_our_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PREFECT_PROFILE", "somebody")
@@ -372,15 +372,15 @@ def test_a_prefect_program_sees_our_server_and_no_other_setting(
     }
 
 
-def wait_until(is_so: Callable[[], bool], seconds: float = 600) -> None:
+def wait_until(condition: Callable[[], bool], seconds: float = 600) -> None:
     deadline = time.monotonic() + seconds
-    while not is_so():
+    while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.2)
 
 
 def socket_status(url: str, headers: dict[str, str]) -> int:
-    """What the server answers to a browser that wants a WebSocket for events."""
+    """Return the status of the response to a WebSocket handshake for events."""
     handshake = {
         "Connection": "Upgrade",
         "Upgrade": "websocket",

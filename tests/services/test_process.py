@@ -65,14 +65,16 @@ def start_web(home: Path) -> RunningService:
     return start(home, web_spec(home, port), lambda: answers(f"http://{LOOPBACK}:{port}"))
 
 
-def test_a_started_server_answers_is_recorded_and_stops(home: Path) -> None:
+def test_a_server_is_started_recorded_and_stopped(home: Path) -> None:
     service = start_web(home)
     assert service.url is not None
     assert answers(service.url)
     assert running(home, "web") == recorded(home, "web") == service
     assert state(home, "web") is ServiceState.RUNNING
-    assert os.getsid(service.pid) == service.pid != os.getsid(0), "it outlives who started it"
-    assert start_web(home) == service, "the second start finds the first"
+    assert os.getsid(service.pid) == service.pid != os.getsid(0), (
+        "it outlives the process that started it"
+    )
+    assert start_web(home) == service, "the second start returns the running service"
     path = home / "services" / "web.json"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -84,13 +86,13 @@ def test_a_started_server_answers_is_recorded_and_stops(home: Path) -> None:
     assert not stop(home, "web")
 
 
-def test_starting_at_the_same_time_starts_one(home: Path) -> None:
+def test_concurrent_starts_start_one_server(home: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         services = set(pool.map(lambda _: start_web(home).pid, range(4)))
     assert len(services) == 1
 
 
-def test_a_taken_port_is_named_with_its_holder(home: Path) -> None:
+def test_the_error_for_a_port_in_use_names_its_process(home: Path) -> None:
     with socket.create_server((LOOPBACK, 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(
@@ -101,7 +103,7 @@ def test_a_taken_port_is_named_with_its_holder(home: Path) -> None:
     assert recorded(home, "web") is None
 
 
-def test_a_port_taken_on_all_interfaces_is_taken(home: Path) -> None:
+def test_a_port_in_use_on_all_interfaces_is_in_use(home: Path) -> None:
     with (
         socket.create_server(("0.0.0.0", 0)) as taken,  # noqa: S104  # the case under test
         pytest.raises(ServiceError, match="is taken by pid"),
@@ -109,7 +111,7 @@ def test_a_port_taken_on_all_interfaces_is_taken(home: Path) -> None:
         start(home, web_spec(home, taken.getsockname()[1]), lambda: True)
 
 
-def test_a_server_that_dies_while_starting_is_reported_with_the_end_of_its_log(home: Path) -> None:
+def test_a_failed_start_is_reported_with_the_end_of_the_log(home: Path) -> None:
     for word in ("no database", "no disk"):
         spec = web_spec(home, free_port(), "-c", f"import sys; print({word!r}); sys.exit(3)")
         with pytest.raises(ServiceError, match=rf"web ended with exit status 3 while .*\n  {word}"):
@@ -148,37 +150,39 @@ def test_a_crashed_server_is_started_again_once_its_port_is_free(home: Path) -> 
     assert state(home, "web") is ServiceState.RUNNING
 
 
-def test_a_reused_process_id_is_neither_believed_nor_ended(home: Path) -> None:
+def test_a_process_with_a_reused_id_is_neither_trusted_nor_ended(home: Path) -> None:
     service = start_web(home)
     stop(home, "web")
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stranger:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as unrelated:
         machine, _, start = service.place.split("/")
-        write_record(home, service, pid=stranger.pid, place=f"{machine}/{stranger.pid}/{start}")
+        write_record(home, service, pid=unrelated.pid, place=f"{machine}/{unrelated.pid}/{start}")
         assert running(home, "web") is None
         assert state(home, "web") is ServiceState.CRASHED
         assert not stop(home, "web")
-        assert stranger.poll() is None
-        stranger.kill()
+        assert unrelated.poll() is None
+        unrelated.kill()
 
 
-def test_a_server_is_recognised_after_the_clock_was_stepped(
+def test_a_server_is_recognised_after_a_change_of_the_clock(
     home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     service = start_web(home)
     before = psutil.Process(service.pid).create_time()
-    with clock_stepped_by(3600, tmp_path_factory.mktemp("proc")):
+    with clock_changed_by(3600, tmp_path_factory.mktemp("proc")):
         assert psutil.Process(service.pid).create_time() == before + 3600
         assert running(home, "web") == start_web(home) == service
         assert stop(home, "web")
     assert not psutil.pid_exists(service.pid)
 
 
-def test_after_a_restart_of_the_machine_nothing_of_a_record_is_ended(home: Path) -> None:
-    """The session of a stranger has the recorded id by chance; its first process has ended."""
-    leaver = "import subprocess; subprocess.Popen(['sleep', '60'])"
-    with subprocess.Popen([sys.executable, "-c", leaver], start_new_session=True) as ended:
+def test_after_a_reboot_no_process_of_an_old_record_is_ended(home: Path) -> None:
+    """An unrelated session has the recorded id by chance; its first process has ended."""
+    parent_program = "import subprocess; subprocess.Popen(['sleep', '60'])"
+    with subprocess.Popen([sys.executable, "-c", parent_program], start_new_session=True) as ended:
         pass
-    (stranger,) = [process for process in psutil.process_iter() if session_of(process) == ended.pid]
+    (unrelated,) = [
+        process for process in psutil.process_iter() if session_of(process) == ended.pid
+    ]
     place = f"another-boot~pid:[1]/{ended.pid}/1"
     service = RunningService(
         name="web", pid=ended.pid, place=place, command=(), port=None, url=None, log=home / "log"
@@ -186,17 +190,17 @@ def test_after_a_restart_of_the_machine_nothing_of_a_record_is_ended(home: Path)
     write_record(home, service)
     assert state(home, "web") is ServiceState.CRASHED
     assert not stop(home, "web")
-    assert stranger.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
-    stranger.kill()
+    assert unrelated.status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    unrelated.kill()
 
 
-def test_stopping_ends_the_whole_tree_even_what_ignores_term(home: Path) -> None:
+def test_stopping_ends_the_whole_process_tree_even_if_it_ignores_term(home: Path) -> None:
     child = start_stubborn_tree(home)
     stop(home, "web", grace_seconds=1)
     assert not psutil.pid_exists(child.pid) or child.status() == psutil.STATUS_ZOMBIE
 
 
-def test_what_a_crashed_server_left_behind_is_ended_too(home: Path) -> None:
+def test_child_processes_of_a_crashed_server_are_ended(home: Path) -> None:
     orphan = start_stubborn_tree(home)
     service = recorded(home, "web")
     assert service is not None
@@ -229,8 +233,8 @@ def session_of(process: psutil.Process) -> int | None:
 
 
 @contextmanager
-def clock_stepped_by(seconds: int, folder: Path) -> Iterator[None]:
-    """psutil's view of the machine after its clock was set: the time of the boot moves with it."""
+def clock_changed_by(seconds: int, folder: Path) -> Iterator[None]:
+    """Make psutil see the machine after a change of the clock, which also moves the boot time."""
     for entry in Path("/proc").iterdir():
         (folder / entry.name).symlink_to(entry)
     lines = Path("/proc/stat").read_text().splitlines()
@@ -248,7 +252,7 @@ def clock_stepped_by(seconds: int, folder: Path) -> Iterator[None]:
 
 
 def start_stubborn_tree(home: Path) -> psutil.Process:
-    """A server whose child ignores TERM; returns the child."""
+    """Start a server whose child ignores TERM, and return the child."""
     program = home / "tree.py"
     program.write_text(CHILD_THAT_IGNORES_TERM)
     log = home / "services" / "web.log"
@@ -261,5 +265,5 @@ def start_stubborn_tree(home: Path) -> psutil.Process:
 def wait_until(condition: Callable[[], bool], timeout_seconds: float = 300) -> None:
     deadline = time.monotonic() + timeout_seconds
     while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
+        assert time.monotonic() < deadline, "the condition was not met in time"
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""The gate of our Label Studio passes on one JSON object that every reader reads the same way."""
+"""Request bodies that the desk server accepts: one JSON object, the same for all parsers."""
 
 import json
 from itertools import product
@@ -26,7 +26,7 @@ def nested(levels: int) -> bytes:
     return b'{"result": [{"value": ' + b"[" * levels + b"]" * levels + b"}]}"
 
 
-def test_what_is_handed_on_reads_the_same_in_every_charset_that_python_reads_ascii_in() -> None:
+def test_a_forwarded_body_is_the_same_in_every_ascii_compatible_charset() -> None:
     read = read_body("application/json; charset=UTF-8", json.dumps(ANSWER).encode(), FIELDS)
     assert read == ANSWER
     for charset in ("ascii", "utf-8", "utf-8-sig", "latin-1", "cp1252"):
@@ -75,7 +75,7 @@ REFUSED_BODIES = (
     nested(200_000),
     b'{"started_at": "' + b"x" * MOST_BYTES + b'"}',
 )
-"""Bodies that two readers could read differently, or not at all."""
+"""Bodies that parsers could read differently or cannot read."""
 
 
 def accepted(content_type: str, body: bytes) -> bool:
@@ -86,7 +86,7 @@ def accepted(content_type: str, body: bytes) -> bool:
     return True
 
 
-def test_a_body_in_anything_but_json_in_utf_8_is_refused() -> None:
+def test_only_json_in_utf_8_is_accepted() -> None:
     body = b'{"lead_time": 1}'
     assert accepted(JSON, body)
     assert [kind for kind in REFUSED_TYPES if accepted(kind, body)] == []
@@ -96,8 +96,7 @@ def test_an_ambiguous_or_unreadable_body_is_refused() -> None:
     assert [body[:40] for body in REFUSED_BODIES if accepted(JSON, body)] == []
 
 
-def test_no_charset_that_python_knows_carries_a_name_past_the_gate() -> None:
-    """What is handed on holds no name that was not read, whatever charset a body is written in."""
+def test_forbidden_field_names_are_refused_in_every_charset() -> None:
     charsets = ("utf-7", "utf-16", "utf-16-le", "utf-32", "utf-8-sig", "unicode_escape", "cp037")
     for charset, name in product(charsets, ("task", "project", "completed_by")):
         body = json.dumps({name: 5}).encode(charset)
