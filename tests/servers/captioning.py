@@ -1,4 +1,4 @@
-"""What the counting server says where it stands for a multimodal model that writes captions."""
+"""Completions of the counting server as a multimodal captioning model."""
 
 import base64
 import io
@@ -27,7 +27,7 @@ _MODEL = StillsCaptioner(BuiltinCaptioner())
 
 
 def caption_completion(request: dict[str, Any]) -> dict[str, Any]:
-    """What the built-in captioner says of the image and the brief in a request."""
+    """Return the built-in captioner's completion for the image and brief of a request."""
     prompt = prompt_text(request)
     found = re.search(r"<brief>\n(.*?)\n</brief>", prompt, re.DOTALL)
     assert found is not None, prompt
@@ -45,15 +45,17 @@ def caption_completion(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def colour_completion(request: dict[str, Any]) -> dict[str, Any]:
-    """As `caption_completion`, of a photograph with its colours as what is known of it."""
+    """Like `caption_completion`, for a photograph; its colours serve as the known facts."""
     prompt = prompt_text(request)
     found = re.search(r"<brief>\n(.*?)\n</brief>", prompt, re.DOTALL)
     assert found is not None, prompt
     form = ConfusionBrief if _purpose(found[1]) == CONFUSION_PURPOSE else CaptionBrief
     brief = form.parse(found[1])
     with Image.open(io.BytesIO(_image(request).data)) as picture:
-        (said,) = islice(ColourTeller(picture.convert("RGB")).captions(5), 1)
-    colours = said.removeprefix("A picture that is ").rstrip(".").replace(" and ", ", ").split(", ")
+        (sentence,) = islice(ColourTeller(picture.convert("RGB")).captions(5), 1)
+    colours = (
+        sentence.removeprefix("A picture that is ").rstrip(".").replace(" and ", ", ").split(", ")
+    )
     known = brief.model_copy(update={"facts": tuple(f"it is {colour}" for colour in colours)})
     asked = ChatRequest(
         purpose=_purpose(found[1]),
@@ -67,7 +69,7 @@ def colour_completion(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def seen_completion(request: dict[str, Any]) -> dict[str, Any]:
-    """As `caption_completion` of drawn stills, and as `colour_completion` of photographs."""
+    """Return `caption_completion` for drawn stills, `colour_completion` for photographs."""
     with Image.open(io.BytesIO(_image(request).data)) as picture:
         is_drawn = read_scene(picture.convert("RGB")) is not None
     return caption_completion(request) if is_drawn else colour_completion(request)

@@ -1,14 +1,14 @@
-"""A chat model that lives in a process of another environment, behind the same Protocol.
+"""A chat model in a process of another environment, behind the same Protocol.
 
-The child loads the model that its argument describes; parent and child then talk in turns through a
-pair of pipes, so that laziness, order and early closing are those of the model itself::
+The child loads the model described by its argument. Parent and child then exchange messages in
+turn over a pair of pipes, so that laziness, order and early closing are those of the model itself::
 
     child                          parent
     ("ready", name, revision)
-                                   (function, arguments), for its result
+                                   (function, arguments), to get its result
                                    "answer"
     ("want",)                      a request as a dictionary, None (there are no more), or "fail"
-    ("outcome", position, …)       True to go on, False to close
+    ("outcome", position, …)       True to continue, False to close
     ("end",)
 """
 
@@ -36,7 +36,7 @@ _START_SECONDS = 600
 
 
 class ChildModel:
-    """The parent's end: a `ChatModel`."""
+    """The parent's side: a `ChatModel`."""
 
     def __init__(self, link: "Connection[Any, Any]", parameters: dict[str, Any]) -> None:
         if not link.poll(_START_SECONDS):
@@ -47,7 +47,7 @@ class ChildModel:
         self._link = link
 
     def call(self, function: Callable[..., T], *arguments: object) -> T:
-        """What a function of a module gives in the child."""
+        """Call a function of a module in the child and return its result."""
         self._link.send((function, arguments))
         return cast("T", self._link.recv())
 
@@ -85,7 +85,7 @@ class ChildModel:
 def child_model(
     python: Path, spec: ChatModelSpec, log_file: Path, variables: dict[str, str]
 ) -> Iterator[ChildModel]:
-    """The model of `spec`, loaded by the interpreter `python` in a process of its own."""
+    """The model of `spec`, loaded in a child process by the interpreter `python`."""
     ours, theirs = Pipe()
     with log_file.open("wb") as log:
         process = subprocess.Popen(
@@ -109,11 +109,11 @@ def child_model(
 
 
 class _ParentFailedError(Exception):
-    """The iterable of requests raised, on the parent's side."""
+    """The iterable of requests raised an error in the parent."""
 
 
 def main() -> None:
-    """The child's end: answer until the parent hangs up."""
+    """The child's side: answer until the parent closes the connection."""
     link: Connection[Any, Any] = Connection(int(sys.argv[1]))
     model = build_chat_model(_SPEC.validate_json(sys.argv[2]))
     link.send(("ready", model.ref.name, model.ref.revision))
@@ -143,7 +143,7 @@ def _answer(model: ChatModel, link: "Connection[Any, Any]") -> None:
                 case fields:
                     yield ChatRequest(**fields)
 
-    # Every implementation is a generator; the Protocol asks only for an iterator.
+    # Every implementation is a generator; the Protocol requires only an iterator.
     outcomes = cast("Any", model.answer(requests()))
     with closing(outcomes):
         for position, outcome in outcomes:

@@ -1,4 +1,4 @@
-"""What the counting server says where it stands for a model that proposes and refines contrasts."""
+"""Completions of the counting server as a model that proposes and refines contrasts."""
 
 import base64
 import hashlib
@@ -23,19 +23,19 @@ _MODEL = StillsContraster(BuiltinContraster())
 _NUMERALS = "零一二三四五六七八九"
 
 Spoil = Callable[[dict[str, Any], str], str]
-"""Makes another answer of a request and the answer that it would get."""
+"""Changes an answer: takes a request and its answer, and returns another answer."""
 
 
 def contrast_completion(request: dict[str, Any]) -> dict[str, Any]:
-    """What the built-in contraster says of the images and the brief in a request.
+    """Return the built-in contraster's completion for the images and brief of a request.
 
-    It writes English alone: translations, where they are wanted, are words of our own.
+    The contraster writes only English; requested translations are artificial.
     """
     return completion_of(request, contrast_answer(request))
 
 
 def spoiled(spoil: Spoil) -> Complete:
-    """Completions whose text is what `spoil` makes of that of `contrast_completion`."""
+    """Return completions whose text is that of `contrast_completion`, changed by `spoil`."""
 
     def complete(request: dict[str, Any]) -> dict[str, Any]:
         return completion_of(request, spoil(request, contrast_answer(request)))
@@ -44,7 +44,7 @@ def spoiled(spoil: Spoil) -> Complete:
 
 
 def remembered(complete: Complete) -> Complete:
-    """The same completions, each computed once: a killed process asks again."""
+    """Cache completions, because a killed process repeats its requests."""
     known: dict[str, dict[str, Any]] = {}
 
     def completed(request: dict[str, Any]) -> dict[str, Any]:
@@ -57,13 +57,13 @@ def remembered(complete: Complete) -> Complete:
 
 
 def sometimes_cut(request: dict[str, Any], text: str) -> str:
-    """Cuts off a third of first answers, and a fifth of answers to repeated questions."""
+    """Truncate a third of first answers and a fifth of answers to repeated questions."""
     share = int(hashlib.sha256(prompt_text(request).encode()).hexdigest()[:8], 16)
     return text[: len(text) // 2] if share % (5 if is_repair(request) else 3) == 0 else text
 
 
 def contrast_answer(request: dict[str, Any]) -> str:
-    """The text of that completion; an object without fields where the model refuses."""
+    """Return the text of that completion, or an empty object where the model refuses."""
     brief = brief_of(request)
     is_refinement = asks_for_captions(request)
     language = RefinementBrief.parse(brief).second_language if is_refinement else None
@@ -89,25 +89,25 @@ def contrast_answer(request: dict[str, Any]) -> str:
 
 
 def translation(caption: str) -> str:
-    """Chinese words that no other caption has."""
+    """Return a Chinese sentence that is unique for the caption."""
     number = int(hashlib.sha256(caption.encode()).hexdigest()[:6], 16)
     return f"这张图片的说明是第{''.join(_NUMERALS[int(one)] for one in str(number))}号。"
 
 
 def brief_of(request: dict[str, Any]) -> str:
-    """The brief in a request's prompt."""
+    """Return the brief in the prompt of a request."""
     found = re.search(r"<brief>\n(.*?)\n</brief>", prompt_text(request), re.DOTALL)
     assert found is not None, prompt_text(request)
     return found[1]
 
 
 def asks_for_captions(request: dict[str, Any]) -> bool:
-    """Whether captions of a group are wanted, and not strategies."""
+    """Whether the request asks for captions of a group, not for strategies."""
     return brief_of(request).startswith("Images: ")
 
 
 def is_repair(request: dict[str, Any]) -> bool:
-    """Whether an answer was unusable and is requested again."""
+    """Whether the request repeats a question after an unusable answer."""
     return "\n<problem>\n" in prompt_text(request)
 
 

@@ -1,14 +1,14 @@
-"""An OpenAI-compatible chat server that counts, and fails on demand.
+"""An OpenAI-compatible chat server that counts its requests and fails on demand.
 
-It answers every request deterministically, from the request alone, and counts how often it saw each
-distinct request. As a process of its own it outlives whatever is killed in a test::
+It answers every request deterministically, from the request alone, and counts how often it received
+each distinct request. In its own process it survives the processes that a test kills::
 
     python -m tests.servers.counting_server --port 8123 --state counts.jsonl
 
-Beside `POST /v1/chat/completions` and `GET /v1/models` it has a desk for the test:
+Besides `POST /v1/chat/completions` and `GET /v1/models` it has routes for the tests:
 
 - `GET /counts`: `{"distinct": …, "total": …, "peak_in_flight": …, "counts": {digest: times}}`
-- `POST /faults`: a JSON list of `Fault`s; each waits for a request that it matches
+- `POST /faults`: a JSON list of `Fault`s; each applies to requests that it matches
 - `POST /reset`: forget counts and faults
 """
 
@@ -36,15 +36,15 @@ _LONGEST_STRING = 2000  # characters of an echoed string, unless the schema allo
 
 @dataclass
 class Fault:
-    """What goes wrong with the next `times` requests whose prompt contains `match`.
+    """A fault of the next `times` requests whose prompt contains `match`.
 
     - `status`: an error with `status` and, if given, `retry_after_seconds`
     - `slow`: the answer comes after `seconds`
-    - `reset`: the connection is reset without a word
+    - `reset`: the connection is reset without a response
     - `malformed`: status 200 and a body that is cut off within its JSON
-    - `page`: status 200 and an HTML page, as a proxy in between might say
-    - `content`: a proper answer whose text is `text` (None: null) and whose end is `finish_reason`
-    - `body`: status 200 and `text` as the body, with `headers` of its own
+    - `page`: status 200 and an HTML page, as a proxy might send
+    - `content`: a valid answer with the given `text` (None: null) and `finish_reason`
+    - `body`: status 200 and `text` as the body, with its own `headers`
     """
 
     kind: Literal["status", "slow", "reset", "malformed", "page", "content", "body"]
@@ -60,7 +60,7 @@ class Fault:
 
 @dataclass
 class SeenRequest:
-    """One chat request as it arrived."""
+    """A received chat request."""
 
     digest: str
     headers: dict[str, str]
@@ -69,7 +69,7 @@ class SeenRequest:
 
 @dataclass
 class Ledger:
-    """What the server saw and what it is to do wrong; safe between threads."""
+    """The received requests and the faults still to produce; thread-safe."""
 
     state_file: Path | None = None
     counts: Counter[str] = field(default_factory=Counter)
@@ -85,7 +85,7 @@ class Ledger:
 
     @contextmanager
     def taking(self, request: SeenRequest) -> Iterator[Fault | None]:
-        """Count `request`, and say what is to go wrong with it."""
+        """Count `request` and yield its fault, if any."""
         with self._lock:
             self.counts[request.digest] += 1
             self.seen.append(request)
@@ -111,12 +111,12 @@ class Ledger:
         return None
 
     def add_faults(self, *faults: Fault) -> None:
-        """Let these go wrong, in this order."""
+        """Add faults, to be produced in this order."""
         with self._lock:
             self.faults.extend(faults)
 
     def reset(self) -> None:
-        """Forget everything."""
+        """Forget counts, requests and faults."""
         with self._lock:
             self.counts.clear()
             self.seen.clear()
@@ -126,7 +126,7 @@ class Ledger:
                 self.state_file.unlink(missing_ok=True)
 
     def summary(self) -> dict[str, Any]:
-        """The counts as JSON values."""
+        """Return the counts as JSON values."""
         with self._lock:
             return {
                 "distinct": len(self.counts),
@@ -137,15 +137,15 @@ class Ledger:
 
 
 Complete = Callable[[dict[str, Any]], dict[str, Any]]
-"""Makes the completion of a chat request, from the request alone."""
+"""Returns the completion of a chat request, from the request alone."""
 
 
 class CountingServer(ThreadingHTTPServer):
     """The server on a loopback port (0: a free one), with its ledger.
 
-    `refuse` gives the sentence by which it refuses a request (status 400), or None; `say` gives the
-    text of its answers, where it is set; `listed` are the models that it says it has (None: it has
-    no such list).
+    `refuse` returns the message with which a request is refused (status 400), or None. `say`, if
+    set, returns the text of the answers. `listed` are the models that the server lists (None: it
+    has no list of models).
     """
 
     daemon_threads = True
@@ -168,11 +168,11 @@ class CountingServer(ThreadingHTTPServer):
 
     @property
     def base_url(self) -> str:
-        """What a profile calls `base_url`."""
+        """The `base_url` for a profile."""
         return f"http://127.0.0.1:{self.server_port}/v1"
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that hangs up is no news; anything else is printed as usual."""
+        """Ignore clients that hang up; print other errors as usual."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
@@ -181,7 +181,7 @@ class CountingServer(ThreadingHTTPServer):
 def counting_server(
     delay_seconds: float = 0, complete: Complete | None = None
 ) -> Iterator[CountingServer]:
-    """A server in a thread of this process, on a free port."""
+    """Run a server in a thread of this process, on a free port."""
     with CountingServer(delay_seconds=delay_seconds, complete=complete) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
         thread.start()
@@ -195,7 +195,7 @@ def counting_server(
 class _Handler(BaseHTTPRequestHandler):
     server: CountingServer
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # head and body leave together
+    wbufsize = -1  # head and body are sent together
     disable_nagle_algorithm = True
 
     def do_GET(self) -> None:
@@ -250,7 +250,7 @@ class _Handler(BaseHTTPRequestHandler):
                 time.sleep(fault.seconds)
                 self._send_json(self.server.complete(request))
             case "reset":
-                # Lingering for no time makes the kernel send RST instead of FIN.
+                # A linger time of 0 makes the kernel send RST instead of FIN.
                 linger = struct.pack("ii", 1, 0)
                 self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 self.close_connection = True
@@ -262,7 +262,7 @@ class _Handler(BaseHTTPRequestHandler):
             case "page":
                 self._send(b"<html><body>Please log in.</body></html>", "text/html")
             case "body":
-                # a length that is not that of the body keeps the client waiting for the rest
+                # a length other than that of the body keeps the client waiting for the rest
                 self.close_connection = True
                 self._send((fault.text or "").encode(), "application/json", 200, fault.headers)
             case "content":
@@ -291,11 +291,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002 - as in the base
-        """Silence: the ledger knows."""
+        """Log nothing; the ledger records all requests."""
 
 
 def completion(request: dict[str, Any]) -> dict[str, Any]:
-    """A chat completion for `request`; the same request always gets the same one."""
+    """Return a chat completion for `request`; equal requests get equal completions."""
     text = reworded(prompt_text(request))
     schema = request.get("response_format", {}).get("json_schema", {}).get("schema")
     if schema is not None:
@@ -304,7 +304,7 @@ def completion(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def completion_of(request: dict[str, Any], text: str) -> dict[str, Any]:
-    """A chat completion that says `text`."""
+    """Return a chat completion with this text."""
     prompt = prompt_text(request)
     tokens_in, tokens_out = len(prompt.split()), len(text.split())
     return {
@@ -328,7 +328,7 @@ def completion_of(request: dict[str, Any], text: str) -> dict[str, Any]:
 
 
 def prompt_text(request: dict[str, Any]) -> str:
-    """The text of the last message, images left out."""
+    """Return the text of the last message, without images."""
     content = request["messages"][-1]["content"]
     if isinstance(content, str):
         return content
@@ -336,10 +336,10 @@ def prompt_text(request: dict[str, Any]) -> str:
 
 
 def reworded(prompt: str) -> str:
-    """What `prompt` asks to reword, its sentences in another order after a new beginning.
+    """Return the text that `prompt` asks to reword, with its sentences in another order.
 
-    That is what stands between tags (`<description>…</description>`), or else the last paragraph.
-    No fact is added or lost, so that checks of faithfulness find nothing to object to.
+    That text is the content of the last tags (`<description>…</description>`), or else the last
+    paragraph. No fact is added or lost, so checks of faithfulness find no fault.
     """
     tagged = re.findall(r"<(\w+)>\s*(.*?)\s*</\1>", prompt, re.DOTALL)
     paragraphs = [part.strip() for part in re.split(r"\n\s*\n", prompt) if part.strip()]
@@ -349,7 +349,7 @@ def reworded(prompt: str) -> str:
 
 
 def instance_of(schema: dict[str, Any], text: str) -> Any:
-    """A JSON value that meets `schema` (the plain subset that prompts use), made from `text`."""
+    """Return a JSON value that matches `schema` (a subset of JSON Schema), made from `text`."""
     if "enum" in schema:
         return schema["enum"][0]
     match schema.get("type"):
@@ -368,7 +368,7 @@ def instance_of(schema: dict[str, Any], text: str) -> Any:
 
 
 def main() -> None:
-    """Serve until the process is ended."""
+    """Serve until the process is terminated."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--state", type=Path, default=None, help="file that keeps the counts")

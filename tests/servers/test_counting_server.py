@@ -1,4 +1,4 @@
-"""The server that other tests trust is itself to be trusted: also when it is killed."""
+"""The counting server: counts that survive a kill, faults and answers."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ def counts(base_url: str) -> dict[str, Any]:
     return summary
 
 
-def test_counts_outlive_the_process(tmp_path: Path) -> None:
+def test_counts_survive_a_killed_server(tmp_path: Path) -> None:
     port = free_port()
     state = tmp_path / "state"
     base_url = f"http://127.0.0.1:{port}"
@@ -38,7 +38,7 @@ def test_counts_outlive_the_process(tmp_path: Path) -> None:
     assert len(state.read_text().split()) == 4
 
 
-def test_faults_are_taken_over_http_and_matched(counting: CountingServer) -> None:
+def test_faults_are_set_over_http_and_matched_by_prompt(counting: CountingServer) -> None:
     base_url = counting.base_url.removesuffix("/v1")
     faults = [{"kind": "status", "status": 503, "match": "two"}]
     httpx.post(f"{base_url}/faults", json=faults, trust_env=False)
@@ -57,12 +57,12 @@ def test_faults_are_taken_over_http_and_matched(counting: CountingServer) -> Non
         "Instruction.\n\n<description>\nA man walks. He wears red.\n</description>\n\nJSON.",
     ],
 )
-def test_answers_reword_what_the_prompt_is_about(prompt: str) -> None:
-    said = reworded(prompt)
-    assert said == "What the picture shows is this: He wears red. A man walks."
+def test_answers_reword_the_subject_of_the_prompt(prompt: str) -> None:
+    answer = reworded(prompt)
+    assert answer == "What the picture shows is this: He wears red. A man walks."
 
 
-def test_answers_meet_a_plain_schema() -> None:
+def test_answers_match_a_simple_schema() -> None:
     schema = {
         "type": "object",
         "properties": {

@@ -1,7 +1,7 @@
 """Tiny, randomly initialised models of real classes, built offline in a second or two.
 
-They say nothing sensible, but load, tokenise, batch and sample as the published models do.
-Byte-level BPE is used because it trains to the same vocabulary every time and can say every string.
+Their output is meaningless, but they load, tokenise, batch and sample like the published models.
+Byte-level BPE is used because training it is reproducible and it can represent every string.
 """
 
 import json
@@ -38,7 +38,7 @@ _LANGUAGE: dict[str, Any] = {
 
 
 def build_tiny_qwen3(folder: Path) -> Path:
-    """A text model of class `Qwen3ForCausalLM` with its tokenizer, saved in `folder`."""
+    """Save a text model of class `Qwen3ForCausalLM` with its tokenizer in `folder`."""
     import torch
     import transformers
 
@@ -57,7 +57,7 @@ def build_tiny_qwen3(folder: Path) -> Path:
 
 
 def build_tiny_qwen3_vl(folder: Path) -> Path:
-    """A vision-language model of class `Qwen3VLForConditionalGeneration` with its processor."""
+    """Save a model of class `Qwen3VLForConditionalGeneration` with its processor in `folder`."""
     import torch
     import transformers
 
@@ -108,7 +108,7 @@ def build_tiny_qwen3_vl(folder: Path) -> Path:
 
 
 def _tokenizer(special_tokens: tuple[str, ...]) -> Any:
-    """Qwen's tokenizer class over a small vocabulary that holds every byte."""
+    """Return a tokenizer of Qwen's class with a small vocabulary that contains every byte."""
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import Qwen2Tokenizer
 

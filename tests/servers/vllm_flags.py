@@ -1,10 +1,13 @@
-"""What vLLM says of how servers are launched; called where vLLM is installed."""
+"""vLLM's knowledge of models and flags; called in the environment where vLLM is installed."""
 
 from collections.abc import Sequence
 
 
 def unknown_architectures(launches: Sequence[tuple[str, str, Sequence[str]]]) -> list[str]:
-    """The models, of (name, architecture, flags), that vLLM does not know; it reads the flags."""
+    """Return the names of models, given as (name, architecture, flags), that vLLM does not know.
+
+    Also parses the flags.
+    """
     from vllm.entrypoints.launchers.cli_args import make_arg_parser
     from vllm.model_executor.models.registry import ModelRegistry
     from vllm.utils.argparse_utils import FlexibleArgumentParser

@@ -16,7 +16,7 @@ MAX_MODEL_TOKENS = 8192
 
 @dataclass(frozen=True)
 class VllmServer:
-    """Where the server is (`base_url` ends in /v1) and what it calls its model."""
+    """The URL of the server (`base_url` ends in /v1) and the name of its model."""
 
     base_url: str
     model: str
@@ -26,15 +26,15 @@ class VllmServer:
 def vllm_cpu_server(
     environment: Path, model_folder: Path, work_folder: Path
 ) -> Iterator[VllmServer]:
-    """A server of the model in `model_folder`, ready to answer; logs go to `work_folder`."""
+    """Run a server of the model in `model_folder`; logs are written to `work_folder`."""
     port, name = free_port(), model_folder.name
     command: list[str | Path] = [
         *(environment_python(environment), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", model_folder, "--served-model-name", name),
         *("--host", "127.0.0.1", "--port", str(port)),
         *("--max-model-len", str(MAX_MODEL_TOKENS), "--dtype", "float32", "--enforce-eager"),
-        # With seeds, prompts in pieces need a generator that can go back; those of a CPU cannot,
-        # and the engine dies of it.
+        # Chunked prefill with seeds needs a random generator that can be reset; the CPU's cannot,
+        # and the engine would crash.
         "--no-enable-chunked-prefill",
         *("--distributed-executor-backend", "uni"),
         *("--structured-outputs-config", json.dumps(STRICT_JSON)),
@@ -49,17 +49,18 @@ def vllm_cpu_server(
 
 
 def vllm_variables(environment: Path) -> dict[str, str]:
-    """Environment variables that keep vLLM offline, small and quiet."""
+    """Return environment variables that keep vLLM offline, small and quiet."""
     return {
         "DO_NOT_TRACK": "1",
         "HF_HUB_OFFLINE": "1",
-        # Unset: with its modules compiled, vLLM imports in half the time from the second start on.
+        # Unset, so that modules are compiled and vLLM imports in half the time from the second
+        # start.
         "PYTHONDONTWRITEBYTECODE": "",
         "TRANSFORMERS_OFFLINE": "1",
-        # Kept: what classes of models can do is found out by a process that imports vLLM.
+        # Kept: vLLM determines the features of model classes in an extra process.
         "VLLM_CACHE_ROOT": str(environment / "cache"),
         "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
-        # Each process imports vLLM anew: the model runs in that of the engine.
+        # Every process imports vLLM again, so the model runs in the engine's own process.
         "VLLM_ENABLE_V1_MULTIPROCESSING": "0",
         "VLLM_NO_USAGE_STATS": "1",
     }
