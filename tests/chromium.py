@@ -1,4 +1,4 @@
-"""A real Chromium for all tests of a process: Playwright's plain API can run once in each."""
+"""A real Chromium, shared by all tests of a process; Playwright's sync API runs once per process."""
 
 import shutil
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from tests.requirements import unavailable
 
 
 def chromium_program() -> str | None:
-    """Chromium's headless shell, which needs half the processor time, or else Chromium itself."""
+    """Return Chromium's headless shell, which needs half the CPU time, or else Chromium."""
     return shutil.which("chromium-headless-shell") or shutil.which("chromium")
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """A browser (`playwright.sync_api.Browser`); every test opens a page or context of its own."""
+    """A browser (`playwright.sync_api.Browser`); every test opens its own page or context."""
     program = chromium_program()
     if program is None:
         unavailable("Chromium is not installed: apt-get install chromium-headless-shell")
@@ -29,9 +29,10 @@ def browser() -> Iterator[Any]:
 
 
 def all_pictures_show(page: Any) -> bool:
-    """Whether every picture of a page shows something, once all are loaded.
+    """Wait until all pictures of a page are loaded and return whether all could be decoded.
 
-    Not by `wait_for_function`, which evaluates a string in the page: its policy forbids that.
+    `wait_for_function` is not used because it evaluates a string in the page, which the page's
+    policy forbids.
     """
     return bool(
         page.evaluate(

@@ -1,4 +1,4 @@
-"""The end of a test run: what this machine could not run, and why; under CI that is a failure."""
+"""The end of a test run lists skipped tests and the reasons; in CI, skipped tests are a failure."""
 
 import shutil
 from collections import defaultdict
@@ -8,11 +8,11 @@ import pytest
 
 from tests.requirements import REQUIRE_ALL
 
-_MAY_BE_LACKING = ("gpu", "weights")
+_MAY_BE_SKIPPED = ("gpu", "weights")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skips what needs a GPU where there is none."""
+    """Skip tests that need a GPU on machines without one."""
     if shutil.which("nvidia-smi") is None:
         for item in items:
             if "gpu" in item.keywords:
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Lists the skipped tests by reason."""
+    """List the skipped tests by reason."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for report in _skipped(terminalreporter):
         by_reason[_reason(report)].append(report.nodeid)
@@ -33,14 +33,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fails a run that skipped what it may not skip."""
+    """Fail a run that skipped tests that must run."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if not REQUIRE_ALL or not isinstance(reporter, pytest.TerminalReporter):
         return
     forbidden = [
         report
         for report in _skipped(reporter)
-        if not any(marker in report.keywords for marker in _MAY_BE_LACKING)
+        if not any(marker in report.keywords for marker in _MAY_BE_SKIPPED)
     ]
     if forbidden and session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED

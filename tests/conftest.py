@@ -1,4 +1,4 @@
-"""What tests of several packages share: databases of both kinds, with our tables in them."""
+"""Fixtures shared by several packages: migrated databases and stores on SQLite and PostgreSQL."""
 
 import gc
 import os
@@ -14,8 +14,8 @@ from db.tables import Base
 from tests.postgres import Postgres, postgres_programs, private_postgres
 from tests.requirements import unavailable
 
-# No example fails for being slow on a busy machine; CI draws the same ones for the same code, so
-# that what it refuses is refused again, and others are drawn everywhere else.
+# No deadline, because machines may be busy. CI derives the examples from the code, so that a
+# failure can be repeated; elsewhere they are random.
 settings.register_profile(
     "loupe",
     deadline=None,
@@ -36,7 +36,7 @@ pytest_plugins = [
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Without looking for garbage, of which collecting makes none; what it makes stays."""
+    """Collect tests without garbage collection, because collecting creates no garbage."""
     gc.disable()
     try:
         return (yield)
@@ -47,7 +47,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Postgres]:
-    """A private PostgreSQL, started once. Mark tests that use it with `postgres`."""
+    """A private PostgreSQL server, started once. Mark tests that use it with `postgres`."""
     programs = postgres_programs()
     if programs is None:
         unavailable("PostgreSQL is not installed: apt-get install postgresql")
@@ -57,7 +57,7 @@ def postgres_server() -> Iterator[Postgres]:
 
 @pytest.fixture(scope="session")
 def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite file with our tables and nothing in them, to be copied."""
+    """An SQLite file with our empty tables, to be copied."""
     path = tmp_path_factory.mktemp("template") / "loupe.db"
     Store.open(f"sqlite:///{path}").close()
     return path
@@ -65,7 +65,7 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgres(postgres_server: Postgres) -> str:
-    """The name of a PostgreSQL database with our tables; whoever fills them empties them."""
+    """The name of a PostgreSQL database with our tables. Fixtures that use it empty it afterwards."""
     name = postgres_server.create_database()
     Store.open(postgres_server.url(name)).close()
     return name
@@ -73,7 +73,7 @@ def migrated_postgres(postgres_server: Postgres) -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of a database without tables: once SQLite, once PostgreSQL."""
+    """The URL of a database without tables, on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'empty.db'}"
     server: Postgres = request.getfixturevalue("postgres_server")
@@ -82,7 +82,7 @@ def empty_database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The URL of a fresh database with our tables: once SQLite, once PostgreSQL."""
+    """The URL of a new database with our tables, on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         path = tmp_path / "loupe.db"
         shutil.copy(request.getfixturevalue("migrated_sqlite"), path)
@@ -96,7 +96,7 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str
 
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
-    """An empty store on either database."""
+    """An empty store, on SQLite and on PostgreSQL."""
     store = Store.open(database_url)
     yield store
     store.close()
@@ -113,7 +113,7 @@ def postgres_store(postgres_server: Postgres, migrated_postgres: str) -> Iterato
 
 @pytest.fixture
 def sqlite_store(migrated_sqlite: Path, tmp_path: Path) -> Iterator[Store]:
-    """An empty store on SQLite, for tests to which the database does not matter."""
+    """An empty store on SQLite, for tests that do not depend on the database."""
     path = tmp_path / "loupe.db"
     shutil.copy(migrated_sqlite, path)
     store = Store.open(f"sqlite:///{path}")

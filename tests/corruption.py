@@ -1,7 +1,7 @@
-"""Changes one fact of a description by plain word substitution: what a check must catch.
+"""Change one fact of a description by plain word substitution, as errors that a check must find.
 
-Knows nothing of the parser: its tables are its own, and every occurrence is tried. `corrupt` has
-the kinds of fact that every description states, `corrupt_details` the finer ones.
+The module does not use the parser: it has its own tables, and every occurrence is tried. `corrupt`
+changes the kinds of facts that every description states, `corrupt_details` finer ones.
 """
 
 import re
@@ -135,8 +135,7 @@ _GARMENT = (
 )
 _COLOUR = r"(?:black|white|red|green|blue|yellow|beige|gray|brown)"
 _HERS = r"(?:his|her|the|its|their)"
-# (kind, what is replaced, what by): each place where the pattern is found is one corruption for
-# each replacement.
+# (kind, pattern, replacements): each match of the pattern and each replacement give one corruption.
 _DETAILS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("material", r"\bleather\b", ("canvas", "rubber")),
     ("material", r"\bcanvas\b", ("leather", "plastic")),
@@ -220,7 +219,7 @@ _NONSENSE = (
 
 
 class Corruption(NamedTuple):
-    """A description with one fact changed, the kind of fact, and what was done."""
+    """A description with one changed fact, the kind of the fact, and the change."""
 
     kind: str
     text: str
@@ -228,7 +227,7 @@ class Corruption(NamedTuple):
 
 
 def corrupt(text: str) -> Iterator[Corruption]:
-    """Every corruption of `text` that the tables know."""
+    """Yield every corruption of `text` for which the tables have a replacement."""
     yield from _colours(text)
     yield from _nouns("garment", _GARMENTS, text)
     yield from _nouns("accessory", _ACCESSORIES, text)
@@ -268,7 +267,7 @@ def _nouns(kind: str, table: dict[str, tuple[str, ...]], text: str) -> Iterator[
 
 
 def corrupt_details(text: str) -> Iterator[Corruption]:
-    """Every corruption of the finer facts of `text`: materials, patterns, counts, degrees …"""
+    """Yield corruptions of the finer facts of `text`: materials, patterns, counts, degrees …"""
     for kind, pattern, replacements in _DETAILS:
         for match in re.finditer(pattern, text):
             for replacement in replacements:
@@ -292,7 +291,7 @@ def _insertions(text: str) -> Iterator[Corruption]:
 
 
 def _words_for(text: str) -> dict[str, str]:
-    """The pronouns and verbs that go with the person of `text`."""
+    """Return the pronouns and verb forms for the person of `text`."""
     female = bool(re.search(r"\b(?:woman|girl|female|lady|she|her)\b", text, re.IGNORECASE))
     male = bool(re.search(r"\b(?:man|boy|male|gentleman|he|his)\b", text, re.IGNORECASE))
     plural = female == male
@@ -332,7 +331,7 @@ def _swapped(text: str, table: dict[str, str]) -> str:
         return new.capitalize() if match.group()[0].isupper() else new
 
     words = "|".join(table)
-    # A picture of somebody on a shirt, or a companion, is not the person described.
+    # A person pictured on a shirt is not the person described.
     return re.sub(rf"\b(?:{words})\b(?!['’]s pattern)", swap, text, flags=re.IGNORECASE)
 
 

@@ -1,10 +1,9 @@
-"""Which tests run in one process where several share the work (`pytest -n`).
+"""Assign tests to groups that pytest-xdist runs in one process (`pytest -n`).
 
-Tests that need the same real server run one after the other, so that each server is started once;
-those of servers that have nothing to do with each other run side by side. The tests of a file stay
-together, too: what they share is made once. What takes longest comes first (with
-`--no-loadscope-reorder`: else xdist puts first what has most tests), so that in the end nobody
-waits for a single long one.
+Tests that need the same real server run in one process, so that each server is started once; tests
+of different servers run in parallel. The tests of a file also stay together, so that module
+fixtures are created once. The longest groups run first, so that no single long group delays the
+end. This needs `--no-loadscope-reorder`; otherwise xdist starts with the groups with most tests.
 """
 
 import pytest
@@ -15,14 +14,14 @@ _SERVERS = {
     "prefect": {"prefect"},
     "vllm": {"vllm"},
 }
-"""The servers of each group; a test is in the first group all of whose servers it needs."""
+"""The servers of each group. A test belongs to the first group whose servers it all needs."""
 _GROUPS = ("installation", "label_studio", "scenario", "vllm", "kill", "prefect", "restored")
-"""From the longest to the shortest."""
+"""Groups from the longest to the shortest."""
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks tests that share servers as a group, and puts what takes long first."""
+    """Group tests that share servers, and move the long groups to the front."""
     slow = set()
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
@@ -45,14 +44,17 @@ def _group(item: pytest.Item) -> str:
 
 
 def _place(group: str, slow: set[str]) -> tuple[int, str]:
-    """The long groups in their order, then groups with slow tests, then the others."""
+    """Return a sort key: long groups in their order, then groups with slow tests, then the others."""
     if group in _GROUPS:
         return _GROUPS.index(group), ""
     return len(_GROUPS) + (group not in slow), group
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Says so where groups would not hold: every process would start servers of its own."""
+    """Raise a usage error if pytest-xdist ignores the groups.
+
+    Otherwise every worker would start its own servers.
+    """
     spread = session.config.getoption("loadgroup", default=False) and any(
         item.get_closest_marker("xdist_group") and "@" not in item.nodeid for item in session.items
     )

@@ -1,4 +1,4 @@
-"""Descriptions of persons with honest rewrites, for tests and for the benchmark."""
+"""Descriptions of persons with faithful rewrites, for tests and the benchmark."""
 
 import json
 import tomllib
@@ -18,20 +18,20 @@ class Pair(NamedTuple):
 
 
 def development_pairs() -> list[Pair]:
-    """Our own paraphrases: what the checks were developed on."""
+    """Our own paraphrases that the checks were developed on."""
     held_out = _read("person_paraphrases_held_out.json")
     return _pairs([*_read("person_paraphrases.json"), *held_out[::2]])
 
 
 def held_out_pairs() -> list[Pair]:
-    """Our own paraphrases that the checks were not developed on: the other half of a later file."""
+    """Our own paraphrases that the checks were not developed on: half of a later file."""
     return _pairs(_read("person_paraphrases_held_out.json")[1::2])
 
 
 def real_paraphrases(part: str) -> list[Pair]:
     """Our paraphrases of published descriptions; `part` is `development` or `untouched`.
 
-    The parts share no person. Since version 4 the check is developed on both.
+    The parts have no person in common. Since version 4 the check is developed on both.
     """
     entries = json.loads(REAL.read_text("utf-8"))
     people = tomllib.loads((_HERE / "real_person_paraphrases.toml").read_text("utf-8"))["person"]
@@ -45,7 +45,7 @@ def real_paraphrases(part: str) -> list[Pair]:
 
 
 class Changed(NamedTuple):
-    """A text, the text it was made from, and the kind of the one fact that differs."""
+    """A text with one changed fact, the original text, and the kind of the fact."""
 
     kind: str
     original: str
@@ -53,21 +53,21 @@ class Changed(NamedTuple):
 
 
 class Person(NamedTuple):
-    """A description with faithful paraphrases, and texts with one changed fact."""
+    """A description with faithful paraphrases and with texts that have one changed fact."""
 
     description: str
     faithful: list[str]
     changed: list[Changed]
 
     def pairs(self) -> list[Pair]:
-        """Return the paraphrases, each with the description."""
+        """Return each paraphrase with the description."""
         return [Pair(self.description, text) for text in self.faithful]
 
 
 def hand_written(name: str) -> list[Person]:
     """Descriptions written by hand: `hand_written_pairs` or `held_out_pairs`.
 
-    Nothing is developed on the pairs held out.
+    The held-out pairs are not used for development.
     """
     people = tomllib.loads((_HERE / f"{name}.toml").read_text("utf-8"))["person"]
     found = []
@@ -82,14 +82,14 @@ def hand_written(name: str) -> list[Person]:
 
 
 class Labelled(NamedTuple):
-    """A rewrite by a real model, and what is wrong with it by hand; None where it is faithful."""
+    """A rewrite by a real model and its fault, labelled by hand; None if it is faithful."""
 
     pair: Pair
     fault: str | None
 
 
 def smollm2_rewrites() -> list[Labelled]:
-    """What SmolLM2 made of the published descriptions, labelled by hand."""
+    """Rewrites of the published descriptions by SmolLM2, labelled by hand."""
     entries = json.loads(REAL.read_text("utf-8"))
     rows = tomllib.loads((_HERE / "smollm2_rewrites.toml").read_text("utf-8"))["rewrite"]
     return [
@@ -101,7 +101,7 @@ def smollm2_rewrites() -> list[Labelled]:
 
 
 def own_texts() -> list[str]:
-    """Every text of both files."""
+    """All texts of both files of our own paraphrases."""
     entries = [*_read("person_paraphrases.json"), *_read("person_paraphrases_held_out.json")]
     return [text for entry in entries for text in (entry["description"], *entry["paraphrases"])]
 

@@ -1,4 +1,4 @@
-"""A private PostgreSQL for the tests: on the loopback, in a temporary folder, ended by its id."""
+"""A private PostgreSQL server for the tests, on localhost and in a temporary folder."""
 
 import os
 import pwd
@@ -22,7 +22,7 @@ _FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_
 
 
 def postgres_programs() -> Path | None:
-    """The folder of `initdb` and `postgres`, newest version first, or None."""
+    """Return the folder of `initdb` and `postgres` of the newest version, or None."""
     if found := shutil.which("initdb"):
         return Path(found).resolve().parent
     versions = Path("/usr/lib/postgresql").glob("*/bin/initdb")
@@ -30,7 +30,7 @@ def postgres_programs() -> Path | None:
 
 
 class Postgres:
-    """A running server. Databases are not dropped one by one: they go when the server goes."""
+    """A running server. Databases are not dropped; they are deleted with the server."""
 
     def __init__(self, port: int, programs: Path) -> None:
         self._port = port
@@ -39,34 +39,34 @@ class Postgres:
 
     @property
     def version(self) -> str:
-        """What the server's program says of itself."""
+        """The version that the server's program reports."""
         command: list[Path | str] = [self._programs / "postgres", "--version"]
-        said = subprocess.run(command, check=True, capture_output=True, text=True)
-        return str(said.stdout)
+        printed = subprocess.run(command, check=True, capture_output=True, text=True)
+        return str(printed.stdout)
 
     def url(self, database: str) -> str:
-        """The URL of a database, as a user of Loupe would write it."""
+        """Return the URL of a database, in the form that users write."""
         return f"postgresql://{_UNPRIVILEGED}@127.0.0.1:{self._port}/{database}"
 
     def create_database(self) -> str:
-        """The name of a new database with nothing in it."""
+        """Create an empty database and return its name."""
         self._databases += 1
         name = f"test_{self._databases}"
         self._execute("postgres", f"CREATE DATABASE {name}")
         return name
 
     def dump(self, database: str, file: Path) -> None:
-        """Writes what is in a database to `file`, as SQL."""
+        """Write the content of a database to `file`, as SQL."""
         self._client("pg_dump", "--no-owner", "--file", file, database)
 
     def restored(self, file: Path) -> str:
-        """The name of a new database with what such a file holds."""
+        """Create a database from a dump and return its name."""
         name = self.create_database()
         self._client("psql", "--quiet", "--no-psqlrc", "-v", "ON_ERROR_STOP=1", "-f", file, name)
         return name
 
     def empty(self, database: str, tables: Iterable[str]) -> None:
-        """Takes all rows out of `tables` (quicker than a new database), whoever is connected."""
+        """Delete all rows of `tables` and end other connections; faster than a new database."""
         self._execute(
             database,
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -75,10 +75,10 @@ class Postgres:
         )
 
     def answers(self) -> bool:
-        """Whether the server takes connections yet."""
+        """Whether the server accepts connections."""
         try:
             self._execute("postgres", "SELECT 1")
-        except Exception:  # noqa: BLE001 whatever it is, it does not answer
+        except Exception:  # noqa: BLE001 any error means no
             return False
         return True
 
@@ -103,7 +103,7 @@ class Postgres:
 
 @contextmanager
 def private_postgres(programs: Path) -> Iterator[Postgres]:
-    """Starts a server with nothing in it and ends it afterwards."""
+    """Start an empty server and stop it afterwards."""
     with TemporaryDirectory(prefix="loupe-pg-") as folder:
         user = _user_to_run_as(Path(folder))
         data = Path(folder) / "data"
@@ -123,7 +123,7 @@ def private_postgres(programs: Path) -> Iterator[Postgres]:
 
 
 def _user_to_run_as(folder: Path) -> str | None:
-    """PostgreSQL refuses to run as root: as root, the unprivileged user that came with it."""
+    """Return the user to run as, or None for the current user; PostgreSQL refuses root."""
     if os.geteuid() != 0:
         return None
     account = pwd.getpwnam(_UNPRIVILEGED)

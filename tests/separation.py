@@ -1,4 +1,4 @@
-"""Processes that are apart from us, or dead."""
+"""Processes in other namespaces, and dead processes."""
 
 import shutil
 import subprocess
@@ -8,11 +8,11 @@ from schemas.processes import place_of
 from tests.requirements import unavailable
 
 OWN_NAMESPACE = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
-"""Starts a program in a PID namespace of its own, which calls it 1."""
+"""Starts a program in a new PID namespace, where it has the process id 1."""
 
 
 def require(*programs: str) -> None:
-    """Skips the test where a program is missing, or may not do what it is for."""
+    """Skip the test if a program is missing or not permitted to work."""
     for program in programs:
         if shutil.which(program) is None:
             unavailable(f"{program} is not installed: apt-get install {program}")
@@ -23,6 +23,6 @@ def require(*programs: str) -> None:
 
 
 def ended_place() -> str:
-    """The place of a process that has just ended."""
+    """Return the place of a process that has just ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         return place_of(child.pid)

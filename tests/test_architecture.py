@@ -1,4 +1,4 @@
-"""What holds for the tree as a whole: who may import whom, what is loaded when, what is tracked."""
+"""Checks of the whole tree: import contracts, lazy imports, package names and tracked files."""
 
 import re
 import subprocess
@@ -26,7 +26,7 @@ IMPORT_ALL = """
 import importlib, pkgutil, sys
 for package in sys.argv[1:]:
     for module in pkgutil.walk_packages(importlib.import_module(package).__path__, package + "."):
-        # `network` is made of torch, `kernels` of numba: both are imported inside functions only.
+        # `network` needs torch and `kernels` numba; both are imported inside functions only.
         left_out = ("migrations.", ".network", ".kernels", "__main__")
         if any(part in module.name for part in left_out):
             continue
@@ -49,13 +49,13 @@ def run_python(code: str, *arguments: str) -> str:
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-def test_nobody_imports_whom_he_may_not() -> None:
+def test_import_contracts_hold() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--config", "pyproject.toml"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
 
 
-def test_every_package_is_built_linted_and_checked() -> None:
+def test_every_package_is_built_linted_and_type_checked() -> None:
     tools = PROJECT["tool"]
     folders = sorted(
         path.parent.name for path in ROOT.glob("*/__init__.py") if path.parent.name != "benchmarks"
@@ -66,7 +66,7 @@ def test_every_package_is_built_linted_and_checked() -> None:
     assert set(tools["mypy"]["packages"]) >= set(folders)
 
 
-def test_importing_our_modules_loads_nothing_heavy() -> None:
+def test_importing_our_modules_loads_no_heavy_packages() -> None:
     loaded = set(run_python(IMPORT_ALL, *PACKAGES).split())
     assert "flows.ufine3c" in loaded
     assert "models.transformers_chat" in loaded
@@ -80,7 +80,7 @@ def test_help_loads_neither_database_nor_server_nor_models() -> None:
     assert set(end) & (too_much | HEAVY) == set()
 
 
-def test_nobody_else_claims_our_package_names() -> None:
+def test_no_other_distribution_has_our_package_names() -> None:
     claims = packages_distributions()
     others = {name: set(claims.get(name, ())) - {DISTRIBUTION} for name in PACKAGES}
     assert others == {name: set() for name in PACKAGES}
@@ -102,7 +102,7 @@ MACHINE_PATHS = re.compile(rb"(?<![\w.])/(?:work|root|home/[a-z]+)/")
 REGISTRIES = re.compile(rb"--(?:extra-)?index-url|/simple/?\s|files\.python" + rb"hosted\.org")
 
 
-def test_no_tracked_file_tells_of_the_machine_it_was_written_on(subtests: pytest.Subtests) -> None:
+def test_no_tracked_file_contains_machine_paths_or_registries(subtests: pytest.Subtests) -> None:
     cases: list[re.Pattern[bytes]] = [
         MACHINE_PATHS,
         REGISTRIES,

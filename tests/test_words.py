@@ -1,4 +1,4 @@
-"""The texts of the product use none of the worst words of `benchmarks.measure.ODD_WORDS`."""
+"""The texts of the product contain none of the `ODD_WORDS` of `benchmarks.measure`."""
 
 import io
 import subprocess
@@ -13,7 +13,7 @@ TEXTS = {".md", ".j2", ".yaml", ".xml", ".html", ".js"}
 WORDS_ARE_DATA = ("prompts/", "sources/rendered/", "benchmarks/measure.py")
 
 
-def test_no_text_uses_an_odd_word() -> None:
+def test_no_text_contains_an_odd_word() -> None:
     found = [
         f"{path.relative_to(ROOT)}:{number}: {', '.join(words)}: {line.strip()}"
         for path in documented_files()
@@ -24,7 +24,7 @@ def test_no_text_uses_an_odd_word() -> None:
 
 
 def documented_files() -> Iterator[Path]:
-    """The product's code and texts, without the changelog, prompts and drawn scenes."""
+    """Yield the product's code and texts, except the changelog, prompts and drawn scenes."""
     folders = [*packages(), "docs", "benchmarks", "README.md", "CONTRIBUTING.md"]
     listed = subprocess.run(
         ["git", "ls-files", *folders], cwd=ROOT, capture_output=True, text=True, check=True
@@ -36,7 +36,10 @@ def documented_files() -> Iterator[Path]:
 
 
 def lines_of_text(path: Path) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a text, or of a module's strings and comments; none without a word."""
+    """Yield the numbered lines of a text, or of the strings and comments of a module.
+
+    Files without an odd word are skipped.
+    """
     text = path.read_text(encoding="utf-8")
     if not ODD_WORDS.search(text):
         return
