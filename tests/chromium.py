@@ -1,4 +1,4 @@
-"""A real Chromium, shared by all tests of a process; Playwright's sync API runs once per process."""
+"""A real Chromium, shared by all tests of a process, as Playwright's sync API runs only once."""
 
 import shutil
 from collections.abc import Iterator

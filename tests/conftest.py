@@ -65,7 +65,7 @@ def migrated_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_postgres(postgres_server: Postgres) -> str:
-    """The name of a PostgreSQL database with our tables. Fixtures that use it empty it afterwards."""
+    """The name of a PostgreSQL database with our tables; its users empty it afterwards."""
     name = postgres_server.create_database()
     Store.open(postgres_server.url(name)).close()
     return name

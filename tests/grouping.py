@@ -44,7 +44,7 @@ def _group(item: pytest.Item) -> str:
 
 
 def _place(group: str, slow: set[str]) -> tuple[int, str]:
-    """Return a sort key: long groups in their order, then groups with slow tests, then the others."""
+    """Return a sort key: long groups in their order, then groups with slow tests, then others."""
     if group in _GROUPS:
         return _GROUPS.index(group), ""
     return len(_GROUPS) + (group not in slow), group

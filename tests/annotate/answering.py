@@ -1,4 +1,4 @@
-"""Annotations as Label Studio's page makes them, and the SDK with which programs send them."""
+"""Annotations as Label Studio's page creates them, and the SDK for sending them."""
 
 import warnings
 from typing import Any
@@ -10,7 +10,7 @@ Regions = list[dict[str, Any]]
 
 
 def new_sdk(url: str, token: SecretStr, http_client: Any) -> Any:
-    """The SDK of Label Studio's makers; without a token it would read one from the environment."""
+    """Return Label Studio's SDK client; without a token it would read one from the environment."""
     with warnings.catch_warnings(action="ignore", category=PydanticDeprecatedSince20):
         from label_studio_sdk import LabelStudio
 
@@ -35,7 +35,7 @@ def rejecting(text: str, reason: str | None = "not in the image", note: str = ""
 
 
 def about(target: str, regions: Regions) -> Regions:
-    """The same answer on a page that calls the text otherwise."""
+    """Return the same regions for a page that uses another name for the text."""
     return [{**region, "to_name": target} for region in regions]
 
 

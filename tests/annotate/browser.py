@@ -1,7 +1,7 @@
-"""A person's session with a labelling page, in a real Chromium and a real Label Studio.
+"""Sessions with labelling pages, in a real Chromium and a real Label Studio.
 
 The fixtures `person`, `blob_host` and `bench` are for the tests of pages; `tests/conftest.py`
-makes them known. A test opens a page with a `TaskContent` and does what a person does::
+registers them. A test opens a page with a `TaskContent` and acts as a person does::
 
     page = bench.open(interface, content, pictures)
     page.press("1")
@@ -29,7 +29,7 @@ PAGE_TEST = (pytest.mark.label_studio, pytest.mark.browser)
 IMAGE_TYPE = "image/png"
 _WAIT_MS = 120_000
 SUBMIT = "[aria-label='Submit current annotation']"
-"""The selector of the button."""
+"""The selector of the submit button."""
 WITHOUT_ANIMATIONS = """document.addEventListener("DOMContentLoaded", () => {
   const still = new CSSStyleSheet();
   still.replaceSync(`*, ::before, ::after {
@@ -37,13 +37,13 @@ WITHOUT_ANIMATIONS = """document.addEventListener("DOMContentLoaded", () => {
     transition-duration: 1ms !important; }`);
   document.adoptedStyleSheets.push(still);
 });"""
-"""While a page loads, drawing what turns costs a third of the processor time."""
+"""Disables animations, because spinners take a third of the CPU time while a page loads."""
 SAVED = "Annotation saved successfully"
-"""What the page says then."""
+"""The message of the page after an annotation is saved."""
 
 
 class Box(NamedTuple):
-    """Where something is on the screen, in pixels from the upper left."""
+    """The position of an element on the screen, in pixels from the upper left corner."""
 
     left: float
     top: float
@@ -52,7 +52,7 @@ class Box(NamedTuple):
 
     @property
     def in_view(self) -> bool:
-        """Whether all of it is on the screen."""
+        """Whether the whole box is on the screen."""
         return (
             self.left >= 0
             and self.top >= 0
@@ -61,7 +61,7 @@ class Box(NamedTuple):
         )
 
     def overlaps(self, other: "Box") -> bool:
-        """Whether the two share more than an edge."""
+        """Whether two boxes share more than an edge."""
         return (
             self.left < other.right - 1
             and other.left < self.right - 1
@@ -71,27 +71,29 @@ class Box(NamedTuple):
 
 
 class Pictures:
-    """Images that pages may show, by digest: what the image server hands out in these tests."""
+    """The images that the image server serves in these tests, by digest."""
 
     def __init__(self) -> None:
         self._pictures: dict[str, bytes] = {}
 
     def add(self, pictures: Mapping[str, bytes]) -> None:
-        """Makes PNG images known, by their SHA-256."""
+        """Add PNG images by their SHA-256."""
         self._pictures.update(pictures)
 
     def read(self, sha256: str, media_type: str) -> bytes:
-        """The bytes of an image."""
+        """Return the bytes of an image."""
         assert media_type == IMAGE_TYPE
         return self._pictures[sha256]
 
     def media_type_of(self, sha256: str) -> str | None:
-        """The type of an image that is known, else None."""
+        """Return the media type of a known image, else None."""
         return IMAGE_TYPE if sha256 in self._pictures else None
 
 
 class Desk:
-    """Label Studio over HTTP, as an administrator: makes projects and reads what was stored."""
+    """A client of Label Studio's API as an administrator: creates projects and reads
+    annotations.
+    """
 
     def __init__(self, server: LabelStudioServer) -> None:
         self._client = httpx.Client(base_url=server.url, timeout=120, trust_env=False)
@@ -100,7 +102,7 @@ class Desk:
         self._client.headers["Authorization"] = f"Bearer {token}"
 
     def create_project(self, interface: Interface, contents: list[TaskContent]) -> int:
-        """A project with that page and a task for each content; gives its number."""
+        """Create a project with that page and a task for each content; return its id."""
         settings = {
             "title": interface.name[:50],
             "label_config": interface.config,
@@ -121,7 +123,7 @@ class Desk:
         return project_id
 
     def results(self, project_id: int) -> list[list[dict[str, Any]]]:
-        """The regions of every stored annotation of a project, oldest first."""
+        """Return the regions of every annotation of a project, oldest first."""
         exported = self._json("GET", f"/api/projects/{project_id}/export?exportType=JSON", None)
         annotations = [annotation for task in exported for annotation in task["annotations"]]
         return [
@@ -131,11 +133,11 @@ class Desk:
         ]
 
     def delete_project(self, project_id: int) -> None:
-        """Removes a project."""
+        """Delete a project."""
         self._json("DELETE", f"/api/projects/{project_id}/", None)
 
     def close(self) -> None:
-        """Ends the connections."""
+        """Close the connections."""
         self._client.close()
 
     def _json(self, method: str, path: str, body: Any) -> Any:
@@ -145,11 +147,11 @@ class Desk:
 
 
 class LabellingPage:
-    """A labelling page that is open, with the first task of its project.
+    """An open labelling page, with the first task of its project.
 
     Attributes:
-        browser_page: playwright's page, for all that is not here.
-        console_errors: what the page has complained of since it was opened.
+        browser_page: Playwright's page, for everything else.
+        console_errors: errors of the page since it was opened.
     """
 
     def __init__(self, browser_page: Any, desk: Desk, url: str, project_id: int) -> None:
@@ -161,7 +163,7 @@ class LabellingPage:
         browser_page.locator(SUBMIT).wait_for()
 
     def read_instructions(self) -> str:
-        """The instructions that open with the page, which are then closed."""
+        """Return the instructions that open with the page, and close them."""
         dialog = self.browser_page.locator(".lsf-modal-ls__content")
         dialog.wait_for()
         text = str(dialog.inner_text())
@@ -170,18 +172,18 @@ class LabellingPage:
         return text
 
     def reload(self) -> None:
-        """Loads the page again, and closes the instructions."""
+        """Reload the page and close the instructions."""
         self.browser_page.reload(wait_until="commit")
         self.browser_page.locator(SUBMIT).wait_for()
         self.read_instructions()
 
     def wait_until_saved(self) -> None:
-        """Waits until the page says that what was typed is saved."""
+        """Wait until the page says that the draft is saved."""
         frame = self.browser_page.frame_locator(".loupe-saved, .loupe-counter")
         frame.get_by_text("Draft saved", exact=True).wait_for()
 
     def wait_for_images(self) -> None:
-        """Waits until every image of the task is decoded; there must be one."""
+        """Wait until every image of the task is decoded; there must be at least one."""
         self.browser_page.wait_for_function(
             """() => {
                 const shown = [...document.images].filter(
@@ -192,16 +194,18 @@ class LabellingPage:
         )
 
     def press(self, *keys: str) -> None:
-        """Presses keys, one after the other."""
+        """Press keys one after the other."""
         for key in keys:
             self.browser_page.keyboard.press(key)
 
     def type(self, text: str) -> None:
-        """Types into what has the focus."""
+        """Type into the focused element."""
         self.browser_page.keyboard.type(text)
 
     def box(self, selector: str, text: str | None = None) -> Box:
-        """Where the first visible element of a CSS selector is, the first with `text` in it."""
+        """Return the position of the first visible match of a CSS selector, optionally
+        with `text`.
+        """
         found = self.browser_page.locator(selector, has_text=text).locator("visible=true").first
         box = found.bounding_box()
         assert box is not None, f"{selector} with {text!r} has no place on the screen"
@@ -209,7 +213,7 @@ class LabellingPage:
         return Box(left, top, left + box["width"], top + box["height"])
 
     def boxes(self, selector: str) -> list[Box]:
-        """Where all visible elements of a CSS selector are."""
+        """Return the positions of all visible matches of a CSS selector."""
         found = self.browser_page.locator(selector).locator("visible=true").all()
         boxes = [box for element in found if (box := element.bounding_box()) is not None]
         return [
@@ -218,9 +222,9 @@ class LabellingPage:
         ]
 
     def assert_in_view(self, *selectors: str) -> None:
-        """Everything that the selectors find is wholly on the screen, and none covers another.
+        """Assert that all matches of the selectors are fully on the screen and do not overlap.
 
-        Each selector must find something; what one selector finds may lie in what another found.
+        Each selector must have a match. Matches of different selectors may overlap.
         """
         for selector in selectors:
             boxes = self.boxes(selector)
@@ -230,24 +234,24 @@ class LabellingPage:
                 assert not any(box.overlaps(other) for other in boxes[position + 1 :]), selector
 
     def assert_apart(self, *selectors: str) -> None:
-        """The first finds of the selectors do not cover each other."""
+        """Assert that the first matches of the selectors do not overlap."""
         boxes = {selector: self.box(selector) for selector in selectors}
         for selector, box in boxes.items():
             for other, its_box in boxes.items():
                 assert selector == other or not box.overlaps(its_box), f"{selector}, {other}"
 
     def chosen(self) -> list[str]:
-        """The labels of the choices that are ticked, in the page's order."""
+        """Return the labels of the selected choices, in page order."""
         labels = self.browser_page.locator("label:has(input:checked)").all_inner_texts()
         return [label.strip() for label in labels]
 
     def screenshot(self, path: Path) -> None:
-        """Keeps what is on the screen as a PNG."""
+        """Save a screenshot as a PNG."""
         path.parent.mkdir(parents=True, exist_ok=True)
         self.browser_page.screenshot(path=str(path))
 
     def submit(self, key: str = "Control+Enter") -> list[dict[str, Any]]:
-        """Submits with the keys, and gives the regions of the annotation as they were stored."""
+        """Submit with the keys and return the regions of the stored annotation."""
         before = len(self._desk.results(self._project_id))
         self.press(key)
         self.browser_page.get_by_text(SAVED, exact=True).first.wait_for()
@@ -257,7 +261,7 @@ class LabellingPage:
 
 
 class Bench:
-    """Opens labelling pages, each in a project of its own."""
+    """Opens labelling pages, each in its own project."""
 
     def __init__(
         self, server: LabelStudioServer, context: Any, pictures: Pictures, images_url: str
@@ -274,12 +278,12 @@ class Bench:
         contents: TaskContent | list[TaskContent],
         pictures: Mapping[str, bytes],
     ) -> LabellingPage:
-        """The page with the first of the contents in it, its instructions still before it.
+        """Open the page with the first of the contents; its instructions are still open.
 
         Args:
-            interface: whose page it is.
-            contents: made with this bench's `images_url`.
-            pictures: the bytes (PNG) of the images that it shows, by SHA-256.
+            interface: the interface whose page is opened.
+            contents: created with this bench's `images_url`.
+            pictures: the PNG bytes of the images shown, by SHA-256.
         """
         self._pictures.add(pictures)
         listed = [contents] if isinstance(contents, TaskContent) else contents
@@ -291,7 +295,7 @@ class Bench:
         return LabellingPage(browser_page, self._desk, self._url, project_id)
 
     def close(self) -> None:
-        """Closes the pages and removes their projects."""
+        """Close the pages and delete their projects."""
         for browser_page in self._opened:
             browser_page.close()
         for project_id in self._projects:
@@ -312,7 +316,7 @@ def person(label_studio: LabelStudioServer, browser: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def blob_host(label_studio: LabelStudioServer) -> Iterator[tuple[Pictures, str]]:
-    """The image server over pictures that tests add, and where it hands them out."""
+    """The image server with the pictures that tests add, and its URL."""
     pictures = Pictures()
     port = free_port()
     app = create_app(pictures.read, pictures.media_type_of, [label_studio.url])
@@ -328,7 +332,7 @@ def blob_host(label_studio: LabelStudioServer) -> Iterator[tuple[Pictures, str]]
 def bench(
     label_studio: LabelStudioServer, person: Any, blob_host: tuple[Pictures, str]
 ) -> Iterator[Bench]:
-    """Where a test opens labelling pages."""
+    """Opens labelling pages for a test."""
     opened = Bench(label_studio, person, *blob_host)
     yield opened
     opened.close()
@@ -338,9 +342,9 @@ def bench(
 def keep_screenshot(
     tmp_path: Path, request: pytest.FixtureRequest
 ) -> Callable[[LabellingPage], Path]:
-    """Keeps a picture of a page for people to look at, and gives its path.
+    """Saves a screenshot for people to look at, and returns its path.
 
-    Under `--basetemp DIR` they lie in DIR.
+    With `--basetemp DIR` it is saved in DIR.
     """
 
     def keep(page: LabellingPage) -> Path:
@@ -352,7 +356,7 @@ def keep_screenshot(
 
 
 def _log_in(context: Any, server: LabelStudioServer) -> None:
-    """Logs in as the form does, but without a page: `test_label_studio.py` looks at that one."""
+    """Submit the login form without its page; `test_label_studio.py` tests the page."""
     login = f"{server.url}/user/login/"
     context.request.get(login)
     token = next(one["value"] for one in context.cookies() if one["name"] == "csrftoken")

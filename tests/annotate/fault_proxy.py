@@ -1,4 +1,4 @@
-"""A loopback proxy to a server that goes wrong now and then, in the ways networks do."""
+"""A local proxy to a server that fails now and then, in the ways networks do."""
 
 import socket
 import struct
@@ -17,7 +17,7 @@ _PASSED_ON = ("authorization", "content-type")
 
 
 class Fault(Enum):
-    """What goes wrong with a call, and whether the server had done what was asked."""
+    """The fault of a call, and whether the server had handled the request."""
 
     NONE = "none"
     REFUSED = "502 before the work"
@@ -28,17 +28,17 @@ class Fault(Enum):
 
     @property
     def happens_after(self) -> bool:
-        """Whether the work was done."""
+        """Whether the server had handled the request."""
         return self not in (Fault.REFUSED, Fault.RESET_BEFORE)
 
 
 Chooser = Callable[[str, str], Fault]
-"""The fault of a call, by its method and path."""
+"""Returns the fault of a call, given its method and path."""
 
 
 @contextmanager
 def fault_proxy(target: str, choose: Chooser, slow_seconds: float = 0.0) -> Iterator[str]:
-    """The URL of a proxy to `target` whose calls go wrong as `choose` says."""
+    """Run a proxy to `target` with the faults of `choose`, and yield its URL."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -74,10 +74,10 @@ def fault_proxy(target: str, choose: Chooser, slow_seconds: float = 0.0) -> Iter
                 self.end_headers()
                 self.wfile.write(content)
             except OSError:
-                self.close_connection = True  # the client has gone
+                self.close_connection = True  # the client has disconnected
 
         def _reset(self) -> None:
-            """Ends the connection with RST instead of FIN."""
+            """End the connection with RST instead of FIN."""
             at_once = struct.pack("ii", 1, 0)
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
             self.close_connection = True
@@ -90,7 +90,7 @@ def fault_proxy(target: str, choose: Chooser, slow_seconds: float = 0.0) -> Iter
         do_POST = do_PATCH = do_DELETE = do_GET  # noqa: N815 - names of the base class
 
         def log_message(self, *_: object) -> None:
-            """Keeps quiet."""
+            """Log nothing."""
 
     class Server(ThreadingHTTPServer):
         def shutdown_request(self, request: object) -> None:

@@ -1,4 +1,4 @@
-"""Review desks in memory, on which tests act as the annotators."""
+"""Review desks in memory, on which tests act as annotators."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,24 +23,24 @@ _START = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass
 class MemoryServer:
-    """What the workspaces of one server share: its numbers, and its clock."""
+    """State shared by the workspaces of one server: ids and clock."""
 
     url: str = "memory://desk"
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
     now: datetime = _START
 
     def tick(self) -> datetime:
-        """The next moment."""
+        """Advance the clock by a minute and return the time."""
         self.now += timedelta(seconds=60)
         return self.now
 
 
 @dataclass
 class MemoryDesk:
-    """A workspace that keeps projects and tasks; imports take `faults`, one each, from the left.
+    """A workspace that stores projects and tasks. Each import takes the first of `faults`.
 
-    A fault says whether the import was done before the answer was lost. `listed` counts the tasks
-    that were handed out by listings.
+    A fault states whether the import was done before the response was lost. `listed` counts the
+    tasks that were returned by listings.
     """
 
     server: MemoryServer = field(default_factory=MemoryServer)
@@ -79,17 +79,19 @@ class MemoryDesk:
 
     def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
         fault = self.faults.pop(0) if self.faults else None
-        made = []
+        task_ids = []
         if fault is not False:
             self.sent += tasks
             for task in tasks:
-                made.append(next(self.server.numbers))
+                task_ids.append(next(self.server.numbers))
                 key, now = str(task.data["key"]), self.server.tick()
                 draft = str(task.data.get(OPENED_WITH, ""))
-                self.tasks[project_id][made[-1]] = RemoteTask(made[-1], key, now, opened_with=draft)
+                self.tasks[project_id][task_ids[-1]] = RemoteTask(
+                    task_ids[-1], key, now, opened_with=draft
+                )
         if fault is not None:
             raise DeskUnavailableError(f"{self.url} answered 502")
-        return made
+        return task_ids
 
     def count(self, project_id: int) -> ProjectCounts:
         tasks = self.tasks[project_id].values()
@@ -116,21 +118,23 @@ class MemoryDesk:
         cancelled: bool = False,
         made_by: int | None = None,
     ) -> int:
-        """Answers a task, or changes an answer; gives the annotation's number."""
+        """Answer a task or change an answer, and return the id of the annotation."""
         number = annotation_id or next(self.server.numbers)
         now, person = self.server.tick(), user_id or self.user_id
         project = self._project_of(task_id)
         before = [a.created_at for a in project[task_id].annotations if a.id == number]
         created = before[0] if before else now
-        made = RemoteAnnotation(number, person, result, cancelled, now, 4.0, created, made_by)
+        annotation = RemoteAnnotation(number, person, result, cancelled, now, 4.0, created, made_by)
         others = tuple(a for a in project[task_id].annotations if a.id != number)
-        project[task_id] = project[task_id]._replace(annotations=(*others, made), updated_at=now)
+        project[task_id] = project[task_id]._replace(
+            annotations=(*others, annotation), updated_at=now
+        )
         return number
 
     def submit(
         self, task_id: int, regions: list[dict[str, Any]], annotation_id: int | None = None
     ) -> int:
-        """Answers a task as its page does, which says of each region what it is about."""
+        """Answer a task as its page does, which adds the target of each region."""
         project = self._project_of(task_id)
         config = next(
             self.specs[key].config for key, tasks in self.tasks.items() if tasks is project
@@ -145,7 +149,7 @@ class MemoryDesk:
         return self.annotate(task_id, about, annotation_id)
 
     def move_annotation(self, annotation_id: int, task_id: int) -> None:
-        """Puts an answer on another task, as Label Studio does for a request that names one."""
+        """Move an annotation to another task, as Label Studio does for a request that names one."""
         found = [
             annotation
             for tasks in self.tasks.values()
@@ -159,7 +163,7 @@ class MemoryDesk:
         project[task_id] = project[task_id]._replace(annotations=moved, updated_at=now)
 
     def delete_annotation(self, annotation_id: int) -> None:
-        """Removes an answer."""
+        """Delete an annotation."""
         for tasks in self.tasks.values():
             for number, task in tasks.items():
                 kept = tuple(a for a in task.annotations if a.id != annotation_id)
@@ -168,7 +172,7 @@ class MemoryDesk:
                     tasks[number] = task._replace(annotations=kept, updated_at=now)
 
     def open_tasks(self, purpose: str = "review") -> list[RemoteTask]:
-        """What waits for the person whose workspace this is."""
+        """Return the open tasks of the person of this workspace."""
         return [
             task
             for number, tasks in self.tasks.items()
@@ -181,7 +185,7 @@ class MemoryDesk:
 
 
 class MemoryOffice:
-    """Desks for all assignees, on one server; call it with a pseudonym."""
+    """Desks of all assignees on one server; call it with a pseudonym."""
 
     def __init__(self) -> None:
         self.server = MemoryServer()

@@ -1,4 +1,4 @@
-"""A small office: people with workspaces of their own, who answer by rules."""
+"""Annotators with workspaces in memory, who answer by rules."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,16 +19,16 @@ from tests.annotate.memory_desk import MemoryOffice
 
 IMAGES = "http://127.0.0.1:8090/blobs"
 Opinion = Callable[[str], Regions]
-"""What somebody says about a rewrite with that text."""
+"""Returns an annotator's answer to a rewrite with that text."""
 
 
 def push(store: Store, desks: Desks, queue: Queue) -> PushReport:
-    """A push that waits for nothing."""
+    """Push without pauses."""
     return push_patiently(store, desks, queue, IMAGES, pause_seconds=0)
 
 
 def hire(store: Store, office: MemoryOffice, name: str, roles: str = "annotator") -> str:
-    """Gives somebody a workspace; their pseudonym is made from their name, for readable tests."""
+    """Add an annotator with a workspace; for readable tests the pseudonym contains the name."""
     pseudonym = f"reviewer-{name}"
     desk = office(pseudonym)
     user = {"server": desk.url, "user_id": desk.user_id}
@@ -49,15 +49,15 @@ def work(
     store: Store,
     office: MemoryOffice,
     person: str,
-    says: Opinion,
+    opinion: Opinion,
     purpose: str = "review",
     most: int | None = None,
 ) -> int:
-    """Somebody answers what waits for them, at `most` so many; gives how many that were."""
+    """Answer the open tasks of an annotator, at most `most`, and return how many were answered."""
     desk = office(person)
     waiting = desk.open_tasks(purpose)[:most]
     tasks = tasks_by_key(store, [task.key for task in waiting])
     shown = fetch(store, [task.entity_id for task in tasks.values()])
     for task in waiting:
-        desk.annotate(task.id, says(shown[tasks[task.key].entity_id].record(Rewrite).text))
+        desk.annotate(task.id, opinion(shown[tasks[task.key].entity_id].record(Rewrite).text))
     return len(waiting)

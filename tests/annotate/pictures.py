@@ -10,7 +10,7 @@ _COLOURS = ("firebrick", "seagreen", "steelblue", "goldenrod", "slategray", "orc
 
 
 def picture(number: int, width_px: int = 160, height_px: int = 400) -> bytes:
-    """A PNG of a standing figure: another one for every number."""
+    """Return a PNG of a standing figure that depends on the number."""
     drawn = Image.new("RGB", (width_px, height_px), "#dfe3e6")
     pen = ImageDraw.Draw(drawn)
     middle, head = width_px // 2, height_px // 10
@@ -27,6 +27,6 @@ def picture(number: int, width_px: int = 160, height_px: int = 400) -> bytes:
 
 
 def pictures(count: int) -> dict[str, bytes]:
-    """That many pictures by their SHA-256, in order."""
+    """Return `count` pictures by their SHA-256, in order."""
     drawn = [picture(number) for number in range(count)]
     return {sha256_of(data): data for data in drawn}

@@ -1,7 +1,8 @@
-"""A queue with a history: scripted annotators who worked for days, written straight into tables.
+"""A queue with a history: the work of scripted annotators over days, written directly to the
+tables.
 
-Who is careless answers quickly and blindly; gold items show it, and one day the rule takes the work
-back. Everything is drawn from a seed, so that tests know what they look at.
+The careless annotator answers quickly and at random; gold items reveal it, and one day the rule
+revokes the work. Everything is drawn from a seed, so the expected results are known.
 """
 
 from collections import Counter
@@ -39,7 +40,7 @@ _COLOURS = ("red", "blue", "green", "black")
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who reviews: how often rightly (0 to 1), and in about how many seconds."""
+    """A reviewer with a share of right answers (0 to 1) and a typical time per answer."""
 
     pseudonym: str
     name: str
@@ -55,7 +56,7 @@ SETTLER = Person("reviewer-aabbccdd", "Di Settler", 1.0, 70)
 
 @dataclass
 class History:
-    """Writes what happened in one queue. Numbers of items are all that tells them apart."""
+    """Writes the events of one queue. Items differ only in their numbers."""
 
     store: Store
     queue: Queue
@@ -70,7 +71,7 @@ class History:
         self._keys = 0
 
     def people(self, *people: Person, roles: str = "annotator") -> None:
-        """Adds annotators."""
+        """Add annotators."""
         rows = [
             {
                 "pseudonym": person.pseudonym,
@@ -88,13 +89,13 @@ class History:
             register_agents(connection, [_agent(person.pseudonym) for person in people])
 
     def items(self, count: int, first: int = 0) -> list[str]:
-        """Stores items and gives their ids, in order."""
-        made = [self._item(number) for number in range(first, first + count)]
+        """Store items and return their ids, in order."""
+        items = [self._item(number) for number in range(first, first + count)]
         plan_id = register_plan(self.store, "history", "1", {"first": first})
         activity = ActivityRecord(plan_id, self.queue.dataset, "", "", START)
         with self.store.write() as connection:
-            store_activity(connection, activity, made)
-        return [item.id for item in made]
+            store_activity(connection, activity, items)
+        return [item.id for item in items]
 
     def _item(self, number: int) -> NewEntity:
         record = Caption(source="street", text=self.text_of(number), position=0)
@@ -108,7 +109,7 @@ class History:
         purpose: str = "review",
         gold: bool = False,
     ) -> str:
-        """A task, and its key."""
+        """Create a task and return its key."""
         key = self._key()
         self._add(
             ReviewTask,
@@ -134,7 +135,7 @@ class History:
         at: datetime,
         seconds: float | None = 30.0,
     ) -> str:
-        """An annotation, and its key."""
+        """Create an annotation and return its key."""
         key = self._key()
         self._add(
             Annotation,
@@ -163,13 +164,13 @@ class History:
         text: str = "",
         state: str = "answered",
     ) -> str:
-        """A task and its answer; the annotation's key."""
+        """Create a task with an answer, and return the key of the annotation."""
         task = self.task(entity_id, person.pseudonym, state, purpose, gold)
         seconds = person.seconds * self.random.uniform(0.5, 1.8)
         return self.annotate(task, person.pseudonym, said(verdict, text), at, seconds)
 
     def check(self, annotation_key: str, person: Person, correct: bool, at: datetime) -> None:
-        """How an answer compares with what is known."""
+        """Record whether an answer to a gold item is correct."""
         self._add(
             GoldCheck,
             annotation_key=annotation_key,
@@ -180,7 +181,7 @@ class History:
         )
 
     def gold(self, entity_id: str) -> None:
-        """An item whose answer is known."""
+        """Add a gold item."""
         self._add(
             GoldItem,
             queue=self.queue.name,
@@ -191,7 +192,7 @@ class History:
         )
 
     def returned(self, person: Person, accuracy: float, tasks: int, at: datetime) -> None:
-        """A use of the rule against somebody."""
+        """Record that the rule revoked the work of an annotator."""
         self._add(
             TaskReturn,
             queue=self.queue.name,
@@ -205,14 +206,14 @@ class History:
         )
 
     def decide(self, entity_ids: list[str], state: str) -> None:
-        """Leaves items in a state, as decisions would."""
+        """Set the state of items, as decisions do."""
         with self.store.write() as connection:
             for start in range(0, len(entity_ids), 500):
                 chosen = Entity.id.in_(entity_ids[start : start + 500])
                 connection.execute(update(Entity).where(chosen).values(state=state))
 
     def write(self) -> None:
-        """Stores the history so far."""
+        """Store the history so far."""
         with self.store.write() as connection:
             for table in (ReviewTask, Annotation, GoldItem, GoldCheck, TaskReturn):
                 if rows := self._rows.get(table):
@@ -228,13 +229,13 @@ class History:
 
 
 def said(verdict: Verdict, text: str = "") -> ReviewAnswer:
-    """An answer with a verdict and, where there is one, a text."""
+    """Return an answer with a verdict and, if given, a text."""
     texts = {"text": text} if text else {}
     return ReviewAnswer(verdict=verdict, choices={"verdict": (verdict,)}, texts=texts)
 
 
 def captions_queue(dataset: str = "street", **changes: Any) -> Queue:
-    """A queue of captions with two opinions on each."""
+    """Return a queue of captions with an overlap of two."""
     queue = load_queues().queue(dataset, "captions")
     return queue.model_copy(update={"overlap": 2, "gold_rate": 0.1, **changes})
 
@@ -242,9 +243,9 @@ def captions_queue(dataset: str = "street", **changes: Any) -> Queue:
 def weeks_of_work(
     store: Store, queue: Queue, items: int = 240, per_day: int = 12, seed: int = 1
 ) -> datetime:
-    """Fills a queue with some weeks of work of three people and an adjudicator; gives its end.
+    """Fill a queue with weeks of work of three annotators and an adjudicator; return its end.
 
-    One of the three is careless. Nine tenths of the items were given out, weekends are idle.
+    One of the three is careless. Nine tenths of the items were assigned; nobody works on weekends.
     """
     history = History(store, queue, seed)
     history.people(CAREFUL, STEADY, CARELESS, SETTLER)
@@ -260,7 +261,7 @@ def weeks_of_work(
 
 @dataclass
 class _Script:
-    """Hands pairs of people their items, day by day."""
+    """Assigns items to pairs of annotators, day by day."""
 
     history: History
     ids: list[str]
@@ -270,11 +271,11 @@ class _Script:
     def play(self) -> None:
         pairs = ((CAREFUL, STEADY), (STEADY, CARELESS), (CAREFUL, CARELESS))
         states: dict[str, list[str]] = {}
-        given_out = len(self.ids) * 9 // 10
+        assigned = len(self.ids) * 9 // 10
         self._gold_answers: Counter[Person] = Counter()
-        for number, entity_id in enumerate(self.ids[:given_out]):
+        for number, entity_id in enumerate(self.ids[:assigned]):
             one, other = pairs[number % 3]
-            if number >= given_out * 9 // 10:
+            if number >= assigned * 9 // 10:
                 self._unfinished(entity_id, one, other, number)
                 continue
             state = self._reviewed(entity_id, one, other, number)
@@ -285,7 +286,7 @@ class _Script:
         self.history.returned(CARELESS, 0.35, 7, _moment(14, 0))
 
     def _reviewed(self, entity_id: str, one: Person, other: Person, number: int) -> str:
-        """Two opinions and, where they differ, an adjudication; the state that comes of it."""
+        """Create two answers and, if they differ, an adjudication; return the resulting state."""
         right = self.history.random.choice(_RIGHT)
         at = self._time(number)
         verdicts = {person: self._opinion(entity_id, person, right, at) for person in (one, other)}
@@ -323,7 +324,7 @@ class _Script:
         self.history.check(key, person, correct, at)
 
     def _unfinished(self, entity_id: str, one: Person, other: Person, number: int) -> None:
-        """Open, half answered, skipped by one, or revoked from one."""
+        """Create an item that is open, half answered, skipped by one, or revoked from one."""
         match number % 4:
             case 0:
                 self.history.task(entity_id, one.pseudonym)

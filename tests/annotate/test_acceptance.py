@@ -1,4 +1,4 @@
-"""The model of acceptance: its error is that on other groups, and it decides nothing."""
+"""The prediction of acceptance: its error is measured on other groups, and it decides nothing."""
 
 from datetime import timedelta
 
@@ -15,7 +15,10 @@ QUEUE = captions_queue()
 
 
 def decided(store: Store, accepted: int, rejected: int, waiting: int = 0) -> list[str]:
-    """Items of which the long ones are accepted; every tenth is decided the other way."""
+    """Store items of which long ones are accepted, with every tenth decided the other way.
+
+    Returns the undecided items.
+    """
 
     def is_long(number: int) -> bool:
         return number % 2 == 0
@@ -35,7 +38,7 @@ def decided(store: Store, accepted: int, rejected: int, waiting: int = 0) -> lis
     return ids[len(done) :]
 
 
-def test_it_predicts_what_evidence_tells_and_states_its_error(sqlite_store: Store) -> None:
+def test_acceptance_is_predicted_with_an_error_estimate(sqlite_store: Store) -> None:
     waiting = decided(sqlite_store, 100, 100, waiting=8)
     error, open_items = acceptance(sqlite_store, QUEUE)
     assert (error.decided, error.accepted) == (200, 80)
@@ -52,19 +55,19 @@ def test_it_predicts_what_evidence_tells_and_states_its_error(sqlite_store: Stor
     assert {one.state for one in fetch(sqlite_store, waiting).values()} == {"proposed"}
 
 
-def test_few_decisions_are_no_model(sqlite_store: Store) -> None:
+def test_too_few_decisions_are_an_error(sqlite_store: Store) -> None:
     decided(sqlite_store, 3, 3)
     with pytest.raises(UsageError, match="6 items are decided by people, 2 of them accepted"):
         acceptance(sqlite_store, QUEUE)
 
 
-def test_the_least_certain_come_first() -> None:
+def test_the_least_certain_items_have_the_highest_priority() -> None:
     assert least_certain_first({"a": 0.5, "b": 0.99, "c": 0.02, "d": 0.75}) == {
         "a": 9, "b": 0, "c": 0, "d": 4,
     }  # fmt: skip
 
 
-def test_an_accepted_item_has_its_price(sqlite_store: Store) -> None:
+def test_the_cost_of_an_accepted_item(sqlite_store: Store) -> None:
     decided(sqlite_store, 10, 10)
     (cost,) = overview(sqlite_store, [QUEUE], START + timedelta(days=2)).costs
     assert cost.accepted == 8

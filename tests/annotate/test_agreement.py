@@ -1,4 +1,4 @@
-"""Agreement: figures of the literature, what must not matter, and what is not defined."""
+"""Agreement coefficients: published values, invariances and undefined cases."""
 
 from collections.abc import Mapping, Sequence
 from random import Random
@@ -24,7 +24,7 @@ FLEISS_1971 = """
     6 5 2 1 0
     0 2 2 3 7
 """
-"""Ten items, fourteen raters, five categories: how often each was chosen; kappa is 0.210."""
+"""Ten items in rows, five categories in columns: choices of fourteen raters; kappa is 0.210."""
 
 KRIPPENDORFF_2011 = """
     1 2 3 3 2 1 4 1 2 . . .
@@ -41,15 +41,15 @@ def chose(category: str, text: str | None = None) -> ReviewAnswer:
 
 
 def items_of(rows: Sequence[Mapping[str, str]]) -> list[ItemAnswers]:
-    """Items from what each annotator chose of each."""
+    """Return items from the choices of each annotator."""
     return [
         ItemAnswers(f"item {number:04}", {name: chose(value) for name, value in row.items()})
         for number, row in enumerate(rows)
     ]
 
 
-def wrote(*rows: Sequence[str]) -> list[ItemAnswers]:
-    """Items from the texts of annotators a, b, …"""
+def items_with_texts(*rows: Sequence[str]) -> list[ItemAnswers]:
+    """Return items from the texts of annotators a, b, …"""
     return [
         ItemAnswers(
             f"item {number}",
@@ -59,7 +59,7 @@ def wrote(*rows: Sequence[str]) -> list[ItemAnswers]:
     ]
 
 
-def test_cohens_kappa_of_the_textbook() -> None:
+def test_cohens_kappa_equals_a_textbook_value() -> None:
     cells = {("yes", "yes"): 20, ("yes", "no"): 5, ("no", "yes"): 10, ("no", "no"): 15}
     rows = [{"ann": a, "bob": b} for (a, b), count in cells.items() for _ in range(count)]
     (found,) = agreement(items_of(rows)).choices
@@ -74,7 +74,7 @@ def test_cohens_kappa_of_the_textbook() -> None:
     assert found.cohen.high == pytest.approx(0.65, abs=0.05)
 
 
-def test_fleiss_kappa_of_the_paper() -> None:
+def test_fleiss_kappa_equals_the_published_value() -> None:
     counts = [list(map(int, line.split())) for line in FLEISS_1971.strip().splitlines()]
     rows = [
         {
@@ -93,7 +93,7 @@ def test_fleiss_kappa_of_the_paper() -> None:
     assert found.cohen.reason == "defined for two annotators only; 14 share items"
 
 
-def test_krippendorffs_alpha_with_missing_ratings() -> None:
+def test_krippendorffs_alpha_with_missing_ratings_equals_the_published_value() -> None:
     lines = [line.split() for line in KRIPPENDORFF_2011.strip().splitlines()]
     rows = [
         {name: value for name, value in zip("abcd", unit, strict=True) if value != "."}
@@ -105,7 +105,7 @@ def test_krippendorffs_alpha_with_missing_ratings() -> None:
     assert found.fleiss.items == 8  # those that all four rated
 
 
-def test_an_annotator_against_the_others_is_cohens_kappa_where_there_is_one_other() -> None:
+def test_with_two_annotators_the_kappa_of_one_is_cohens_kappa() -> None:
     pairs = 9 * [("x", "x")] + 3 * [("x", "y")] + 2 * [("y", "x")] + 6 * [("y", "y")]
     rows = [{"ann": a, "bob": b} for a, b in pairs]
     together = agreement(items_of(rows)).choices[0].cohen
@@ -113,7 +113,7 @@ def test_an_annotator_against_the_others_is_cohens_kappa_where_there_is_one_othe
     assert own.value == together.value == agreement_of("bob", items_of(rows)).choices[0].kappa.value
 
 
-def test_whoever_answers_blindly_agrees_least() -> None:
+def test_an_annotator_who_answers_at_random_agrees_least() -> None:
     rows = [
         {"ann": "xy"[n % 2], "bob": "xy"[n % 2], "careless": "xy"[n * 7 % 11 % 2]}
         for n in range(66)
@@ -128,7 +128,7 @@ def test_whoever_answers_blindly_agrees_least() -> None:
     assert kappas["ann"] > 0.4
 
 
-def test_a_set_of_choices_is_one_category_whatever_the_order() -> None:
+def test_the_order_of_multiple_choices_does_not_matter() -> None:
     def answers(*chosen: str) -> ReviewAnswer:
         return ReviewAnswer(verdict="accept", choices={"faults": chosen})
 
@@ -139,7 +139,7 @@ def test_a_set_of_choices_is_one_category_whatever_the_order() -> None:
     assert agreement(items).choices[0].alike.value == 0.5
 
 
-def test_a_control_that_only_one_saw_is_no_disagreement() -> None:
+def test_a_control_that_only_one_annotator_saw_is_not_a_disagreement() -> None:
     rejected = ReviewAnswer(verdict="reject", choices={"verdict": ("reject",), "reason": ("blur",)})
     accepted = ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
     reason, verdict = agreement([ItemAnswers("1", {"a": rejected, "b": accepted})]).choices
@@ -155,8 +155,8 @@ UNDEFINED = {
 }
 
 
-def test_kappa_with_somebody_who_never_varies_is_not_defined() -> None:
-    """It would be 0 whatever the other one answers."""
+def test_kappa_is_undefined_if_one_annotator_always_chose_the_same() -> None:
+    """It would be 0 for any answers of the other annotator."""
     items = items_of([{"a": "x", "b": value} for value in "xxxxy"])
     (found,) = agreement(items).choices
     for kappa in (found.cohen, agreement_of("a", items).choices[0].kappa):
@@ -164,7 +164,7 @@ def test_kappa_with_somebody_who_never_varies_is_not_defined() -> None:
     assert found.alike.value == 0.8
 
 
-def test_what_is_not_defined_is_none_with_a_reason() -> None:
+def test_undefined_coefficients_are_none_with_a_reason() -> None:
     for case, (rows, reason) in UNDEFINED.items():
         found = agreement(items_of(rows))
         if reason is None:
@@ -177,7 +177,7 @@ def test_what_is_not_defined_is_none_with_a_reason() -> None:
         assert choices.alike.value == 1, case
 
 
-def test_one_item_has_a_figure_but_no_interval() -> None:
+def test_a_single_item_has_a_value_but_no_interval() -> None:
     (found,) = agreement(items_of([{"a": "x", "b": "y"}])).choices
     assert found.alike.value == 0
     assert found.alike.low is None
@@ -191,7 +191,9 @@ ratings = st.lists(
 
 @settings(max_examples=25, deadline=None)
 @given(ratings, st.randoms(use_true_random=False))
-def test_neither_order_nor_names_matter(rows: list[dict[str, str]], shuffler: Random) -> None:
+def test_order_and_names_of_items_and_annotators_do_not_matter(
+    rows: list[dict[str, str]], shuffler: Random
+) -> None:
     items = items_of(rows)
     found = agreement(items)
     assert agreement(shuffled(items, shuffler)) == found
@@ -228,8 +230,8 @@ def test_perfect_agreement_is_one(values: list[str], people: int) -> None:
         assert figure.value == (pytest.approx(1) if len(set(values)) > 1 else None)
 
 
-def test_the_coefficients_are_those_of_the_libraries() -> None:
-    """And a bootstrap lies around its figure."""
+def test_coefficients_equal_those_of_other_libraries() -> None:
+    """Bootstrap intervals are also checked: they are centred on the value."""
     from nltk.metrics.agreement import AnnotationTask
     from statsmodels.stats.inter_rater import cohens_kappa, fleiss_kappa
 
@@ -262,32 +264,32 @@ def test_the_coefficients_are_those_of_the_libraries() -> None:
     assert found.krippendorff.value == pytest.approx(task.alpha())
 
 
-def test_texts_agree_by_edits_and_by_what_they_state() -> None:
+def test_texts_are_compared_by_edit_distance_and_by_stated_facts() -> None:
     def facts(text: str) -> frozenset[Fact]:
         return frozenset(("it", "is", one) for one in text.split() if one in {"red", "coat", "hat"})
 
-    found = agreement(wrote(("red coat", "red hat"), ("abcd", "abxy")), facts).texts[0]
+    found = agreement(items_with_texts(("red coat", "red hat"), ("abcd", "abxy")), facts).texts[0]
     assert found.control == "text"
     assert found.similarity.value == pytest.approx((6 / 8 + 2 / 4) / 2)
     assert found.attributes.value == pytest.approx(1 / 3)
     assert found.attributes.items == 1
 
 
-def test_texts_that_state_nothing_have_no_attribute_agreement() -> None:
-    found = agreement(wrote(("a", "b")), lambda _: frozenset()).texts[0]
+def test_texts_without_facts_have_no_attribute_agreement() -> None:
+    found = agreement(items_with_texts(("a", "b")), lambda _: frozenset()).texts[0]
     assert found.attributes.reason == "no text states an attribute of a person"
-    assert agreement(wrote(("a", "b"))).texts[0].attributes.value is None
+    assert agreement(items_with_texts(("a", "b"))).texts[0].attributes.value is None
 
 
-def test_the_texts_of_an_annotator_are_compared_with_all_others() -> None:
-    items = wrote(("same", "same", "some"), ("same", "same", "same"))
+def test_the_texts_of_an_annotator_are_compared_with_those_of_all_others() -> None:
+    items = items_with_texts(("same", "same", "some"), ("same", "same", "same"))
     assert agreement_of("a", items).texts[0].similarity.value == pytest.approx(
         fmean([fmean([1, 3 / 4]), 1])
     )
     assert agreement_of("c", items).texts[0].similarity.items == 2
 
 
-def test_the_verdict_is_the_main_control_where_there_is_one() -> None:
+def test_the_verdict_is_the_main_control_if_there_is_one() -> None:
     def answers(*controls: str) -> list[ItemAnswers]:
         answer = ReviewAnswer(verdict="accept", choices=dict.fromkeys(controls, ("x",)))
         return [ItemAnswers("1", {"a": answer, "b": answer})]

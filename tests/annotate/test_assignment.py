@@ -1,4 +1,4 @@
-"""Who gets what: enough people for every item, nobody twice, nobody too much, and fairly."""
+"""Assignment of items to annotators: enough per item, none twice, within limits, and evenly."""
 
 import time
 from collections import Counter, defaultdict
@@ -36,17 +36,17 @@ def people(assignments: list[Assignment], entity_id: str) -> set[str]:
     return {one.pseudonym for one in assignments if one.entity_id == entity_id}
 
 
-def fresh(count: int) -> list[Item]:
+def new_items(count: int) -> list[Item]:
     return [Item(f"item {number}", frozenset(), 0) for number in range(count)]
 
 
-def idle(count: int) -> list[Worker]:
+def idle_workers(count: int) -> list[Worker]:
     return [Worker(name, 0, 0) for name in NAMES[:count]]
 
 
 @settings(deadline=None)
 @given(items_lists, workers_lists, overlaps, caps, seeds)
-def test_nobody_gets_what_they_had_nor_one_thing_twice_nor_more_than_is_needed(
+def test_items_go_to_at_most_the_needed_number_of_new_annotators(
     items: list[Item], workers: list[Worker], overlap: int, cap: int | None, seed: str
 ) -> None:
     found = assign(items, workers, overlap, cap, seed)
@@ -59,7 +59,7 @@ def test_nobody_gets_what_they_had_nor_one_thing_twice_nor_more_than_is_needed(
 
 @settings(deadline=None)
 @given(items_lists, limited_lists, overlaps, caps, seeds)
-def test_nobody_gets_more_than_the_cap_and_nothing_stays_that_somebody_could_take(
+def test_caps_hold_and_every_free_annotator_is_used(
     items: list[Item], workers: list[Worker], overlap: int, cap: int | None, seed: str
 ) -> None:
     found = assign(items, workers, overlap, cap, seed)
@@ -81,7 +81,7 @@ def test_nobody_gets_more_than_the_cap_and_nothing_stays_that_somebody_could_tak
 
 @settings(deadline=None)
 @given(items_lists, workers_lists, overlaps, caps, seeds, st.randoms())
-def test_the_order_in_which_items_and_workers_are_given_does_not_matter(
+def test_the_order_of_items_and_workers_does_not_matter(
     items: list[Item],
     workers: list[Worker],
     overlap: int,
@@ -97,11 +97,11 @@ def test_the_order_in_which_items_and_workers_are_given_does_not_matter(
 
 @settings(deadline=None)
 @given(st.integers(0, 60), st.integers(1, 6), overlaps, st.integers(0, 5), seeds)
-def test_loads_differ_by_one_at_most_where_nothing_else_constrains(
+def test_without_other_constraints_loads_differ_by_at_most_one(
     count: int, size: int, overlap: int, already: int, seed: str
 ) -> None:
     workers = [Worker(name, already, 0) for name in NAMES[:size]]
-    found = assign(fresh(count), workers, overlap, None, seed)
+    found = assign(new_items(count), workers, overlap, None, seed)
     loads = Counter({worker.pseudonym: 0 for worker in workers})
     loads.update(one.pseudonym for one in found)
     assert loads.total() == count * min(overlap, size)
@@ -110,9 +110,9 @@ def test_loads_differ_by_one_at_most_where_nothing_else_constrains(
 
 @settings(deadline=None, max_examples=20)
 @given(st.integers(2, 6), st.integers(2, 4), seeds)
-def test_all_pairs_come_to_share_items(size: int, overlap: int, seed: str) -> None:
-    """With 2,000 items, chance alone takes no pair near half of its even share (133 or more)."""
-    found = assign(fresh(2000), idle(size), overlap, None, seed)
+def test_all_pairs_of_annotators_share_items(size: int, overlap: int, seed: str) -> None:
+    """With 2,000 items, a random pair never falls below half of its even share (133 or more)."""
+    found = assign(new_items(2000), idle_workers(size), overlap, None, seed)
     teams: dict[str, list[str]] = defaultdict(list)
     for one in found:
         teams[one.entity_id].append(one.pseudonym)
@@ -122,39 +122,39 @@ def test_all_pairs_come_to_share_items(size: int, overlap: int, seed: str) -> No
     assert all(even / 2 < shared[pair] < even * 2 for pair in pairs)
 
 
-def test_whoever_has_less_to_do_gets_more() -> None:
+def test_new_tasks_go_to_the_annotator_with_fewest_open_tasks() -> None:
     workers = [Worker("busy", 10, 0), Worker("free", 0, 10)]
-    found = assign(fresh(10), workers, 1, None, "")
+    found = assign(new_items(10), workers, 1, None, "")
     assert Counter(one.pseudonym for one in found) == {"free": 10}
-    found = assign(fresh(30), workers, 1, None, "")
+    found = assign(new_items(30), workers, 1, None, "")
     assert Counter(one.pseudonym for one in found) == {"free": 20, "busy": 10}
 
 
-def test_items_with_answers_come_first() -> None:
+def test_items_with_answers_are_assigned_first() -> None:
     started = Item("started", frozenset({"a"}), 1)
-    found = assign([*fresh(20), started], [Worker("a", 0, 0), Worker("b", 0, 0)], 2, 1, "")
+    found = assign([*new_items(20), started], [Worker("a", 0, 0), Worker("b", 0, 0)], 2, 1, "")
     assert Assignment("started", "b") in found
 
 
-def test_items_with_a_priority_come_before_those_with_answers() -> None:
+def test_items_with_a_priority_are_assigned_before_those_with_answers() -> None:
     started, urgent = Item("started", frozenset({"b"}), 1), Item("urgent", frozenset(), 0, 2)
-    found = assign([*fresh(20), started, urgent], [Worker("a", 0, 0)], 2, 2, "")
+    found = assign([*new_items(20), started, urgent], [Worker("a", 0, 0)], 2, 2, "")
     assert [one.entity_id for one in found] == ["urgent", "started"]
 
 
-def test_another_seed_is_another_draw() -> None:
-    draws = {tuple(assign(fresh(20), idle(3), 1, None, seed)) for seed in "abc"}
+def test_another_seed_gives_another_assignment() -> None:
+    draws = {tuple(assign(new_items(20), idle_workers(3), 1, None, seed)) for seed in "abc"}
     assert len(draws) == 3
 
 
-def test_nobody_there_means_no_assignments() -> None:
-    assert assign(fresh(3), [], 2, None, "") == []
-    assert assign([], idle(2), 2, None, "") == []
+def test_without_workers_or_items_there_are_no_assignments() -> None:
+    assert assign(new_items(3), [], 2, None, "") == []
+    assert assign([], idle_workers(2), 2, None, "") == []
 
 
 @settings(deadline=None)
 @given(items_lists, workers_lists, overlaps, seeds)
-def test_items_get_their_people_unless_too_few_are_left_who_never_had_them(
+def test_items_reach_the_overlap_if_enough_new_annotators_exist(
     items: list[Item], workers: list[Worker], overlap: int, seed: str
 ) -> None:
     found = assign(items, workers, overlap, None, seed)
@@ -164,8 +164,8 @@ def test_items_get_their_people_unless_too_few_are_left_who_never_had_them(
         assert enough == (item.active + len(left) >= overlap)
 
 
-def test_fifty_thousand_items_are_a_matter_of_seconds() -> None:
-    items = fresh(50_000)
+def test_fifty_thousand_items_are_assigned_within_seconds() -> None:
+    items = new_items(50_000)
     workers = [Worker(f"reviewer-{number}", 0, 0) for number in range(20)]
     started = time.process_time()
     found = assign(items, workers, 2, None, "seed")

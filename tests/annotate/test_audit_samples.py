@@ -1,4 +1,4 @@
-"""Audits: what is drawn, who is asked, and what the answers come to."""
+"""Audit samples: which items are drawn, who is asked, and the resulting error rates."""
 
 from collections import Counter
 
@@ -28,7 +28,7 @@ def desk(store: Store) -> Desk:
 
 
 def accept(desk: Desk, count: int, source: str = "street", first: int = 0) -> list[str]:
-    """Items that `a` accepted."""
+    """Store items that `a` accepted."""
     items = store_rewrites(desk.store, count, source, first)
     for entity_id in items:
         desk.decide(entity_id, "accept", desk.answer(entity_id, "a"))
@@ -36,7 +36,7 @@ def accept(desk: Desk, count: int, source: str = "street", first: int = 0) -> li
 
 
 def by_policy(desk: Desk, count: int) -> list[str]:
-    """Items that nobody looked at."""
+    """Store items that a policy accepted without review."""
     items = store_rewrites(desk.store, count, "street", first=1000)
     with desk.store.write() as connection:
         append_decisions(connection, [NewDecision(one, "accept", SOFTWARE) for one in items])
@@ -44,41 +44,41 @@ def by_policy(desk: Desk, count: int) -> list[str]:
 
 
 def edit(desk: Desk, number: int) -> tuple[str, str]:
-    """An item that `b` edited, and the edit."""
+    """Store an item that `b` edited, and return both ids."""
     (shown,) = store_rewrites(desk.store, 1, first=number)
     record = Rewrite(source="street", text=f"put right {number}", author="b")
-    made = new_entity(record, "people", parents=[(Role.EDITED_FROM, shown)], split="test")
-    store_entities(desk.store, [made])
+    edited = new_entity(record, "people", parents=[(Role.EDITED_FROM, shown)], split="test")
+    store_entities(desk.store, [edited])
     key = desk.answer(shown, "b", "edit")
-    desk.decide(shown, "edit", key, made.id)
-    desk.decide(made.id, "accept", key)
-    return shown, made.id
+    desk.decide(shown, "edit", key, edited.id)
+    desk.decide(edited.id, "accept", key)
+    return shown, edited.id
 
 
-def looked(desk: Desk) -> list[AuditedDraw]:
+def audits(desk: Desk) -> list[AuditedDraw]:
     with desk.store.read() as connection:
         return audited_draws(connection, "people")
 
 
-def test_accepted_items_tell_how_they_came_to_be(desk: Desk) -> None:
+def test_accepted_items_state_how_they_were_accepted(desk: Desk) -> None:
     (plain,) = accept(desk, 1)
-    (unseen,) = by_policy(desk, 1)
+    (unreviewed,) = by_policy(desk, 1)
     _, edited = edit(desk, 50)
-    (settled,) = store_rewrites(desk.store, 1, "park", first=60)
-    desk.decide(settled, "accept", desk.answer(settled, "judge", purpose="adjudication"))
+    (adjudicated,) = store_rewrites(desk.store, 1, "park", first=60)
+    desk.decide(adjudicated, "accept", desk.answer(adjudicated, "judge", purpose="adjudication"))
     (reopened,) = accept(desk, 1, first=70)
     with desk.store.write() as connection:
         append_decisions(connection, [NewDecision(reopened, "reopen", SOFTWARE)])
     found = {item.entity_id: item[1:] for item in accepted_items(desk.store, "people", "rewrite")}
     assert found == {
         plain: ("test", "street", "accept"),
-        unseen: ("test", "street", "policy"),
+        unreviewed: ("test", "street", "policy"),
         edited: ("test", "street", "edit"),
-        settled: ("test", "park", "adjudicated"),
+        adjudicated: ("test", "park", "adjudicated"),
     }
 
 
-def test_the_sample_is_in_proportion_and_stays_as_it_was(desk: Desk) -> None:
+def test_a_sample_is_proportional_and_drawing_again_does_not_change_it(desk: Desk) -> None:
     street, park = accept(desk, 30), accept(desk, 10, "park", first=100)
     drawn = draw_audit_sample(desk.store, REWRITES, 8, seed=1, by=("source",))
     assert (drawn.drawn, drawn.strata, drawn.is_new) == (8, {"park": 10, "street": 30}, True)
@@ -92,7 +92,7 @@ def test_the_sample_is_in_proportion_and_stays_as_it_was(desk: Desk) -> None:
     assert {item.entity_id for item in wanted(desk.store, REWRITES)} > items
 
 
-def test_strata_are_named_by_what_they_are(desk: Desk) -> None:
+def test_strata_are_named_by_their_values(desk: Desk) -> None:
     accept(desk, 2)
     by_policy(desk, 1)
     drawn = draw_audit_sample(desk.store, REWRITES, 3, seed=1)
@@ -102,12 +102,12 @@ def test_strata_are_named_by_what_they_are(desk: Desk) -> None:
         draw_audit_sample(desk.store, REWRITES, 3, seed=1, by=("colour",))
 
 
-def test_nothing_accepted_is_nothing_to_draw(desk: Desk) -> None:
+def test_without_accepted_items_drawing_is_an_error(desk: Desk) -> None:
     with pytest.raises(UsageError, match="nothing of queue 'people-rewrites' is accepted"):
         draw_audit_sample(desk.store, REWRITES, 3, seed=1)
 
 
-def test_whoever_had_a_part_in_an_item_is_not_asked_again(desk: Desk) -> None:
+def test_earlier_annotators_of_an_item_are_not_asked_to_audit_it(desk: Desk) -> None:
     (plain,) = accept(desk, 1)
     desk.answer(plain, "c")
     _, edited = edit(desk, 50)
@@ -116,7 +116,7 @@ def test_whoever_had_a_part_in_an_item_is_not_asked_again(desk: Desk) -> None:
     assert past == {plain: {"a", "c"}, edited: {"b"}}
 
 
-def test_an_item_is_asked_for_until_somebody_has_it(desk: Desk) -> None:
+def test_a_drawn_item_is_pending_until_it_is_assigned(desk: Desk) -> None:
     (only,) = accept(desk, 1)
     draw_audit_sample(desk.store, REWRITES, 1, seed=1)
     desk.give(only, "b", "audit")
@@ -128,7 +128,7 @@ def test_an_item_is_asked_for_until_somebody_has_it(desk: Desk) -> None:
     assert wanted(desk.store, REWRITES) == []
 
 
-def test_what_was_withdrawn_is_not_looked_at(desk: Desk) -> None:
+def test_withdrawn_items_are_not_audited(desk: Desk) -> None:
     (only,) = accept(desk, 1)
     draw_audit_sample(desk.store, REWRITES, 1, seed=1)
     with desk.store.write() as connection:
@@ -136,15 +136,15 @@ def test_what_was_withdrawn_is_not_looked_at(desk: Desk) -> None:
     assert wanted(desk.store, REWRITES) == []
 
 
-def test_what_is_found_makes_an_error_rate(desk: Desk) -> None:
+def test_the_error_rate_follows_from_the_audit_answers(desk: Desk) -> None:
     street, park = accept(desk, 6), accept(desk, 4, "park", first=100)
     draw_audit_sample(desk.store, REWRITES, 10, seed=1, by=("source",))
-    assert looked(desk) == []
+    assert audits(desk) == []
     for entity_id in [*street[:5], *park[:2]]:
         desk.answer(entity_id, "b", "accept", "audit")
     desk.answer(park[2], "b", "reject", "audit")
-    desk.answer(park[2], "c", "accept")  # an ordinary answer is no audit
-    (draw,) = looked(desk)
+    desk.answer(park[2], "c", "accept")  # not an audit answer
+    (draw,) = audits(desk)
     assert draw == AuditedDraw(
         QUEUE, ("source",), 10, {"park": Stratum(4, 3, 1), "street": Stratum(6, 5, 0)}, (park[2],)
     )
@@ -154,17 +154,17 @@ def test_what_is_found_makes_an_error_rate(desk: Desk) -> None:
     assert str(found).endswith("; 2 to come")
 
 
-def test_the_newest_draw_in_which_somebody_looked_counts(desk: Desk) -> None:
+def test_the_newest_draw_with_answers_counts(desk: Desk) -> None:
     items = accept(desk, 10)
     draw_audit_sample(desk.store, REWRITES, 4, seed=1, by=())
     for item in wanted(desk.store, REWRITES):
         desk.answer(item.entity_id, "b", "accept", "audit")
-    (first,) = looked(desk)
+    (first,) = audits(desk)
     assert first.drawn == 4
     draw_audit_sample(desk.store, REWRITES, 10, seed=2, by=())
     for item in wanted(desk.store, REWRITES):
         desk.answer(item.entity_id, "b", "reject", "audit")
-    (second,) = looked(desk)
+    (second,) = audits(desk)
     assert second.strata == {"all": Stratum(10, 10, 6)}
     assert set(second.wrong_items) < set(items)
     with desk.store.read() as connection:
@@ -172,17 +172,17 @@ def test_the_newest_draw_in_which_somebody_looked_counts(desk: Desk) -> None:
         assert audited_draws(connection, "people", "people-captions") == []
 
 
-def test_the_sentence_is_as_the_card_has_it() -> None:
+def test_the_summary_has_the_format_of_the_release_card() -> None:
     draw = AuditedDraw(QUEUE, STRATA, 200, {"all": Stratum(5000, 200, 3)}, ())
     assert str(summarise(draw)) == "3 of 200 wrong, 1.5 % (95 % interval 0.5–4.3 %)"
 
 
-def test_counts_of_strata_are_kept_from_the_time_of_the_draw(desk: Desk) -> None:
+def test_stratum_sizes_are_those_at_the_time_of_the_draw(desk: Desk) -> None:
     accept(desk, 5)
     drawn = draw_audit_sample(desk.store, REWRITES, 2, seed=1, by=("verdict",))
     accept(desk, 5, first=300)
     desk.answer(wanted(desk.store, REWRITES)[0].entity_id, "b", "accept", "audit")
-    (draw,) = looked(desk)
+    (draw,) = audits(desk)
     assert Counter({name: one.population for name, one in draw.strata.items()}) == drawn.strata
 
 
@@ -192,7 +192,9 @@ sizes = st.integers(0, 80)
 
 
 @given(populations, sizes)
-def test_every_stratum_gets_its_proportion_to_within_one(counts: dict[str, int], size: int) -> None:
+def test_every_stratum_gets_its_proportional_share_within_one_item(
+    counts: dict[str, int], size: int
+) -> None:
     given_ = allocate(counts, size)
     total = sum(counts.values())
     assert sum(given_.values()) == min(size, total)
@@ -202,7 +204,7 @@ def test_every_stratum_gets_its_proportion_to_within_one(counts: dict[str, int],
             assert abs(given_[name] - min(size, total) * count / total) < 1
 
 
-def test_remainders_go_to_the_largest() -> None:
+def test_rounding_gives_the_remainder_to_the_largest_fractions() -> None:
     cases: list[tuple[dict[str, int], int, dict[str, int]]] = [
         ({"a": 50, "b": 30, "c": 20}, 10, {"a": 5, "b": 3, "c": 2}),
         ({"a": 53, "b": 24, "c": 23}, 10, {"a": 5, "b": 3, "c": 2}),
@@ -215,7 +217,7 @@ def test_remainders_go_to_the_largest() -> None:
 
 
 @given(wholes, sizes, st.text(max_size=2))
-def test_a_sample_is_drawn_from_all_without_regard_to_order(
+def test_a_sample_does_not_depend_on_the_order_of_items(
     whole: dict[str, str], size: int, seed: str
 ) -> None:
     drawn = draw(whole, size, seed)
@@ -225,7 +227,7 @@ def test_a_sample_is_drawn_from_all_without_regard_to_order(
     assert Counter(whole[entity_id] for entity_id in drawn) == Counter(wanted)
 
 
-def test_a_larger_sample_of_one_stratum_holds_the_smaller() -> None:
+def test_a_larger_sample_of_one_stratum_contains_the_smaller() -> None:
     whole = {str(number): "all" for number in range(100)}
     assert set(draw(whole, 10, "s")) < set(draw(whole, 20, "s"))
     assert set(draw(whole, 10, "s")) != set(draw(whole, 10, "another"))

@@ -1,4 +1,4 @@
-"""The session code for page tests, with the smallest of pages."""
+"""The session code for page tests, with a minimal page."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.annotate.browser import SUBMIT, Bench, Box, LabellingPage
 from tests.annotate.pictures import pictures
 
 
-class Smallest:
+class MinimalInterface:
     """A page with an image, a text and one choice."""
 
     name = "smallest"
@@ -33,13 +33,13 @@ def box(left: float, top: float, right: float, bottom: float) -> Box:
     return Box(left, top, right, bottom)
 
 
-def test_boxes_overlap_where_they_share_more_than_an_edge() -> None:
+def test_boxes_overlap_if_they_share_more_than_an_edge() -> None:
     assert box(0, 0, 10, 10).overlaps(box(5, 5, 20, 20))
     assert not box(0, 0, 10, 10).overlaps(box(10, 0, 20, 10))
     assert not box(0, 0, 10, 10).overlaps(box(0, 10, 10, 20))
 
 
-def test_a_box_beyond_the_edge_is_not_in_view() -> None:
+def test_a_box_beyond_the_edge_of_the_screen_is_not_in_view() -> None:
     assert box(0, 0, 1440, 900).in_view
     assert not box(0, 0, 1442, 900).in_view
     assert not box(-1, 0, 100, 100).in_view
@@ -47,12 +47,12 @@ def test_a_box_beyond_the_edge_is_not_in_view() -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_session_with_the_smallest_page(
+def test_a_session_with_a_minimal_page(
     bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     ((sha256, drawn),) = pictures(1).items()
     content = TaskContent({"image": f"{bench.images_url}/{sha256}", "caption": "<b>$x {{y}}"}, [])
-    page = bench.open(cast("Interface", Smallest()), content, {sha256: drawn})
+    page = bench.open(cast("Interface", MinimalInterface()), content, {sha256: drawn})
     assert "Is it so?" in page.read_instructions()
     page.wait_for_images()
     page.press("2")

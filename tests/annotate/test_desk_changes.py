@@ -1,4 +1,4 @@
-"""What changes while a queue is in use: people, overlap, items, gold."""
+"""Changes while a queue is in use: annotators, overlap, items and gold items."""
 
 from collections import Counter
 from pathlib import Path
@@ -34,7 +34,7 @@ def office() -> MemoryOffice:
     return MemoryOffice()
 
 
-def fill(world: World, count: int) -> list[str]:
+def add_rewrites(world: World, count: int) -> list[str]:
     return [world.add(f"{REWRITE} {number}") for number in range(count)]
 
 
@@ -51,7 +51,7 @@ def states(world: World) -> Counter[str]:
 
 
 def waiting(world: World, queue: Queue = ONE) -> Counter[tuple[str, str]]:
-    """How many tasks wait, by assignee and purpose."""
+    """Count the waiting tasks by assignee and purpose."""
     return Counter(
         (task.assignee, task.purpose)
         for task in review_tasks(world.store, queue.name).values()
@@ -67,11 +67,11 @@ def withdraw(world: World, *entity_ids: str) -> None:
         )
 
 
-def test_what_waited_for_somebody_who_left_goes_to_others_at_once(
+def test_open_tasks_of_an_annotator_who_left_are_reassigned_at_once(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 6)
+    add_rewrites(world, 6)
     push(world.store, office, ONE)
     set_annotator_state(world.store, "ann", "left")
     report = push(world.store, office, ONE)
@@ -80,11 +80,11 @@ def test_what_waited_for_somebody_who_left_goes_to_others_at_once(
     assert office(ann).open_tasks() == []
 
 
-def test_when_the_only_annotator_leaves_the_house_goes_on(
+def test_tasks_of_the_only_annotator_go_to_loupes_own_account(
     world: World, office: MemoryOffice
 ) -> None:
     ann = hire(world.store, office, "ann")
-    items = fill(world, 3)
+    items = add_rewrites(world, 3)
     push(world.store, office, ONE)
     first = office(ann).open_tasks()[0]
     office(ann).annotate(first.id, accepting(REWRITE))
@@ -98,10 +98,10 @@ def test_when_the_only_annotator_leaves_the_house_goes_on(
     assert len(items) == 3
 
 
-def test_what_the_house_has_goes_to_the_first_annotators(
+def test_tasks_of_loupes_own_account_go_to_the_first_annotators(
     world: World, office: MemoryOffice
 ) -> None:
-    fill(world, 4)
+    add_rewrites(world, 4)
     push(world.store, office, ONE)
     first = office(HOUSE).open_tasks()[0]
     office(HOUSE).annotate(first.id, accepting(REWRITE))
@@ -113,12 +113,12 @@ def test_what_the_house_has_goes_to_the_first_annotators(
     assert office(HOUSE).open_tasks() == []
 
 
-def test_conflicts_of_an_adjudicator_who_left_go_to_another(
+def test_conflicts_of_an_adjudicator_who_left_are_reassigned(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     cem, dan = (hire(world.store, office, name, "adjudicator") for name in ("cem", "dan"))
-    fill(world, 2)
+    add_rewrites(world, 2)
     push(world.store, office, TWO)
     work(world.store, office, ann, says_accept)
     work(world.store, office, bea, says_reject)
@@ -131,12 +131,12 @@ def test_conflicts_of_an_adjudicator_who_left_go_to_another(
     assert office(dan).open_tasks("adjudication") == []
 
 
-def test_what_an_adjudicator_skips_goes_to_another_and_then_to_the_house(
+def test_a_skipped_adjudication_goes_to_others_and_last_to_loupes_account(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     cem, dan = (hire(world.store, office, name, "adjudicator") for name in ("cem", "dan"))
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, TWO)
     work(world.store, office, ann, says_accept)
     work(world.store, office, bea, says_reject)
@@ -151,12 +151,12 @@ def test_what_an_adjudicator_skips_goes_to_another_and_then_to_the_house(
     assert states(world)["proposed"] == 0
 
 
-def test_an_adjudication_that_was_taken_back_may_return_to_the_same_adjudicator(
+def test_a_withdrawn_adjudication_task_may_return_to_the_same_adjudicator(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     dan = hire(world.store, office, "dan", "adjudicator")
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, TWO)
     work(world.store, office, ann, says_accept)
     work(world.store, office, bea, says_reject)
@@ -173,11 +173,11 @@ def test_an_adjudication_that_was_taken_back_may_return_to_the_same_adjudicator(
         assert waiting(world) == expected
 
 
-def test_with_a_lower_overlap_items_that_have_enough_answers_are_decided(
+def test_with_a_lower_overlap_items_with_enough_answers_are_decided(
     world: World, office: MemoryOffice
 ) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 3)
+    add_rewrites(world, 3)
     push(world.store, office, TWO)
     work(world.store, office, ann, says_accept)
     pull(world.store, office, TWO)
@@ -188,11 +188,11 @@ def test_with_a_lower_overlap_items_that_have_enough_answers_are_decided(
     assert push(world.store, office, ONE).closed == 3
 
 
-def test_with_a_higher_overlap_what_waits_goes_to_more_people(
+def test_with_a_higher_overlap_open_items_go_to_more_annotators(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 4)
+    add_rewrites(world, 4)
     push(world.store, office, ONE)
     work(world.store, office, ann, says_accept)
     pull(world.store, office, ONE)
@@ -201,11 +201,11 @@ def test_with_a_higher_overlap_what_waits_goes_to_more_people(
     assert waiting(world) == {(ann, "review"): 2, (bea, "review"): 2}
 
 
-def test_an_answered_task_that_is_listed_again_with_a_skip_stays_answered(
+def test_an_answered_task_with_an_earlier_skip_stays_answered(
     world: World, office: MemoryOffice
 ) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, TWO)
     (task,) = office(ann).open_tasks()
     office(ann).annotate(task.id, [], cancelled=True)
@@ -218,17 +218,17 @@ def test_an_answered_task_that_is_listed_again_with_a_skip_stays_answered(
 
 def test_a_skip_is_reported_once(world: World, office: MemoryOffice) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, TWO)
     (task,) = office(ann).open_tasks()
     office(ann).annotate(task.id, [], cancelled=True)
     assert [pull(world.store, office, TWO).skipped for _ in range(2)] == [1, 0]
 
 
-def test_an_answer_that_becomes_unclear_is_reported_and_the_one_before_counts(
+def test_if_an_answer_becomes_unclear_the_earlier_clear_one_counts(
     world: World, office: MemoryOffice
 ) -> None:
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, ONE)
     (task,) = office(HOUSE).open_tasks()
     number = office(HOUSE).annotate(task.id, accepting(REWRITE + " 0"))
@@ -239,11 +239,11 @@ def test_an_answer_that_becomes_unclear_is_reported_and_the_one_before_counts(
     assert states(world) == {"accepted": 1}
 
 
-def test_an_unclear_answer_is_taken_back_when_nobody_needs_it(
+def test_a_task_with_an_unclear_answer_is_closed_if_its_item_is_withdrawn(
     world: World, office: MemoryOffice
 ) -> None:
     ann, _ = (hire(world.store, office, name) for name in ("ann", "bea"))
-    (item,) = fill(world, 1)
+    (item,) = add_rewrites(world, 1)
     push(world.store, office, TWO)
     work(world.store, office, ann, lambda text: rejecting(text, reason=None))
     assert len(pull(world.store, office, TWO).unclear) == 1
@@ -253,11 +253,11 @@ def test_an_unclear_answer_is_taken_back_when_nobody_needs_it(
     assert pull(world.store, office, TWO).unclear == ()
 
 
-def test_what_waited_for_somebody_who_pauses_goes_to_others_until_they_are_back(
+def test_open_tasks_of_a_paused_annotator_are_reassigned_until_the_return(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 6)
+    add_rewrites(world, 6)
     named = ONE.model_copy(update={"annotators": ("ann", "bea")})
     push(world.store, office, named)
     set_annotator_state(world.store, "ann", "paused")
@@ -271,12 +271,10 @@ def test_what_waited_for_somebody_who_pauses_goes_to_others_until_they_are_back(
     assert waiting(world) == {(ann, "review"): 6}
 
 
-def test_nobody_is_shown_gold_or_audits_that_were_withdrawn(
-    world: World, office: MemoryOffice
-) -> None:
+def test_withdrawn_gold_and_audit_items_are_not_shown(world: World, office: MemoryOffice) -> None:
     hire(world.store, office, "ann")
     hire(world.store, office, "bea")
-    items = fill(world, 8)
+    items = add_rewrites(world, 8)
     gold, accepted = items[:4], items[4:6]
     with world.store.write() as connection:
         agent = AgentRef("person", "curator")
@@ -291,9 +289,9 @@ def test_nobody_is_shown_gold_or_audits_that_were_withdrawn(
     assert set(left) <= set(items[6:])
 
 
-def test_gold_that_is_gold_no_more_is_taken_back(world: World, office: MemoryOffice) -> None:
+def test_open_tasks_of_removed_gold_items_are_closed(world: World, office: MemoryOffice) -> None:
     hire(world.store, office, "ann")
-    items = fill(world, 4)
+    items = add_rewrites(world, 4)
     add_gold_items(world.store, ONE.name, [KnownAnswer(one, RIGHT, "file") for one in items[:2]])
     queue = ONE.model_copy(update={"gold_rate": 0.5})
     push(world.store, office, queue)
@@ -302,39 +300,39 @@ def test_gold_that_is_gold_no_more_is_taken_back(world: World, office: MemoryOff
     assert push(world.store, office, queue).closed == len(gold)
 
 
-def test_reconcile_decides_what_has_enough_answers(world: World, office: MemoryOffice) -> None:
+def test_reconcile_decides_items_with_enough_answers(world: World, office: MemoryOffice) -> None:
     ann = hire(world.store, office, "ann")
-    fill(world, 2)
+    add_rewrites(world, 2)
     push(world.store, office, ONE)
     work(world.store, office, ann, says_accept)
     pull(world.store, office, ONE)
-    with world.store.write() as connection:  # a database that was repaired by hand
+    with world.store.write() as connection:  # as in a database that was repaired by hand
         connection.execute(update(Entity).values(state="proposed").where(Entity.kind == "rewrite"))
     assert reconcile(world.store, office, ONE).decided == 2
 
 
-def test_a_queue_with_nothing_to_ask_wants_nobody(world: World, office: MemoryOffice) -> None:
+def test_a_queue_without_items_needs_no_annotators(world: World, office: MemoryOffice) -> None:
     assert push(world.store, office, TWO).pushed == 0
 
 
-def test_an_answer_that_comes_between_looking_and_taking_back_still_counts(
+def test_an_answer_given_while_its_task_is_being_closed_counts(
     world: World, office: MemoryOffice
 ) -> None:
     for name in ("ann", "bea"):
         hire(world.store, office, name)
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, ONE)
     ((assignee, _),) = waiting(world)
     (task,) = office(assignee).open_tasks()
     desk = office(assignee)
     delete = desk.delete_tasks
 
-    def answered_meanwhile(project_id: int, task_ids: list[int]) -> None:
+    def delete_after_an_answer(project_id: int, task_ids: list[int]) -> None:
         desk.annotate(task.id, accepting(REWRITE))
         pull(world.store, office, ONE)
         delete(project_id, task_ids)
 
-    desk.delete_tasks = answered_meanwhile  # type: ignore[method-assign, assignment]
+    desk.delete_tasks = delete_after_an_answer  # type: ignore[method-assign, assignment]
     set_annotator_state(world.store, assignee.removeprefix("reviewer-"), "left")
     push(world.store, office, ONE)
     stored = {t.assignee: t.state for t in review_tasks(world.store, ONE.name).values()}

@@ -1,4 +1,4 @@
-"""Review as the people see it who do it: from the login page to what is decided."""
+"""Review in a browser, from the login page to the decisions."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -28,21 +28,21 @@ PLAIN = "A woman in a red coat, a bag on her shoulder."
 MENDED = "Wearing a red coat, the woman has a black bag."
 QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
 _PATIENCE_MS = 60_000
-_NOT_THEIRS = ("Create Project", "Invite Members", "Create", "Settings", "Import", "Export")
+_FORBIDDEN_BUTTONS = ("Create Project", "Invite Members", "Create", "Settings", "Import", "Export")
 
 
 class Person:
-    """Somebody at a browser of their own.
+    """An annotator with a browser.
 
     Attributes:
-        page: playwright's page, for all that is not here.
-        failed: the images that did not come.
-        asked: whether the page looked ahead, for each time that it asked for the next task.
+        page: Playwright's page, for everything else.
+        failed: the images that could not be loaded.
+        prefetched: for each request for the next task, whether the page prefetched it.
     """
 
     def __init__(self, browser: Any, url: str, account: AnnotatorAccount, shots: Path) -> None:
         self.failed: list[str] = []
-        self.asked: list[bool] = []
+        self.prefetched: list[bool] = []
         self._url, self._account, self._shots = url, account, shots
         self._context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
         self._context.set_default_timeout(_PATIENCE_MS)
@@ -51,7 +51,7 @@ class Person:
         self.page.on("response", self._note)
 
     def log_in(self) -> None:
-        """Opens the front page, which asks who is there, and then shows the only queue's task."""
+        """Log in on the front page, which then shows the task of the only queue."""
         self.page.goto(self._url)
         self.page.fill("input[name=email]", self._account.email)
         self.page.fill("input[name=password]", self._account.password.get_secret_value())
@@ -62,7 +62,7 @@ class Person:
         assert self.offered() == []
 
     def projects(self) -> list[str]:
-        """The titles of all projects that there are to see."""
+        """Return the titles of all visible projects."""
         self.page.goto(f"{self._url}/projects/")
         cards = self.page.locator(".lsf-project-card__title-text")
         cards.first.wait_for()
@@ -70,7 +70,7 @@ class Person:
         return [str(title).strip() for title in cards.all_inner_texts()]
 
     def open(self, title: str) -> str:
-        """Opens a project and begins to label; gives the instructions that come up."""
+        """Open a project, start labelling, and return the instructions shown."""
         self.page.get_by_text(title, exact=True).click()
         self.page.locator(SUBMIT).wait_for()
         assert self.offered() == []
@@ -82,7 +82,7 @@ class Person:
         return text
 
     def shown(self) -> str:
-        """The rewrite that is to be judged, once it is there with its image."""
+        """Wait for the rewrite and its image, and return the rewrite."""
         self.page.wait_for_function(
             """() => [...document.images].some(
                 image => image.src.startsWith("blob:") && image.naturalWidth > 0
@@ -91,47 +91,50 @@ class Person:
         return str(self.page.locator(".loupe-write textarea").input_value())
 
     def press(self, *keys: str) -> None:
-        """Presses keys, one after the other."""
+        """Press keys one after the other."""
         for key in keys:
             self.page.keyboard.press(key)
 
     def write(self, text: str) -> None:
-        """Writes another text, without the mouse."""
+        """Replace the text, using only the keyboard."""
         self.press("Enter", "Control+A")
         self.page.keyboard.type(text)
         self.press("Escape")
 
     def submit(self) -> None:
-        """Submits, and waits for what comes then: the next task, or that there is none."""
+        """Submit and wait for the next task or the message that none is left."""
         with self.page.expect_response(lambda answer: "id=next_task" in answer.url):
             self.press("Control+Enter")
         self.page.get_by_text(SAVED, exact=True).first.wait_for()
 
     def has_finished(self) -> bool:
-        """Whether the page says that nothing is left."""
+        """Whether the page says that no tasks are left."""
         self.page.get_by_text("No More Tasks Left in Queue").wait_for()
         return not self.page.locator(SUBMIT).count()
 
     def offered(self) -> list[str]:
-        """What the page offers that is no part of labelling."""
+        """Return visible buttons that annotators must not have."""
         found = [
-            self.page.get_by_text(name, exact=True).locator("visible=true") for name in _NOT_THEIRS
+            self.page.get_by_text(name, exact=True).locator("visible=true")
+            for name in _FORBIDDEN_BUTTONS
         ]
-        return [name for name, buttons in zip(_NOT_THEIRS, found, strict=True) if buttons.count()]
+        return [
+            name for name, buttons in zip(_FORBIDDEN_BUTTONS, found, strict=True) if buttons.count()
+        ]
 
     def keep(self, name: str) -> None:
-        """Keeps what is on the screen for people to look at (under `--basetemp DIR`)."""
+        """Save a screenshot for people to look at (in DIR with `--basetemp DIR`)."""
         self.page.screenshot(path=str(self._shots / f"{self._account.name}-{name}.png"))
 
     def close(self) -> None:
-        """Closes the browser."""
+        """Close the browser."""
         self._context.close()
 
     def _note(self, answer: Any) -> None:
         if "/blobs/" in answer.url and not answer.ok:
             self.failed.append(f"{answer.status} {answer.url}")
         if "id=next_task" in answer.url:
-            self.asked.append("excluded" in answer.request.post_data)
+            self.prefetched.append("excluded" in answer.request.post_data)
 
 
 @pytest.fixture
@@ -146,7 +149,7 @@ def desks(label_studio: LabelStudioServer, world: World) -> Desks:
 
 @pytest.fixture
 def images_url(label_studio: LabelStudioServer, world: World) -> Iterator[str]:
-    """The image server as it is in use: it hands out what open tasks show, and no more."""
+    """The image server as in production: it serves only the images of open tasks."""
 
     def media_type_of(sha256: str) -> str | None:
         with world.store.read() as connection:
@@ -166,7 +169,7 @@ def images_url(label_studio: LabelStudioServer, world: World) -> Iterator[str]:
 def sit_down(
     browser: Any, label_studio: LabelStudioServer, tmp_path: Path
 ) -> Iterator[Callable[[AnnotatorAccount], Person]]:
-    """Gives somebody a browser, in which they have logged in."""
+    """Opens a browser for an annotator and logs in."""
     people: list[Person] = []
 
     def sit(account: AnnotatorAccount) -> Person:
@@ -180,11 +183,11 @@ def sit_down(
 
 
 def texts(store: Store) -> dict[str, str]:
-    """The state of every rewrite by its text."""
+    """Return the state of every rewrite by its text."""
     return {entity.record(Rewrite).text: entity.state for entity in find(store, DATASET, "rewrite")}
 
 
-def test_two_annotators_disagree_and_an_adjudicator_settles_it(
+def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     label_studio: LabelStudioServer,
     world: World,
     desks: Desks,
@@ -224,7 +227,7 @@ def test_two_annotators_disagree_and_an_adjudicator_settles_it(
 
 
 def judge_both(person: Person, verdict_on_plain: str) -> None:
-    """Corrects one rewrite, and gives the other the verdict `verdict_on_plain`."""
+    """Correct one rewrite and give the other the verdict `verdict_on_plain`."""
     judged = []
     for _ in range(2):
         judged.append(person.shown())
@@ -236,29 +239,29 @@ def judge_both(person: Person, verdict_on_plain: str) -> None:
             person.press(*verdict_on_plain.replace("3", "34"))
         person.keep(f"labelling-{len(judged)}")
         if len(judged) == 1:
-            assert_the_next_task_is_there(person)
-            person.page.reload()  # the instructions have been read
+            assert_the_next_task_is_prefetched(person)
+            person.page.reload()  # the instructions do not open again
         else:
             person.submit()
     assert sorted(judged) == sorted([REWRITE, PLAIN])
     assert person.has_finished()
 
 
-def assert_the_next_task_is_there(person: Person) -> None:
-    """The page has fetched the next task meanwhile, and does not ask for it after the answer."""
-    while person.asked[-1:] != [True]:
+def assert_the_next_task_is_prefetched(person: Person) -> None:
+    """Assert that the page fetches the next task in advance, and not after the answer."""
+    while person.prefetched[-1:] != [True]:
         person.page.wait_for_timeout(50)
     before = person.shown()
-    known = len(person.asked)
+    known = len(person.prefetched)
     person.submit()
     person.page.wait_for_function(
         "before => document.querySelector('.loupe-write textarea')?.value !== before", arg=before
     )
-    assert False not in person.asked[known:]
+    assert False not in person.prefetched[known:]
 
 
 def settle(person: Person, names: list[str]) -> None:
-    """Looks at both answers, sees no names, and corrects the text."""
+    """Look at both answers, check that no names are shown, and correct the text."""
     title = f"Loupe · {QUEUE.name} · conflicts"
     assert person.projects() == [title]
     assert "Annotators disagree" in person.open(title)

@@ -1,4 +1,4 @@
-"""Two pulls, or a pull and a push, at the same time: on SQLite and on PostgreSQL."""
+"""Concurrent pulls and pushes, on SQLite and on PostgreSQL."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -24,7 +24,7 @@ ITEMS = 12
 
 
 class SharedWorld(World):
-    """A world in the store that a test is given."""
+    """A world in a given store."""
 
     def __init__(self, folder: Path, store: Store) -> None:
         super().__init__(folder)
@@ -34,7 +34,7 @@ class SharedWorld(World):
 
 
 def together(*actions: Callable[[], object]) -> None:
-    """Runs all actions at once, each in a thread; the first fault is raised."""
+    """Run all actions at the same time, each in a thread; raise the first error."""
     start = Barrier(len(actions))
 
     def run(action: Callable[[], object]) -> object:
@@ -55,7 +55,7 @@ def states(store: Store) -> Counter[str]:
     return Counter(entity.state for entity in find(store, DATASET, "rewrite"))
 
 
-def test_answers_that_arrive_in_two_pulls_at_once_are_decided_on(
+def test_answers_received_by_two_concurrent_pulls_are_decided(
     tmp_path: Path, store: Store, office: MemoryOffice
 ) -> None:
     world = SharedWorld(tmp_path, store)
@@ -68,7 +68,7 @@ def test_answers_that_arrive_in_two_pulls_at_once_are_decided_on(
     reading = Barrier(2)
 
     def one_first(name: str) -> Callable[[str], MemoryDesk]:
-        """Desks of which a pull sees the answers in that one first, while another does not."""
+        """Return desks of a pull that sees the answers of only this annotator."""
 
         def desk_of(assignee: str) -> MemoryDesk:
             return office(assignee) if assignee in (name, "") else MemoryDesk(office.server)
@@ -83,7 +83,7 @@ def test_answers_that_arrive_in_two_pulls_at_once_are_decided_on(
     assert states(store) == {"accepted": ITEMS}
 
 
-def test_the_same_answers_in_two_pulls_at_once_count_once(
+def test_the_same_answers_in_two_concurrent_pulls_count_once(
     tmp_path: Path, store: Store, office: MemoryOffice
 ) -> None:
     world = SharedWorld(tmp_path, store)

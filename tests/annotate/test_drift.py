@@ -1,4 +1,4 @@
-"""Drift: when the rule is broken, whose answers return, and that each use of it is written down."""
+"""The drift rule: when it applies, which answers it revokes, and that every use is recorded."""
 
 from datetime import UTC, datetime
 
@@ -24,11 +24,11 @@ def checks(*correct: bool) -> list[StoredCheck]:
 
 
 def answered(
-    entity_id: str, assignee: str, said: str = "accept", purpose: str = "review"
+    entity_id: str, assignee: str, verdict: str = "accept", purpose: str = "review"
 ) -> CountedAnswer:
     key = f"{assignee} on {entity_id}"
     return CountedAnswer(
-        entity_id, key, assignee, purpose, assignee, {"verdict": said}, f"answer of {key}", NOW
+        entity_id, key, assignee, purpose, assignee, {"verdict": verdict}, f"answer of {key}", NOW
     )
 
 
@@ -36,22 +36,22 @@ def same(one: ReviewAnswer, other: ReviewAnswer) -> bool:
     return one.verdict == other.verdict
 
 
-def test_below_the_floor_the_rule_is_broken() -> None:
+def test_an_accuracy_below_the_floor_is_drift() -> None:
     assert drift(checks(True, True, True, False, False), RULE) == Accuracy(3, 5)
 
 
-def test_at_the_floor_nothing_is_wrong() -> None:
+def test_an_accuracy_at_the_floor_is_not_drift() -> None:
     assert drift(checks(*[True] * 7, *[False] * 3), RULE) is None
     assert drift(checks(), RULE) is None
 
 
-def test_nobody_is_judged_by_few_answers_or_old_ones() -> None:
+def test_too_few_and_old_answers_do_not_count() -> None:
     assert drift(checks(*[False] * 4), RULE) is None
     assert drift(checks(*[True] * 10, *[False] * 90), RULE) is None
 
 
 @given(st.lists(st.booleans()), st.floats(0, 1), st.integers(1, 30), st.integers(1, 30))
-def test_a_lower_floor_catches_nobody_more(
+def test_a_lower_floor_finds_no_additional_drift(
     correct: list[bool], floor: float, window: int, least: int
 ) -> None:
     found = drift(checks(*correct), Rule(floor, window, least))
@@ -61,7 +61,7 @@ def test_a_lower_floor_catches_nobody_more(
         assert found.share < floor
 
 
-def test_what_nobody_confirmed_returns() -> None:
+def test_answers_that_no_other_annotator_confirmed_are_revoked() -> None:
     answers = [
         answered("alone", "a"),
         answered("agreed", "a"),
@@ -82,7 +82,7 @@ def test_what_nobody_confirmed_returns() -> None:
     assert {answer.assignee for answer in found} == {"a"}
 
 
-def test_nobody_confirms_themselves() -> None:
+def test_an_annotator_cannot_confirm_their_own_answers() -> None:
     answers = [answered("x", "a"), answered("x", "a", "accept", "audit")]
     assert [answer.purpose for answer in unreviewed_answers(answers, "a", same)] == ["review"]
 
@@ -92,13 +92,13 @@ def desk(store: Store) -> Desk:
     return Desk(store)
 
 
-def drifting(desk: Desk, items: list[str]) -> None:
-    """`a` answers five gold items, three of them wrong."""
+def record_drift(desk: Desk, items: list[str]) -> None:
+    """Record answers of `a` to five gold items, three of them wrong."""
     for number, entity_id in enumerate(items[:5]):
         desk.check(entity_id, "a", correct=number < 2)
 
 
-def test_drift_takes_back_what_nobody_confirmed_and_leaves_what_waits_to_the_push(
+def test_drift_revokes_unconfirmed_answers_and_leaves_open_tasks(
     desk: Desk,
 ) -> None:
     queue = shipped().queue("people", "rewrites")
@@ -110,7 +110,7 @@ def test_drift_takes_back_what_nobody_confirmed_and_leaves_what_waits_to_the_pus
     desk.give(open_, "a")
     desk.give(open_gold, "a", gold=True)
     desk.decide(others, "accept", desk.answer(others, "b"))
-    drifting(desk, items)
+    record_drift(desk, items)
     with desk.store.write() as connection:
         assert enforce(connection, queue, same) == {"a": (1, 1)}
     (use,) = revocations(desk.store, QUEUE)
@@ -140,10 +140,10 @@ def test_drift_takes_back_what_nobody_confirmed_and_leaves_what_waits_to_the_pus
     ]
 
 
-def test_each_use_is_recorded_once_and_bars_until_lifted(desk: Desk) -> None:
+def test_a_revocation_is_recorded_once_and_suspends_until_reinstatement(desk: Desk) -> None:
     queue = shipped().queue("people", "rewrites")
     items = store_rewrites(desk.store, 12)
-    drifting(desk, items)
+    record_drift(desk, items)
     for expected in (1, 0):
         with desk.store.write() as connection:
             assert len(enforce(connection, queue, same)) == expected
@@ -155,13 +155,13 @@ def test_each_use_is_recorded_once_and_bars_until_lifted(desk: Desk) -> None:
     assert reinstate_annotator(desk.store, QUEUE, "a") == 0
     with desk.store.write() as connection:
         assert suspended_annotators(connection, QUEUE) == set()
-        assert enforce(connection, queue, same) == {}  # judged by new answers alone
+        assert enforce(connection, queue, same) == {}  # only new answers count
     (use,) = revocations(desk.store)
     assert use.state == "lifted"
     assert use.lifted_at is not None
 
 
-def test_nobody_else_is_touched(desk: Desk) -> None:
+def test_annotators_without_drift_are_not_affected(desk: Desk) -> None:
     queue = shipped().queue("people", "rewrites")
     items = store_rewrites(desk.store, 8)
     for entity_id in items[:6]:

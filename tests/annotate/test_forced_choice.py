@@ -1,4 +1,4 @@
-"""The check by choices of six: what is asked, and what the answers come to."""
+"""The forced-choice test (6-AFC): its questions and its results."""
 
 import numpy as np
 import pytest
@@ -28,8 +28,8 @@ def sample(row: int, text: str, identity: int | None = None) -> Sample:
         image_id=f"{row:032x}",
     )
     captions = tuple(
-        Caption(f"{row:016x}{number:016x}", said, 2 * row + number)
-        for number, said in enumerate((text, f"seen is {text}"))
+        Caption(f"{row:016x}{number:016x}", caption, 2 * row + number)
+        for number, caption in enumerate((text, f"seen is {text}"))
     )
     return Sample(
         row,
@@ -55,7 +55,7 @@ def records(tests: tuple[NewEntity, ...]) -> list[ChoiceTest]:
     return [ChoiceTest.model_validate_json(test.payload) for test in tests]
 
 
-def test_each_sample_is_asked_about_in_both_directions() -> None:
+def test_each_sample_has_a_test_in_both_directions() -> None:
     drawn = draw_choices("people", samples(), 5, 1, words(samples()))
     assert drawn.lonely == ()
     directions = [record.direction for record in records(drawn.tests)]
@@ -67,7 +67,7 @@ def test_each_sample_is_asked_about_in_both_directions() -> None:
         assert test.split == "test"
 
 
-def test_the_draw_hangs_on_the_seed() -> None:
+def test_the_draw_depends_on_the_seed() -> None:
     first, again, other = (
         draw_choices("people", samples(), 3, s, words(samples())) for s in (1, 1, 2)
     )
@@ -75,8 +75,8 @@ def test_the_draw_hangs_on_the_seed() -> None:
     assert {test.group for test in first.tests} != {test.group for test in other.tests}
 
 
-def test_the_others_are_the_most_similar_ones() -> None:
-    """Embeddings on a line: the nearest of number 10 are its neighbours."""
+def test_distractors_are_the_most_similar_samples() -> None:
+    """With embeddings on a line, the nearest samples of number 10 are its neighbours."""
     line = [sample(row, f"number {row}") for row in range(21)]
     angles = np.linspace(0, 1, 21)
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
@@ -98,20 +98,20 @@ def test_the_others_are_the_most_similar_ones() -> None:
     assert images.images[images.answer].sha256 == line[10].picture.sha256
 
 
-def test_nobody_of_the_same_identity_and_no_caption_twice_is_an_option() -> None:
+def test_options_contain_no_second_match_and_no_caption_twice() -> None:
     same_person = [sample(row, f"a red coat {row}", identity=0) for row in range(3)]
     same_words = [sample(row, "a red coat", identity=row) for row in range(3, 9)]
     others = [sample(row, f"a {COLOURS[row % 8]} hat {row}") for row in range(9, 20)]
-    everybody = [*same_person, *same_words, *others]
-    identity_of = {one.picture.sha256: one.identity for one in everybody}
-    drawn = draw_choices("people", everybody, 20, 1, words(everybody))
+    all_samples = [*same_person, *same_words, *others]
+    identity_of = {one.picture.sha256: one.identity for one in all_samples}
+    drawn = draw_choices("people", all_samples, 20, 1, words(all_samples))
     for record in records(drawn.tests):
         identities = [identity_of[picture.sha256] for picture in record.images]
         assert identities.count(identities[record.answer if len(identities) > 1 else 0]) == 1
         assert len(set(record.captions)) == len(record.captions)
 
 
-def test_a_sample_without_five_others_is_named() -> None:
+def test_samples_without_five_distractors_are_reported() -> None:
     twins = [sample(row, f"a coat {row}", identity=row // 7) for row in range(8)]
     drawn = draw_choices("people", twins, 8, 1, words(twins))
     assert len(drawn.lonely) == 7
@@ -123,7 +123,7 @@ def test_a_sample_without_five_others_is_named() -> None:
         draw_choices("people", alone, 8, 1, words(alone))
 
 
-def test_results_are_by_direction_and_tester(store: Store) -> None:
+def test_results_are_grouped_by_direction_and_annotator(store: Store) -> None:
     drawn = draw_choices("people", samples(), 4, 1, words(samples()))
     tests = [test._replace(parents=()) for test in drawn.tests]
     store_entities(store, tests)

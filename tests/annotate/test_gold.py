@@ -1,4 +1,4 @@
-"""Gold items: how many, which, where among the others, and what answers to them say."""
+"""Gold items: share, selection, positions among other items, and accuracy."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
@@ -26,17 +26,17 @@ def batch(start: int, count: int, pseudonym: str = "a") -> list[Assignment]:
 
 
 def checks(*correct: bool) -> list[StoredCheck]:
-    """Checks given oldest first, made newest first."""
-    made = [
+    """Return checks of answers given in this order, newest first."""
+    oldest_first = [
         StoredCheck(str(number), "a", str(number), right, START + timedelta(hours=number))
         for number, right in enumerate(correct)
     ]
-    return made[::-1]
+    return oldest_first[::-1]
 
 
 @settings(deadline=None, max_examples=50)
 @given(assignment_lists, gold_sets, rates, histories, st.text(max_size=3))
-def test_every_ordinary_item_stays_and_nobody_gets_as_gold_what_they_had(
+def test_all_ordinary_items_stay_and_no_gold_item_is_repeated(
     given_: list[Assignment],
     gold: set[str],
     rate: float,
@@ -57,7 +57,7 @@ def test_every_ordinary_item_stays_and_nobody_gets_as_gold_what_they_had(
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(st.integers(1, 40), max_size=12), st.floats(0.02, 0.5), st.text(max_size=3))
-def test_the_share_over_the_whole_history_is_within_an_item_of_the_rate(
+def test_the_share_of_gold_over_the_whole_history_follows_the_rate(
     sizes: list[int], rate: float, seed: str
 ) -> None:
     gold = [f"gold {number}" for number in range(600)]
@@ -72,7 +72,7 @@ def test_the_share_over_the_whole_history_is_within_an_item_of_the_rate(
         assert abs(len(seen.gold) - wanted) <= 1
 
 
-def test_places_of_gold_items_are_spread_evenly() -> None:
+def test_gold_items_are_spread_evenly_over_a_batch() -> None:
     gold = [f"gold {number}" for number in range(10)]
     places: Counter[int] = Counter()
     for number in range(200):
@@ -82,8 +82,8 @@ def test_places_of_gold_items_are_spread_evenly() -> None:
     assert all(330 < places[fifth] < 470 for fifth in range(5))
 
 
-def test_small_batches_do_not_tell_by_their_size_when_gold_comes() -> None:
-    """Were it every ninth item that brings a gold one along, people would learn to count."""
+def test_the_size_of_small_batches_does_not_reveal_gold_items() -> None:
+    """If every ninth item came with a gold item, annotators would learn to count."""
     first = [
         next(
             count
@@ -95,20 +95,20 @@ def test_small_batches_do_not_tell_by_their_size_when_gold_comes() -> None:
     assert len(set(first)) > 4
 
 
-def test_each_annotator_has_an_order_of_their_own() -> None:
+def test_each_annotator_has_another_order() -> None:
     gold = [f"gold {number}" for number in range(20)]
     mixed = mix([*batch(0, 30, "a"), *batch(0, 30, "b")], gold, 0.2, {}, "")
     orders = {name: [one[::2] for one in mixed if one.pseudonym == name] for name in "ab"}
     assert orders["a"] != orders["b"]
 
 
-def test_without_rate_or_gold_or_work_there_is_none() -> None:
+def test_without_a_rate_gold_items_or_assignments_nothing_is_mixed_in() -> None:
     assert not any(one.gold for one in mix(batch(0, 500), ["g"], 0.0, {}, ""))
     assert not any(one.gold for one in mix(batch(0, 500), [], 0.5, {}, ""))
     assert mix([], ["g"], 0.5, {}, "") == []
 
 
-def test_accuracy_is_over_the_newest_answers() -> None:
+def test_accuracy_covers_only_the_newest_answers() -> None:
     answered = checks(False, False, True, True, True)
     assert accuracy(answered, 3) == Accuracy(3, 3)
     assert accuracy(answered, 4) == Accuracy(3, 4)

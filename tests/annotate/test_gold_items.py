@@ -1,4 +1,4 @@
-"""Gold items from what was settled, and from files, line by line."""
+"""Gold items from adjudicated items and from files."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ REWRITES = shipped().queue("people", "rewrites")
 
 
 def settle(store: Store, count: int, verdict: Verdict, first: int = 0) -> list[str]:
-    """Items on which `a` and `b` disagreed, and which an adjudicator settled."""
+    """Store items on which `a` and `b` disagreed and which an adjudicator settled."""
     desk = Desk(store)
     items = store_rewrites(store, count, first=first)
     for entity_id in items:
@@ -29,7 +29,7 @@ def settle(store: Store, count: int, verdict: Verdict, first: int = 0) -> list[s
     return items
 
 
-def test_settled_items_become_gold_by_verdict(store: Store) -> None:
+def test_gold_items_are_drawn_from_adjudicated_items_by_verdict(store: Store) -> None:
     accepted = settle(store, 9, "accept")
     settle(store, 3, "reject", first=100)
     store_rewrites(store, 5, first=200)
@@ -43,7 +43,7 @@ def test_settled_items_become_gold_by_verdict(store: Store) -> None:
     )
 
 
-def test_the_same_draw_adds_nothing_and_another_seed_something(sqlite_store: Store) -> None:
+def test_drawing_again_adds_nothing_and_another_seed_adds_items(sqlite_store: Store) -> None:
     settle(sqlite_store, 20, "accept")
     draw_gold(sqlite_store, REWRITES, 5, seed=1)
     again = draw_gold(sqlite_store, REWRITES, 5, seed=1)
@@ -56,7 +56,7 @@ def test_the_same_draw_adds_nothing_and_another_seed_something(sqlite_store: Sto
     assert len(gold_items(sqlite_store, QUEUE)) == 20
 
 
-def test_an_adjudicators_last_word_is_the_answer(sqlite_store: Store) -> None:
+def test_the_adjudicators_last_answer_is_the_known_answer(sqlite_store: Store) -> None:
     desk = Desk(sqlite_store)
     (entity_id,) = store_rewrites(sqlite_store, 1)
     desk.answer(entity_id, "judge", "accept", "adjudication")
@@ -64,7 +64,7 @@ def test_an_adjudicators_last_word_is_the_answer(sqlite_store: Store) -> None:
     assert settled_answers(sqlite_store, QUEUE) == {entity_id: {"verdict": "reject"}}
 
 
-def test_what_was_withdrawn_is_not_drawn(sqlite_store: Store) -> None:
+def test_withdrawn_items_are_not_drawn(sqlite_store: Store) -> None:
     (entity_id,) = settle(sqlite_store, 1, "accept")
     with sqlite_store.write() as connection:
         append_decisions(connection, [NewDecision(entity_id, "withdraw", SOFTWARE)])
@@ -78,7 +78,7 @@ def write(path: Path, *lines: object) -> Path:
     return path
 
 
-def test_a_files_good_lines_become_gold_and_the_others_are_named(
+def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
     store: Store, tmp_path: Path
 ) -> None:
     first, second, withdrawn = store_rewrites(store, 3)
@@ -118,7 +118,7 @@ def test_a_files_good_lines_become_gold_and_the_others_are_named(
     assert (again.added, again.known) == (0, 2)
 
 
-def test_a_missing_file_is_reported_in_a_sentence(sqlite_store: Store, tmp_path: Path) -> None:
+def test_an_unreadable_file_is_a_short_error(sqlite_store: Store, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the gold file .*known\.jsonl cannot be read"):
         add_gold_file(sqlite_store, REWRITES, tmp_path / "known.jsonl")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe{")

@@ -1,4 +1,4 @@
-"""Intervals: known figures, and that the same answers give the same interval."""
+"""Confidence intervals: published values and reproducibility."""
 
 import numpy as np
 import pytest
@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 from annotate.agreement import FloatArray, estimate, ratio, share
 
 
-def test_wilsons_interval_of_the_literature() -> None:
+def test_wilsons_interval_equals_a_published_one() -> None:
     found = share(15, 148)  # Newcombe (1998), table I: 0.0624 to 0.1605
     assert found.value == pytest.approx(15 / 148)
     assert found.low == pytest.approx(0.0624, abs=5e-5)
     assert found.high == pytest.approx(0.1605, abs=5e-5)
 
 
-def test_a_share_of_nothing_is_none() -> None:
+def test_a_share_of_zero_items_is_none() -> None:
     assert share(0, 0).model_dump() == {
         "count": 0,
         "of": 0,
@@ -26,7 +26,7 @@ def test_a_share_of_nothing_is_none() -> None:
 
 
 @given(st.integers(1, 10_000), st.data())
-def test_a_share_lies_in_its_interval(of: int, data: st.DataObject) -> None:
+def test_a_share_is_within_its_interval(of: int, data: st.DataObject) -> None:
     found = share(data.draw(st.integers(0, of)), of)
     assert found.value is not None
     assert found.low is not None
@@ -35,22 +35,22 @@ def test_a_share_lies_in_its_interval(of: int, data: st.DataObject) -> None:
     assert found.value - 1e-12 <= found.high <= 1
 
 
-def mean_of_halves(weights: FloatArray) -> FloatArray:
-    """The share of the second of two patterns."""
+def share_of_second(weights: FloatArray) -> FloatArray:
+    """Return the share of the second of two patterns."""
     return ratio(weights[:, 1], weights.sum(axis=1))
 
 
-def test_a_bootstrap_of_a_share_is_near_wilsons_interval() -> None:
-    found = estimate(0.25, np.array([300, 100]), mean_of_halves)
+def test_the_bootstrap_interval_of_a_share_is_close_to_wilsons() -> None:
+    found = estimate(0.25, np.array([300, 100]), share_of_second)
     expected = share(100, 400)
     assert found.items == 400
     assert found.low == pytest.approx(expected.low, abs=0.01)
     assert found.high == pytest.approx(expected.high, abs=0.01)
-    assert estimate(0.25, np.array([300, 100]), mean_of_halves) == found
+    assert estimate(0.25, np.array([300, 100]), share_of_second) == found
 
 
-def test_an_interval_does_not_depend_on_how_many_are_drawn_at_once() -> None:
-    """So many patterns that only a few replicates fit into memory together."""
+def test_the_interval_is_right_if_replicates_are_drawn_in_parts() -> None:
+    """With so many patterns, only a few replicates fit into memory at once."""
     values = np.linspace(0, 1, 5000)
 
     def mean(weights: FloatArray) -> FloatArray:
@@ -61,7 +61,7 @@ def test_an_interval_does_not_depend_on_how_many_are_drawn_at_once() -> None:
     assert found.high == pytest.approx(0.5 + 1.96 * 0.2887 / 5000**0.5, abs=0.001)
 
 
-def test_where_most_replicates_are_undefined_there_is_no_interval() -> None:
+def test_there_is_no_interval_if_most_replicates_are_undefined() -> None:
     def rarely(weights: FloatArray) -> FloatArray:
         return ratio(weights[:, 1], (weights[:, 1] >= 3).astype(float))
 

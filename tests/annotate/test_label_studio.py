@@ -1,4 +1,4 @@
-"""The exchange with a real Label Studio, and what a desk promises, in memory or real."""
+"""Push and pull with a real Label Studio, and the behaviour common to desks in memory."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,7 +26,7 @@ from tests.services.fixtures import LabelStudioServer
 
 
 class Annotator(Protocol):
-    """Somebody who works on the desk."""
+    """An annotator who works on the desk."""
 
     def annotate(
         self,
@@ -41,7 +41,7 @@ class Annotator(Protocol):
 
 
 class ApiAnnotator:
-    """Somebody who annotates through Label Studio's interface for programs."""
+    """An annotator who works through Label Studio's API."""
 
     def __init__(self, url: str, token: SecretStr) -> None:
         limits = httpx.Limits(max_keepalive_connections=0)
@@ -76,14 +76,14 @@ def world(tmp_path: Path) -> World:
 
 @pytest.fixture
 def queue() -> Queue:
-    """A queue of its own for every test, since they share a server."""
+    """A queue with a unique name, because the tests share a server."""
     queue = shipped().queue(DATASET, "rewrites")
     return queue.model_copy(update={"name": f"{uuid4().hex[:8]}-rewrites"})
 
 
 @pytest.fixture(params=["memory", pytest.param("real", marks=pytest.mark.label_studio)])
 def office(request: pytest.FixtureRequest) -> tuple[Desks, Annotator]:
-    """Desks, and somebody who works at that of the house."""
+    """Desks, and an annotator who works on Loupe's own desk."""
     if request.param == "memory":
         desks = MemoryOffice()
         return desks, desks(HOUSE)
@@ -93,7 +93,7 @@ def office(request: pytest.FixtureRequest) -> tuple[Desks, Annotator]:
 
 
 def at(desk: AnnotationBackend) -> Desks:
-    """Everybody at one desk."""
+    """Return desks that are all the same desk."""
     return lambda _: desk
 
 
@@ -107,7 +107,7 @@ def states(world: World, *entity_ids: str) -> list[str]:
     return [found[entity_id].state for entity_id in entity_ids]
 
 
-def test_answers_come_back_exactly_once(
+def test_answers_are_received_exactly_once(
     world: World, queue: Queue, office: tuple[Desks, Annotator]
 ) -> None:
     desks, annotator = office
@@ -141,7 +141,7 @@ def test_answers_come_back_exactly_once(
     assert states(world, poor) == ["superseded"]
 
 
-def test_lost_tasks_are_found_missing_and_sent_again(
+def test_lost_tasks_are_reported_missing_and_sent_again(
     world: World, queue: Queue, office: tuple[Desks, Annotator]
 ) -> None:
     desks, _ = office
@@ -156,13 +156,13 @@ def test_lost_tasks_are_found_missing_and_sent_again(
 
 
 @pytest.mark.label_studio
-def test_a_502_after_the_work_was_done_changes_nothing(
+def test_a_502_after_a_completed_request_changes_nothing(
     world: World, queue: Queue, label_studio: LabelStudioServer
 ) -> None:
     asked: list[str] = []
 
     def fails(method: str, path: str) -> Fault:
-        """Every second request, and the first import."""
+        """Fail every second request and the first import."""
         asked.append(f"{method} {path.partition('?')[0]}")
         imports = sum(line.endswith("/import") for line in asked)
         first_import = asked[-1].endswith("/import") and imports == 1
@@ -182,7 +182,7 @@ def test_a_502_after_the_work_was_done_changes_nothing(
     assert reconcile(world.store, at(direct), queue).adopted == 5  # the same desk by another URL
 
 
-def test_an_unreachable_label_studio_is_one_sentence(world: World, queue: Queue) -> None:
+def test_an_unreachable_label_studio_is_a_short_error(world: World, queue: Queue) -> None:
     url = f"http://127.0.0.1:{free_port()}"
     world.add()
     with pytest.raises(ServiceError) as caught:
@@ -192,7 +192,7 @@ def test_an_unreachable_label_studio_is_one_sentence(world: World, queue: Queue)
 
 
 @pytest.mark.label_studio
-def test_a_wrong_token_is_one_sentence(
+def test_a_wrong_token_is_a_short_error(
     world: World, queue: Queue, label_studio: LabelStudioServer
 ) -> None:
     world.add()
@@ -202,7 +202,7 @@ def test_a_wrong_token_is_one_sentence(
 
 
 @pytest.mark.label_studio
-def test_no_address_of_a_person_gets_into_the_store(
+def test_the_store_contains_no_email_addresses(
     world: World, queue: Queue, label_studio: LabelStudioServer, tmp_path: Path
 ) -> None:
     desks = at(LabelStudioDesk(label_studio.url, SecretStr(label_studio.token)))

@@ -1,4 +1,4 @@
-"""The promises of `AnnotationBackend`, kept by Label Studio: a person answers, we read."""
+"""`LabelStudioDesk` fulfils the contract of `AnnotationBackend`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +30,7 @@ LEAST = timedelta(microseconds=1)
 
 
 class Workplace(NamedTuple):
-    """A workspace as Loupe sees it, and the person in it."""
+    """A workspace as Loupe sees it, and its annotator."""
 
     desk: LabelStudioDesk
     person: AnnotatorAccount
@@ -51,7 +51,7 @@ def workplace(
 
 @contextmanager
 def signed_in(url: str, token: SecretStr) -> Iterator[httpx.Client]:
-    """A program with somebody's token."""
+    """A client with a token."""
     with httpx.Client(base_url=url, trust_env=False, timeout=120) as client:
         refresh = {"refresh": token.get_secret_value()}
         access = client.post("/api/token/refresh/", json=refresh).raise_for_status().json()
@@ -61,7 +61,7 @@ def signed_in(url: str, token: SecretStr) -> Iterator[httpx.Client]:
 
 @pytest.fixture
 def spec() -> ProjectSpec:
-    """A project of its own for every test."""
+    """A new project for every test."""
     marker = f"loupe-queue: {uuid4().hex[:8]} (review)"
     return ProjectSpec(marker, "Loupe · test", CONFIG, "<b>Read this</b>")
 
@@ -91,7 +91,7 @@ def only_task(workplace: Workplace, project: int) -> RemoteTask:
     return task
 
 
-def test_a_project_is_made_once_and_found_by_its_marker(
+def test_a_project_is_created_once_and_found_by_its_marker(
     workplace: Workplace, spec: ProjectSpec
 ) -> None:
     desk = workplace.desk
@@ -101,7 +101,7 @@ def test_a_project_is_made_once_and_found_by_its_marker(
     assert desk.find_project(spec.marker[:-1]) is None
 
 
-def test_a_project_whose_description_was_edited_is_known_by_its_number(
+def test_a_project_with_an_edited_description_is_found_by_its_id(
     workplace: Workplace, spec: ProjectSpec, project: int, label_studio: LabelStudioServer
 ) -> None:
     desk, marker = workplace.desk, f"{MARKER} {spec.marker}"
@@ -117,18 +117,19 @@ def test_a_project_whose_description_was_edited_is_known_by_its_number(
     assert desk.find_project(marker) == project
 
 
-def test_a_project_is_brought_up_to_date(
+def test_changed_settings_of_a_project_are_updated(
     workplace: Workplace, spec: ProjectSpec, project: int
 ) -> None:
     changed = spec._replace(instructions="<b>Read that</b>", title="Loupe · other")
     assert workplace.desk.ensure_project(changed) == project
-    there = workplace.client.get(f"/api/projects/{project}").json()
-    assert (there["expert_instruction"], there["title"]) == ("<b>Read that</b>", "Loupe · other")
+    updated = workplace.client.get(f"/api/projects/{project}").json()
+    assert (updated["expert_instruction"], updated["title"]) == (
+        "<b>Read that</b>",
+        "Loupe · other",
+    )
 
 
-def test_tasks_get_numbers_in_order_over_several_batches(
-    workplace: Workplace, project: int
-) -> None:
+def test_task_ids_are_in_order_over_several_batches(workplace: Workplace, project: int) -> None:
     desk = workplace.desk
     numbers = desk.import_tasks(project, new_tasks(1003))
     listed = list(desk.list_tasks(project))
@@ -141,7 +142,7 @@ def test_tasks_get_numbers_in_order_over_several_batches(
     assert [task.id for task in desk.list_tasks(project)] == numbers[1001:]
 
 
-def test_an_answer_comes_back_as_it_was_given(workplace: Workplace, project: int) -> None:
+def test_an_answer_is_read_as_it_was_given(workplace: Workplace, project: int) -> None:
     (number,) = workplace.desk.import_tasks(project, new_tasks(1))
     given = answer(workplace, number)
     task = only_task(workplace, project)
@@ -152,7 +153,7 @@ def test_an_answer_comes_back_as_it_was_given(workplace: Workplace, project: int
     assert abs(annotation.updated_at - datetime.now(UTC)) < timedelta(minutes=10)
 
 
-def test_an_answer_that_cannot_be_read_keeps_no_other_back(
+def test_an_unreadable_answer_does_not_affect_other_answers(
     workplace: Workplace, label_studio: LabelStudioServer, project: int
 ) -> None:
     desk = workplace.desk
@@ -162,16 +163,22 @@ def test_an_answer_that_cannot_be_read_keeps_no_other_back(
     kept = load_workspaces(label_studio.home)[workplace.person.pseudonym].token
     nested = "[" * 600 + "]" * 600
     body = f'{{"result": [{{"from_name": "note", "to_name": "text", "value": {nested}}}]}}'
-    with signed_in(label_studio.url, kept) as keeper:  # the gate lets nobody else do it
+    with signed_in(
+        label_studio.url, kept
+    ) as service_account:  # only the service account is permitted to do it
         path = f"/api/tasks/{spoilt}/annotations/"
         headers = {"Content-Type": "application/json"}
-        made = keeper.post(path, content=body, headers=headers).raise_for_status().json()["id"]
+        annotation_id = (
+            service_account.post(path, content=body, headers=headers)
+            .raise_for_status()
+            .json()["id"]
+        )
     tasks = {task.id: task for task in desk.list_tasks(project)}
     assert list(tasks) == [first, spoilt, last]
     read = [one for task in tasks.values() for one in task.annotations if not one.fault]
     assert [one.result[0]["value"] for one in read] == [{"text": ["yes"]}] * 3
     (unread,) = [one for task in tasks.values() for one in task.annotations if one.fault]
-    assert unread.id == made
+    assert unread.id == annotation_id
     assert unread.user_id != workplace.person.user_id
     assert "recursion limit" in unread.fault
     assert nested in unread.result.replace(" ", "")
@@ -186,34 +193,36 @@ def test_a_skipped_task_counts_as_an_annotation(workplace: Workplace, project: i
     assert cancelled == [False, True]
 
 
-def test_whatever_is_done_to_an_answer_moves_its_task(workplace: Workplace, project: int) -> None:
+def test_every_change_of_an_answer_updates_the_time_of_its_task(
+    workplace: Workplace, project: int
+) -> None:
     desk, client = workplace.desk, workplace.client
     number, other = desk.import_tasks(project, new_tasks(2))
 
-    def moved(since: datetime) -> datetime:
-        """When the task moved; the listing since then has it, that since later has not."""
+    def updated_after(since: datetime) -> datetime:
+        """Return the task's update time; listings since then contain it, later ones do not."""
         (task,) = desk.list_tasks(project, since + LEAST)
         assert task.id == number
         assert [one.id for one in desk.list_tasks(project, task.updated_at)] == [number]
         assert list(desk.list_tasks(project, task.updated_at + LEAST)) == []
         return task.updated_at
 
-    made = max(task.updated_at for task in desk.list_tasks(project))
+    created = max(task.updated_at for task in desk.list_tasks(project))
     given = answer(workplace, number)
-    answered = moved(made)
+    answered = updated_after(created)
     changed = {"result": region("no")}
     client.patch(f"/api/annotations/{given}/", json=changed).raise_for_status()
-    updated = moved(answered)
+    updated = updated_after(answered)
     client.patch(f"/api/annotations/{given}/", json={"was_cancelled": True}).raise_for_status()
-    cancelled = moved(updated)
+    cancelled = updated_after(updated)
     client.delete(f"/api/annotations/{given}/").raise_for_status()
-    moved(cancelled)
+    updated_after(cancelled)
     assert [task.touched for task in desk.list_tasks(project)] == [False, False]
     answer(workplace, other)
     assert [task.id for task in desk.list_tasks(project, cancelled + LEAST)] == [number, other]
 
 
-def test_a_draft_of_the_person_is_seen(workplace: Workplace, project: int) -> None:
+def test_a_draft_of_the_annotator_is_counted(workplace: Workplace, project: int) -> None:
     (number,) = workplace.desk.import_tasks(project, new_tasks(1))
     draft = {"result": region("perh"), "lead_time": 1.0}
     workplace.client.post(f"/api/tasks/{number}/drafts", json=draft).raise_for_status()
@@ -221,9 +230,7 @@ def test_a_draft_of_the_person_is_seen(workplace: Workplace, project: int) -> No
     assert (task.drafts, task.annotations, task.touched) == (1, (), True)
 
 
-def test_deleting_removes_what_is_named_and_nothing_else(
-    workplace: Workplace, project: int
-) -> None:
+def test_only_the_given_tasks_are_deleted(workplace: Workplace, project: int) -> None:
     desk = workplace.desk
     first, second, third = desk.import_tasks(project, new_tasks(3))
     desk.delete_tasks(project, [])
@@ -243,7 +250,7 @@ def test_tasks_of_another_project_are_not_deleted(
     assert workplace.desk.count(other).tasks == workplace.desk.count(project).tasks == 1
 
 
-def test_a_project_of_another_workspace_is_out_of_reach(
+def test_a_project_of_another_workspace_cannot_be_accessed(
     workplace: Workplace, label_studio: LabelStudioServer, spec: ProjectSpec
 ) -> None:
     house = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
@@ -251,12 +258,12 @@ def test_a_project_of_another_workspace_is_out_of_reach(
     numbers = house.import_tasks(theirs, new_tasks(1))
     desk = workplace.desk
     assert desk.find_project(spec.marker) is None
-    for reach in (
+    for access in (
         lambda: desk.import_tasks(theirs, new_tasks(1)),
         lambda: list(desk.list_tasks(theirs)),
         lambda: desk.count(theirs),
         lambda: desk.delete_tasks(theirs, numbers),
     ):
         with pytest.raises(ServiceError, match=r"status 40[34]"):
-            reach()
+            access()
     assert house.count(theirs).tasks == 1

@@ -1,4 +1,4 @@
-"""Answers that no page makes: none stops a pull, none counts, and each is reported."""
+"""Answers that no page produces: a pull reports each one, counts none, and never fails."""
 
 import random
 from collections import Counter
@@ -55,7 +55,7 @@ JUNK: tuple[Any, ...] = (
 )
 
 
-def deep(levels: int) -> list[Any]:
+def deeply_nested(levels: int) -> list[Any]:
     found: list[Any] = []
     for _ in range(levels):
         found = [found]
@@ -67,8 +67,8 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def on_its_page(queue: Queue, regions: Regions) -> Regions:
-    """The regions as the page sends them, with what they are about."""
+def as_sent_by_the_page(queue: Queue, regions: Regions) -> Regions:
+    """Return the regions as the page sends them, with their targets."""
     targets = {one.name: one.target for one in controls(interface_of(queue).config)}
     return [
         {**region, "to_name": target, "id": "Ab3", "origin": "manual"}
@@ -78,8 +78,8 @@ def on_its_page(queue: Queue, regions: Regions) -> Regions:
     ]
 
 
-def mutated(regions: Regions, chance: random.Random) -> Any:
-    """The answer with one thing in it that no page makes."""
+def mutate(regions: Regions, chance: random.Random) -> Any:
+    """Return the answer with one change that no page produces."""
     result: Any = deepcopy(regions)
     region = chance.choice(result)
     kind = "choices" if region["type"] == "choices" else "text"
@@ -103,25 +103,25 @@ def mutated(regions: Regions, chance: random.Random) -> Any:
         case 7:
             region["value"] = {"rectanglelabels": region["value"][kind]}
         case 8:
-            region["value"][kind] = deep(chance.choice([10, 150, 600, 3000]))
+            region["value"][kind] = deeply_nested(chance.choice([10, 150, 600, 3000]))
         case _:
             choice = next(one for one in result if one["type"] == "choices")
             choice["value"]["choices"] = [chance.choice(["ACCEPT", " accept", "аccept", "", "0x"])]
     return result
 
 
-def asked(world: World, office: MemoryOffice, step: str) -> tuple[Queue, list[int]]:
-    """A queue with two tasks for the house, and their numbers."""
+def push_two_tasks(world: World, office: MemoryOffice, step: str) -> tuple[Queue, list[int]]:
+    """Create a queue with two tasks for Loupe's own account; return it and the task ids."""
     queue = shipped().queue("people", step).model_copy(update={"overlap": 1})
     shown, desk = one_of_each_kind()[queue.kind].shown, office(HOUSE)
     kind, payload = shown.kind, shown.payload
-    made = [
+    entities = [
         NewEntity(entity_id(name, kind, payload), name, kind, payload, None, None, (), None)
         for name in ("people", "others")
     ]
-    world.keep(*made)
+    world.keep(*entities)
     project = desk.ensure_project(project_spec(queue, Seat(HOUSE, "review")))
-    keys = {one.id: queue.task_key(one.id) for one in made}
+    keys = {one.id: queue.task_key(one.id) for one in entities}
     tasks = [
         StoredTask(key, queue.name, about, HOUSE, "review", False, desk.url, project, None, "open")
         for about, key in keys.items()
@@ -133,28 +133,28 @@ def asked(world: World, office: MemoryOffice, step: str) -> tuple[Queue, list[in
 
 
 def states(world: World) -> dict[str, int]:
-    """How many annotations are in which state."""
+    """Count the annotations by state."""
     with world.store.read() as connection:
         return dict(Counter(connection.execute(select(Annotation.state)).scalars()))
 
 
-def spoil(world: World, answers: int, seed: int) -> dict[str, int]:
-    """Mutates answers of every queue kind; none stops a pull, none counts, the good ones do.
+def pull_mutated_answers(world: World, answers: int, seed: int) -> dict[str, int]:
+    """Pull mutated answers of every kind of queue; only the valid ones count.
 
     Returns:
-        How many annotations are in which state.
+        The number of annotations by state.
     """
     chance = random.Random(seed)
     office = MemoryOffice()
     good = 0
     for step, genuine in GENUINE.items():
-        queue, (spoilt, sound) = asked(world, office, step)
-        regions = on_its_page(queue, genuine)
+        queue, (mutated, valid) = push_two_tasks(world, office, step)
+        regions = as_sent_by_the_page(queue, genuine)
         assert len(regions) == len(genuine), step
         each = -(-answers // len(GENUINE))
         for _ in range(each):
-            office(HOUSE).annotate(spoilt, mutated(regions, chance))
-        office(HOUSE).annotate(sound, regions)
+            office(HOUSE).annotate(mutated, mutate(regions, chance))
+        office(HOUSE).annotate(valid, regions)
         good += 1
         report = pull(world.store, office, queue)
         assert report.accepted + report.edited + report.rejected == 1, (step, report)
@@ -166,38 +166,38 @@ def spoil(world: World, answers: int, seed: int) -> dict[str, int]:
     return found
 
 
-def test_of_500_mutated_answers_of_every_kind_none_stops_a_pull_and_none_counts(
+def test_500_mutated_answers_are_reported_and_never_counted(
     world: World,
 ) -> None:
-    assert spoil(world, ANSWERS, seed=1)["unclear"] >= ANSWERS
+    assert pull_mutated_answers(world, ANSWERS, seed=1)["unclear"] >= ANSWERS
 
 
 @pytest.mark.soak
-def test_of_20000_mutated_answers_none_stops_a_pull_and_none_counts(world: World) -> None:
-    assert spoil(world, 20_000, seed=2)["unclear"] >= 20_000
+def test_20000_mutated_answers_are_reported_and_never_counted(world: World) -> None:
+    assert pull_mutated_answers(world, 20_000, seed=2)["unclear"] >= 20_000
 
 
-def test_a_value_that_is_no_object_is_malformed(subtests: pytest.Subtests) -> None:
+def test_a_value_that_is_not_an_object_is_malformed(subtests: pytest.Subtests) -> None:
     for step in GENUINE:
         with subtests.test(step=step):
             queue = shipped().queue("people", step)
             config = interface_of(queue).config
             for place in range(len(GENUINE[step])):
                 for value in ([], ["accept"], "accept", 5, None):
-                    regions = on_its_page(queue, deepcopy(GENUINE[step]))
+                    regions = as_sent_by_the_page(queue, deepcopy(GENUINE[step]))
                     regions[place]["value"] = value
                     assert "must hold an object" in malformed(config, regions), value
 
 
-def test_the_lead_sees_what_is_unclear_and_discards_it_so_that_it_is_asked_again(
+def test_a_discarded_unclear_answer_reopens_its_task(
     world: World,
 ) -> None:
     office = MemoryOffice()
-    queue, (spoilt, sound) = asked(world, office, "rewrites")
+    queue, (mutated, valid) = push_two_tasks(world, office, "rewrites")
     desk = office(HOUSE)
     broken = [{"from_name": "verdict", "value": "x"}, ticked("verdict", "accept")]
-    number = desk.annotate(spoilt, broken)
-    desk.annotate(sound, on_its_page(queue, GENUINE["rewrites"]))
+    number = desk.annotate(mutated, broken)
+    desk.annotate(valid, as_sent_by_the_page(queue, GENUINE["rewrites"]))
     pull(world.store, office, queue)
     (shown,) = queue_statistics(world.store, queue, datetime.now(UTC)).unclear
     assert (shown.annotation_id, shown.state) == (number, "unclear")
@@ -205,15 +205,15 @@ def test_the_lead_sees_what_is_unclear_and_discards_it_so_that_it_is_asked_again
     assert '"value": "x"' in shown.given
     with pytest.raises(UsageError, match="has no unclear answer with the number 99"):
         discard(world.store, office, queue, [number, 99])
-    (gone,) = discard(world.store, office, queue, [number])
-    assert gone.annotation_id == number
-    assert sorted(desk.only_project) == [sound]
+    (discarded,) = discard(world.store, office, queue, [number])
+    assert discarded.annotation_id == number
+    assert sorted(desk.only_project) == [valid]
     assert pull(world.store, office, queue).unclear == ()
     assert states(world) == {"clear": 1, "discarded": 1}
     open_tasks = [
         one for one in review_tasks(world.store, queue.name).values() if one.state == "open"
     ]
-    assert [(one.entity_id, one.task_id) for one in open_tasks] == [(gone.entity_id, None)]
+    assert [(one.entity_id, one.task_id) for one in open_tasks] == [(discarded.entity_id, None)]
 
 
 class BrokenDesk(MemoryDesk):
@@ -223,7 +223,7 @@ class BrokenDesk(MemoryDesk):
         raise ServiceError(f"project {project_id} is not to be read")
 
 
-def test_a_workspace_that_cannot_be_read_keeps_nobody_elses_answers_back(world: World) -> None:
+def test_an_unreadable_workspace_does_not_block_answers_of_others(world: World) -> None:
     office = MemoryOffice()
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     world.add()
@@ -239,7 +239,7 @@ def test_a_workspace_that_cannot_be_read_keeps_nobody_elses_answers_back(world: 
     assert report.unreached[0].startswith(f"review by {ann}: ")
 
 
-def test_an_answer_counts_only_if_the_tasks_assignee_gave_it(world: World) -> None:
+def test_an_answer_counts_only_if_the_assignee_of_the_task_gave_it(world: World) -> None:
     office = MemoryOffice()
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     world.add()
@@ -266,7 +266,7 @@ def test_an_answer_counts_only_if_the_tasks_assignee_gave_it(world: World) -> No
     assert entity.state == "proposed"
 
 
-def test_an_answer_that_is_given_another_name_does_not_count(world: World) -> None:
+def test_an_answer_under_another_name_does_not_count(world: World) -> None:
     office = MemoryOffice()
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     world.add()
@@ -277,7 +277,7 @@ def test_an_answer_that_is_given_another_name_does_not_count(world: World) -> No
     assert (report.accepted, [one.annotation_id for one in report.unclear]) == (0, [forged])
 
 
-def test_whoever_has_a_workspace_of_their_own_has_no_word_in_that_of_the_house(
+def test_an_annotators_answer_in_loupes_own_workspace_does_not_count(
     world: World,
 ) -> None:
     office = MemoryOffice()
@@ -290,7 +290,7 @@ def test_whoever_has_a_workspace_of_their_own_has_no_word_in_that_of_the_house(
     assert (report.accepted, len(report.unclear)) == (0, 1)
 
 
-def test_an_answer_that_was_seen_on_another_task_does_not_count_there(world: World) -> None:
+def test_an_answer_moved_to_another_task_does_not_count(world: World) -> None:
     office = MemoryOffice()
     ann = hire(world.store, office, "ann")
     for number in range(2):
@@ -308,7 +308,7 @@ def test_an_answer_that_was_seen_on_another_task_does_not_count_there(world: Wor
     assert pull(world.store, office, ONE).unclear == (notice,)
 
 
-def test_one_person_who_answers_twice_is_not_two_people() -> None:
+def test_two_answers_of_one_annotator_count_as_one() -> None:
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
     yes = ReviewAnswer(verdict="accept")
     answers = [Answer("ann", "review", yes, key, noon) for key in ("a", "b")]

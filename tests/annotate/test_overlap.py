@@ -1,4 +1,4 @@
-"""Several people on one queue: overlap, conflicts, gold items, drift, caps."""
+"""Several annotators on one queue: overlap, conflicts, gold items, drift and daily caps."""
 
 import math
 from collections import Counter
@@ -37,7 +37,7 @@ def office() -> MemoryOffice:
     return MemoryOffice()
 
 
-def fill(world: World, count: int) -> list[str]:
+def add_rewrites(world: World, count: int) -> list[str]:
     return [world.add(f"{REWRITE} {number}") for number in range(count)]
 
 
@@ -57,9 +57,11 @@ def states(world: World) -> Counter[str]:
     return Counter(entity.state for entity in find(world.store, DATASET, "rewrite"))
 
 
-def test_each_item_goes_to_as_many_people_as_declared(world: World, office: MemoryOffice) -> None:
+def test_each_item_goes_to_as_many_annotators_as_the_overlap(
+    world: World, office: MemoryOffice
+) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea", "cem")]
-    items = fill(world, 12)
+    items = add_rewrites(world, 12)
     assert push(world.store, office, QUEUE).pushed == 24
     assert push(world.store, office, QUEUE).known == 24
     by_item = {item: {t.assignee for t in tasks(world) if t.entity_id == item} for item in items}
@@ -71,36 +73,34 @@ def test_each_item_goes_to_as_many_people_as_declared(world: World, office: Memo
     assert office(HOUSE).sent == []
 
 
-def test_without_enough_people_the_queue_says_how_to_add_some(
+def test_too_few_annotators_are_an_error_that_says_how_to_add_some(
     world: World, office: MemoryOffice
 ) -> None:
-    fill(world, 1)
+    add_rewrites(world, 1)
     hire(world.store, office, "ann")
     with pytest.raises(UsageError, match=r"wants 2 people .* has 1; .*loupe annotator add NAME"):
         push(world.store, office, QUEUE)
 
 
-def test_an_item_is_decided_when_all_have_answered_and_agree(
-    world: World, office: MemoryOffice
-) -> None:
+def test_an_item_is_decided_when_all_answers_agree(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 3)
+    add_rewrites(world, 3)
     push(world.store, office, QUEUE)
     work(world.store, office, ann, says_accept)
     assert (pull(world.store, office, QUEUE).decided, states(world)) == (0, {"proposed": 3})
-    work(world.store, office, bea, editing)  # but changes nothing
+    work(world.store, office, bea, editing)  # an edit that changes nothing
     report = pull(world.store, office, QUEUE)
     assert (report.decided, states(world)) == (3, {"accepted": 3})
     assert push(world.store, office, QUEUE).projects == ()
 
 
-def test_a_conflict_goes_to_an_adjudicator_who_had_no_part_in_it(
+def test_a_conflict_goes_to_an_adjudicator_without_an_answer(
     world: World, office: MemoryOffice
 ) -> None:
     ann = hire(world.store, office, "ann", "annotator adjudicator")
     bea = hire(world.store, office, "bea")
     dan = hire(world.store, office, "dan", "adjudicator")
-    fill(world, 2)
+    add_rewrites(world, 2)
     push(world.store, office, QUEUE)
     work(world.store, office, ann, says_accept)
     work(world.store, office, bea, says_reject)
@@ -117,10 +117,10 @@ def test_a_conflict_goes_to_an_adjudicator_who_had_no_part_in_it(
     assert sum(map(len, kept.values())) == 6
 
 
-def test_an_adjudicator_takes_an_answer_as_it_is(world: World, office: MemoryOffice) -> None:
+def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     dan = office(hire(world.store, office, "dan", "adjudicator"))
-    fill(world, 2)
+    add_rewrites(world, 2)
     push(world.store, office, QUEUE)
     work(world.store, office, ann, lambda _: editing("A woman in a blue coat."))
     work(world.store, office, bea, says_reject)
@@ -132,7 +132,7 @@ def test_an_adjudicator_takes_an_answer_as_it_is(world: World, office: MemoryOff
     edits = {one.key for found in kept.values() for one in found if one.answer["verdict"] == "edit"}
     (edit,) = (one["value"] for one in takes[first.key] if one["value"] in edits)
     dan.submit(first.id, [ticked("take", edit)])
-    dan.submit(second.id, [ticked("take", edit)])  # it is none about that item
+    dan.submit(second.id, [ticked("take", edit)])  # not an answer to that item
     report = pull(world.store, office, QUEUE)
     assert (report.decided, len(report.unclear)) == (1, 1)
     assert "none about this item" in report.unclear[0].detail
@@ -142,9 +142,11 @@ def test_an_adjudicator_takes_an_answer_as_it_is(world: World, office: MemoryOff
     assert states(world) == {"superseded": 1, "accepted": 1, "rejected": 1}
 
 
-def test_without_an_adjudicator_the_house_settles(world: World, office: MemoryOffice) -> None:
+def test_without_an_adjudicator_conflicts_go_to_loupes_own_account(
+    world: World, office: MemoryOffice
+) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, QUEUE)
     work(world.store, office, ann, says_accept)
     work(world.store, office, bea, says_reject)
@@ -155,9 +157,9 @@ def test_without_an_adjudicator_the_house_settles(world: World, office: MemoryOf
     assert states(world) == {"rejected": 1}
 
 
-def test_who_changes_their_mind_reopens_the_item(world: World, office: MemoryOffice) -> None:
+def test_a_changed_answer_reopens_the_item(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, QUEUE)
     for person in (ann, bea):
         work(world.store, office, person, lambda _: editing("A woman in a red coat."))
@@ -170,9 +172,9 @@ def test_who_changes_their_mind_reopens_the_item(world: World, office: MemoryOff
     assert push(world.store, office, QUEUE).conflicts == 1
 
 
-def test_what_somebody_skips_goes_to_somebody_else(world: World, office: MemoryOffice) -> None:
+def test_a_skipped_item_goes_to_another_annotator(world: World, office: MemoryOffice) -> None:
     ann, bea, cem = (hire(world.store, office, name) for name in ("ann", "bea", "cem"))
-    (item,) = fill(world, 1)
+    (item,) = add_rewrites(world, 1)
     push(world.store, office, QUEUE)
     first, second = sorted(task.assignee for task in tasks(world))
     (waiting,) = office(first).open_tasks()
@@ -186,10 +188,12 @@ def test_what_somebody_skips_goes_to_somebody_else(world: World, office: MemoryO
     assert fetch(world.store, [item])[item].state == "accepted"
 
 
-def test_what_nobody_wants_is_settled_by_an_adjudicator(world: World, office: MemoryOffice) -> None:
+def test_an_item_that_all_skipped_goes_to_an_adjudicator(
+    world: World, office: MemoryOffice
+) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
     dan = hire(world.store, office, "dan", "adjudicator")
-    fill(world, 1)
+    add_rewrites(world, 1)
     push(world.store, office, QUEUE)
     for person in people:
         (waiting,) = office(person).open_tasks()
@@ -199,20 +203,20 @@ def test_what_nobody_wants_is_settled_by_an_adjudicator(world: World, office: Me
     assert len(office(dan).open_tasks("adjudication")) == 1
 
 
-def test_a_daily_cap_leaves_the_rest_for_tomorrow(world: World, office: MemoryOffice) -> None:
+def test_items_beyond_the_daily_cap_are_not_pushed(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
-    fill(world, 5)
+    add_rewrites(world, 5)
     capped = QUEUE.model_copy(update={"daily_cap": 3})
     report = push(world.store, office, capped)
     assert (report.pushed, report.short) == (6, 2)
     assert [len(office(person).open_tasks()) for person in people] == [3, 3]
 
 
-def test_gold_is_mixed_in_and_decides_nothing(world: World, office: MemoryOffice) -> None:
+def test_gold_items_are_mixed_in_and_decide_nothing(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     add_gold(world, 20)
     queue = QUEUE.model_copy(update={"gold_rate": 0.25, "batch": 100})
-    fill(world, 30)
+    add_rewrites(world, 30)
     report = push(world.store, office, queue)
     assert (report.pushed, report.gold) == (80, 20)
     keys = {task.key for task in office(ann).sent}
@@ -230,13 +234,13 @@ def test_gold_is_mixed_in_and_decides_nothing(world: World, office: MemoryOffice
     assert bea not in checks
 
 
-def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
+def test_failing_on_gold_items_revokes_unconfirmed_answers(
     world: World, office: MemoryOffice
 ) -> None:
     ann, bea, careless = (hire(world.store, office, name) for name in ("ann", "bea", "cem"))
     add_gold(world, 20)
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1, "batch": 100})
-    items = set(fill(world, 60))
+    items = set(add_rewrites(world, 60))
     push(world.store, office, queue)
     for person, says in ((ann, says_accept), (bea, says_accept), (careless, says_reject)):
         work(world.store, office, person, says)
@@ -244,7 +248,7 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
     assert report.returned == 20
     (found,) = revocations(world.store, queue.name)
     assert (found.assignee, found.accuracy, found.tasks) == (careless, 0.0, 20)
-    assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are the gold ones
+    assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are gold items
     push(world.store, office, queue)
     assert office(careless).open_tasks() == []
     assert [spec.note[:26] for spec in office(careless).specs.values()] == [
@@ -256,17 +260,17 @@ def test_whoever_fails_on_gold_loses_what_nobody_confirmed(
     pull(world.store, office, queue)
     assert {fetch(world.store, [item])[item].state for item in items} == {"accepted"}
     assert reinstate_annotator(world.store, queue.name, careless) == 1
-    fill(world, 90)
+    add_rewrites(world, 90)
     push(world.store, office, queue)
     assert office(careless).open_tasks() != []
     assert not any(spec.note.startswith("Paused") for spec in office(careless).specs.values())
 
 
-def test_open_tasks_of_whoever_is_barred_are_taken_back(world: World, office: MemoryOffice) -> None:
+def test_open_tasks_of_a_suspended_annotator_are_closed(world: World, office: MemoryOffice) -> None:
     ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
     add_gold(world, 20)
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1, "batch": 100})
-    fill(world, 60)
+    add_rewrites(world, 60)
     push(world.store, office, queue)
     for task in office(careless).open_tasks()[:30]:
         office(careless).annotate(task.id, rejecting(REWRITE))
@@ -277,12 +281,12 @@ def test_open_tasks_of_whoever_is_barred_are_taken_back(world: World, office: Me
     assert len(office(ann).open_tasks()) >= 60
 
 
-def test_nobody_gets_real_items_before_the_qualification(
+def test_annotators_get_no_ordinary_items_before_qualification(
     world: World, office: MemoryOffice
 ) -> None:
     ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
     queue = QUEUE.model_copy(update={"qualification": 4, "overlap": 1})
-    fill(world, 10)
+    add_rewrites(world, 10)
     add_gold(world, 3)
     with pytest.raises(UsageError, match="asks 4 gold items of everybody first"):
         push(world.store, office, queue)
@@ -301,24 +305,24 @@ def test_nobody_gets_real_items_before_the_qualification(
     assert office(careless).open_tasks() == []
 
 
-def test_gold_has_its_share_of_a_day(world: World, office: MemoryOffice) -> None:
+def test_gold_items_count_towards_the_daily_cap(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
     add_gold(world, 20)
-    fill(world, 60)
+    add_rewrites(world, 60)
     queue = QUEUE.model_copy(update={"daily_cap": 20, "gold_rate": 0.1, "batch": 100})
     for _ in range(2):
         push(world.store, office, queue)
         assert [len(office(person).open_tasks()) for person in people] == [20, 20]
 
 
-def test_batches_do_not_tell_that_gold_is_among_them(world: World, office: MemoryOffice) -> None:
-    """Gold that comes late does so little by little, and every batch fills the same room."""
+def test_batch_sizes_do_not_reveal_gold_items(world: World, office: MemoryOffice) -> None:
+    """Gold items added late are mixed in gradually, without changing the batch sizes."""
     ann = hire(world.store, office, "ann")
-    fill(world, 70)
+    add_rewrites(world, 70)
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "batch": 10, "overlap": 1})
     sizes, gold = [], []
-    for turn in range(8):
-        if turn == 3:
+    for round_number in range(8):
+        if round_number == 3:
             add_gold(world, 20)
         report = push(world.store, office, queue)
         sizes.append(report.pushed)
@@ -327,7 +331,7 @@ def test_batches_do_not_tell_that_gold_is_among_them(world: World, office: Memor
         work(world.store, office, ann, says_accept, most=1)
         pull(world.store, office, queue)
         assert push(world.store, office, queue).pushed == 0  # more than half is open
-        work(world.store, office, ann, says_accept, most=5 + turn % 4)
+        work(world.store, office, ann, says_accept, most=5 + round_number % 4)
         pull(world.store, office, queue)
     assert sizes == [10, 6, 7, 8, 9, 6, 7, 8]
     assert gold[:3] == [0, 0, 0]
@@ -336,10 +340,10 @@ def test_batches_do_not_tell_that_gold_is_among_them(world: World, office: Memor
     )
 
 
-def test_a_second_look_is_asked_of_somebody_else(world: World, office: MemoryOffice) -> None:
+def test_audit_tasks_go_to_another_annotator(world: World, office: MemoryOffice) -> None:
     queue = QUEUE.model_copy(update={"overlap": 1})
     ann = hire(world.store, office, "ann")
-    fill(world, 8)
+    add_rewrites(world, 8)
     push(world.store, office, queue)
     work(world.store, office, ann, says_accept)
     pull(world.store, office, queue)
@@ -356,9 +360,9 @@ def test_a_second_look_is_asked_of_somebody_else(world: World, office: MemoryOff
     assert len(draw.wrong_items) == 6
 
 
-def test_items_that_are_decided_leave_the_desk(world: World, office: MemoryOffice) -> None:
+def test_tasks_of_decided_items_are_closed(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
-    fill(world, 2)
+    add_rewrites(world, 2)
     push(world.store, office, QUEUE)
     (item, _) = sorted({task.entity_id for task in tasks(world)})
     with world.store.write() as connection:
@@ -367,9 +371,9 @@ def test_items_that_are_decided_leave_the_desk(world: World, office: MemoryOffic
     assert [len(office(person).open_tasks()) for person in people] == [1, 1]
 
 
-def test_a_pull_with_nothing_new_lists_next_to_nothing(world: World, office: MemoryOffice) -> None:
+def test_a_pull_without_changes_lists_almost_no_tasks(world: World, office: MemoryOffice) -> None:
     people = [hire(world.store, office, name) for name in ("ann", "bea")]
-    fill(world, 20)
+    add_rewrites(world, 20)
     push(world.store, office, QUEUE)
     for person in people:
         work(world.store, office, person, says_accept)
@@ -382,7 +386,7 @@ def test_a_pull_with_nothing_new_lists_next_to_nothing(world: World, office: Mem
 
 
 def add_gold(world: World, count: int, first: int = 0) -> None:
-    """Items that are not checked, so that they are in no queue, and whose answer is «accept»."""
+    """Add gold items with the answer «accept»; they are unchecked and thus in no queue."""
     items = [world.add(f"gold {number}", checked=False) for number in range(first, first + count)]
     answer = {"verdict": "accept", "choices": {"verdict": ["accept"]}}
     found = [KnownAnswer(item, answer, "given") for item in items]

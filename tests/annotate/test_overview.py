@@ -1,4 +1,4 @@
-"""What a lead reads first, of teams and queues of which it is known what is wrong."""
+"""The overview for the lead, of teams and queues with known problems."""
 
 from datetime import datetime, timedelta
 from random import Random
@@ -20,7 +20,9 @@ QUEUE = captions_queue(gold_rate=0.1)
 TEAM = (ANN, BEA, CY, DI, ED)
 
 
-def asked(store: Store, now: datetime, queue: Queue = QUEUE, rate: float | None = None) -> Overview:
+def overview_at(
+    store: Store, now: datetime, queue: Queue = QUEUE, rate: float | None = None
+) -> Overview:
     return overview(store, [queue], now, names=True, hourly_rate=rate)
 
 
@@ -29,8 +31,8 @@ def jacket(number: int) -> str:
     return f"A person in a black {material} jacket, number {number}."
 
 
-def team_at_work(store: Store, seed: int, items: int = 250, gold: int = 24) -> datetime:
-    """All answer alike, but Cy in a sixth of the time, and Ed takes leather for denim."""
+def store_team_work(store: Store, seed: int, items: int = 250, gold: int = 24) -> datetime:
+    """Store the work of five annotators: Cy is much too fast, Ed takes leather for denim."""
     history, random = History(store, QUEUE, seed, jacket), Random(seed)
     history.people(*TEAM)
 
@@ -46,16 +48,16 @@ def team_at_work(store: Store, seed: int, items: int = 250, gold: int = 24) -> d
     for number, item in enumerate(history.items(gold, first=items), start=items):
         at = START + timedelta(minutes=10 * (number - items))
         for person in TEAM:
-            said = opinion(person, number)
-            key = history.answer(item, person, said, at, gold=True)
-            history.check(key, person, said == "accept", at)
+            verdict = opinion(person, number)
+            key = history.answer(item, person, verdict, at, gold=True)
+            history.check(key, person, verdict == "accept", at)
     history.write()
     return START + timedelta(days=2)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_two_bad_ones_of_five_are_named_and_nobody_else(sqlite_store: Store, seed: int) -> None:
-    found = asked(sqlite_store, team_at_work(sqlite_store, seed))
+def test_only_the_two_poor_annotators_of_five_are_reported(sqlite_store: Store, seed: int) -> None:
+    found = overview_at(sqlite_store, store_team_work(sqlite_store, seed))
     named = {(one.annotator, one.kind) for one in found.findings}
     assert named == {
         (CY.pseudonym, "fast"),
@@ -75,15 +77,15 @@ def _words(found: Overview) -> list[str]:
     return " ".join(one.sentence for one in found.findings).replace(":", " ").split()
 
 
-def test_too_few_answers_say_nothing(sqlite_store: Store) -> None:
-    found = asked(sqlite_store, team_at_work(sqlite_store, 1, items=40, gold=8))
+def test_too_few_answers_give_no_findings(sqlite_store: Store) -> None:
+    found = overview_at(sqlite_store, store_team_work(sqlite_store, 1, items=40, gold=8))
     assert found.findings == ()
     (compared,) = found.compared
     assert (compared.people, compared.compared) == (5, 0)
     assert compared.sentence.endswith("0 of 5 annotators compared; both sides need 20 answers")
 
 
-def test_who_accepts_all_and_who_drifts_is_named(sqlite_store: Store) -> None:
+def test_annotators_who_accept_everything_or_drift_are_reported(sqlite_store: Store) -> None:
     history = History(sqlite_store, QUEUE)
     history.people(ANN, BEA, DI)
     for number, item in enumerate(history.items(180)):
@@ -93,10 +95,10 @@ def test_who_accepts_all_and_who_drifts_is_named(sqlite_store: Store) -> None:
         pair = ((ANN, BEA), (ANN, DI), (BEA, DI))[number % 3]
         for person in pair:
             drifts = person is DI and number >= 135
-            said = "accept" if person is BEA else tired if drifts else right
-            history.answer(item, person, said, at)
+            verdict = "accept" if person is BEA else tired if drifts else right
+            history.answer(item, person, verdict, at)
     history.write()
-    found = {(one.annotator, one.kind): one for one in asked(sqlite_store, START).findings}
+    found = {(one.annotator, one.kind): one for one in overview_at(sqlite_store, START).findings}
     accepts = found[BEA.pseudonym, "accepts_all"]
     assert (accepts.value, accepts.of, accepts.compared_of) == (1, 120, 240)
     drift = found[DI.pseudonym, "drift"]
@@ -105,7 +107,7 @@ def test_who_accepts_all_and_who_drifts_is_named(sqlite_store: Store) -> None:
     assert {who for who, _ in found} == {BEA.pseudonym, DI.pseudonym}
 
 
-def test_a_build_waits_for_conflicts_and_for_those_who_settle_them(sqlite_store: Store) -> None:
+def test_a_build_blocked_by_conflicts_names_the_adjudicators(sqlite_store: Store) -> None:
     history = History(sqlite_store, QUEUE)
     history.people(CY, DI)
     history.people(ANN, BEA, roles="adjudicator")
@@ -117,17 +119,17 @@ def test_a_build_waits_for_conflicts_and_for_those_who_settle_them(sqlite_store:
         history.task(item, adjudicator.pseudonym, purpose="adjudication")
     history.write()
     history.decide(items[4:], "accepted")
-    (blocked,) = asked(sqlite_store, START).blocked
+    (blocked,) = overview_at(sqlite_store, START).blocked
     assert blocked.sentence == (
         "street waits in captions for 4 conflicts (Ann, Bea); 28 of 32 are decided"
     )
     set_release_target(sqlite_store, "street", "1.2.0")
-    assert asked(sqlite_store, START).blocked[0].sentence.startswith("street@1.2.0 waits in")
+    assert overview_at(sqlite_store, START).blocked[0].sentence.startswith("street@1.2.0 waits in")
     assert blocked.people == (ANN.pseudonym, BEA.pseudonym)
     assert (blocked.conflicts, blocked.items) == (4, 32)
 
 
-def test_what_is_wrong_with_a_queue_comes_with_what_to_do(sqlite_store: Store) -> None:
+def test_problems_of_a_queue_come_with_remedies(sqlite_store: Store) -> None:
     history = History(sqlite_store, QUEUE)
     history.people(ANN, BEA)
     first, second = history.items(2)
@@ -137,7 +139,7 @@ def test_what_is_wrong_with_a_queue_comes_with_what_to_do(sqlite_store: Store) -
     history.returned(BEA, 0.4, 3, START)
     history.write()
     eligible, suspended = (
-        one.sentence for one in asked(sqlite_store, START + timedelta(days=1)).problems
+        one.sentence for one in overview_at(sqlite_store, START + timedelta(days=1)).problems
     )
     assert eligible == (
         "street-captions: only Ann is eligible for overlap 2: reinstate Bea (loupe annotator "
@@ -146,19 +148,19 @@ def test_what_is_wrong_with_a_queue_comes_with_what_to_do(sqlite_store: Store) -
     assert "all open work (2 open tasks) is assigned to Bea, suspended" in suspended
 
 
-def test_an_idle_queue_is_named_after_three_days(sqlite_store: Store) -> None:
+def test_an_idle_queue_is_reported_after_three_days(sqlite_store: Store) -> None:
     history = History(sqlite_store, QUEUE)
     history.people(ANN, BEA)
     (item,) = history.items(1)
     history.task(item, ANN.pseudonym)
     history.task(item, BEA.pseudonym)
     history.write()
-    assert asked(sqlite_store, START + timedelta(days=2)).problems == ()
-    (idle,) = asked(sqlite_store, START + timedelta(days=5)).problems
+    assert overview_at(sqlite_store, START + timedelta(days=2)).problems == ()
+    (idle,) = overview_at(sqlite_store, START + timedelta(days=5)).problems
     assert idle.sentence == ("street-captions: idle: no answer for 5 days; 2 open tasks: Ann, Bea")
 
 
-def test_work_left_is_in_hours_days_and_money(sqlite_store: Store) -> None:
+def test_remaining_work_is_stated_in_hours_days_and_cost(sqlite_store: Store) -> None:
     history = History(sqlite_store, QUEUE)
     history.people(ANN, BEA, SETTLER)
     items = history.items(16)
@@ -170,11 +172,11 @@ def test_work_left_is_in_hours_days_and_money(sqlite_store: Store) -> None:
             history.annotate(task, person.pseudonym, answer, at, 90.0)
     history.write()
     history.decide(items[:6], "accepted")
-    (left,) = asked(sqlite_store, START + timedelta(days=3), rate=20).left
+    (left,) = overview_at(sqlite_store, START + timedelta(days=3), rate=20).left
     assert (left.answers, left.median_seconds, left.hours, left.cost) == (20, 90, 0.5, 10)
     assert (left.per_day, left.days) == (4, 5)
     assert left.sentence == (
         "street-captions: 20 answers × 90 s (median of 12) = 0.5 hours; 5 days at 4.0 answers a "
         "day, as in the last 3 days; 10.00 at 20.00 an hour"
     )
-    assert asked(sqlite_store, START + timedelta(days=3)).left[0].cost is None
+    assert overview_at(sqlite_store, START + timedelta(days=3)).left[0].cost is None

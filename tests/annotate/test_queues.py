@@ -50,13 +50,13 @@ def candidate(number: int, suspect: bool) -> Candidate:
 MANY = [candidate(number, suspect=number % 4 == 0) for number in range(4000)]
 
 
-def test_required_sends_all_to_people() -> None:
+def test_policy_required_sends_all_items_to_review() -> None:
     queue = rewrite_queue(DATASET, Required())
     assert all(needs_review(queue, found) for found in MANY)
     assert decide_by_policy(queue, MANY) == []
 
 
-def test_auto_decides_all_by_the_check_and_says_that_nobody_looked() -> None:
+def test_policy_auto_decides_by_the_check_and_records_that_nobody_reviewed() -> None:
     queue = rewrite_queue(DATASET, Auto())
     faithful, suspect = decide_by_policy(queue, [candidate(1, False), candidate(2, True)])
     assert (faithful.verdict, suspect.verdict) == ("accept", "reject")
@@ -65,7 +65,7 @@ def test_auto_decides_all_by_the_check_and_says_that_nobody_looked() -> None:
     assert faithful.agent.name == f"gate:{DATASET}-rewrites"
 
 
-def test_a_sample_has_its_rate_and_all_that_is_suspect() -> None:
+def test_policy_sample_draws_at_its_rate_and_includes_all_suspects() -> None:
     queue = rewrite_queue(DATASET, Sample(rate=0.2))
     chosen = [found for found in MANY if needs_review(queue, found)]
     faithful = [found for found in chosen if not found.suspect]
@@ -83,11 +83,13 @@ def test_unmarked_suspects_outside_the_sample_are_rejected() -> None:
 
 
 @given(st.randoms(use_true_random=False), st.integers(0, 5), st.floats(0, 1))
-def test_a_sample_hangs_on_neither_order_nor_company(rng: Random, seed: int, rate: float) -> None:
+def test_a_sample_does_not_depend_on_order_or_other_items(
+    rng: Random, seed: int, rate: float
+) -> None:
     queue = rewrite_queue(DATASET, Sample(rate=rate, seed=seed))
-    crowd = rng.sample(MANY, 40)
-    few = crowd[::3]
-    decided = {decision.entity_id for decision in decide_by_policy(queue, crowd)}
+    many = rng.sample(MANY, 40)
+    few = many[::3]
+    decided = {decision.entity_id for decision in decide_by_policy(queue, many)}
     alone = {decision.entity_id for decision in decide_by_policy(queue, sorted(few))}
     assert alone == decided & {found.entity.id for found in few}
 
@@ -97,7 +99,7 @@ def test_a_larger_rate_draws_a_superset() -> None:
     assert all(large.draws(f.entity.id) for f in MANY if small.draws(f.entity.id))
 
 
-def test_policies_are_read_as_they_are_written(subtests: pytest.Subtests) -> None:
+def test_policies_are_parsed_and_written(subtests: pytest.Subtests) -> None:
     for text, policy in (
         ("required", Required()),
         ("auto", Auto()),
@@ -109,7 +111,7 @@ def test_policies_are_read_as_they_are_written(subtests: pytest.Subtests) -> Non
             assert parse_policy(str(policy)) == policy
 
 
-def test_other_policies_are_refused() -> None:
+def test_invalid_policies_are_refused() -> None:
     for text in ("", "sample", "sample:2", "sample:x", "auto:1", "always", "a b"):
         with pytest.raises(UsageError, match="a policy must be 'required'"):
             parse_policy(text)
@@ -123,7 +125,7 @@ def test_queues_are_named_after_their_dataset() -> None:
             shipped().queue_named(wrong)
 
 
-def test_every_step_has_its_page() -> None:
+def test_every_step_has_an_interface() -> None:
     assert {step.interface for step in shipped().steps.values()} == INTERFACES.keys()
 
 
@@ -133,7 +135,7 @@ def write(folder: Path, text: str) -> Path:
     return path
 
 
-def test_an_own_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
+def test_a_custom_file_changes_steps_and_single_queues(tmp_path: Path) -> None:
     own = write(
         tmp_path,
         """
@@ -172,14 +174,14 @@ WRONG_FILES = (
 )
 
 
-def test_a_wrong_own_file_is_one_sentence(tmp_path: Path) -> None:
+def test_an_invalid_custom_file_is_a_short_error(tmp_path: Path) -> None:
     for text, problem in WRONG_FILES:
         with pytest.raises(ConfigurationError, match=problem) as caught:
             load_queues(write(tmp_path, text))
         assert "\n" not in str(caught.value), text
 
 
-def test_only_what_was_checked_and_is_undecided_is_a_candidate(tmp_path: Path) -> None:
+def test_only_checked_undecided_items_are_candidates(tmp_path: Path) -> None:
     world = World(tmp_path)
     faithful = world.add("A woman in a red coat.", suspect=False)
     suspect = world.add()
@@ -196,7 +198,7 @@ def test_only_what_was_checked_and_is_undecided_is_a_candidate(tmp_path: Path) -
     assert apply_policy(world.store, queue) == 0
 
 
-def test_what_is_doubted_in_its_record_is_suspect(
+def test_an_item_with_doubts_in_its_record_is_suspect(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     cases: list[tuple[str, Proposal, Proposal]] = [
@@ -207,15 +209,15 @@ def test_what_is_doubted_in_its_record_is_suspect(
         with subtests.test(step=step):
             (folder := tmp_path / step).mkdir()
             world = World(folder)
-            made = [
+            entities = [
                 new_entity(one.shown.record(PROPOSED[step]), DATASET) for one in (trusted, doubted)
             ]
-            world.keep(*made)
+            world.keep(*entities)
             queue = shipped().queue(DATASET, step, Auto())
             found = list(candidates(world.store, queue))
             assert [(one.entity.id, one.suspect) for one in found] == [
-                (made[0].id, False),
-                (made[1].id, True),
+                (entities[0].id, False),
+                (entities[1].id, True),
             ]
             accepted, rejected = decide_by_policy(queue, found)
             assert (accepted.verdict, rejected.verdict) == ("accept", "reject")
@@ -226,7 +228,7 @@ def test_what_is_doubted_in_its_record_is_suspect(
             assert [needs_review(sample, one) for one in found] == [False, sample.marked_always]
 
 
-def test_the_newest_check_counts(tmp_path: Path) -> None:
+def test_only_the_newest_check_counts(tmp_path: Path) -> None:
     world = World(tmp_path)
     rewrite = world.add(suspect=True)
     again = FaithfulnessReport(verdict="faithful", findings=())

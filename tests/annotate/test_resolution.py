@@ -23,35 +23,35 @@ def outcome(*answers: Answer, overlap: int = 2, independent: bool = False) -> Ou
     return resolve(answers, overlap, same, independent=independent)
 
 
-def test_an_item_waits_until_enough_people_answered() -> None:
+def test_an_item_waits_until_enough_annotators_answered() -> None:
     assert outcome().state == "waiting"
     assert outcome(answer("ann", "accept")).state == "waiting"
     assert outcome(answer("ann", "accept"), overlap=1).state == "agreed"
 
 
-def test_where_all_agree_the_first_answer_stands() -> None:
+def test_if_all_agree_the_first_answer_counts() -> None:
     first, second = answer("ann", "edit", 1), answer("bea", "edit", 2)
     assert outcome(second, first) == Outcome("agreed", (first,))
 
 
-def test_one_who_differs_makes_a_conflict() -> None:
+def test_one_differing_answer_is_a_conflict() -> None:
     answers = [answer("ann", "accept", 1), answer("bea", "accept", 2), answer("cem", "reject", 3)]
     assert outcome(*answers, overlap=3) == Outcome("conflict")
 
 
-def test_the_last_adjudicator_settles_it() -> None:
+def test_the_last_adjudication_settles_a_conflict() -> None:
     dispute = [answer("ann", "accept", 1), answer("bea", "reject", 2)]
     early = answer("dan", "accept", 3, "adjudication")
     late = answer("eve", "reject", 4, "adjudication")
     assert outcome(*dispute, late, early) == Outcome("settled", (late,))
 
 
-def test_independent_answers_all_stand() -> None:
+def test_independent_answers_all_count() -> None:
     answers = (answer("ann", "accept", 1), answer("bea", "reject", 2))
     assert outcome(*answers, independent=True) == Outcome("agreed", answers)
 
 
-def test_a_second_look_decides_nothing() -> None:
+def test_an_audit_answer_decides_nothing() -> None:
     assert outcome(answer("ann", "accept", 1, "audit"), overlap=1).state == "waiting"
 
 

@@ -1,4 +1,6 @@
-"""Reviews while Label Studio is stopped, cut off, restored from a backup, or changed by hand."""
+"""Reviews while Label Studio is stopped, disconnected, restored from a backup or
+changed by hand.
+"""
 
 import shutil
 from collections.abc import Iterator, Mapping
@@ -39,11 +41,11 @@ from tests.services.migrated import SQLITE, migrate_home
 pytestmark = [pytest.mark.label_studio, pytest.mark.xdist_group("restored")]
 NAMES = ("Ann", "Bea")
 YES, NO = accepting("A hat."), rejecting("A hat.")
-"""What is said of a rewrite; all of them say the same."""
+"""Answers to a rewrite; all rewrites have the same text."""
 
 
 class Site:
-    """A Label Studio of its own on SQLite, which can be stopped, started and restored."""
+    """A separate Label Studio on SQLite, which can be stopped, started and restored."""
 
     def __init__(self, home: Path, environment: Path) -> None:
         self.home, self._environment = home, environment
@@ -51,8 +53,8 @@ class Site:
         self.url = f"http://127.0.0.1:{self._port}"
         migrate_home(environment, home)
         self.start()
-        made = add_workspaces(load_settings(home=home), NAMES)
-        self.workspaces = dict(zip(NAMES, made, strict=True))
+        workspaces = add_workspaces(load_settings(home=home), NAMES)
+        self.workspaces = dict(zip(NAMES, workspaces, strict=True))
         self.house = label_studio_token(home, self.url)
         self.people = {name: self._person(work) for name, work in self.workspaces.items()}
 
@@ -63,22 +65,22 @@ class Site:
         stop(self.home, NAME)
 
     def back_up(self) -> Path:
-        """A copy of its database as it is now."""
-        kept = self.home / "yesterday.sqlite3"
-        with closing(connect(self.home / SQLITE)) as live, closing(connect(kept)) as copy:
+        """Copy the current database and return the path."""
+        backup = self.home / "yesterday.sqlite3"
+        with closing(connect(self.home / SQLITE)) as live, closing(connect(backup)) as copy:
             live.backup(copy)
-        return kept
+        return backup
 
-    def restore(self, kept: Path) -> None:
-        """Stops it, puts the copy in place of its database, and starts it again."""
+    def restore(self, backup: Path) -> None:
+        """Stop the server, replace its database by the backup, and start it again."""
         self.stop()
         for name in ("", "-wal", "-shm", "-journal"):
             Path(f"{self.home / SQLITE}{name}").unlink(missing_ok=True)
-        shutil.copy(kept, self.home / SQLITE)
+        shutil.copy(backup, self.home / SQLITE)
         self.start()
 
     def token(self, name: str) -> SecretStr:
-        """What acts for the workspace of somebody."""
+        """The service token of an annotator's workspace."""
         return self.workspaces[name].credentials.token
 
     def _person(self, workspace: Workspace) -> ApiAnnotator:
@@ -100,7 +102,7 @@ def site(
 
 
 class Review(NamedTuple):
-    """A queue in which Ann and Bea work; `url` is where Loupe finds Label Studio."""
+    """A queue in which Ann and Bea work; `url` is the URL at which Loupe finds Label Studio."""
 
     site: Site
     world: World
@@ -110,25 +112,25 @@ class Review(NamedTuple):
     desks: Desks
 
     def push(self) -> int:
-        """How many tasks were sent."""
+        """Push and return the number of tasks sent."""
         return push(self.world.store, self.desks, self.queue).pushed
 
     def pull(self) -> PullReport:
         return pull(self.world.store, self.desks, self.queue)
 
     def tasks(self, name: str) -> dict[str, StoredTask]:
-        """Somebody's tasks, by what they are about."""
+        """Return an annotator's tasks by entity."""
         found = review_tasks(self.world.store, self.queue.name).values()
         return {task.entity_id: task for task in found if task.assignee == self.pseudonyms[name]}
 
     def answer(self, name: str, item: str, regions: Regions) -> int:
-        """Somebody answers; gives the number of the annotation."""
+        """Answer an item as an annotator and return the id of the annotation."""
         number = self.tasks(name)[item].task_id
         assert number is not None
         return self.site.people[name].annotate(number, regions)
 
     def on_desk(self, name: str) -> list[str]:
-        """What somebody finds on their desk, in order."""
+        """Return the items on an annotator's desk, sorted."""
         of_key = {task.key: item for item, task in self.tasks(name).items()}
         seat = Seat(self.pseudonyms[name], "review")
         project = find_project(self.world.store, self.desks, self.queue, seat)
@@ -141,7 +143,7 @@ class Review(NamedTuple):
         return [found[item].state for item in items]
 
     def received(self) -> int:
-        """How many answers are kept."""
+        """Return the number of stored answers."""
         keys = review_tasks(self.world.store, self.queue.name)
         return sum(map(len, annotations_of(self.world.store, keys).values()))
 
@@ -153,32 +155,32 @@ def review(site: Site, tmp_path: Path) -> Review:
 
 def new_review(site: Site, folder: Path, url: str, overlap: int = 2) -> Review:
     world = World(folder)
-    hired = {
+    pseudonyms = {
         name: add_annotator(world.store, name, url, workspace.user_id, ["annotator"]).pseudonym
         for name, workspace in site.workspaces.items()
     }
-    tokens = {HOUSE: site.house, **{hired[name]: site.token(name) for name in NAMES}}
+    tokens = {HOUSE: site.house, **{pseudonyms[name]: site.token(name) for name in NAMES}}
     changed = {"name": f"{uuid4().hex[:8]}-rewrites", "overlap": overlap}
     queue = shipped().queue(DATASET, "rewrites").model_copy(update=changed)
     return Review(
-        site, world, queue, url, hired, lambda assignee: LabelStudioDesk(url, tokens[assignee])
+        site, world, queue, url, pseudonyms, lambda assignee: LabelStudioDesk(url, tokens[assignee])
     )
 
 
-def hats(review: Review, *numbers: int) -> list[str]:
-    """Rewrites to review."""
+def add_rewrites(review: Review, *numbers: int) -> list[str]:
+    """Add rewrites to review."""
     return [
         review.world.add("A hat.", source=f"A hat, the {number}th.", suspect=False)
         for number in numbers
     ]
 
 
-def one_sentence(caught: pytest.ExceptionInfo[ServiceError]) -> bool:
+def is_one_sentence(caught: pytest.ExceptionInfo[ServiceError]) -> bool:
     return "\n" not in str(caught.value) and str(caught.value).startswith("Label Studio at ")
 
 
-def test_a_label_studio_that_stops_and_starts_again_loses_nothing(review: Review) -> None:
-    first, second = hats(review, 1, 2)
+def test_stopping_and_starting_label_studio_loses_nothing(review: Review) -> None:
+    first, second = add_rewrites(review, 1, 2)
     assert review.push() == 4
     for name in NAMES:
         review.answer(name, first, YES)
@@ -186,7 +188,7 @@ def test_a_label_studio_that_stops_and_starts_again_loses_nothing(review: Review
     for ask in (review.pull, review.push):
         with pytest.raises(ServiceError) as caught:
             ask()
-        assert one_sentence(caught)
+        assert is_one_sentence(caught)
     review.site.start()
     for name in NAMES:
         review.answer(name, second, NO)
@@ -196,20 +198,20 @@ def test_a_label_studio_that_stops_and_starts_again_loses_nothing(review: Review
     assert (review.push(), review.pull().decided, review.received()) == (0, 0, 4)
 
 
-def test_a_pull_that_is_cut_off_loses_nothing_and_the_next_one_goes_on(
+def test_an_interrupted_pull_loses_nothing_and_the_next_one_continues(
     site: Site, tmp_path: Path
 ) -> None:
     listings: list[str] = []
     cut_off = True
 
     def fails(_: str, path: str) -> Fault:
-        """Once the tasks of one annotator have been listed, nothing gets through."""
+        """Refuse all requests after the tasks of one annotator have been listed."""
         listings.extend([path] if path.startswith("/api/tasks/") else [])
         return Fault.REFUSED if cut_off and len(listings) > 1 else Fault.NONE
 
     with fault_proxy(site.url, fails) as url:
         review = new_review(site, tmp_path, url)
-        items = hats(review, 1, 2)
+        items = add_rewrites(review, 1, 2)
         review.push()
         for name in NAMES:
             for item in items:
@@ -224,8 +226,8 @@ def test_a_pull_that_is_cut_off_loses_nothing_and_the_next_one_goes_on(
     assert (review.received(), review.states(*items)) == (4, ["accepted"] * 2)
 
 
-def test_a_label_studio_set_back_to_yesterday_loses_and_doubles_nothing(review: Review) -> None:
-    before, pulled, half = hats(review, 1, 2, 3)
+def test_restoring_a_backup_loses_and_duplicates_nothing(review: Review) -> None:
+    before, pulled, half = add_rewrites(review, 1, 2, 3)
     review.push()
     for name in NAMES:
         review.answer(name, before, YES)
@@ -234,19 +236,19 @@ def test_a_label_studio_set_back_to_yesterday_loses_and_doubles_nothing(review: 
 
     since = [review.answer(name, pulled, YES) for name in NAMES]
     since.append(review.answer("Ann", half, YES))
-    new, unseen = hats(review, 4, 5)
+    new, unseen = add_rewrites(review, 4, 5)
     assert review.push() == 4
     since.append(review.answer("Ann", new, NO))
     assert (review.pull().decided, review.received()) == (1, 6)
-    since += [review.answer("Bea", item, YES) for item in (half, unseen)]  # nobody pulls these
+    since += [review.answer("Bea", item, YES) for item in (half, unseen)]  # these are not pulled
     numbers = {task.task_id for name in NAMES for task in review.tasks(name).values()}
     review.site.restore(yesterday)
 
     found = reconcile(review.world.store, review.desks, review.queue)
     assert (found.on_desk, found.recovered, found.adopted, found.foreign) == (6, 0, 0, ())
     assert found.missing == tuple(sorted([new, unseen, unseen]))
-    gone = sorted([pulled, pulled, half, new])
-    assert sorted(notice.entity_id for notice in found.deleted) == gone
+    deleted = sorted([pulled, pulled, half, new])
+    assert sorted(notice.entity_id for notice in found.deleted) == deleted
     report = review.pull()
     assert (report.accepted, report.rejected, report.decided) == (0, 0, 0)
     assert review.states(before, pulled, half) == ["accepted", "accepted", "proposed"]
@@ -255,11 +257,11 @@ def test_a_label_studio_set_back_to_yesterday_loses_and_doubles_nothing(review: 
     assert review.on_desk("Ann") == sorted([before, pulled, half, unseen])
     assert review.on_desk("Bea") == sorted([before, pulled, half, new, unseen])
     again = [review.tasks("Ann")[unseen], *(review.tasks("Bea")[item] for item in (new, unseen))]
-    assert {task.task_id for task in again} <= numbers  # handed out a second time
+    assert {task.task_id for task in again} <= numbers  # task ids are used a second time
 
     asked_again = [review.answer("Bea", half, NO), review.answer("Bea", new, NO)]
     asked_again += [review.answer(name, unseen, YES) for name in NAMES]
-    assert set(asked_again) <= set(since)  # these numbers, too
+    assert set(asked_again) <= set(since)  # so are annotation ids
     report = review.pull()
     assert (report.accepted, report.rejected) == (2, 2)
     assert (report.decided, report.conflicts) == (2, 1)
@@ -273,11 +275,11 @@ def test_a_label_studio_set_back_to_yesterday_loses_and_doubles_nothing(review: 
     assert review.received() == 10
     found = reconcile(review.world.store, review.desks, review.queue)
     assert (found.missing, found.recovered, found.duplicates) == ((), 0, 0)
-    assert sorted(notice.entity_id for notice in found.deleted) == gone
+    assert sorted(notice.entity_id for notice in found.deleted) == deleted
 
 
-def test_a_deleted_project_is_made_again_with_its_open_tasks(review: Review) -> None:
-    pulled, unseen, untouched = hats(review, 1, 2, 3)
+def test_a_deleted_project_is_created_again_with_its_open_tasks(review: Review) -> None:
+    pulled, unseen, untouched = add_rewrites(review, 1, 2, 3)
     review.push()
     for name in NAMES:
         review.answer(name, pulled, YES)
@@ -301,10 +303,10 @@ def test_a_deleted_project_is_made_again_with_its_open_tasks(review: Review) -> 
     assert review.states(pulled, unseen, untouched) == ["accepted", "rejected", "rejected"]
 
 
-def test_answers_that_are_deleted_cancelled_updated_and_doubled(site: Site, tmp_path: Path) -> None:
+def test_deleted_cancelled_updated_and_repeated_answers(site: Site, tmp_path: Path) -> None:
     review = new_review(site, tmp_path, site.url, overlap=1)
     review = review._replace(queue=review.queue.model_copy(update={"annotators": ("Ann",)}))
-    deleted, cancelled, updated, twice = items = hats(review, 1, 2, 3, 4)
+    deleted, cancelled, updated, twice = items = add_rewrites(review, 1, 2, 3, 4)
     assert review.push() == 4
     numbers = {item: review.answer("Ann", item, YES) for item in items}
     assert review.pull().decided == 4

@@ -1,8 +1,8 @@
 """Three annotators, one of them careless, work through queues in a real Label Studio.
 
-It runs on PostgreSQL. Nearly every third of our calls to it fails, and its webhooks arrive twice
-and out of order. The outcome must equal that of the same people working in memory without faults.
-There are 16 items in one queue; `make soak` runs it with 300 in two queues.
+Label Studio runs on PostgreSQL. Nearly a third of our calls fail, and webhooks arrive twice and out
+of order. The outcome must equal that of the same annotators in memory without faults. The test has
+16 items in one queue; `make soak` runs it with 300 items in two queues.
 """
 
 import random
@@ -54,13 +54,13 @@ from tests.postgres import Postgres
 from tests.services.fixtures import new_token
 from tests.services.migrated import migrated_database
 
-pytestmark = [  # one process, with a server of its own
+pytestmark = [  # one process, with its own server
     pytest.mark.xdist_group("scenario"),
     pytest.mark.timeout(1200),
 ]
 SERVER_NAME = "scenario"
 LATE_SECONDS = 10.0
-"""How long an answer of Label Studio is waited for."""
+"""Timeout for responses of Label Studio."""
 ANNOTATORS, ADJUDICATOR = ("reviewer-ann", "reviewer-bea", "reviewer-cem"), "reviewer-dan"
 CARELESS = "reviewer-cem"
 RULES = {"overlap": 2, "gold_rate": 0.35, "batch": 1000}
@@ -71,7 +71,7 @@ T = TypeVar("T")
 
 
 class Size(NamedTuple):
-    """The queues, and how many items and gold items are in each."""
+    """The queues, and the number of items and gold items in each."""
 
     queues: tuple[Queue, ...]
     items: int
@@ -83,11 +83,11 @@ SIZES = (
     pytest.param(Size(QUEUES, 150, 40), id="300 items", marks=pytest.mark.soak),
 )
 Work = Callable[[str, Callable[[StoredEntity], Regions]], int]
-"""Somebody answers all that waits for them; gives how many that were."""
+"""Answers all open tasks of an annotator and returns how many there were."""
 
 
 def share(*parts: str) -> float:
-    """A number from 0 to 1 that hangs on its parts alone."""
+    """Return a number from 0 to 1 that depends only on the parts."""
     return int(digest_of("scenario 0", *parts), 16) / (1 << 128)
 
 
@@ -96,19 +96,21 @@ def truth(entity: StoredEntity) -> str:
 
 
 def opinion(person: str, entity: StoredEntity) -> Regions:
-    """The truth; annotators err on one of twenty, the careless one answers as it comes."""
+    """Return the true answer; annotators err on one of twenty, the careless one answers
+    at random.
+    """
     text = str(entity.payload).partition('"text":"')[2].partition('"')[0]
     verdict, chance = truth(entity), share(person, entity.id)
     if person == CARELESS:
         verdict = ("accept", "edit", "reject")[int(3 * chance)]
     elif person in ANNOTATORS and chance < 0.05:
         verdict = {"accept": "reject", "edit": "accept", "reject": "accept"}[verdict]
-    say = {"accept": accepting, "edit": editing, "reject": rejecting}[verdict]
-    return about(entity.kind, say(f"{text} Corrected." if verdict == "edit" else text))
+    make_answer = {"accept": accepting, "edit": editing, "reject": rejecting}[verdict]
+    return about(entity.kind, make_answer(f"{text} Corrected." if verdict == "edit" else text))
 
 
-def fill(folder: Path, size: Size) -> World:
-    """A store with both queues full, gold items beside them, and the people as annotators."""
+def new_world(folder: Path, size: Size) -> World:
+    """Return a store with filled queues, gold items and annotators."""
     folder.mkdir()
     world = World(folder)
     for number in range(size.items):
@@ -120,7 +122,7 @@ def fill(folder: Path, size: Size) -> World:
         items = [KnownAnswer(e.id, known_answer(queue, e), "given") for e in gold]
         assert add_gold_items(world.store, queue.name, items) == size.gold
         known = AgentRef("software", "scenario", "1")
-        with world.store.write() as connection:  # decided already, so that they are no candidates
+        with world.store.write() as connection:  # decided already, so that they are not candidates
             append_decisions(connection, [NewDecision(e.id, "accept", known) for e in gold])
     return world
 
@@ -142,32 +144,33 @@ def hire(store: Store, server: str, user_ids: Mapping[str, int]) -> None:
             )
 
 
-class Insist(Protocol):
-    """Calls something, again if need be."""
+class Retry(Protocol):
+    """Calls a function, and again if it fails."""
 
     def __call__(self, call: Callable[[], T]) -> T: ...
 
 
-def at_once(call: Callable[[], T]) -> T:
+def call_once(call: Callable[[], T]) -> T:
     return call()
 
 
-def play(store: Store, queues: Sequence[Queue], desks: Desks, work: Work, insist: Insist) -> None:
-    """Pushes, lets everybody work, and pulls, until nobody has anything left to do."""
+def play(store: Store, queues: Sequence[Queue], desks: Desks, work: Work, retry: Retry) -> None:
+    """Push, let everybody work, and pull, until no tasks are left."""
     for _ in range(12):
         for queue in queues:
-            insist(partial(push, store, desks, queue))
+            retry(partial(push, store, desks, queue))
         people = (*ANNOTATORS, ADJUDICATOR)
         if not sum(work(person, partial(opinion, person)) for person in people):
             return
         for queue in queues:
-            insist(partial(pull, store, desks, queue))
-    pytest.fail("there is still something to do after twelve rounds")
+            retry(partial(pull, store, desks, queue))
+    pytest.fail("tasks are left after twelve rounds")
 
 
 class Outcome(NamedTuple):
-    """The result, without how accurate somebody was just when work was returned: that depends on
-    which answers had been pulled by then.
+    """The result, without the accuracy at the time of revocation.
+
+    That accuracy depends on which answers had been pulled by then.
     """
 
     tasks: frozenset[tuple[str, ...]]
@@ -201,21 +204,21 @@ def size(request: pytest.FixtureRequest) -> Size:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(size: Size, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    """The outcome where nothing fails."""
-    world = fill(tmp_path_factory.mktemp("undisturbed") / "world", size)
+def outcome_without_faults(size: Size, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """The outcome without faults."""
+    world = new_world(tmp_path_factory.mktemp("undisturbed") / "world", size)
     office = MemoryOffice()
     everybody = (HOUSE, *ANNOTATORS, ADJUDICATOR)
     hire(world.store, office.server.url, {p: office(p).user_id for p in everybody if p})
 
-    def work(person: str, says: Callable[[StoredEntity], Regions]) -> int:
+    def work(person: str, answer_of: Callable[[StoredEntity], Regions]) -> int:
         waiting = [*office(person).open_tasks(), *office(person).open_tasks("adjudication")]
         shown = shown_in(world.store, [task.key for task in waiting])
         for task in waiting:
-            office(person).annotate(task.id, says(shown[task.key]))
+            office(person).annotate(task.id, answer_of(shown[task.key]))
         return len(waiting)
 
-    play(world.store, size.queues, office, work, at_once)
+    play(world.store, size.queues, office, work, call_once)
     return outcome(world.store, size.queues)
 
 
@@ -225,18 +228,20 @@ def shown_in(store: Store, keys: list[str]) -> dict[str, StoredEntity]:
     return {key: entities[task.entity_id] for key, task in tasks.items()}
 
 
-def test_the_undisturbed_outcome_is_what_it_should_be(undisturbed: Outcome, size: Size) -> None:
-    careless = [row for row in undisturbed.returned if row[1] == CARELESS]
+def test_the_outcome_without_faults_is_as_expected(
+    outcome_without_faults: Outcome, size: Size
+) -> None:
+    careless = [row for row in outcome_without_faults.returned if row[1] == CARELESS]
     assert {row[0] for row in careless} == {queue.name for queue in size.queues}
-    assert all(row in careless for row in undisturbed.returned)
-    purposes = Counter(purpose for _, _, purpose, _, _ in undisturbed.tasks)
+    assert all(row in careless for row in outcome_without_faults.returned)
+    purposes = Counter(purpose for _, _, purpose, _, _ in outcome_without_faults.tasks)
     assert purposes["adjudication"] > size.items * len(size.queues) // 15
-    assert "proposed" not in undisturbed.states.values()
-    assert not {state for *_, state in undisturbed.tasks} & set(WAITING)
+    assert "proposed" not in outcome_without_faults.states.values()
+    assert not {state for *_, state in outcome_without_faults.tasks} & set(WAITING)
 
 
 class Account:
-    """Somebody with a token of their own, who talks to Label Studio itself."""
+    """A user of Label Studio's API with a token."""
 
     def __init__(self, url: str, token: SecretStr) -> None:
         limits = httpx.Limits(max_keepalive_connections=0)
@@ -246,7 +251,7 @@ class Account:
         self._token = token.get_secret_value()
 
     def sign_in(self) -> None:
-        """The key that is handed out for a token is good for some minutes only."""
+        """Get a new access key, which is valid for a few minutes only."""
         answer = self._client.post("/api/token/refresh/", json={"refresh": self._token})
         self._client.headers["Authorization"] = (
             f"Bearer {answer.raise_for_status().json()['access']}"
@@ -260,7 +265,7 @@ class Account:
         return [int(project["id"]) for project in found]
 
     def open_tasks(self) -> dict[str, int]:
-        """What waits for them, by our key."""
+        """Return the ids of the open tasks by Loupe's task key."""
         query = {"page_size": 1000, "fields": "all"}
         return {
             task["data"]["key"]: int(task["id"])
@@ -269,8 +274,8 @@ class Account:
             if not task["annotations"]
         }
 
-    def tell(self, address: str, project: int) -> None:
-        """Has Label Studio post to `address` whatever happens in a project."""
+    def add_webhook(self, address: str, project: int) -> None:
+        """Make Label Studio post every event of a project to `address`."""
         body = {"url": address, "project": project, "send_payload": True}
         self._client.post("/api/webhooks/", json=body).raise_for_status()
 
@@ -280,9 +285,9 @@ class Account:
 
 
 class Site(NamedTuple):
-    """A real Label Studio with a workspace for everybody.
+    """A real Label Studio with a workspace for each annotator.
 
-    `services` are the tokens of the workspaces, `people` those of the people who work in them.
+    `services` are the tokens of the workspaces, `people` those of the annotators.
     """
 
     url: str
@@ -291,7 +296,7 @@ class Site(NamedTuple):
     user_ids: Mapping[str, int]
 
     def desks(self, url: str) -> Desks:
-        """The workspaces, as they are reached through `url`."""
+        """Return the workspaces, accessed through `url`."""
         opened: dict[str, LabelStudioDesk] = {}
 
         def desk_of(assignee: str) -> LabelStudioDesk:
@@ -320,15 +325,15 @@ def site(
         free_port(),
         label_studio_environment,
         settings.label_studio_database_url,
-        ssrf_protection=False,  # so that it may post its webhooks to the loopback interface
+        ssrf_protection=False,  # so that it can post webhooks to localhost
     )
     try:
         assert service.url is not None
         people = (*ANNOTATORS, ADJUDICATOR)
-        made = add_workspaces(settings, people)
+        workspaces = add_workspaces(settings, people)
         services = {HOUSE: label_studio_token(home, service.url)}
         logins, user_ids = {}, {}
-        for person, one in zip(people, made, strict=True):
+        for person, one in zip(people, workspaces, strict=True):
             services[person], user_ids[person] = one.credentials.token, one.user_id
             email, password = one.credentials.email, one.credentials.password
             assert email is not None
@@ -341,24 +346,24 @@ def site(
 
 @contextmanager
 def disorder(address: str) -> Iterator[str]:
-    """Where webhooks go that are to reach `address` late, twice and in another order."""
-    held: list[bytes] = []
+    """Yield a URL whose webhooks are passed on to `address` late, twice and out of order."""
+    waiting_bodies: list[bytes] = []
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            held.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            waiting_bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             self.send_response(204)
             self.end_headers()
-            if len(held) >= 7:
+            if len(waiting_bodies) >= 7:
                 deliver()
 
         def log_message(self, *_: object) -> None:
-            """Keeps quiet."""
+            """Log nothing."""
 
     def deliver() -> None:
         with httpx.Client(trust_env=False, verify=PLAIN_HTTP) as client:
-            while held:
-                body = held.pop()
+            while waiting_bodies:
+                body = waiting_bodies.pop()
                 for _ in range(2):
                     client.post(address, content=body)
 
@@ -374,7 +379,7 @@ def disorder(address: str) -> Iterator[str]:
 
 
 class Faults:
-    """Chooses a fault for three of ten calls; one is slow, as that takes its time."""
+    """Chooses a fault for three of ten calls; only one is slow, to save time."""
 
     def __init__(self, seed: int, most_slow: int = 1) -> None:
         self._random = random.Random(seed)
@@ -392,22 +397,22 @@ class Faults:
         return fault
 
 
-def insist(call: Callable[[], T]) -> T:
-    """Calls it again after every failure, as the user of a flow would."""
+def retry(call: Callable[[], T]) -> T:
+    """Call a function again after every failure, as the user of a flow would."""
     for _ in range(60):
         try:
             return call()
         except ServiceError as error:
-            assert "\n" not in str(error)  # noqa: PT017 - the run goes on after it
+            assert "\n" not in str(error)  # noqa: PT017 - the test continues after it
     pytest.fail("it failed sixty times")
 
 
 @pytest.mark.label_studio
 @pytest.mark.postgres
-def test_faults_and_disorder_change_nothing(
-    undisturbed: Outcome, size: Size, site: Site, tmp_path: Path
+def test_faults_and_webhooks_out_of_order_change_nothing(
+    outcome_without_faults: Outcome, size: Size, site: Site, tmp_path: Path
 ) -> None:
-    world, webhooks, faults = fill(tmp_path / "world", size), Webhooks(), Faults(seed=7)
+    world, webhooks, faults = new_world(tmp_path / "world", size), Webhooks(), Faults(seed=7)
     store = world.store
     people = {person: Account(site.url, token) for person, token in site.people.items()}
     services = {person: Account(site.url, token) for person, token in site.services.items()}
@@ -420,40 +425,40 @@ def test_faults_and_disorder_change_nothing(
         desks = site.desks(url)
         hire(store, SERVER_NAME, site.user_ids)
 
-        def work(person: str, says: Callable[[StoredEntity], Regions]) -> int:
+        def work(person: str, answer_of: Callable[[StoredEntity], Regions]) -> int:
             people[person].sign_in()
             services[person].sign_in()
             for project in set(people[person].projects()[:1]) - hooked:
-                services[person].tell(hook, project)
+                services[person].add_webhook(hook, project)
                 hooked.add(project)
             waiting = people[person].open_tasks()
             shown = shown_in(store, list(waiting))
             for key, task_id in waiting.items():
-                people[person].answer(task_id, says(shown[key]))
+                people[person].answer(task_id, answer_of(shown[key]))
             while webhooks.wait(0.3):
                 for queue in size.queues:
-                    insist(partial(pull, store, desks, queue))
+                    retry(partial(pull, store, desks, queue))
             return len(waiting)
 
-        play(store, size.queues, desks, work, insist)
-    assert outcome(store, size.queues) == undisturbed
+        play(store, size.queues, desks, work, retry)
+    assert outcome(store, size.queues) == outcome_without_faults
     assert min(faults.counts[fault] for fault in Fault) > 0
     assert 0.2 < 1 - faults.counts[Fault.NONE] / faults.counts.total() < 0.4
     direct = site.desks(site.url)
     for queue in size.queues:
         report = reconcile(store, direct, queue)
         assert (report.missing, report.recovered, report.foreign) == ((), 0, ())
-        pairs = assert_agreement_is_that_of_the_raw_export(store, queue, services)
+        pairs = assert_agreement_equals_that_of_the_export(store, queue, services)
         assert pairs > size.items // 2
-    assert_nobody_sees_what_others_do(store, size.queues, people)
+    assert_annotators_see_only_their_tasks(store, size.queues, people)
 
 
-def assert_agreement_is_that_of_the_raw_export(
+def assert_agreement_equals_that_of_the_export(
     store: Store, queue: Queue, services: Mapping[str, Account]
 ) -> int:
-    """Krippendorff's alpha over the verdicts, computed here from what Label Studio exports.
+    """Compare Krippendorff's alpha of the verdicts with that of Label Studio's raw export.
 
-    Gives the number of items with two verdicts.
+    Returns the number of items with two verdicts.
     """
     counted = {
         task.key: task.entity_id
@@ -495,15 +500,15 @@ def verdict_of(task: Mapping[str, Any]) -> str:
     return str(chosen)
 
 
-def assert_nobody_sees_what_others_do(
+def assert_annotators_see_only_their_tasks(
     store: Store, queues: Sequence[Queue], people: Mapping[str, Account]
 ) -> None:
-    """Everybody finds in Label Studio the tasks that are theirs, and no others."""
-    theirs: dict[str, set[int]] = {person: set() for person in people}
+    """Assert that all annotators find exactly their own tasks in Label Studio."""
+    expected: dict[str, set[int]] = {person: set() for person in people}
     for queue in queues:
         for task in review_tasks(store, queue.name).values():
             if task.state != "closed" and task.task_id is not None:
-                theirs[task.assignee].add(task.task_id)
+                expected[task.assignee].add(task.task_id)
     for person, someone in people.items():
         someone.sign_in()
         found = {
@@ -511,7 +516,7 @@ def assert_nobody_sees_what_others_do(
             for project in someone.projects()
             for task in someone.get("/api/tasks", project=project, page_size=1000)["tasks"]
         }
-        assert found == theirs[person]
-        foreign = next(iter(theirs[next(other for other in people if other != person)]))
+        assert found == expected[person]
+        foreign = next(iter(expected[next(other for other in people if other != person)]))
         with pytest.raises(httpx.HTTPStatusError, match=r"40[34]"):
             someone.get(f"/api/tasks/{foreign}")

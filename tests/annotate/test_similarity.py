@@ -1,4 +1,4 @@
-"""Similarity by embeddings and by words, against slow literal computations."""
+"""Similarity by embeddings and by words, compared with slow literal computations."""
 
 import math
 from collections import Counter
@@ -20,7 +20,7 @@ texts = st.lists(
 
 
 def slow_cosines(all_texts: list[str], row: int) -> list[float]:
-    """Tf-idf cosines, word by word."""
+    """Return tf-idf cosines, computed word by word."""
     words = [Counter(text.split()) for text in all_texts]
 
     def weight(text: int, word: str) -> float:
@@ -36,7 +36,9 @@ def slow_cosines(all_texts: list[str], row: int) -> list[float]:
 
 @settings(deadline=None)
 @given(texts, st.data())
-def test_words_rank_as_the_slow_cosine_does(all_texts: list[str], data: st.DataObject) -> None:
+def test_word_similarity_ranks_like_the_slow_cosine(
+    all_texts: list[str], data: st.DataObject
+) -> None:
     row = data.draw(st.integers(0, len(all_texts) - 1))
     ranked = WordSimilarity(all_texts).ranked(row)
     assert sorted(ranked) == list(range(len(all_texts)))
@@ -44,7 +46,7 @@ def test_words_rank_as_the_slow_cosine_does(all_texts: list[str], data: st.DataO
     assert list(cosines[ranked]) == sorted(cosines, reverse=True)
 
 
-def test_case_and_punctuation_are_no_difference() -> None:
+def test_case_and_punctuation_do_not_matter() -> None:
     ranked = WordSimilarity(["A red coat.", "a hat", "RED coat, a"]).ranked(0)
     assert list(ranked) == [0, 2, 1]
 
@@ -54,14 +56,14 @@ def save(path: Path, array: object) -> Path:
     return path
 
 
-def test_embeddings_rank_by_direction_not_length(tmp_path: Path) -> None:
+def test_embeddings_are_ranked_by_direction_not_length(tmp_path: Path) -> None:
     path = save(tmp_path / "e.npy", [[1.0, 0.0], [0.0, 9.0], [9.0, 9.0], [0.1, 0.01]])
     found = EmbeddingSimilarity.load(path, 4, "released images")
     assert list(found.ranked(0)) == [0, 3, 2, 1]
     assert found.name.startswith("embeddings sha256:")
 
 
-def test_embeddings_that_do_not_fit_are_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_invalid_embeddings_are_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[object, str]] = [
         ([[1.0, 0.0]], r"must be floats of shape \(2, dimensions\), a row for each of the images"),
         ([1.0, 2.0], r"got float64 of shape \(2,\)"),
@@ -74,14 +76,14 @@ def test_embeddings_that_do_not_fit_are_refused(subtests: pytest.Subtests, tmp_p
             EmbeddingSimilarity.load(save(tmp_path / "e.npy", array), 2, "images")
 
 
-def test_a_file_that_is_no_array_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_array_is_refused(tmp_path: Path) -> None:
     (tmp_path / "e.npy").write_bytes(b"no array")
     for name in ("e.npy", "missing.npy"):
         with pytest.raises(UsageError, match="cannot be read"):
             EmbeddingSimilarity.load(tmp_path / name, 2, "images")
 
 
-def test_nothing_is_unpickled(tmp_path: Path) -> None:
+def test_pickled_arrays_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(UsageError, match="cannot be read"):
         EmbeddingSimilarity.load(tmp_path / "e.npy", 1, "images")

@@ -1,4 +1,4 @@
-"""The statistics of a queue, against what is known of how it came about."""
+"""The statistics of a queue, compared with the history that it was created from."""
 
 from collections import Counter
 from datetime import UTC, date, datetime, timedelta
@@ -32,7 +32,7 @@ def history(sqlite_store: Store) -> History:
     return history
 
 
-def test_every_item_is_in_one_place(history: History, sqlite_store: Store) -> None:
+def test_every_item_is_counted_in_one_state(history: History, sqlite_store: Store) -> None:
     ids = history.items(9)
     waiting, opened, half, conflict, settling, accepted, edited, rejected, skipped = ids
     history.task(opened, CAREFUL.pseudonym)
@@ -52,12 +52,14 @@ def test_every_item_is_in_one_place(history: History, sqlite_store: Store) -> No
     assert found.items == ItemCounts(
         waiting=2, open=1, answered=1, conflicting=2, decided=3, accepted=1, edited=1, rejected=1
     )
-    # two each for what nobody answered, one for the half, one to settle each conflict
+    # two for each item without answers, one for the half answered, one for each conflict
     assert found.forecast.answers_needed == 3 * 2 + 1 + 2
     assert (found.work.skipped, found.work.waiting) == (1, 1)
 
 
-def test_gold_items_and_adjudications_are_kept_apart(history: History, sqlite_store: Store) -> None:
+def test_gold_items_and_adjudications_are_counted_separately(
+    history: History, sqlite_store: Store
+) -> None:
     item, gold = history.items(2)
     history.answer(item, CAREFUL, "accept", START)
     history.answer(item, STEADY, "edit", START + timedelta(days=1))
@@ -81,7 +83,7 @@ def test_gold_items_and_adjudications_are_kept_apart(history: History, sqlite_st
     assert (settler.work.answers, settler.work.adjudications) == (0, 1)
 
 
-def test_lead_times_are_those_of_the_answers_that_tell_them(
+def test_lead_times_cover_only_answers_that_state_them(
     history: History, sqlite_store: Store
 ) -> None:
     for item, seconds in zip(history.items(5), (10.0, 20.0, 30.0, 1000.0, None), strict=True):
@@ -94,9 +96,7 @@ def test_lead_times_are_those_of_the_answers_that_tell_them(
     assert lead.p90_seconds == pytest.approx(709)
 
 
-def test_accuracy_over_time_is_that_of_the_newest_answers(
-    history: History, sqlite_store: Store
-) -> None:
+def test_accuracy_per_day_covers_the_newest_answers(history: History, sqlite_store: Store) -> None:
     queue = QUEUE.model_copy(update={"accuracy_window": 2, "accuracy_least": 1})
     right = (True, True, False, False)
     for number, (gold, correct) in enumerate(zip(history.items(4), right, strict=True)):
@@ -108,7 +108,7 @@ def test_accuracy_over_time_is_that_of_the_newest_answers(
     assert (found.window, found.floor) == (2, queue.accuracy_floor)
 
 
-def test_weeks_of_work_add_up(sqlite_store: Store) -> None:
+def test_the_counts_of_weeks_of_work_add_up(sqlite_store: Store) -> None:
     now = weeks_of_work(sqlite_store, QUEUE)
     found = queue_statistics(sqlite_store, QUEUE, now, names=True)
     items = found.items
@@ -131,26 +131,26 @@ def test_weeks_of_work_add_up(sqlite_store: Store) -> None:
     assert found.forecast.earliest > now.date()
 
 
-def test_agreement_is_that_of_the_answers_themselves(sqlite_store: Store) -> None:
+def test_agreement_equals_that_of_the_stored_answers(sqlite_store: Store) -> None:
     now = weeks_of_work(sqlite_store, QUEUE, items=60)
     answers: dict[str, dict[str, ReviewAnswer]] = {}
     for given in given_answers(sqlite_store, QUEUE.name):
         if given.purpose == "review" and not given.gold:
             read = ReviewAnswer.model_validate(given.answer)
             answers.setdefault(given.entity_id, {})[given.annotator] = read
-    expected = agreement(ItemAnswers(item, said) for item, said in answers.items())
+    expected = agreement(ItemAnswers(item, by_person) for item, by_person in answers.items())
     assert queue_statistics(sqlite_store, QUEUE, now).agreement == expected
-    assert expected.items == sum(len(said) > 1 for said in answers.values()) > 40
+    assert expected.items == sum(len(by_person) > 1 for by_person in answers.values()) > 40
 
 
-def test_pseudonyms_stand_for_people_unless_names_are_asked_for(sqlite_store: Store) -> None:
+def test_names_are_included_only_on_request(sqlite_store: Store) -> None:
     now = weeks_of_work(sqlite_store, QUEUE, items=30)
     found = queue_statistics(sqlite_store, QUEUE, now)
     assert {one.name for one in found.annotators} == {None}
     assert CAREFUL.name not in found.model_dump_json()
 
 
-def test_an_empty_queue_has_statistics(sqlite_store: Store) -> None:
+def test_statistics_of_an_empty_queue(sqlite_store: Store) -> None:
     found = queue_statistics(sqlite_store, QUEUE, NOW)
     assert found.items == ItemCounts()
     assert found.work.lead_time.median_seconds is None
@@ -159,7 +159,7 @@ def test_an_empty_queue_has_statistics(sqlite_store: Store) -> None:
     assert found.forecast.answers_needed == 0
 
 
-def test_days_are_those_of_utc(history: History, sqlite_store: Store) -> None:
+def test_days_are_in_utc(history: History, sqlite_store: Store) -> None:
     (item,) = history.items(1)
     history.answer(item, CAREFUL, "accept", datetime(2026, 3, 3, 23, 59, tzinfo=UTC))
     history.write()

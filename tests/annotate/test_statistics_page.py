@@ -1,4 +1,4 @@
-"""The page of statistics in a real Chromium: nothing overlaps, and every figure is that of JSON."""
+"""The statistics page in a real Chromium: nothing overlaps, and figures equal the JSON output."""
 
 import re
 from itertools import product
@@ -43,7 +43,7 @@ TEXT_BOXES = """
 
 @pytest.fixture
 def shown(sqlite_store: Store) -> Overview:
-    """A queue with weeks of work, and one in which nothing was done yet."""
+    """A queue with weeks of work and one without any."""
     busy, idle = captions_queue(), captions_queue("people")
     return overview(sqlite_store, [busy, idle], weeks_of_work(sqlite_store, busy))
 
@@ -56,16 +56,16 @@ def test_the_page_opens_and_nothing_overlaps(
     path.write_text(render_page(shown), encoding="utf-8")
     for size, scheme in product((DESK, PHONE), ("light", "dark")):
         with subtests.test(size=size, scheme=scheme):
-            assert_it_opens_and_nothing_overlaps(browser, path, size, scheme)
+            assert_nothing_overlaps(browser, path, size, scheme)
 
 
-def assert_it_opens_and_nothing_overlaps(browser: Any, path: Path, size: Any, scheme: str) -> None:
+def assert_nothing_overlaps(browser: Any, path: Path, size: Any, scheme: str) -> None:
     page = browser.new_page(viewport=size, color_scheme=scheme)
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
+    console: list[str] = []
+    requested: list[str] = []
+    page.on("console", lambda message: console.append(message.text))
+    page.on("pageerror", lambda error: console.append(str(error)))
+    page.on("request", lambda request: requested.append(request.url))
     page.goto(path.as_uri())
     assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
     assert overlaps(page.evaluate(TEXT_BOXES)) == []
@@ -73,8 +73,8 @@ def assert_it_opens_and_nothing_overlaps(browser: Any, path: Path, size: Any, sc
         if summary.is_visible():
             summary.click()
     assert page.evaluate("[...document.querySelectorAll('details')].every(one => one.open)")
-    assert said == []
-    assert [url for url in asked if not url.startswith("data:")] == [path.as_uri()]
+    assert console == []
+    assert [url for url in requested if not url.startswith("data:")] == [path.as_uri()]
     assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
     assert overlaps(page.evaluate(TEXT_BOXES)) == []
     background = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -83,7 +83,7 @@ def assert_it_opens_and_nothing_overlaps(browser: Any, path: Path, size: Any, sc
 
 
 def overlaps(boxes: list[Any]) -> list[tuple[str, str]]:
-    """Pairs of texts that share more than an edge."""
+    """Return pairs of texts that share more than an edge."""
     return [
         (one[0], other[0])
         for number, one in enumerate(boxes)
@@ -94,7 +94,7 @@ def overlaps(boxes: list[Any]) -> list[tuple[str, str]]:
 
 
 @pytest.mark.browser
-def test_the_tables_carry_the_figures_of_json(
+def test_the_figures_of_the_tables_equal_those_of_json(
     shown: Overview, browser: Any, tmp_path: Path
 ) -> None:
     path = tmp_path / "page.html"
@@ -131,7 +131,7 @@ def value_at(document: Any, place: str) -> Any:
     return document
 
 
-def test_names_are_on_the_page_only_where_they_were_asked_for(sqlite_store: Store) -> None:
+def test_names_are_on_the_page_only_on_request(sqlite_store: Store) -> None:
     queue = captions_queue()
     now = weeks_of_work(sqlite_store, queue, items=30)
     without = render_page(overview(sqlite_store, [queue], now))
@@ -140,7 +140,7 @@ def test_names_are_on_the_page_only_where_they_were_asked_for(sqlite_store: Stor
     assert CAREFUL.name in render_page(overview(sqlite_store, [queue], now, names=True))
 
 
-def test_names_are_shown_as_text(sqlite_store: Store) -> None:
+def test_names_of_queues_are_escaped(sqlite_store: Store) -> None:
     queue = captions_queue("<script>alert(1)</script>")
     page = render_page(overview(sqlite_store, [queue], START))
     assert "<script>" not in page
@@ -151,7 +151,7 @@ def test_a_page_without_queues_says_so(sqlite_store: Store) -> None:
     assert "There is nothing to review yet." in render_page(overview(sqlite_store, [], START))
 
 
-def test_times_are_said_as_people_do() -> None:
+def test_durations_are_rounded_for_reading() -> None:
     found = [duration(seconds) for seconds in (0.4, 59.4, 60, 125, 754, 3600, 4830)]
     assert found == ["0 s", "59 s", "1 min", "2 min 5 s", "13 min", "1 h 0 min", "1 h 20 min"]
 
@@ -176,7 +176,7 @@ def test_a_scale_ends_in_a_round_number(subtests: pytest.Subtests) -> None:
         (("accept", "reject"), ["−1.0", "−0.5", "0.0", "0.5", "1.0"]),
     ],
 )
-def test_the_scale_of_agreement_holds_what_is_below_chance(
+def test_the_scale_of_agreement_includes_values_below_chance(
     sqlite_store: Store, opinions: tuple[Verdict, Verdict], marks: list[str]
 ) -> None:
     history = History(sqlite_store, captions_queue())
@@ -193,7 +193,7 @@ def test_the_scale_of_agreement_holds_what_is_below_chance(
     assert scale.place(0) == (0 if opinions[0] == opinions[1] else 50)
 
 
-def test_charts_show_a_week_at_least_and_six_at_most(shown: Overview) -> None:
+def test_charts_show_one_to_six_weeks(shown: Overview) -> None:
     busy, idle = shown.queues
     assert len(shown_days(busy.work.days, busy.at)) == 25
     assert len(shown_days(idle.work.days, idle.at)) == 7

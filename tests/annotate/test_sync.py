@@ -38,7 +38,7 @@ def office() -> MemoryOffice:
 
 @pytest.fixture
 def desk(office: MemoryOffice) -> MemoryDesk:
-    """The workspace of the installation itself."""
+    """The workspace of Loupe's own account."""
     return office(HOUSE)
 
 
@@ -64,8 +64,8 @@ def rewrites(world: World) -> list[StoredEntity]:
     return list(find(world.store, DATASET, "rewrite"))
 
 
-def answered(world: World, office: MemoryOffice, regions: Regions) -> tuple[str, int]:
-    """A rewrite that was pushed and answered; its id and the annotation's number."""
+def push_and_answer(world: World, office: MemoryOffice, regions: Regions) -> tuple[str, int]:
+    """Push a rewrite and answer it; return its id and the id of the annotation."""
     entity_id = world.add()
     push(world.store, office, QUEUE)
     return entity_id, office(HOUSE).annotate(task_of(world, entity_id), regions)
@@ -82,9 +82,10 @@ def test_a_push_sends_each_task_once(world: World, office: MemoryOffice, desk: M
     assert {task.state for task in review_tasks(world.store, QUEUE.name).values()} == {"open"}
 
 
-def test_an_answer_does_not_make_an_item_active(world: World, office: MemoryOffice) -> None:
-    """It is kept, and counts once the item is active again."""
-    entity_id, _ = answered(world, office, accepting(REWRITE))
+def test_an_answer_to_an_inactive_item_counts_once_it_is_active(
+    world: World, office: MemoryOffice
+) -> None:
+    entity_id, _ = push_and_answer(world, office, accepting(REWRITE))
     software = AgentRef("software", "loupe")
     set_active(world.store, [entity_id], software, active=False)
     for read in (pull, reconcile):
@@ -95,7 +96,7 @@ def test_an_answer_does_not_make_an_item_active(world: World, office: MemoryOffi
     assert state_of(world, entity_id) == "accepted"
 
 
-def test_what_was_decided_counts_again_with_what_was_answered_since(
+def test_reactivated_items_keep_decisions_and_get_later_answers(
     world: World, office: MemoryOffice
 ) -> None:
     texts = [f"{REWRITE} {number}" for number in range(2)]
@@ -116,19 +117,19 @@ def test_what_was_decided_counts_again_with_what_was_answered_since(
     assert (state_of(world, kept), state_of(world, changed)) == ("accepted", "rejected")
 
 
-def test_what_people_need_not_see_is_not_sent(
+def test_items_that_need_no_review_are_not_sent(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     world.add("A woman in a red coat.", suspect=False)
     suspect = world.add()
-    unseen = QUEUE.model_copy(update={"policy": Auto()})
-    assert push(world.store, office, unseen).projects == ()
+    automatic = QUEUE.model_copy(update={"policy": Auto()})
+    assert push(world.store, office, automatic).projects == ()
     sampled = QUEUE.model_copy(update={"policy": Sample(rate=0)})
     assert push(world.store, office, sampled).pushed == 1
     assert [task.key for task in desk.sent] == [sampled.task_key(suspect)]
 
 
-def test_a_kill_between_import_and_commit_doubles_nothing(
+def test_a_kill_between_import_and_commit_duplicates_nothing(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     entity_id = world.add()
@@ -149,7 +150,7 @@ def test_a_kill_between_import_and_commit_doubles_nothing(
     assert task_of(world, entity_id) in desk.only_project
 
 
-def test_lost_answers_double_and_lose_nothing(
+def test_lost_responses_duplicate_and_lose_nothing(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     lost = ([True], [False], [False, True], [True, True], [False] * 3)
@@ -162,7 +163,7 @@ def test_lost_answers_double_and_lose_nothing(
         assert len(desk.only_project) == 4 * case, faults
 
 
-def test_a_desk_that_stays_unavailable_is_one_sentence(
+def test_a_desk_that_stays_unavailable_is_a_short_error(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     desk.faults = [False] * PUSH_ATTEMPTS
@@ -172,7 +173,7 @@ def test_a_desk_that_stays_unavailable_is_one_sentence(
     assert push(world.store, office, QUEUE).pushed == 1
 
 
-def test_untouched_duplicates_are_removed(
+def test_duplicate_tasks_without_answers_are_removed(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     entity_id = world.add()
@@ -205,10 +206,10 @@ def test_accept_and_reject_become_decisions_exactly_once(
     assert push(world.store, office, QUEUE).projects == ()
 
 
-def test_an_edit_takes_the_place_of_what_was_shown(
+def test_an_edit_supersedes_the_rewrite(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, _ = answered(world, office, editing("A woman in a red coat has a black bag."))
+    shown, _ = push_and_answer(world, office, editing("A woman in a red coat has a black bag."))
     assert pull(world.store, office, QUEUE).edited == 1
     assert state_of(world, shown) == "superseded"
     _, edited = rewrites(world)
@@ -224,10 +225,10 @@ def test_an_edit_takes_the_place_of_what_was_shown(
     assert (annotation.author, annotation.answer.verdict) == (record.author, "edit")
 
 
-def test_every_change_of_mind_is_a_decision_and_the_last_one_counts(
+def test_every_changed_answer_is_a_decision_and_the_last_one_counts(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, office, editing("First."))
+    shown, annotation = push_and_answer(world, office, editing("First."))
     task = task_of(world, shown)
     pull(world.store, office, QUEUE)
     desk.annotate(task, editing("Second."), annotation)
@@ -247,30 +248,30 @@ def test_every_change_of_mind_is_a_decision_and_the_last_one_counts(
     assert pull(world.store, office, QUEUE).known == 1
 
 
-def test_two_answers_in_one_pull_are_taken_in_the_order_of_their_time(
+def test_two_answers_in_one_pull_are_processed_in_order_of_time(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, _ = answered(world, office, rejecting(REWRITE))
+    shown, _ = push_and_answer(world, office, rejecting(REWRITE))
     desk.annotate(task_of(world, shown), accepting(REWRITE), user_id=2)
     report = pull(world.store, office, QUEUE)
     assert (report.accepted, report.rejected) == (1, 1)
     assert state_of(world, shown) == "accepted"
 
 
-def test_saving_again_without_a_change_is_nothing_new(
+def test_saving_an_answer_again_without_changes_is_ignored(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, office, accepting(REWRITE))
+    shown, annotation = push_and_answer(world, office, accepting(REWRITE))
     pull(world.store, office, QUEUE)
     desk.annotate(task_of(world, shown), accepting(REWRITE), annotation)
     report = pull(world.store, office, QUEUE)
     assert (report.accepted, report.known) == (0, 1)
 
 
-def test_a_desk_set_back_to_an_older_state_changes_nothing(
+def test_a_desk_restored_to_an_older_state_changes_nothing(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, office, accepting(REWRITE))
+    shown, annotation = push_and_answer(world, office, accepting(REWRITE))
     pull(world.store, office, QUEUE)
     (project_id,) = desk.tasks
     yesterday = dict(desk.tasks[project_id])
@@ -296,7 +297,7 @@ def test_a_skipped_task_stays_open(world: World, office: MemoryOffice, desk: Mem
 def test_an_answer_that_is_skipped_later_counts_and_is_reported(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, office, accepting(REWRITE))
+    shown, annotation = push_and_answer(world, office, accepting(REWRITE))
     pull(world.store, office, QUEUE)
     desk.annotate(task_of(world, shown), [], annotation, cancelled=True)
     report = pull(world.store, office, QUEUE)
@@ -309,7 +310,7 @@ def test_an_answer_that_is_skipped_later_counts_and_is_reported(
 def test_a_deleted_annotation_is_reported_and_its_decision_stays(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, office, accepting(REWRITE))
+    shown, annotation = push_and_answer(world, office, accepting(REWRITE))
     pull(world.store, office, QUEUE)
     desk.delete_annotation(annotation)
     (notice,) = pull(world.store, office, QUEUE).deleted
@@ -317,11 +318,11 @@ def test_a_deleted_annotation_is_reported_and_its_decision_stays(
     assert state_of(world, shown) == "accepted"
 
 
-def test_an_unclear_answer_goes_back_to_its_author_with_the_reason(
+def test_an_unclear_answer_is_sent_back_with_the_reason(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     regions = [one for one in editing(" ") if one["from_name"] in ("text", "verdict")]
-    entity_id, _ = answered(world, office, regions)
+    entity_id, _ = push_and_answer(world, office, regions)
     (notice,) = pull(world.store, office, QUEUE).unclear
     assert push(world.store, office, QUEUE).sent_back == 1
     again = desk.sent[-1]
@@ -339,20 +340,20 @@ def test_an_unclear_answer_goes_back_to_its_author_with_the_reason(
     assert (report.accepted, report.unclear, report.decided) == (1, (), 1)
 
 
-def test_an_answer_that_was_corrected_meanwhile_is_not_sent_back(
+def test_an_unclear_answer_that_was_corrected_is_not_sent_back(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    entity_id, number = answered(world, office, editing(" "))
+    entity_id, number = push_and_answer(world, office, editing(" "))
     assert pull(world.store, office, QUEUE).unclear
     desk.annotate(task_of(world, entity_id), accepting(REWRITE), number)
     assert push(world.store, office, QUEUE).sent_back == 0
     assert pull(world.store, office, QUEUE).accepted == 1
 
 
-def test_an_unclear_answer_stays_open_until_it_is_corrected(
+def test_an_unclear_answer_is_reported_until_it_is_corrected(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, annotation = answered(world, office, editing("  "))
+    shown, annotation = push_and_answer(world, office, editing("  "))
     for _ in range(2):
         (notice,) = pull(world.store, office, QUEUE).unclear
         assert notice.detail == "the verdict is 'edit', but the text is empty"
@@ -365,7 +366,7 @@ def test_an_unclear_answer_stays_open_until_it_is_corrected(
 def test_an_answer_after_a_withdrawal_decides_nothing(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, _ = answered(world, office, editing("A woman."))
+    shown, _ = push_and_answer(world, office, editing("A woman."))
     with world.store.write() as connection:
         append_decisions(connection, [NewDecision(shown, "withdraw", QUEUE.agent, "takedown")])
     report = pull(world.store, office, QUEUE)
@@ -374,21 +375,19 @@ def test_an_answer_after_a_withdrawal_decides_nothing(
     assert pull(world.store, office, QUEUE).known == 1
 
 
-def test_tasks_of_others_are_left_alone(
-    world: World, office: MemoryOffice, desk: MemoryDesk
-) -> None:
+def test_foreign_tasks_are_left_alone(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
     world.add()
     push(world.store, office, QUEUE)
-    stranger = desk.sent[0]._replace(data={"key": "strange"})
+    foreign_task = desk.sent[0]._replace(data={"key": "strange"})
     (project_id,) = desk.tasks
-    (number,) = desk.import_tasks(project_id, [stranger])
+    (number,) = desk.import_tasks(project_id, [foreign_task])
     desk.annotate(number, accepting(REWRITE))
     assert pull(world.store, office, QUEUE).foreign == (number,)
     assert reconcile(world.store, office, QUEUE).foreign == (number,)
     assert len(desk.only_project) == 2
 
 
-def test_tasks_that_the_desk_lost_are_missing_and_sent_again(
+def test_lost_tasks_are_reported_missing_and_sent_again(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     shown = world.add()
@@ -400,7 +399,7 @@ def test_tasks_that_the_desk_lost_are_missing_and_sent_again(
     assert reconcile(world.store, office, QUEUE).missing == ()
 
 
-def test_a_desk_set_back_that_holds_as_many_tasks_as_before_is_noticed(
+def test_a_restored_desk_with_an_unchanged_number_of_tasks_is_detected(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     kept, withdrawn = world.add(), world.add("A man in a green shirt.")
@@ -417,10 +416,10 @@ def test_a_desk_set_back_that_holds_as_many_tasks_as_before_is_noticed(
     assert sorted(desk.only_project) == sorted([task_of(world, kept), task_of(world, new)])
 
 
-def test_answered_tasks_that_are_gone_are_looked_for_once(
+def test_missing_answered_tasks_are_searched_only_once(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
-    shown, _ = answered(world, office, accepting(REWRITE))
+    shown, _ = push_and_answer(world, office, accepting(REWRITE))
     pull(world.store, office, QUEUE)
     desk.only_project.clear()
     world.add("A hat.")
@@ -432,7 +431,7 @@ def test_answered_tasks_that_are_gone_are_looked_for_once(
     assert state_of(world, shown) == "accepted"
 
 
-def test_without_a_project_there_is_nothing_to_pull(
+def test_a_pull_without_a_project_is_empty(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     assert pull(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
@@ -443,14 +442,14 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(hours=1)
 
 
-def test_a_new_change_is_read_again_with_what_came_shortly_before() -> None:
+def test_the_cursor_overlaps_the_time_before_the_newest_change() -> None:
     first = moved(None, NOON, LATER)
     assert first == Cursor(NOON, LATER, NOON - OVERLAP, 0, 0)
     newer = NOON + timedelta(minutes=5)
     assert moved(first, newer, LATER) == Cursor(newer, LATER, newer - OVERLAP, 0, 0)
 
 
-def test_once_nothing_of_before_can_come_any_more_only_the_newest_is_read_again() -> None:
+def test_after_the_overlap_has_passed_only_the_newest_change_is_read_again() -> None:
     first = moved(None, NOON, LATER)
     soon = moved(first, NOON, LATER + OVERLAP / 2)
     assert soon == first

@@ -1,4 +1,4 @@
-"""When the work will be done: sure things, honest ranges, and when nobody can tell."""
+"""The forecast of the end of the work: ranges, and reasons if there is none."""
 
 from datetime import date, timedelta
 
@@ -11,13 +11,13 @@ from annotate.statistics import DayOfWork, forecast, useful_per_day
 TODAY = date(2026, 3, 26)
 
 
-def test_a_steady_rate_leaves_no_doubt() -> None:
+def test_a_steady_rate_gives_a_single_date() -> None:
     found = forecast(45, [10] * 20, TODAY)
     assert (found.per_day, found.days) == (10, 20)
     assert found.earliest == found.latest == TODAY + timedelta(days=4)
 
 
-def test_what_is_done_is_done_today() -> None:
+def test_finished_work_ends_today() -> None:
     found = forecast(0, [], TODAY)
     assert (found.earliest, found.latest) == (TODAY, TODAY)
 
@@ -30,19 +30,19 @@ def test_weekends_widen_the_range() -> None:
     assert found.latest < TODAY + timedelta(days=12)
 
 
-def test_a_single_day_of_zeal_does_not_promise_much() -> None:
+def test_a_single_busy_day_changes_little() -> None:
     steady = forecast(500, [10] * 28, TODAY).latest
-    zealous = forecast(500, [10] * 27 + [200], TODAY).latest
+    with_busy_day = forecast(500, [10] * 27 + [200], TODAY).latest
     assert steady is not None
-    assert zealous is not None
-    assert steady - zealous < timedelta(days=30)
+    assert with_busy_day is not None
+    assert steady - with_busy_day < timedelta(days=30)
 
 
 def test_only_the_last_four_weeks_count() -> None:
     assert forecast(50, [1000] * 50 + [10] * 28, TODAY).per_day == 10
 
 
-def test_where_nothing_is_known_there_is_a_reason(subtests: pytest.Subtests) -> None:
+def test_without_a_forecast_there_is_a_reason(subtests: pytest.Subtests) -> None:
     for per_day, needed, reason in (
         ([], 5, "a forecast needs 3 full days of work; there are 0"),
         ([9, 9], 5, "a forecast needs 3 full days of work; there are 2"),
@@ -55,7 +55,7 @@ def test_where_nothing_is_known_there_is_a_reason(subtests: pytest.Subtests) -> 
 
 
 @given(st.integers(1, 500), st.lists(st.integers(0, 30), min_size=3, max_size=40))
-def test_more_work_is_never_done_sooner(needed: int, per_day: list[int]) -> None:
+def test_more_work_never_ends_earlier(needed: int, per_day: list[int]) -> None:
     some, more = forecast(needed, per_day, TODAY), forecast(needed + 50, per_day, TODAY)
     if some.earliest and some.latest and more.earliest and more.latest:
         assert TODAY <= some.earliest <= some.latest
@@ -63,7 +63,7 @@ def test_more_work_is_never_done_sooner(needed: int, per_day: list[int]) -> None
         assert some.latest <= more.latest
 
 
-def test_useful_answers_are_counted_from_the_first_day_to_yesterday() -> None:
+def test_answers_per_day_are_counted_from_the_first_day_to_yesterday() -> None:
     days = [
         DayOfWork(day=date(2026, 3, 2), reviews=3, gold=5),
         DayOfWork(day=date(2026, 3, 4), reviews=1, adjudications=2),

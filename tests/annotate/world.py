@@ -1,4 +1,4 @@
-"""A small store with rewritten descriptions to review."""
+"""A small store with rewrites to review."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ _COLOURS = ("firebrick", "seagreen", "steelblue", "goldenrod", "slategray")
 
 
 class World:
-    """A store and its blobs, filled with `add`."""
+    """A store with blobs; `add` fills it."""
 
     def __init__(self, folder: Path) -> None:
         self.store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
@@ -39,7 +39,7 @@ class World:
         picture: bytes | None = None,
         checked: bool = True,
     ) -> str:
-        """Stores an image, its description, a rewrite and its check; gives the rewrite's id."""
+        """Store an image, its description, a rewrite and a check; return the rewrite's id."""
         image = new_entity(self._image(text, picture), DATASET)
         caption = new_entity(
             Caption(source="street", text=source, position=0),
@@ -63,7 +63,7 @@ class World:
         return rewrite.id
 
     def keep(self, *entities: NewEntity) -> None:
-        """Stores entities."""
+        """Store entities."""
         now = datetime.now(UTC)
         activity = ActivityRecord(self._plan_id, DATASET, "", "", now)
         with self.store.write() as connection:
@@ -88,7 +88,7 @@ class World:
 
 
 def find(source: str, text: str, suspect: bool) -> list[Finding]:
-    """Findings on the colours and hats of the two texts above, if they are the texts."""
+    """Return findings on the coats and hats of the two texts above, else none."""
     if not suspect or "blue coat" not in text or "red coat" not in source:
         return []
     return [
@@ -117,7 +117,7 @@ def _fact(text: str, subject: str, attribute: Attribute, word: str) -> Fact:
 
 
 def _picture(text: str) -> bytes:
-    """An image of its own for each text."""
+    """Return an image that depends on the text."""
     seed = sum(map(ord, text))
     picture = PillowImage.new("RGB", (128, 256), _COLOURS[seed % len(_COLOURS)])
     picture.putpixel((seed % 128, seed // 128 % 256), (255, 255, 255))

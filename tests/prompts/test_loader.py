@@ -116,7 +116,7 @@ def test_no_prompt_ends_with_an_example_answer(subtests: pytest.Subtests) -> Non
 
 @pytest.mark.skipif(not PAPERS.is_dir(), reason="the texts of the papers are not here")
 def test_prompts_of_the_papers_agree_with_the_papers(subtests: pytest.Subtests) -> None:
-    """Every line before the data and the answer format is printed in the paper, except variables."""
+    """Every line before the data and the answer format is printed in the paper."""
     cases: list[tuple[str, str, int]] = [
         ("paper_rewrite_description", "ufinebench", 1),
         ("paper_confuse_caption", "recos", 4),

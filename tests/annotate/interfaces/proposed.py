@@ -1,4 +1,4 @@
-"""Proposals to judge, with drawn people or, where they are at hand, real photographs."""
+"""Proposals to judge, with drawn people or, if available, real photographs."""
 
 import json
 from functools import cache
@@ -49,21 +49,23 @@ class Drawn(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """A record as it lies in a store, and the bytes of its pictures by digest."""
+    """A record as it is stored, and the bytes of its pictures by digest."""
 
     shown: StoredEntity
     pictures: dict[str, bytes]
 
 
 def proposal(record: EntityRecord, *drawn: Drawn) -> Proposal:
-    """`record` as if it had been stored."""
-    made = new_entity(record, "people")
-    stored = StoredEntity(1, made.id, "people", record.kind, None, None, "proposed", made.payload)
+    """Return `record` as if it had been stored."""
+    entity = new_entity(record, "people")
+    stored = StoredEntity(
+        1, entity.id, "people", record.kind, None, None, "proposed", entity.payload
+    )
     return Proposal(stored, {one.picture.sha256: one.data for one in drawn})
 
 
 def drawn(image: Image.Image) -> Drawn:
-    """An image as a page finds it."""
+    """Return an image as PNG with its digest and size."""
     buffer = BytesIO()
     image.save(buffer, "PNG")
     data = buffer.getvalue()
@@ -78,7 +80,7 @@ def drawn(image: Image.Image) -> Drawn:
 
 @cache
 def person(name: str, phase: float = 0.0, yaw_degrees: float = 20.0) -> Drawn:
-    """A person drawn at a moment of a walk; equal names give equal people."""
+    """Draw a person at a moment of a walk; equal names give equal people."""
     canvas = Image.new("RGB", (120, 260), (196, 203, 208))
     attributes = draw_person_attributes(Chance("pages", name))
     pose = Pose(action=Action.WALKING, yaw_degrees=yaw_degrees, phase=phase % 1)
@@ -87,7 +89,7 @@ def person(name: str, phase: float = 0.0, yaw_degrees: float = 20.0) -> Drawn:
 
 
 def a_frame(number: int, one: Drawn, *suspicions: str) -> TrackletFrame:
-    """A frame of a video at ten frames a second."""
+    """Return a frame of a video with ten frames per second."""
     left = 40.0 + 3 * number
     return TrackletFrame(
         frame=number,
@@ -100,7 +102,7 @@ def a_frame(number: int, one: Drawn, *suspicions: str) -> TrackletFrame:
 
 
 def a_tracklet(frames: int = 12, switch_at: int = 8, others: int = 2) -> Proposal:
-    """A walk in which another person takes over at `switch_at`; the third frame is suspected."""
+    """Return a walk in which another person takes over at `switch_at`; one frame is suspicious."""
     walk = [
         person("first" if position < switch_at else "second", position / 8)
         for position in range(frames)
@@ -134,7 +136,7 @@ def a_tracklet(frames: int = 12, switch_at: int = 8, others: int = 2) -> Proposa
 
 @cache
 def photograph(number: int = 1) -> tuple[Drawn, tuple[str, ...]]:
-    """A photograph and what was said of it; a drawn person where there are none."""
+    """Return a photograph and its captions; a drawn person if there are no photographs."""
     if not PHOTOGRAPHS.exists():
         return person(f"photograph {number}"), ("A person walks.", "Somebody is walking by.") * 2
     rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
@@ -146,7 +148,7 @@ def photograph(number: int = 1) -> tuple[Drawn, tuple[str, ...]]:
 
 @cache
 def in_other_colours(number: int = 1) -> Drawn:
-    """The photograph with its colours turned, as an editing model might."""
+    """Return the photograph with swapped colours, as after an edit."""
     original, _ = photograph(number)
     with Image.open(BytesIO(original.data)) as opened:
         red, green, blue = opened.convert("RGB").split()
@@ -155,14 +157,14 @@ def in_other_colours(number: int = 1) -> Drawn:
 
 @cache
 def as_a_drawing(number: int = 1) -> Drawn:
-    """The photograph in grey."""
+    """Return the photograph in grey."""
     original, _ = photograph(number)
     with Image.open(BytesIO(original.data)) as opened:
         return drawn(ImageOps.autocontrast(ImageOps.grayscale(opened)).convert("RGB"))
 
 
 def a_strategy(caption: str | None = None) -> Proposal:
-    """A strategy to turn a photograph's colours."""
+    """Return a strategy to change the colours of a photograph."""
     anchor, captions = photograph(2)
     record = Strategy(
         source="coco",
@@ -180,7 +182,7 @@ def a_strategy(caption: str | None = None) -> Proposal:
 
 @cache
 def marked_changes(number: int = 2) -> Drawn:
-    """What differs between the photograph and the same in other colours."""
+    """Return the marked differences between the photograph and its version in other colours."""
     with (
         Image.open(BytesIO(photograph(number)[0].data)) as anchor,
         Image.open(BytesIO(in_other_colours(number).data)) as edited,
@@ -193,7 +195,7 @@ def marked_changes(number: int = 2) -> Drawn:
 def a_candidate(
     caption: str | None = None, *, found: bool = False, doubts: tuple[str, ...] = ()
 ) -> Proposal:
-    """A candidate for the strategy above, edited or found."""
+    """Return a candidate for the strategy above, edited or found."""
     anchor, captions = photograph(2)
     image = photograph(3)[0] if found else in_other_colours(2)
     edited = EditedImage(model="painter@1", instruction="Repaint it.", seed=7, steps=28)
@@ -249,7 +251,7 @@ def a_group(
     caption: str | None = None,
     doubts: tuple[str, ...] = (),
 ) -> Proposal:
-    """A photograph and its contrastive images with fine captions that differ in a few words."""
+    """Return a photograph and contrastive images with fine captions that differ in a few words."""
     anchor, coarse = photograph(2)
     pictures = [anchor, in_other_colours(2), as_a_drawing(2), photograph(3)[0]][:images]
     words = [
@@ -262,8 +264,8 @@ def a_group(
     differences += [DifferenceType.SCENE_ATTRIBUTE]
     plans = ["", "The bicycle is red.", "It is a photograph in black and white.", "It is evening."]
     fine = [
-        [text.format(*said) for text in (*FINE, *FINE)[:captions]]
-        for said in words[: len(pictures)]
+        [text.format(*pair) for text in (*FINE, *FINE)[:captions]]
+        for pair in words[: len(pictures)]
     ]
     if caption is not None:
         fine[0][0] = caption
@@ -271,8 +273,8 @@ def a_group(
         source="coco",
         coarse_captions=(*coarse, *coarse)[:captions],
         members=tuple(
-            GroupMember(picture=one.picture, captions=tuple(said), difference=kind, plan=plan)
-            for one, said, kind, plan in zip(pictures, fine, differences, plans, strict=False)
+            GroupMember(picture=one.picture, captions=tuple(texts), difference=kind, plan=plan)
+            for one, texts, kind, plan in zip(pictures, fine, differences, plans, strict=False)
         ),
         author="captioner@1",
         doubts=doubts,
@@ -281,7 +283,7 @@ def a_group(
 
 
 def a_selection(task: RetrievalTask = RetrievalTask.COLOR, source: str = "coco") -> Proposal:
-    """A photograph that is proposed for a task."""
+    """Return a photograph that is proposed for a task."""
     own, _ = photograph(2)
     proposed_by = "nearest to “a bicycle in a bright colour”"
     record = Selection(source=source, task=task, picture=own.picture, proposed_by=proposed_by)
@@ -289,7 +291,7 @@ def a_selection(task: RetrievalTask = RetrievalTask.COLOR, source: str = "coco")
 
 
 def a_duplicate_question(**values: object) -> Proposal:
-    """Two images that may be the same."""
+    """Return a pair of images that may be the same."""
     first, _ = photograph(2)
     second = in_other_colours(2)
     fields = {"mirrored": True, "distance": 0.0312, "similarity": 0.9481, **values}
@@ -300,7 +302,7 @@ def a_duplicate_question(**values: object) -> Proposal:
 
 
 def one_of_each_kind() -> dict[str, Proposal]:
-    """By the name of its kind, something of each kind that people look at."""
+    """Return one proposal of each kind that is reviewed, by the name of the kind."""
     own, captions = photograph(2)
     others = [person(f"option {number}") for number in range(OPTIONS)]
     pictures = tuple(one.picture for one in others)

@@ -1,4 +1,4 @@
-"""Regions as Label Studio's pages make them, and pages taken apart."""
+"""Regions as Label Studio's pages create them, and parsers of pages."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -9,17 +9,17 @@ Regions = list[dict[str, Any]]
 
 
 def ticked(control: str, *choices: str) -> dict[str, Any]:
-    """Choices that somebody made."""
+    """Return a region with selected choices."""
     return {"from_name": control, "type": "choices", "value": {"choices": list(choices)}}
 
 
 def written(control: str, *texts: str) -> dict[str, Any]:
-    """What somebody wrote."""
+    """Return a region with written texts."""
     return {"from_name": control, "type": "textarea", "value": {"text": list(texts)}}
 
 
 def variables(config: str) -> set[str]:
-    """The names of the task's data that a page uses."""
+    """Return the names of the task data that a page uses."""
     found: set[str] = set()
     for tag in ET.fromstring(config).iter():  # noqa: S314 - our own page
         for attribute in ("value", "on"):
@@ -29,7 +29,7 @@ def variables(config: str) -> set[str]:
 
 
 class ParsedHtml(HTMLParser):
-    """The tags, the attributes and the text of a piece of HTML."""
+    """The tags, attributes and text of a piece of HTML."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -36,12 +36,12 @@ ANSWER_TO_GROUP = ReviewAnswer(
 )
 
 
-def keyed(*answers: ReviewAnswer) -> dict[str, ReviewAnswer]:
-    """Answers by the keys of their annotations."""
+def by_key(*answers: ReviewAnswer) -> dict[str, ReviewAnswer]:
+    """Return answers by the keys of their annotations."""
     return {f"key of {answer.model_dump_json()}": answer for answer in answers}
 
 
-def test_the_panel_follows_the_item() -> None:
+def test_the_panel_with_answers_follows_the_item() -> None:
     for name, interface in INTERFACES.items():
         config = adjudication_config(interface)
         tags = [tag.get("name") for tag in ET.fromstring(config).iter() if tag.get("name")]  # noqa: S314
@@ -49,12 +49,12 @@ def test_the_panel_follows_the_item() -> None:
         place = tags.index("answers")
         before, after = tags[:place], tags[place + 2 :]
         assert [*before, *after] == [one for one in plain if one], name
-        assert set(before) - {"verdict", "problems", "note"}, name  # what is shown
+        assert set(before) - {"verdict", "problems", "note"}, name  # the item
         assert "required=" not in config, name
         assert variables(config) == variables(interface.config) | {ANSWERS, TAKES}, name
 
 
-def test_label_studio_accepts_every_page() -> None:
+def test_label_studio_accepts_every_adjudication_page() -> None:
     for page, interface in INTERFACES.items():
         parsed = parse_config(adjudication_config(interface))
         controls = {control.name for control in parsed.controls}
@@ -65,7 +65,7 @@ def test_label_studio_accepts_every_page() -> None:
         assert len(names) == len(set(names)), page
 
 
-def test_an_adjudicator_reads_what_to_do_and_the_instructions_of_annotators() -> None:
+def test_the_instructions_include_those_of_the_annotators() -> None:
     for name, interface in INTERFACES.items():
         text = adjudication_instructions(interface)
         assert "Your answer is final" in text, name
@@ -85,24 +85,24 @@ def test_the_answers_of_every_step_can_be_shown() -> None:
     shown = one_of_each_kind()
     for name, step in shipped().steps.items():
         page = INTERFACES[step.interface]
-        data = adjudication_data(page, shown[step.kind].shown, keyed(accepted, rejected))
+        data = adjudication_data(page, shown[step.kind].shown, by_key(accepted, rejected))
         parsed = ParsedHtml(data[ANSWERS])
         assert parsed.text.count("Answer A") == parsed.text.count("Answer B") == 1, name
         assert "mark" in parsed.tags, name
         codes = [
             alias for (_, alias), label in choice_labels(page.config).items() if alias != label
         ]
-        said = re.findall(
+        verdicts = re.findall(
             "<dt>Verdict</dt><dd>(?:<mark[^>]*>)?(.*?)(?:</mark>)?</dd>", data[ANSWERS]
         )
-        assert not set(said) & set(codes), name
+        assert not set(verdicts) & set(codes), name
         assert {"script", "img"}.isdisjoint(parsed.tags), name
 
 
-def test_answers_have_letters_and_differences_are_marked() -> None:
+def test_answers_are_named_by_letters_and_differences_are_marked() -> None:
     shown = a_group(images=2, captions=1).shown
     other = ANSWER_TO_GROUP.model_copy(update={"texts": {"text_0_0": "A red bike stands."}})
-    html = adjudication_data(GroupRefinement(), shown, keyed(ANSWER_TO_GROUP, other))[ANSWERS]
+    html = adjudication_data(GroupRefinement(), shown, by_key(ANSWER_TO_GROUP, other))[ANSWERS]
     text = ParsedHtml(html).text
     assert text.count("Answer A") == text.count("Answer B") == 1
     assert '<mark class="loupe-differs">blue</mark>' in html
@@ -110,7 +110,7 @@ def test_answers_have_letters_and_differences_are_marked() -> None:
     assert html.count("<mark") == 2
 
 
-def test_words_are_compared_under_their_own_term_alone() -> None:
+def test_only_texts_under_the_same_term_are_compared() -> None:
     summaries = [
         [("Verdict", "reject"), ("Reason", "not in the image"), ("left out", " ")],
         [("Verdict", "accept"), ("Text", "A woman in the red coat.")],
@@ -122,7 +122,7 @@ def test_words_are_compared_under_their_own_term_alone() -> None:
     ]
 
 
-def test_the_order_of_answers_tells_nothing() -> None:
+def test_the_order_of_answers_does_not_reveal_their_authors() -> None:
     shown = a_group(images=2, captions=1).shown
     answers = [
         ANSWER_TO_GROUP,
@@ -130,13 +130,13 @@ def test_the_order_of_answers_tells_nothing() -> None:
         ReviewAnswer(verdict="reject", reason="not a group"),
     ]
     panels = {
-        adjudication_data(GroupRefinement(), shown, keyed(*order))[ANSWERS]
+        adjudication_data(GroupRefinement(), shown, by_key(*order))[ANSWERS]
         for order in permutations(answers)
     }
     assert len(panels) == 1
     firsts = {
         ParsedHtml(
-            adjudication_data(GroupRefinement(), shown._replace(id=str(number)), keyed(*answers))[
+            adjudication_data(GroupRefinement(), shown._replace(id=str(number)), by_key(*answers))[
                 ANSWERS
             ]
         ).text.partition("Answer B")[0]
@@ -145,10 +145,10 @@ def test_the_order_of_answers_tells_nothing() -> None:
     assert len(firsts) > 1, "the same answer is always first"
 
 
-def test_foreign_text_in_an_answer_is_text() -> None:
+def test_markup_in_an_answer_is_escaped() -> None:
     shown = a_group(images=2, captions=1).shown
     answer = ReviewAnswer(verdict="edit", texts={"text_0_0": HOSTILE})
-    html = adjudication_data(GroupRefinement(), shown, keyed(answer))[ANSWERS]
+    html = adjudication_data(GroupRefinement(), shown, by_key(answer))[ANSWERS]
     parsed = ParsedHtml(html)
     assert HOSTILE in parsed.text
     assert {"script", "img"}.isdisjoint(parsed.tags)
@@ -169,7 +169,7 @@ def test_marks_change_neither_text_nor_tags(values: list[list[str]]) -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_an_adjudicator_sees_the_answers_and_settles_the_conflict(
+def test_an_adjudicator_sees_the_answers_and_adopts_one(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     interface = TrackletSelection()
@@ -185,7 +185,7 @@ def test_an_adjudicator_sees_the_answers_and_settles_the_conflict(
     ]
     given_answers = [answer for answer in answers if isinstance(answer, ReviewAnswer)]
     (content,) = interface.contents(sqlite_store, [shown], bench.images_url)
-    panel = adjudication_data(interface, shown, keyed(*given_answers))
+    panel = adjudication_data(interface, shown, by_key(*given_answers))
     page = bench.open(
         _Adjudicated(), TaskContent({**content.data, **panel}, content.predictions), pictures
     )
@@ -206,7 +206,7 @@ def test_an_adjudicator_sees_the_answers_and_settles_the_conflict(
 
 
 class _Adjudicated(TrackletSelection):
-    """The page for tracklets as an adjudicator has it."""
+    """The tracklet page for adjudicators."""
 
     name = "tracklet-adjudication"
 

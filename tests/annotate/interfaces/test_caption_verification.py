@@ -1,4 +1,4 @@
-"""The page for captions, as a program and as a person in Chromium."""
+"""The page for captions: its data and answers, and a session in Chromium."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def a_caption(
+def add_caption(
     world: World,
     text: str = TEXT,
     *,
@@ -87,8 +87,8 @@ def content_of(world: World, shown: StoredEntity, images_url: str = "http://imag
     return content
 
 
-def test_suspected_words_and_doubts_are_shown_where_there_was_a_check(world: World) -> None:
-    data = content_of(world, a_caption(world, checked=True, doubts=DOUBTS[:1])).data
+def test_suspected_words_and_doubts_of_a_check_are_shown(world: World) -> None:
+    data = content_of(world, add_caption(world, checked=True, doubts=DOUBTS[:1])).data
     assert variables(PAGE.config) == set(data)
     assert (
         '<mark class="loupe-contradicted" title="The bicycle is blue elsewhere.">red</mark>'
@@ -100,20 +100,20 @@ def test_suspected_words_and_doubts_are_shown_where_there_was_a_check(world: Wor
     assert data["heading"] == "Caption"
 
 
-def test_what_speaks_against_a_caption_and_its_task_are_beside_it(world: World) -> None:
-    shown = a_caption(world, task=RetrievalTask.COUNT, doubts=(*DOUBTS, HOSTILE))
+def test_the_page_shows_the_doubts_and_the_task_of_a_caption(world: World) -> None:
+    shown = add_caption(world, task=RetrievalTask.COUNT, doubts=(*DOUBTS, HOSTILE))
     data = content_of(world, shown).data
     assert data["heading"] == "Caption for the task count: how many things of each kind there are"
     parsed = ParsedHtml(data["findings_html"])
     assert parsed.tags == ["ul", "li", "li", "li"]
     assert parsed.text == "".join((*DOUBTS, HOSTILE))
 
-    data = content_of(world, a_caption(world, HOSTILE)).data
+    data = content_of(world, add_caption(world, HOSTILE)).data
     parsed = ParsedHtml(data["caption_html"])
     assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
     assert data["findings_html"] == "<p>Not checked.</p>"
 
-    data = content_of(world, a_caption(world, "A red bus.", doubts=())).data
+    data = content_of(world, add_caption(world, "A red bus.", doubts=())).data
     assert data["findings_html"] == "<p>No warnings.</p>"
 
 
@@ -122,8 +122,8 @@ def test_every_task_has_a_heading() -> None:
         assert caption_heading(task).startswith(f"Caption for the task {task}: ")
 
 
-def test_an_edited_caption_keeps_its_place_and_tells_its_author(world: World) -> None:
-    shown = a_caption(world)
+def test_an_edited_caption_keeps_its_position_and_names_its_author(world: World) -> None:
+    shown = add_caption(world)
     regions = [written("text", TEXT.replace("red", "blue")), ticked("verdict", "edit")]
     answer = PAGE.read_annotation(regions, shown)
     assert isinstance(answer, ReviewAnswer)
@@ -135,18 +135,18 @@ def test_an_edited_caption_keeps_its_place_and_tells_its_author(world: World) ->
 
 def test_a_rejection_needs_a_reason(world: World) -> None:
     regions = [ticked("verdict", "reject")]
-    assert PAGE.read_annotation(regions, a_caption(world)) == UnclearAnswer(
+    assert PAGE.read_annotation(regions, add_caption(world)) == UnclearAnswer(
         problem="rejected without a reason"
     )
 
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_mends_a_caption_of_a_task(
+def test_an_annotator_edits_a_caption_of_a_task(
     world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     text = f"{TEXT} {HOSTILE}"
-    shown = a_caption(world, text, task=RetrievalTask.TRANSLATION, doubts=DOUBTS)
+    shown = add_caption(world, text, task=RetrievalTask.TRANSLATION, doubts=DOUBTS)
     drawn, _ = photograph(2)
     content = content_of(world, shown, bench.images_url)
     page = bench.open(PAGE, content, {drawn.picture.sha256: drawn.data})

@@ -9,7 +9,7 @@ from annotate.interfaces.text_pages import RewriteRevision
 PAGE = RewriteRevision()
 
 
-def test_similarity_looks_past_case_and_white_space() -> None:
+def test_text_similarity_ignores_case_and_white_space() -> None:
     for one, other, similarity in (
         ("A man.", "a  MAN.\n", 1.0),
         ("", "", 1.0),
@@ -20,20 +20,20 @@ def test_similarity_looks_past_case_and_white_space() -> None:
 
 
 @given(st.text(max_size=30), st.text(max_size=30))
-def test_similarity_has_no_direction(one: str, other: str) -> None:
+def test_text_similarity_is_symmetric(one: str, other: str) -> None:
     assert text_similarity(one, other) == text_similarity(other, one)
     assert 0 <= text_similarity(one, other) <= 1
     assert text_similarity(one, one) == 1
 
 
-def test_a_text_that_only_one_has_is_a_difference() -> None:
+def test_a_text_in_only_one_answer_is_a_difference() -> None:
     one = ReviewAnswer(verdict="edit", texts={"text": "A man."})
     other = ReviewAnswer(verdict="edit", texts={"text": "A man.", "more": "He walks."})
     assert PAGE.same(one, one, 1.0)
     assert not PAGE.same(one, other, 0.0)
 
 
-def test_other_choices_are_another_answer() -> None:
+def test_answers_with_different_choices_differ() -> None:
     one = ReviewAnswer(verdict="accept", choices={"fits": ("yes",)})
     other = ReviewAnswer(verdict="accept", choices={"fits": ("no",)})
     assert not PAGE.same(one, other, 0.0)

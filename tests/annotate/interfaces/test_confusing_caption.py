@@ -1,4 +1,4 @@
-"""The page for confusing captions, as a program and as a person in Chromium."""
+"""The page for confusing captions: its data and answers, and a session in Chromium."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def content_of(shown: Proposal, store: Store, images_url: str = "http://images")
     return content
 
 
-def test_only_a_caption_that_fits_its_own_image_alone_stands() -> None:
+def test_only_a_caption_that_fits_only_its_own_image_is_accepted() -> None:
     shown = a_confusion().shown
     own = own_side(shown.id)
     other = "right" if own == "left" else "left"
@@ -62,7 +62,7 @@ def test_only_a_caption_that_fits_its_own_image_alone_stands() -> None:
     assert PAGE.read_annotation([], shown) == UnclearAnswer(problem=problem)
 
 
-def test_the_own_image_is_on_either_side_as_often_and_nothing_tells_which(
+def test_the_side_of_the_own_image_is_random_and_not_revealed(
     sqlite_store: Store,
 ) -> None:
     sides = Counter(own_side(str(number)) for number in range(1000))
@@ -75,7 +75,7 @@ def test_the_own_image_is_on_either_side_as_often_and_nothing_tells_which(
     assert variables(PAGE.config) == {"left", "right", "caption_html", "returned"}
 
 
-def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
+def test_markup_is_escaped(sqlite_store: Store) -> None:
     content = content_of(a_confusion(HOSTILE), sqlite_store)
     parsed = ParsedHtml(content.data["caption_html"])
     assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
@@ -84,7 +84,7 @@ def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
     ]
 
 
-def test_what_is_doubted_is_below_the_caption(sqlite_store: Store) -> None:
+def test_doubts_are_shown_below_the_caption(sqlite_store: Store) -> None:
     shown, other = a_confusion(), a_confusion("A red bicycle.")
     keep_doubts(sqlite_store, shown, *DOUBTS, HOSTILE)
     parsed = ParsedHtml(content_of(shown, sqlite_store).data["caption_html"])
@@ -97,7 +97,7 @@ def test_what_is_doubted_is_below_the_caption(sqlite_store: Store) -> None:
 
 
 def keep_doubts(store: Store, asked: Proposal, *doubts: str) -> None:
-    """Stores the question, and what speaks against its caption."""
+    """Store the question and the doubts about its caption."""
     question = new_entity(asked.shown.record(Confusion), asked.shown.dataset)
     assert question.id == asked.shown.id
     check = CaptionCheck(doubts=doubts)
@@ -113,7 +113,7 @@ def test_the_two_images_must_differ() -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_answers_by_keyboard(
+def test_an_annotator_answers_by_keyboard(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown = a_confusion(f"A blue bicycle is locked to a post. {HOSTILE}")

@@ -5,7 +5,7 @@ from annotate.interfaces.text_pages import marked_captions
 from tests.annotate.interfaces.regions import ParsedHtml
 
 
-def test_words_are_marked_by_how_well_they_tell_captions_apart() -> None:
+def test_words_are_marked_by_how_well_they_distinguish_captions() -> None:
     marked = marked_captions(["A blue bike.", "The red bike", "A blue bike, at night"])
     assert marked == [
         'A <mark class="loupe-shared">blue</mark> bike.',
@@ -14,7 +14,7 @@ def test_words_are_marked_by_how_well_they_tell_captions_apart() -> None:
     ]
 
 
-def test_phrases_about_another_image_and_about_what_is_not_there_are_marked() -> None:
+def test_references_to_other_images_and_absent_things_are_marked() -> None:
     (marked, _) = marked_captions(["Unlike the first image, it is red.", "It is blue."])
     assert marked == (
         '<mark class="loupe-compares">Unlike the first image</mark>, it is '
@@ -27,7 +27,7 @@ def test_phrases_about_another_image_and_about_what_is_not_there_are_marked() ->
 
 
 @given(st.lists(st.text(max_size=40), min_size=1, max_size=4))
-def test_marks_change_nothing_of_the_text(captions: list[str]) -> None:
+def test_marks_do_not_change_the_text(captions: list[str]) -> None:
     for caption, marked in zip(captions, marked_captions(captions), strict=True):
         parsed = ParsedHtml(f"<p>{marked}</p>")
         plain = ParsedHtml(f"<p>{caption.replace('&', '&amp;').replace('<', '&lt;')}</p>")

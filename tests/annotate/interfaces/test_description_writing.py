@@ -1,4 +1,4 @@
-"""The page for descriptions, as a program and as a person in Chromium."""
+"""The page for descriptions: its data and answers, and sessions in Chromium."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -55,11 +55,11 @@ def content_of(image: Proposal, store: Store, images_url: str = "http://images")
 
 def a_draft() -> StoredEntity:
     record = Caption(source="street", text=DRAFT, position=0, author=DRAFTER)
-    made = new_entity(record, "street")
-    return StoredEntity(2, made.id, "street", made.kind, None, None, "proposed", made.payload)
+    entity = new_entity(record, "street")
+    return StoredEntity(2, entity.id, "street", entity.kind, None, None, "proposed", entity.payload)
 
 
-def test_a_draft_opens_the_page_and_says_whose_it_is(sqlite_store: Store) -> None:
+def test_a_draft_is_shown_with_its_author(sqlite_store: Store) -> None:
     content = content_of(an_image(), sqlite_store)
     assert content.data["draft_note"] == ""
     drafted = PAGE.with_draft(content, a_draft())
@@ -77,7 +77,7 @@ def answer_to(*regions: dict[str, object]) -> ReviewAnswer:
     return answer
 
 
-def test_a_description_becomes_a_caption_of_its_writer() -> None:
+def test_a_description_becomes_a_caption_by_the_annotator() -> None:
     answer = answer_to(written("text", f"  {DESCRIPTIONS[0]}\n"))
     assert answer == ReviewAnswer(
         verdict="accept", choices={"verdict": ("accept",)}, texts={"text": DESCRIPTIONS[0]}
@@ -87,7 +87,7 @@ def test_a_description_becomes_a_caption_of_its_writer() -> None:
     )
 
 
-def test_missing_attributes_are_a_remark() -> None:
+def test_missing_attributes_are_noted_in_a_remark() -> None:
     text = DESCRIPTIONS[0].replace("sneakers", "things").replace("soles", "parts")
     text = text.replace("socks", "ones")
     answer = answer_to(written("text", text))
@@ -103,7 +103,7 @@ def test_an_image_that_cannot_be_described_is_rejected() -> None:
     assert PAGE.successors(an_image().shown, answer, WRITER) == ()
 
 
-def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
     for regions, problem in (
         ([], "at least 20 words; this one has 0"),
         ([written("text", "A man in a coat.")], "at least 20 words; this one has 5"),
@@ -115,15 +115,15 @@ def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
             assert problem in answer.problem
 
 
-def test_full_descriptions_lack_next_to_nothing(subtests: pytest.Subtests) -> None:
+def test_full_descriptions_mention_almost_all_attributes(subtests: pytest.Subtests) -> None:
     for text in DESCRIPTIONS:
         with subtests.test(text=text):
             assert len(missing_attributes(text)) <= 3
             assert count_words(text) > 50
 
 
-def test_words_are_found_as_words() -> None:
-    """A chair is no hair, a that no hat, and a hat is no pattern."""
+def test_attributes_are_found_as_whole_words() -> None:
+    """ "chair" is not "hair", "that" is not "hat", and a hat is not a pattern."""
     assert missing_attributes("A chair that was capped.") == list(ATTRIBUTES)
     assert "hair" not in missing_attributes("HAIR")
     assert "sleeves and length" not in missing_attributes("a short-sleeve top")
@@ -142,7 +142,7 @@ def test_captions_without_an_author_keep_their_payload() -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_writes_while_the_page_counts(
+def test_the_page_counts_words_and_attributes_while_an_annotator_writes(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     image = an_image()
@@ -159,7 +159,8 @@ def test_a_person_writes_while_the_page_counts(
     page.press("Enter")
     page.type("A woman with black hair")
     counter.get_by_text("5 words", exact=True).wait_for()
-    counter.locator("li.there").nth(2).wait_for()  # the fifth word is begun before it is written
+    # An attribute may be found before its word is complete.
+    counter.locator("li.there").nth(2).wait_for()
     assert counter.locator("li.there").all_inner_texts() == ["sex and age", "hair", "colour"]
     page.press("Control+A")
     text = f"{DESCRIPTIONS[0]} {HOSTILE}"
@@ -169,7 +170,7 @@ def test_a_person_writes_while_the_page_counts(
     page.press("Escape", "2", "5")
     assert page.chosen() == ["Cannot be described[2]", "Too blurred or too dark[5]"]
     page.press("1", "1")
-    assert page.chosen()[0] == "Described[1]", "the key does not untick it"
+    assert page.chosen()[0] == "Described[1]", "pressing the key again does not deselect it"
     keep_screenshot(page)
     page.assert_in_view(".loupe-image", ".loupe-write", ".loupe-counter", ".lsf-choice", SUBMIT)
     page.assert_apart(".loupe-image", ".loupe-write", ".loupe-counter", ".loupe-answer", SUBMIT)
@@ -184,7 +185,7 @@ def test_a_person_writes_while_the_page_counts(
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_changes_a_draft_that_is_marked_as_one(
+def test_an_annotator_changes_a_draft_that_is_marked_as_such(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     image = an_image(others=((0.0, 20.0, 45.0, 250.0),))
@@ -212,7 +213,7 @@ def test_a_person_changes_a_draft_that_is_marked_as_one(
 
 
 def red_columns(page: LabellingPage) -> list[int]:
-    """The columns of the image, in pixels of the stored one, with red lines."""
+    """Return the pixel columns of the stored image that have red lines."""
     found: list[int] = page.browser_page.evaluate(
         """() => {
             const image = [...document.images].find(one => one.src.startsWith("blob:"));

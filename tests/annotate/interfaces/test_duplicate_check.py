@@ -1,4 +1,4 @@
-"""The page for pairs of images that may be the same, as a program and as a person in Chromium."""
+"""The page for possible duplicates: its data and answers, and a session in Chromium."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -17,16 +17,16 @@ from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables
 PAGE = DuplicateCheck()
 
 
-def test_different_images_stand_and_the_same_fall() -> None:
+def test_different_images_are_accepted_and_equal_ones_rejected() -> None:
     shown = a_duplicate_question().shown
-    for verdict, reason, said in (
+    for verdict, reason, summary in (
         ("accept", "", "Different images"),
         ("reject", "the same image", "The same image"),
     ):
         answer = PAGE.read_annotation([ticked("verdict", verdict)], shown)
         assert isinstance(answer, ReviewAnswer)
         assert (answer.verdict, answer.reason) == (verdict, reason)
-        assert PAGE.summary(answer, shown) == [("These are", said)]
+        assert PAGE.summary(answer, shown) == [("These are", summary)]
         assert PAGE.successors(shown, answer, "reviewer-1") == ()
 
 
@@ -43,10 +43,10 @@ def test_without_a_verdict_there_is_no_answer(subtests: pytest.Subtests) -> None
             assert answer == UnclearAnswer(problem="no choice of whether the images differ")
 
 
-def test_the_page_shows_both_and_what_was_measured(
+def test_the_page_shows_both_images_and_the_measurements(
     sqlite_store: Store, subtests: pytest.Subtests
 ) -> None:
-    for values, said in (
+    for values, expected in (
         ({}, ["distance 0.031", "content 0.948", "mirror"]),
         ({"mirrored": False, "distance": None}, ["content 0.948"]),
         ({"mirrored": False, "similarity": None}, ["distance 0.031"]),
@@ -56,8 +56,8 @@ def test_the_page_shows_both_and_what_was_measured(
             (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
             assert set(content.data) == variables(PAGE.config)
             parts = ParsedHtml(content.data["measured_html"]).text.split(" · ")[1:]
-            assert len(parts) == len(said)
-            assert all(words in part for words, part in zip(said, parts, strict=True))
+            assert len(parts) == len(expected)
+            assert all(words in part for words, part in zip(expected, parts, strict=True))
             record = shown.record(DuplicateQuestion)
             assert [image.sha256 for image in content.images] == [
                 record.first.sha256,
@@ -75,7 +75,7 @@ def test_the_two_images_must_differ() -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_answers_by_keyboard(
+def test_an_annotator_answers_by_keyboard(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown, pictures = a_duplicate_question()

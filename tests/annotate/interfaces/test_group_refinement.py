@@ -26,7 +26,7 @@ CHINESE = (
 
 
 def translated(shown: StoredEntity) -> StoredEntity:
-    """The group with a second language; all images have the same translations."""
+    """Return the group with a second language; all images have the same translations."""
     group = shown.record(CaptionGroup)
     chinese = CHINESE[: len(group.coarse_captions)]
     members = [one.model_copy(update={"translations": chinese}) for one in group.members]
@@ -39,7 +39,7 @@ TRANSLATED_GROUP = TRANSLATED.record(CaptionGroup)
 
 
 def texts(**changes: str) -> Regions:
-    """All captions as the page sends them, with changes."""
+    """Return all captions as the page sends them, with changes."""
     return [
         written(name := f"text_{row}_{column}", changes.get(name, member.captions[row]))
         for row in range(2)
@@ -53,30 +53,30 @@ def answer_to(*regions: dict[str, Any]) -> ReviewAnswer:
     return answer
 
 
-def test_a_group_that_is_right_is_accepted() -> None:
+def test_a_correct_group_is_accepted() -> None:
     answer = answer_to(ticked("verdict", "accept"), *texts(text_0_0="hidden, so not counted"))
     assert answer == ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
     assert PAGE.successors(SHOWN, answer, "reviewer-1") == ()
 
 
-def test_an_edited_caption_lands_in_its_place() -> None:
+def test_an_edited_caption_replaces_the_old_one() -> None:
     answer = answer_to(ticked("verdict", "edit"), *texts(text_1_2=" A grey  bike.\n"))
     assert answer.verdict == "edit"
     assert len(answer.texts) == 6
-    (made,) = PAGE.successors(SHOWN, answer, "reviewer-1")
-    assert isinstance(made, CaptionGroup)
-    assert made.author == "reviewer-1"
-    assert made.members[2].captions == (GROUP.members[2].captions[0], "A grey bike.")
-    assert made.members[:2] == GROUP.members[:2]
+    (edited,) = PAGE.successors(SHOWN, answer, "reviewer-1")
+    assert isinstance(edited, CaptionGroup)
+    assert edited.author == "reviewer-1"
+    assert edited.members[2].captions == (GROUP.members[2].captions[0], "A grey bike.")
+    assert edited.members[:2] == GROUP.members[:2]
     assert PAGE.summary(answer, SHOWN)[2:] == [("C2", "A grey bike.")]
 
 
-def test_an_edit_that_changed_nothing_is_an_acceptance() -> None:
+def test_an_edit_without_changes_is_an_acceptance() -> None:
     answer = answer_to(ticked("verdict", "edit"), *texts())
     assert (answer.verdict, answer.remark) == ("accept", "an edit that changed nothing")
 
 
-def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
     for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
@@ -87,16 +87,16 @@ def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
             assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
-def test_two_agree_if_all_their_captions_are_similar() -> None:
+def test_two_answers_agree_if_all_captions_are_similar() -> None:
     one = answer_to(ticked("verdict", "edit"), *texts(text_1_2="A grey bike on the walk."))
-    alike = answer_to(ticked("verdict", "edit"), *texts(text_1_2="a grey bike on the walk"))
-    unlike = answer_to(ticked("verdict", "edit"), *texts(text_1_2="Snow."))
-    assert PAGE.same(one, alike, 0.95)
-    assert not PAGE.same(one, unlike, 0.95)
+    similar = answer_to(ticked("verdict", "edit"), *texts(text_1_2="a grey bike on the walk"))
+    different = answer_to(ticked("verdict", "edit"), *texts(text_1_2="Snow."))
+    assert PAGE.same(one, similar, 0.95)
+    assert not PAGE.same(one, different, 0.95)
 
 
 def translations(**changes: str) -> Regions:
-    """All translations as the page sends them, with changes."""
+    """Return all translations as the page sends them, with changes."""
     return [
         written(name := f"translation_{row}_{column}", changes.get(name, member.translations[row]))
         for row in range(2)
@@ -110,47 +110,47 @@ def translated_answer(*regions: dict[str, Any]) -> ReviewAnswer:
     return answer
 
 
-def test_a_translation_that_was_not_edited_with_its_caption_is_taken_out() -> None:
+def test_a_translation_is_removed_if_only_its_caption_was_edited() -> None:
     answer = translated_answer(*texts(text_1_2="A grey bike."), *translations())
     assert answer.remark == "translations removed because their captions changed: C2"
-    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
-    assert isinstance(made, CaptionGroup)
+    (edited,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    assert isinstance(edited, CaptionGroup)
     old = TRANSLATED_GROUP.members
-    assert made.members[2].translations == (old[2].translations[0], "")
-    assert [one.translations for one in made.members[:2]] == [one.translations for one in old[:2]]
-    assert made.doubts == ("Caption C2 has no translation: it was edited.",)
-    assert CaptionGroup.model_validate_json(made.payload()) == made
+    assert edited.members[2].translations == (old[2].translations[0], "")
+    assert [one.translations for one in edited.members[:2]] == [one.translations for one in old[:2]]
+    assert edited.doubts == ("Caption C2 has no translation: it was edited.",)
+    assert CaptionGroup.model_validate_json(edited.payload()) == edited
     changed = [("C2", "A grey bike."), ("C2 translated", "(removed)")]
     assert PAGE.summary(answer, TRANSLATED)[2:] == changed
 
 
-def test_a_translation_that_was_edited_with_its_caption_stays() -> None:
+def test_a_translation_edited_with_its_caption_is_kept() -> None:
     answer = translated_answer(
         *texts(text_1_2="A grey bike."), *translations(translation_1_2="一辆灰色的自行车。")
     )
     assert answer.remark == ""
-    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
-    assert isinstance(made, CaptionGroup)
-    assert made.members[2].translations[1] == "一辆灰色的自行车。"
-    assert made.doubts == ()
+    (edited,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    assert isinstance(edited, CaptionGroup)
+    assert edited.members[2].translations[1] == "一辆灰色的自行车。"
+    assert edited.doubts == ()
 
 
-def test_a_translation_can_be_edited_alone() -> None:
+def test_a_translation_can_be_edited_without_its_caption() -> None:
     answer = translated_answer(*texts(), *translations(translation_0_0="一辆蓝色的自行车。"))
-    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
-    assert isinstance(made, CaptionGroup)
-    assert made.members[0].translations[0] == "一辆蓝色的自行车。"
-    assert [one.captions for one in made.members] == [one.captions for one in GROUP.members]
+    (edited,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    assert isinstance(edited, CaptionGroup)
+    assert edited.members[0].translations[0] == "一辆蓝色的自行车。"
+    assert [one.captions for one in edited.members] == [one.captions for one in GROUP.members]
 
 
-def test_an_edit_of_a_translated_group_that_changed_nothing_is_an_acceptance() -> None:
+def test_an_edit_of_a_translated_group_without_changes_is_an_acceptance() -> None:
     assert translated_answer(*texts(), *translations()).verdict == "accept"
 
 
-def test_a_missing_translation_stays_missing_and_is_shown(sqlite_store: Store) -> None:
+def test_a_missing_translation_is_shown_as_missing(sqlite_store: Store) -> None:
     answer = translated_answer(*texts(text_0_0="A blue bike."), *translations())
-    (made,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
-    shown = TRANSLATED._replace(payload=made.payload())
+    (edited,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
+    shown = TRANSLATED._replace(payload=edited.payload())
     (content,) = PAGE.contents(sqlite_store, [shown], "http://b")
     assert "<p><i>no translation</i></p>" in content.data["rows"][0]["html"]
     assert "Caption A1 has no translation" in content.data["doubts_html"]
@@ -168,7 +168,7 @@ def test_doubts_and_translations_are_shown(sqlite_store: Store) -> None:
     assert plain.data["rows"][0]["translations"] == []
 
 
-def test_the_page_shows_the_whole_group_with_what_tells_its_images_apart(
+def test_the_page_shows_all_images_and_marks_distinguishing_words(
     sqlite_store: Store,
 ) -> None:
     (content,) = PAGE.contents(sqlite_store, [SHOWN], "http://127.0.0.1:8/blobs")
@@ -183,7 +183,7 @@ def test_the_page_shows_the_whole_group_with_what_tells_its_images_apart(
     ]
 
 
-def test_a_caption_that_tells_nothing_apart_is_pointed_out(sqlite_store: Store) -> None:
+def test_captions_that_do_not_distinguish_images_are_pointed_out(sqlite_store: Store) -> None:
     same = GROUP.members[0].captions
     members = (GROUP.members[0], GROUP.members[1].model_copy(update={"captions": same}))
     payload = GROUP.model_copy(update={"members": members}).payload()
@@ -191,7 +191,7 @@ def test_a_caption_that_tells_nothing_apart_is_pointed_out(sqlite_store: Store) 
     assert "not distinct from B" in content.data["rows"][1]["html"]
 
 
-def test_foreign_text_is_text(sqlite_store: Store) -> None:
+def test_markup_is_escaped(sqlite_store: Store) -> None:
     shown = a_group(images=2, captions=1, caption=HOSTILE).shown
     (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
     row = ParsedHtml(content.data["rows"][0]["html"])
@@ -202,7 +202,7 @@ def test_foreign_text_is_text(sqlite_store: Store) -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_edits_one_caption_of_many(
+def test_an_annotator_edits_one_caption_of_many(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown, pictures = a_group(images=4, captions=5, caption=HOSTILE)
@@ -220,17 +220,17 @@ def test_a_person_edits_one_caption_of_many(
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
     assert answer.verdict == "edit"
-    (made,) = PAGE.successors(shown, answer, "reviewer-1")
-    assert isinstance(made, CaptionGroup)
-    assert made.members[2].captions[1] == "A $grey bike & a <b>post</b>."
-    assert made.members[0].captions[0] == HOSTILE
+    (edited,) = PAGE.successors(shown, answer, "reviewer-1")
+    assert isinstance(edited, CaptionGroup)
+    assert edited.members[2].captions[1] == "A $grey bike & a <b>post</b>."
+    assert edited.members[0].captions[0] == HOSTILE
     assert page.browser_page.evaluate("window.hacked") is None
     assert page.console_errors == []
 
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_sees_doubts_and_edits_a_translation(
+def test_an_annotator_sees_doubts_and_edits_a_translation(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     doubts = (
@@ -256,10 +256,10 @@ def test_a_person_sees_doubts_and_edits_a_translation(
     page.press("Shift+Enter")
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
-    (made,) = PAGE.successors(shown, answer, "reviewer-1")
-    assert isinstance(made, CaptionGroup)
-    assert made.members[0].translations[0] == "人行道上的一辆蓝色自行车。"
-    assert made.members[2].translations[1] == ""
-    assert made.doubts == ("Caption C2 has no translation: it was edited.",)
+    (edited,) = PAGE.successors(shown, answer, "reviewer-1")
+    assert isinstance(edited, CaptionGroup)
+    assert edited.members[0].translations[0] == "人行道上的一辆蓝色自行车。"
+    assert edited.members[2].translations[1] == ""
+    assert edited.doubts == ("Caption C2 has no translation: it was edited.",)
     assert page.browser_page.evaluate("window.hacked") is None
     assert page.console_errors == []

@@ -1,4 +1,4 @@
-"""How often the hints of labelling pages are right, by type: at least nine times in ten."""
+"""The precision of the hints on labelling pages, by type: at least 0.9."""
 
 import re
 from collections import Counter
@@ -25,12 +25,12 @@ from sources.demonstration.people import Chance, draw_person_attributes
 from tests.corruption import corrupt
 from tests.person_sets import REAL, real_pairs, real_texts
 
-LEAST = 0.9
+MINIMUM_PRECISION = 0.9
 PEOPLE = 30
 needs_real_texts = pytest.mark.skipif(
     not REAL.exists(), reason="../shared/data/person_descriptions.json is not here"
 )
-# The rewriter's words for those of its source.
+# Synonyms that the rewriter uses, by the words of its source.
 _SAME = {
     "grey": "gray",
     "tee": "t-shirt",
@@ -47,7 +47,7 @@ _NOUNS = {"skin": "skin", "build": "build"}
 
 
 class Hint(NamedTuple):
-    """A hint about a rewrite of which is known what was planted in it: `where` is changed."""
+    """A hint about a rewrite; `where` is the planted change, `before` the replaced words."""
 
     source: str
     rewrite: str
@@ -57,14 +57,14 @@ class Hint(NamedTuple):
 
     @property
     def is_right(self) -> bool:
-        """Whether it is about what was planted, or about words that are indeed gone."""
+        """Whether the hint is about the planted change or about words that are really missing."""
         found = self.finding.rewrite
         if found is not None and self.where is not None and _overlap(found.span, self.where):
             return True
-        said = self.finding.source
-        if said is None:
+        lost = self.finding.source
+        if lost is None:
             return False
-        words = _words(self.source[slice(*said.span)]) | _words(_NOUNS.get(said.attribute, ""))
+        words = _words(self.source[slice(*lost.span)]) | _words(_NOUNS.get(lost.attribute, ""))
         if self.before and words & _words(self.before):
             return True
         return self.finding.change == "lost" and not words <= _words(self.rewrite)
@@ -84,7 +84,7 @@ def differences(source: str, rewrite: str) -> tuple[Finding, ...]:
 
 
 def demonstration_pairs() -> Iterator[tuple[str, str]]:
-    """Descriptions of drawn people with the built-in rewrites of them."""
+    """Yield descriptions of drawn people with their rewrites by the built-in rewriter."""
     for number in range(PEOPLE):
         chance = Chance("hints", number)
         person = draw_person_attributes(chance)
@@ -97,18 +97,18 @@ def demonstration_pairs() -> Iterator[tuple[str, str]]:
 
 
 def demonstration_hints() -> Iterator[Hint]:
-    """All hints about honest rewrites, and about rewrites with one planted fault each."""
-    for source, honest in demonstration_pairs():
-        for finding in differences(source, honest):
-            yield Hint(source, honest, finding, None, "")
-        for fault in corrupt(honest):
-            where, before = _changed(honest, fault.text)
+    """Yield all hints about faithful rewrites and about rewrites with one planted fault."""
+    for source, faithful in demonstration_pairs():
+        for finding in differences(source, faithful):
+            yield Hint(source, faithful, finding, None, "")
+        for fault in corrupt(faithful):
+            where, before = _changed(faithful, fault.text)
             for finding in differences(source, fault.text):
                 yield Hint(source, fault.text, finding, where, before)
 
 
 def _changed(before: str, after: str) -> tuple[tuple[int, int], str]:
-    """Where `after` differs, in whole words, and the words that were there before."""
+    """Return where `after` differs, in whole words, and the words that were there before."""
     start = 0
     while start < min(len(before), len(after)) and before[start] == after[start]:
         start += 1
@@ -122,19 +122,19 @@ def _changed(before: str, after: str) -> tuple[tuple[int, int], str]:
     return (start, len(after) - end), before[start : len(before) - end]
 
 
-def test_hints_are_right_nine_times_in_ten_on_the_demonstration() -> None:
+def test_hints_have_high_precision_on_the_demonstration() -> None:
     right, shown = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for hint in demonstration_hints():
         kind = hint_type(hint.finding)
         shown[kind] += 1
         right[kind] += hint.is_right
     precision = {kind: right[kind] / count for kind, count in shown.items()}
-    poor = {kind: share for kind, share in precision.items() if share < LEAST}
+    poor = {kind: share for kind, share in precision.items() if share < MINIMUM_PRECISION}
     assert poor.keys() <= HINTS_NOT_SHOWN, poor
     assert len(precision) >= 15
 
 
-def test_hints_of_poor_types_are_not_shown() -> None:
+def test_hints_of_imprecise_types_are_not_shown() -> None:
     found = differences("A tall man in a red coat.", "A man in a blue coat.")
     types = {hint_type(one) for one in found}
     assert ("lost", "build") in types
@@ -142,7 +142,7 @@ def test_hints_of_poor_types_are_not_shown() -> None:
     assert {hint_type(one) for one in kept} == types - {("lost", "build")} != set()
 
 
-# What the published descriptions of one image really differ in: every hint about them was read.
+# The real differences between published descriptions of one image; a person read every hint.
 RIGHT_ON_REAL = frozenset(
     (figure, value)
     for figure, values in {
@@ -169,7 +169,7 @@ WRONG_ON_REAL = frozenset({(5, "lost", "short sleeves"), (5, "added", "short sle
 
 
 @needs_real_texts
-def test_hints_are_right_nine_times_in_ten_on_published_descriptions() -> None:
+def test_hints_have_high_precision_on_published_descriptions() -> None:
     right, shown = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     for figure in (5, 9):
         for source, rewrite in real_pairs(figure):
@@ -183,7 +183,7 @@ def test_hints_are_right_nine_times_in_ten_on_published_descriptions() -> None:
     assert {kind: right[kind] / count for kind, count in shown.items()} == dict.fromkeys(shown, 1)
 
 
-# Attributes that the descriptions leave out, by the first words of each: read by a person.
+# Attributes that the descriptions omit, by their first words, determined by a person.
 NOT_MENTIONED = {
     "A young man, with fair": {"action"},
     "A young man with fair": {"action"},
@@ -209,13 +209,15 @@ NOT_MENTIONED = {
 
 
 @needs_real_texts
-def test_attributes_that_published_descriptions_mention_are_not_called_missing() -> None:
+def test_attributes_mentioned_in_published_descriptions_are_not_missing() -> None:
     for text in real_texts():
-        (truth,) = (said for start, said in NOT_MENTIONED.items() if text.startswith(start))
+        (truth,) = (
+            attributes for start, attributes in NOT_MENTIONED.items() if text.startswith(start)
+        )
         assert set(missing_attributes(text)) <= truth, text
 
 
-def test_what_was_misread_once(subtests: pytest.Subtests) -> None:
+def test_descriptions_that_were_once_misread(subtests: pytest.Subtests) -> None:
     for source, rewrite, changes in (
         (
             "A man of heavy build with fair skin wears a coat. His hair is short.",

@@ -1,6 +1,6 @@
-"""Every labelling page in a real Label Studio, with markup wherever a stranger's text may stand.
+"""Every labelling page in a real Label Studio, with hostile markup in all texts.
 
-On pages with text fields, what is typed must survive a reload of such a page.
+On pages with text fields, typed text must survive a reload.
 """
 
 import json
@@ -28,7 +28,7 @@ from schemas.records import Caption, Image, Rewrite
 from schemas.recos import DuplicateQuestion, Selection
 from tests.annotate.browser import PAGE_TEST, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import Proposal, one_of_each_kind, photograph, proposal
-from tests.annotate.interfaces.test_caption_verification import a_caption
+from tests.annotate.interfaces.test_caption_verification import add_caption
 from tests.annotate.interfaces.test_text_fields import PAGES, assert_text_survives
 from tests.annotate.world import REWRITE, SOURCE, World
 
@@ -42,7 +42,7 @@ BROKEN_IMAGE = """() => new Promise(done => {
   image.onerror = () => done();
   image.src = "x";
 })"""
-"""Waits until the image of the attack, were it on the page, would have failed to load."""
+"""Waits as long as an image of the attack would need to fail to load."""
 pytestmark = [*PAGE_TEST, pytest.mark.slow]
 RECORDS: tuple[type[EntityRecord], ...] = (
     Candidate, Caption, CaptionGroup, ChoiceTest, Confusion, DuplicateQuestion, Image, Rewrite,
@@ -51,7 +51,7 @@ RECORDS: tuple[type[EntityRecord], ...] = (
 
 
 class Adjudicated:
-    """A page below the panel that shows answers: both at once."""
+    """A page together with the panel that shows answers."""
 
     def __init__(self, page: Interface) -> None:
         self.name = f"hostile {page.name}"
@@ -60,7 +60,7 @@ class Adjudicated:
 
 
 def hostile(record: EntityRecord) -> EntityRecord:
-    """The record with the attack in each text that may hold one."""
+    """Return the record with the attack in each text field that accepts it."""
     content = json.loads(record.payload())
 
     def attacked(inner: Any) -> None:
@@ -81,15 +81,15 @@ def hostile(record: EntityRecord) -> EntityRecord:
 
 def hostile_proposal(one: Proposal) -> Proposal:
     kind = next(kind for kind in RECORDS if kind.kind == one.shown.kind)
-    made = proposal(hostile(kind.model_validate_json(one.shown.payload)))
-    return Proposal(made.shown, one.pictures)
+    attacked = proposal(hostile(kind.model_validate_json(one.shown.payload)))
+    return Proposal(attacked.shown, one.pictures)
 
 
-def in_a_store(world: World, kind: str) -> tuple[StoredEntity, dict[str, bytes]]:
-    """A rewrite or a caption, whose pages look up images, checks and doubts."""
+def stored_proposal(world: World, kind: str) -> tuple[StoredEntity, dict[str, bytes]]:
+    """Store a rewrite or a caption, whose pages look up images, checks and doubts."""
     picture, _ = photograph(2)
     if kind == "caption":
-        shown = a_caption(world, f"A red coat. {ATTACK}", checked=True, doubts=(ATTACK,))
+        shown = add_caption(world, f"A red coat. {ATTACK}", checked=True, doubts=(ATTACK,))
     else:
         wanted = world.add(f"{REWRITE} {ATTACK}", f"{SOURCE} {ATTACK}", picture=picture.data)
         shown = fetch(world.store, [wanted])[wanted]
@@ -97,12 +97,12 @@ def in_a_store(world: World, kind: str) -> tuple[StoredEntity, dict[str, bytes]]
 
 
 @pytest.mark.parametrize("step", shipped().steps.values(), ids=shipped().steps)
-def test_nothing_that_a_stranger_wrote_runs_and_typed_text_survives(
+def test_hostile_markup_does_not_run_and_typed_text_survives(
     bench: Bench, tmp_path: Path, step: Step
 ) -> None:
     world, page = World(tmp_path), INTERFACES[step.interface]
     if step.kind in ("rewrite", "caption"):
-        shown, pictures = in_a_store(world, step.kind)
+        shown, pictures = stored_proposal(world, step.kind)
     else:
         shown, pictures = hostile_proposal(one_of_each_kind()[step.kind])
     (content,) = page.contents(world.store, [shown], bench.images_url)

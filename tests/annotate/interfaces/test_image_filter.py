@@ -16,7 +16,7 @@ SHOWN = a_candidate().shown
 CANDIDATE = SHOWN.record(Candidate)
 
 
-def test_what_an_annotation_says(subtests: pytest.Subtests) -> None:
+def test_annotations_are_read_as_answers(subtests: pytest.Subtests) -> None:
     for regions, answer in (
         (
             [ticked("verdict", "accept")],
@@ -45,7 +45,7 @@ def test_what_an_annotation_says(subtests: pytest.Subtests) -> None:
             assert answer.reason in dict(PAGE.summary(answer, SHOWN)).values()
 
 
-def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
     for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
@@ -58,7 +58,7 @@ def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
             assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
-def test_rejections_agree_whatever_their_reasons() -> None:
+def test_rejections_agree_even_if_their_reasons_differ() -> None:
     licence = ReviewAnswer(verdict="reject", choices={"problems": ("licence",)}, reason="licence")
     people = ReviewAnswer(verdict="reject", choices={"problems": ("people",)}, reason="people")
     accepted = ReviewAnswer(verdict="accept")
@@ -66,7 +66,7 @@ def test_rejections_agree_whatever_their_reasons() -> None:
     assert not PAGE.same(licence, accepted, 0.0)
 
 
-def test_the_page_says_what_was_wanted_and_where_it_is_from(
+def test_the_page_shows_the_strategy_and_the_origin_of_the_candidate(
     sqlite_store: Store, subtests: pytest.Subtests
 ) -> None:
     for found, origin in (
@@ -95,7 +95,7 @@ def test_the_page_says_what_was_wanted_and_where_it_is_from(
             assert content.data["candidate"].endswith(f"/{record.image.sha256}")
 
 
-def test_measurements_and_doubts_are_shown_in_words(sqlite_store: Store) -> None:
+def test_measurements_and_doubts_are_shown_as_text(sqlite_store: Store) -> None:
     shown = a_candidate(doubts=(HOSTILE, "Too little changed.")).shown
     (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
     measured = ParsedHtml(content.data["measured_html"])
@@ -113,20 +113,20 @@ def test_measurements_and_doubts_are_shown_in_words(sqlite_store: Store) -> None
     assert measured.text.strip() == "Similarity to the anchor: 0.87."
 
 
-def test_that_nobody_knows_the_region_is_said() -> None:
+def test_an_unknown_region_of_change_is_pointed_out() -> None:
     record = a_candidate().shown.record(Candidate)
     measured = EditMeasurement(changed_share=0.2, apart_share=0.012, shift=0.1)
-    said = " ".join(measured_in_words(record.model_copy(update={"measurement": measured})))
-    assert "The wanted region is unknown: check for yourself that the right thing changed." in said
-    assert "1.2 % of the picture changed apart from the largest changes." in said
-    assert "outside the wanted region" not in said
+    text = " ".join(measured_in_words(record.model_copy(update={"measurement": measured})))
+    assert "The wanted region is unknown: check for yourself that the right thing changed." in text
+    assert "1.2 % of the picture changed apart from the largest changes." in text
+    assert "outside the wanted region" not in text
     style = EditMeasurement(changed_share=0.9)
-    said = " ".join(measured_in_words(record.model_copy(update={"measurement": style})))
-    assert "unknown" not in said, "a style concerns all of the picture"
+    text = " ".join(measured_in_words(record.model_copy(update={"measurement": style})))
+    assert "unknown" not in text, "a change of style concerns the whole picture"
 
 
-def test_shares_are_said_in_percents(subtests: pytest.Subtests) -> None:
-    for share, said in (
+def test_shares_are_formatted_as_percentages(subtests: pytest.Subtests) -> None:
+    for share, expected in (
         (0.0, "0 %"),
         (0.0004, "less than 0.1 %"),
         (0.0123, "1.2 %"),
@@ -134,12 +134,12 @@ def test_shares_are_said_in_percents(subtests: pytest.Subtests) -> None:
         (1.0, "100 %"),
     ):
         with subtests.test(share=share):
-            assert percent(share) == said
+            assert percent(share) == expected
 
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_rejects_a_candidate_with_the_keyboard(
+def test_an_annotator_rejects_a_candidate_by_keyboard(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown, pictures = a_candidate(HOSTILE, found=True)
@@ -159,7 +159,7 @@ def test_a_person_rejects_a_candidate_with_the_keyboard(
 
 
 def assert_nothing_is_cut_off(page: LabellingPage) -> None:
-    """Each image lies within the frame that Label Studio shows it in."""
+    """Assert that each image is within its frame in Label Studio."""
     frames, images = page.boxes(".lsf-image"), page.boxes(".lsf-image img")
     assert len(frames) == len(images) == 2
     for frame, image in zip(frames, images, strict=True):
@@ -169,7 +169,7 @@ def assert_nothing_is_cut_off(page: LabellingPage) -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_what_changed_lies_over_the_anchor_while_one_points_at_it(
+def test_the_marked_changes_cover_the_anchor_while_the_pointer_is_on_them(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     doubts = ("2.3 % of the picture changed outside the wanted region.", HOSTILE)

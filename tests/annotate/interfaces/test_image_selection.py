@@ -1,4 +1,4 @@
-"""The page for images that are proposed for a task, as a program and as a person in Chromium."""
+"""The page for images proposed for a task: its data and answers, and a session in Chromium."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +22,7 @@ def content_of(shown: Proposal, store: Store, images_url: str = "http://images")
     return content
 
 
-def test_an_image_that_fits_is_accepted() -> None:
+def test_a_suitable_image_is_accepted() -> None:
     shown = a_selection().shown
     answer = PAGE.read_annotation([ticked("verdict", "accept")], shown)
     assert isinstance(answer, ReviewAnswer)
@@ -30,7 +30,7 @@ def test_an_image_that_fits_is_accepted() -> None:
     assert PAGE.successors(shown, answer, "reviewer-1") == ()
 
 
-def test_all_that_is_wrong_is_the_reason() -> None:
+def test_the_reason_of_a_rejection_lists_all_problems() -> None:
     shown = a_selection().shown
     regions = [ticked("verdict", "reject"), ticked("problems", "too plain", "poor quality")]
     answer = PAGE.read_annotation(regions, shown)
@@ -39,7 +39,7 @@ def test_all_that_is_wrong_is_the_reason() -> None:
     assert "too plain, poor quality" in dict(PAGE.summary(answer, shown)).values()
 
 
-def test_what_contradicts_itself_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_contradictory_answers_are_unclear(subtests: pytest.Subtests) -> None:
     for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "reject")], "rejected, but no problem is ticked"),
@@ -65,7 +65,7 @@ def test_the_task_is_explained_beside_the_image(sqlite_store: Store) -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_answers_by_keyboard(
+def test_an_annotator_answers_by_keyboard(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown = a_selection(source=HOSTILE)

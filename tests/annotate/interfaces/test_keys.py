@@ -1,4 +1,4 @@
-"""No key does two things on a page, and none does what Label Studio does with it."""
+"""Hotkeys of the pages: each has one function and none conflicts with Label Studio."""
 
 import xml.etree.ElementTree as ET
 from collections import Counter
@@ -7,7 +7,7 @@ from annotate.interfaces.image_pages import FRAME_KEYS, OTHER_KEYS, TrackletSele
 from annotate.interfaces.page import Interface
 from annotate.interfaces.registry import INTERFACES
 
-# What Label Studio 1.23 does with a single key where there are images but no drawing tools:
+# Single keys with a function in Label Studio 1.23 if there are images but no drawing tools:
 # unselect, pan, move, focus, leave, delete, step through images and tasks, zoom to a size.
 TAKEN = {"u", "h", "v", "enter", "escape", "backspace", "delete", "left", "right", "up", "down"}
 TAKEN |= {"shift+1", "shift+2", "shift+up", "shift+down", "shift+left", "shift+right", "shift+."}
@@ -21,7 +21,7 @@ def keys_of(interface: Interface) -> list[str]:
     return keys
 
 
-def test_every_fixed_choice_has_a_key_of_its_own() -> None:
+def test_every_fixed_choice_has_a_unique_hotkey() -> None:
     for name, interface in INTERFACES.items():
         keys = keys_of(interface)
         assert keys, name

@@ -9,12 +9,12 @@ TEXTS = st.text(st.characters(exclude_characters="\r\x00", exclude_categories=["
 WORDS = st.lists(st.sampled_from(["a", "red", "Red", "coat", "bag", "<b>"]), max_size=12)
 
 
-def struck(text: str, marks: list[Mark]) -> list[str]:
+def marked_parts(text: str, marks: list[Mark]) -> list[str]:
     return [text[mark.start : mark.end] for mark in marks]
 
 
 @given(TEXTS, st.data())
-def test_marks_change_nothing_of_the_text(text: str, data: st.DataObject) -> None:
+def test_marks_do_not_change_the_text(text: str, data: st.DataObject) -> None:
     position = st.integers(0, len(text) + 3)
     marks = [
         Mark(min(ends), max(ends), "added", '"><script>')
@@ -26,7 +26,7 @@ def test_marks_change_nothing_of_the_text(text: str, data: st.DataObject) -> Non
     assert parsed.attributes <= {"class", "title"}
 
 
-def test_marks_that_lie_across_each_other_both_show() -> None:
+def test_overlapping_marks_are_both_shown() -> None:
     html = marked_text("dark blue coat", [Mark(0, 9, "added", "why"), Mark(5, 14, "inserted")])
     assert html == (
         '<p><mark class="loupe-added" title="why">dark </mark>'
@@ -39,30 +39,30 @@ def test_changed_words_are_marked_and_moved_words_are_not() -> None:
     before = "A woman in a red coat carries a bag."
     after = "In a blue coat, a woman carries a bag."
     removed, inserted = changed_words(before, after)
-    assert (struck(before, removed), struck(after, inserted)) == (["red"], ["blue"])
+    assert (marked_parts(before, removed), marked_parts(after, inserted)) == (["red"], ["blue"])
 
 
 def test_a_hyphenated_word_is_one_word() -> None:
     _, inserted = changed_words("a top", "a short-sleeved top")
-    assert struck("a short-sleeved top", inserted) == ["short-sleeved"]
+    assert marked_parts("a short-sleeved top", inserted) == ["short-sleeved"]
 
 
 @given(WORDS, WORDS)
-def test_what_is_left_unmarked_is_the_same_on_both_sides(old: list[str], new: list[str]) -> None:
+def test_unmarked_words_are_the_same_in_both_texts(old: list[str], new: list[str]) -> None:
     before, after = " ".join(old), " ".join(new)
     removed, inserted = changed_words(before, after)
 
-    def left(words: str, marks: list[Mark]) -> list[str]:
-        struck_out = "".join(
+    def unmarked_words(words: str, marks: list[Mark]) -> list[str]:
+        unmarked = "".join(
             " " if any(mark.start <= at < mark.end for mark in marks) else character
             for at, character in enumerate(words.casefold())
         )
-        return sorted(struck_out.replace("<", " ").replace(">", " ").split())
+        return sorted(unmarked.replace("<", " ").replace(">", " ").split())
 
-    assert left(before, removed) == left(after, inserted)
+    assert unmarked_words(before, removed) == unmarked_words(after, inserted)
 
 
-def test_grave_findings_come_first() -> None:
+def test_minor_findings_are_listed_last() -> None:
     findings = [
         Finding(change="added", message="slim is an <impression>", minor=True),
         Finding(change="lost", message="the bag is left out"),

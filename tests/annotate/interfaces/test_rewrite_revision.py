@@ -1,4 +1,4 @@
-"""The page for rewrites, as a program and as a person in Chromium."""
+"""The page for rewrites: its data and answers, and a session in Chromium."""
 
 import re
 from collections.abc import Callable
@@ -73,7 +73,7 @@ def test_the_page_shows_image_texts_and_marked_findings(world: World) -> None:
     assert "The left shoulder is left out." in ParsedHtml(data["findings_html"]).text
 
 
-def test_foreign_text_becomes_text(world: World) -> None:
+def test_markup_is_escaped(world: World) -> None:
     data = content_of(world, world.add(HOSTILE, source=HOSTILE)).data
     for name in ("description_html", "rewrite_html"):
         page = ParsedHtml(data[name])
@@ -88,7 +88,7 @@ def test_a_rewrite_without_a_description_is_an_integrity_error(world: World) -> 
         PAGE.contents(world.store, list(stored.values()), IMAGES)
 
 
-def test_what_an_annotation_says() -> None:
+def test_annotations_are_read_as_answers() -> None:
     for regions, answer in (
         (accepting(REWRITE), ACCEPTED),
         (accepting(f"  {REWRITE}\n"), ACCEPTED),
@@ -104,7 +104,7 @@ def test_what_an_annotation_says() -> None:
         assert PAGE.read_annotation(regions, SHOWN) == answer, regions
 
 
-def test_what_is_no_answer() -> None:
+def test_invalid_answers_are_unclear() -> None:
     for regions, problem in (
         ([], "no verdict was chosen"),
         (editing(REWRITE)[:1], "no verdict was chosen"),
@@ -116,7 +116,7 @@ def test_what_is_no_answer() -> None:
         assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem), regions
 
 
-def test_an_edit_takes_the_place_of_the_rewrite() -> None:
+def test_an_edit_becomes_the_successor_of_the_rewrite() -> None:
     assert PAGE.successors(SHOWN, ACCEPTED, "reviewer-1") == ()
     assert PAGE.successors(SHOWN, rejected("other"), "reviewer-1") == ()
     assert PAGE.successors(SHOWN, edited("A hat."), "reviewer-1") == (
@@ -131,7 +131,7 @@ def test_edits_agree_if_their_texts_are_similar() -> None:
     assert not PAGE.same(one, ACCEPTED, 0.0)
 
 
-def test_an_adjudicator_reads_what_each_would_keep() -> None:
+def test_the_summary_contains_the_text_of_each_answer() -> None:
     assert ("Text", REWRITE) in PAGE.summary(ACCEPTED, SHOWN)
     assert ("Text", HOSTILE) in PAGE.summary(edited(HOSTILE), SHOWN)
     assert ("Text", "") in PAGE.summary(rejected("other"), SHOWN)
@@ -139,7 +139,7 @@ def test_an_adjudicator_reads_what_each_would_keep() -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_edits_a_rewrite(
+def test_an_annotator_edits_a_rewrite(
     world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     drawn = person("rewritten")

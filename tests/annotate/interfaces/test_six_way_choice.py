@@ -1,4 +1,4 @@
-"""The page of choice tests, as a program and as a person in Chromium."""
+"""The page of forced-choice tests: its data and answers, and a session in Chromium."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from tests.annotate.interfaces.texts import DESCRIPTIONS
 PAGE = SixWayChoice()
 
 
-def a_test(
+def choice_test(
     direction: Literal["caption-to-image", "image-to-caption"] = "caption-to-image",
     answer: int = 2,
     caption: str = DESCRIPTIONS[0],
@@ -52,13 +52,13 @@ def picking(number: int) -> Regions:
     return [ticked("pick", str(number))]
 
 
-def right_place(test: Proposal) -> int:
+def correct_place(test: Proposal) -> int:
     return option_order(test.shown.id).index(test.shown.record(ChoiceTest).answer) + 1
 
 
-def test_the_right_pick_passes_and_every_other_fails() -> None:
-    test = a_test()
-    right = right_place(test)
+def test_only_the_correct_choice_passes() -> None:
+    test = choice_test()
+    right = correct_place(test)
     for place in range(1, OPTIONS + 1):
         answer = PAGE.read_annotation(picking(place), test.shown)
         assert isinstance(answer, ReviewAnswer)
@@ -70,42 +70,41 @@ def test_the_right_pick_passes_and_every_other_fails() -> None:
     assert PAGE.read_annotation([], test.shown) == nothing
 
 
-def test_the_order_hides_the_answer() -> None:
-    """Over many tests the correct option is in every place about equally often."""
+def test_the_correct_option_is_in_every_place_equally_often() -> None:
     places = Counter(option_order(digest_of("test", str(n))).index(2) for n in range(600))
     assert set(places) == set(range(OPTIONS))
     assert all(60 < count < 140 for count in places.values())
 
 
-def test_what_is_sent_does_not_hang_on_the_answer(sqlite_store: Store) -> None:
-    """Two tests that differ in their answers alone differ in the order of the options alone."""
-    one, other = (content_of(a_test(answer=answer), sqlite_store) for answer in (1, 4))
+def test_the_task_data_does_not_reveal_the_answer(sqlite_store: Store) -> None:
+    """Tests that differ only in their answers differ only in the order of the options."""
+    one, other = (content_of(choice_test(answer=answer), sqlite_store) for answer in (1, 4))
     assert sorted(one.data["options_html"]) == sorted(other.data["options_html"])
     assert one.data["question_html"] == other.data["question_html"]
     assert one.predictions == other.predictions == []
 
 
-def test_all_images_shown_are_named(sqlite_store: Store, subtests: pytest.Subtests) -> None:
+def test_all_images_of_the_page_are_listed(sqlite_store: Store, subtests: pytest.Subtests) -> None:
     for direction in (
         "caption-to-image",
         "image-to-caption",
     ):
         with subtests.test(direction=direction):
-            test = a_test(direction)
+            test = choice_test(direction)
             content = content_of(test, sqlite_store)
             html = content.data["question_html"] + content.data["options_html"]
             assert {image.sha256 for image in content.images} == set(test.pictures)
             assert all(f"http://images/{sha256}" in html for sha256 in test.pictures)
 
 
-def test_foreign_text_becomes_text(sqlite_store: Store) -> None:
-    content = content_of(a_test("image-to-caption", caption=HOSTILE), sqlite_store)
+def test_markup_is_escaped(sqlite_store: Store) -> None:
+    content = content_of(choice_test("image-to-caption", caption=HOSTILE), sqlite_store)
     assert "<script" not in content.data["options_html"]
     assert "&lt;script&gt;" in content.data["options_html"]
 
 
 def test_a_test_has_one_question_and_six_different_options() -> None:
-    record = a_test().shown.record(ChoiceTest)
+    record = choice_test().shown.record(ChoiceTest)
     for change, problem in (
         ({"images": record.images[:5]}, "must have 1 caption"),
         ({"images": (record.images[0],) * OPTIONS}, "must all differ"),
@@ -115,8 +114,8 @@ def test_a_test_has_one_question_and_six_different_options() -> None:
             ChoiceTest.model_validate({**dict(record), **change})
 
 
-def test_testers_agree_where_they_pick_the_same() -> None:
-    shown = a_test().shown
+def test_answers_agree_if_the_same_option_was_chosen() -> None:
+    shown = choice_test().shown
     first, second, third = (PAGE.read_annotation(picking(place), shown) for place in (1, 2, 1))
     assert isinstance(first, ReviewAnswer)
     assert isinstance(second, ReviewAnswer)
@@ -130,18 +129,18 @@ def test_testers_agree_where_they_pick_the_same() -> None:
 @pytest.mark.label_studio
 @pytest.mark.browser
 @pytest.mark.parametrize("direction", ["caption-to-image", "image-to-caption"])
-def test_a_person_picks_by_keyboard(
+def test_an_annotator_chooses_by_keyboard(
     direction: Literal["caption-to-image", "image-to-caption"],
     bench: Bench,
     sqlite_store: Store,
     keep_screenshot: Callable[[LabellingPage], Path],
 ) -> None:
-    test = a_test(direction, caption=f"{DESCRIPTIONS[0]} {HOSTILE}")
+    test = choice_test(direction, caption=f"{DESCRIPTIONS[0]} {HOSTILE}")
     page = bench.open(PAGE, content_of(test, sqlite_store, bench.images_url), test.pictures)
     assert "Which of the six matches?" in page.read_instructions()
     page.wait_for_images()
     assert page.chosen() == []
-    right = right_place(test)
+    right = correct_place(test)
     page.press(str(right % OPTIONS + 1), str(right))
     keep_screenshot(page)
     page.assert_in_view(".loupe-question", ".loupe-options li", ".lsf-choice", SUBMIT)

@@ -24,7 +24,7 @@ PROPOSED = ticked("type", "Entity Attribute")
 
 
 def texts(**changes: str) -> Regions:
-    """All text fields as the page sends them, with changes."""
+    """Return all text fields as the page sends them, with changes."""
     return [written(field, changes.get(field, getattr(STRATEGY, field))) for field in TEXTS]
 
 
@@ -34,7 +34,7 @@ def answer_to(*regions: dict[str, Any]) -> ReviewAnswer:
     return answer
 
 
-def test_a_strategy_that_is_right_is_accepted() -> None:
+def test_a_correct_strategy_is_accepted() -> None:
     answer = answer_to(ticked("verdict", "accept"), PROPOSED, *texts(plan="hidden, so not counted"))
     assert answer == ReviewAnswer(
         verdict="accept", choices={"verdict": ("accept",), "type": ("Entity Attribute",)}
@@ -42,39 +42,39 @@ def test_a_strategy_that_is_right_is_accepted() -> None:
     assert PAGE.successors(SHOWN, answer, "reviewer-1") == ()
 
 
-def test_another_type_makes_it_an_edit() -> None:
+def test_another_type_makes_an_answer_an_edit() -> None:
     answer = answer_to(ticked("verdict", "accept"), ticked("type", "Entity Type"), *texts())
     assert (answer.verdict, answer.texts) == ("edit", {})
     assert answer.remark == "accepted with another type, which is an edit"
-    (made,) = PAGE.successors(SHOWN, answer, "reviewer-1")
-    assert made == STRATEGY.model_copy(
+    (edited,) = PAGE.successors(SHOWN, answer, "reviewer-1")
+    assert edited == STRATEGY.model_copy(
         update={"difference": DifferenceType.ENTITY_TYPE, "author": "reviewer-1"}
     )
 
 
-def test_edited_texts_take_the_place_of_the_old_ones() -> None:
+def test_edited_texts_replace_the_old_ones() -> None:
     regions = texts(plan="Paint  it red.\n", contrastive_caption="A red bike.")
     answer = answer_to(ticked("verdict", "edit"), PROPOSED, *regions)
     assert answer.verdict == "edit"
     assert set(answer.texts) == set(TEXTS)
-    (made,) = PAGE.successors(SHOWN, answer, "reviewer-1")
-    assert isinstance(made, Strategy)
-    assert (made.plan, made.contrastive_caption) == ("Paint it red.", "A red bike.")
-    assert (made.detail, made.difference) == (STRATEGY.detail, STRATEGY.difference)
+    (edited,) = PAGE.successors(SHOWN, answer, "reviewer-1")
+    assert isinstance(edited, Strategy)
+    assert (edited.plan, edited.contrastive_caption) == ("Paint it red.", "A red bike.")
+    assert (edited.detail, edited.difference) == (STRATEGY.detail, STRATEGY.difference)
 
 
-def test_of_a_text_that_was_sent_again_with_the_old_one_the_new_one_counts() -> None:
+def test_if_an_old_and_a_new_text_are_sent_the_new_one_counts() -> None:
     regions = [*texts()[1:], written("detail", "The bike is blue.", STRATEGY.detail)]
     answer = answer_to(ticked("verdict", "edit"), PROPOSED, *regions)
     assert answer.texts["detail"] == "The bike is blue."
 
 
-def test_an_edit_that_changed_nothing_is_an_acceptance() -> None:
+def test_an_edit_without_changes_is_an_acceptance() -> None:
     answer = answer_to(ticked("verdict", "edit"), PROPOSED, *texts())
     assert (answer.verdict, answer.remark) == ("accept", "an edit that changed nothing")
 
 
-def test_a_rejection_says_what_is_wrong() -> None:
+def test_the_reason_of_a_rejection_lists_all_problems() -> None:
     answer = answer_to(
         ticked("verdict", "reject"), ticked("problems", "hallucinated", "other"), PROPOSED,
         written("note", "a car, not a van"),
@@ -84,7 +84,7 @@ def test_a_rejection_says_what_is_wrong() -> None:
     assert answer.choices["problems"] == ("hallucinated", "other")
 
 
-def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
     for regions, problem in (
         ([PROPOSED], "no verdict was chosen"),
         ([ticked("verdict", "accept")], "no type was chosen"),
@@ -102,13 +102,13 @@ def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
             assert PAGE.read_annotation(regions, SHOWN) == UnclearAnswer(problem=problem)
 
 
-def test_two_agree_if_type_and_texts_do() -> None:
+def test_two_answers_agree_if_type_and_texts_agree() -> None:
     one = answer_to(ticked("verdict", "edit"), PROPOSED, *texts(plan="Paint the bicycle red."))
-    alike = answer_to(ticked("verdict", "edit"), PROPOSED, *texts(plan="paint the bicycle  red!"))
-    unlike = answer_to(ticked("verdict", "edit"), PROPOSED, *texts(plan="Remove the wheel."))
-    assert PAGE.same(one, alike, 0.9)
-    assert not PAGE.same(one, alike, 1.0)
-    assert not PAGE.same(one, unlike, 0.9)
+    similar = answer_to(ticked("verdict", "edit"), PROPOSED, *texts(plan="paint the bicycle  red!"))
+    different = answer_to(ticked("verdict", "edit"), PROPOSED, *texts(plan="Remove the wheel."))
+    assert PAGE.same(one, similar, 0.9)
+    assert not PAGE.same(one, similar, 1.0)
+    assert not PAGE.same(one, different, 0.9)
     accepted = answer_to(ticked("verdict", "accept"), PROPOSED)
     assert not PAGE.same(one, accepted, 0.0)
 
@@ -121,7 +121,7 @@ def test_the_page_offers_the_types_of_the_taxonomy() -> None:
     assert "TYPES" not in text
 
 
-def test_an_instruction_that_is_too_long_to_edit_by_is_pointed_out(sqlite_store: Store) -> None:
+def test_an_instruction_that_is_too_long_is_pointed_out(sqlite_store: Store) -> None:
     long = STRATEGY.model_copy(update={"editing_instruction": "Paint it red. " * 34})
     shown = SHOWN._replace(payload=long.payload())
     (content,) = PAGE.contents(sqlite_store, [shown], "http://b")
@@ -131,17 +131,17 @@ def test_an_instruction_that_is_too_long_to_edit_by_is_pointed_out(sqlite_store:
     assert "Note" not in ParsedHtml(usual.data["strategy_html"]).text
 
 
-def test_two_verify_type_truth_and_feasibility_and_a_third_settles_it(
+def test_conflicts_about_a_strategy_are_settled_by_adjudication(
     subtests: pytest.Subtests,
 ) -> None:
     queue = load_queues().queue("people", "strategies")
     assert (queue.interface, queue.overlap) == (PAGE.name, 2)
 
-    def answered(person: str, said: list[str], minute: int, purpose: str = "review") -> Answer:
-        if len(said) == 2:
-            found = answer_to(ticked("verdict", said[0]), ticked("type", said[1]), *texts())
+    def answered(person: str, choices: list[str], minute: int, purpose: str = "review") -> Answer:
+        if len(choices) == 2:
+            found = answer_to(ticked("verdict", choices[0]), ticked("type", choices[1]), *texts())
         else:
-            found = answer_to(ticked("verdict", "reject"), ticked("problems", *said))
+            found = answer_to(ticked("verdict", "reject"), ticked("problems", *choices))
         moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
         return Answer(person, purpose, found, f"{person}-{minute}", moment)
 
@@ -167,12 +167,12 @@ def test_two_verify_type_truth_and_feasibility_and_a_third_settles_it(
             third = answered("cem", ["accept", "Scene Attribute"], 3, "adjudication")
             settled = outcome(first, second, third)
             assert settled == Outcome("settled", (third,))
-            (made,) = PAGE.successors(SHOWN, third.answer, "cem")
-            assert isinstance(made, Strategy)
-            assert made.difference is DifferenceType.SCENE_ATTRIBUTE
+            (edited,) = PAGE.successors(SHOWN, third.answer, "cem")
+            assert isinstance(edited, Strategy)
+            assert edited.difference is DifferenceType.SCENE_ATTRIBUTE
 
 
-def test_the_page_is_filled_and_foreign_text_is_text(sqlite_store: Store) -> None:
+def test_the_page_is_filled_and_markup_is_escaped(sqlite_store: Store) -> None:
     shown = a_strategy(HOSTILE).shown
     (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
     assert set(content.data) == variables(PAGE.config)
@@ -185,7 +185,7 @@ def test_the_page_is_filled_and_foreign_text_is_text(sqlite_store: Store) -> Non
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_corrects_the_type_and_a_text(
+def test_an_annotator_corrects_the_type_and_a_text(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown, pictures = a_strategy(HOSTILE)

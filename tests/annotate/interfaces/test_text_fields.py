@@ -1,6 +1,6 @@
-"""Typed text survives a reload on every page, and Ctrl+Enter submits from inside a text field.
+"""Typed text survives a reload, and Ctrl+Enter submits from inside a text field.
 
-`test_hostile_pages.py` tries it on every page, with `assert_text_survives`.
+`test_hostile_pages.py` checks this on every page, with `assert_text_survives`.
 """
 
 import xml.etree.ElementTree as ET
@@ -18,7 +18,9 @@ TYPED = "Typed «{}»: a $grey <b>coat</b>, {{{{now}}}} 灰色的"
 
 
 class Fields(NamedTuple):
-    """The text fields of a page: those of an edit after `edit`, the note after `reject`."""
+    """The text fields of a page: `texts` after the keys of `edit`, the note after those of
+    `reject`.
+    """
 
     edit: tuple[str, ...]
     texts: tuple[str, ...]
@@ -46,12 +48,12 @@ def has_text(interface: Interface) -> bool:
     return page.find(".//TextArea") is not None
 
 
-def test_every_page_with_text_is_tried() -> None:
+def test_every_page_with_text_fields_is_tested() -> None:
     assert {name for name, page in INTERFACES.items() if has_text(page)} == set(PAGES)
 
 
 def write(page: LabellingPage, name: str) -> str:
-    """Types into a field, keeping nothing of what was there; gives what was typed."""
+    """Replace the content of a field and return the typed text."""
     text = TYPED.format(name)
     field(page, name).click()
     page.press("Control+A")
@@ -64,7 +66,7 @@ def field(page: LabellingPage, name: str) -> Any:
 
 
 def assert_text_survives(page: LabellingPage, fields: Fields) -> None:
-    """What is typed is there after a reload, and is submitted from inside its field."""
+    """Assert that typed text is kept by a reload and submitted from inside its field."""
     page.press(*fields.edit)
     typed = {text: write(page, text) for text in fields.texts}
     page.press("Escape", *fields.reject)
@@ -77,7 +79,7 @@ def assert_text_survives(page: LabellingPage, fields: Fields) -> None:
     assert {text: field(page, text).input_value() for text in fields.texts} == {
         text: typed[text] for text in fields.texts
     }
-    page.press(fields.reject[0])  # its reason is still chosen
+    page.press(fields.reject[0])  # the reason is still chosen
     field(page, "note").click()
     result = page.submit()
     assert values(result, "note", "text") == [typed["note"]]
@@ -85,7 +87,7 @@ def assert_text_survives(page: LabellingPage, fields: Fields) -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_what_is_typed_while_a_draft_is_on_its_way_is_not_called_saved(
+def test_text_typed_while_a_draft_is_being_saved_is_saved_too(
     bench: Bench, sqlite_store: Store
 ) -> None:
     interface = INTERFACES["description-writing"]
@@ -93,21 +95,21 @@ def test_what_is_typed_while_a_draft_is_on_its_way_is_not_called_saved(
     (content,) = interface.contents(sqlite_store, [shown], bench.images_url)
     page = bench.open(interface, content, pictures)
     page.read_instructions()
-    held: list[Any] = []
+    held_requests: list[Any] = []
 
     def hold_the_first(route: Any) -> None:
-        if held:
+        if held_requests:
             route.continue_()
         else:
-            held.append(route)
+            held_requests.append(route)
 
     page.browser_page.route("**/drafts**", hold_the_first)
     page.press("1")
     typed = write(page, "text")
-    while not held:
+    while not held_requests:
         page.browser_page.wait_for_timeout(50)
     page.type(" and more")
-    held[0].continue_()
+    held_requests[0].continue_()
     page.wait_until_saved()
     page.reload()
     page.press("1")

@@ -36,21 +36,21 @@ def parts_of(answer: ReviewAnswer) -> list[list[str]]:
     ]
 
 
-def test_a_tracklet_that_is_kept_as_it_is_is_accepted() -> None:
+def test_a_tracklet_kept_without_changes_is_accepted() -> None:
     answer = answer_to(ticked("verdict", "keep"))
     assert answer.verdict == "accept"
     assert answer.choices["verdict"] == ("keep",)
     assert parts_of(answer) == []
 
 
-def test_dropped_frames_leave_the_others() -> None:
+def test_dropped_frames_are_removed_from_the_tracklet() -> None:
     answer = answer_to(ticked("verdict", "keep"), ticked("dropped", NUMBERS[5], NUMBERS[2]))
     assert answer.verdict == "edit"
     assert answer.choices["dropped"] == (NUMBERS[2], NUMBERS[5])
     assert parts_of(answer) == [[n for n in NUMBERS if n not in (NUMBERS[2], NUMBERS[5])]]
 
 
-def test_a_split_makes_a_tracklet_more_than_it_has_cuts() -> None:
+def test_a_split_with_n_cuts_makes_n_plus_one_tracklets() -> None:
     answer = answer_to(
         ticked("verdict", "split"), ticked("cuts", NUMBERS[8]), ticked("dropped", NUMBERS[9])
     )
@@ -65,12 +65,12 @@ def test_a_split_makes_a_tracklet_more_than_it_has_cuts() -> None:
     assert parts_of(answer) == [NUMBERS[:4], NUMBERS[4:8], NUMBERS[8:]]
 
 
-def test_cuts_count_only_where_it_is_split() -> None:
+def test_cuts_count_only_if_the_verdict_is_split() -> None:
     answer = answer_to(ticked("verdict", "keep"), ticked("cuts", NUMBERS[8]))
     assert (answer.verdict, answer.choices["cuts"]) == ("accept", ())
 
 
-def test_the_same_person_elsewhere_is_written_down() -> None:
+def test_other_tracklets_of_the_same_person_are_recorded() -> None:
     answer = answer_to(ticked("verdict", "keep"), ticked("same_person", OTHER))
     (kept,) = PAGE.successors(SHOWN, answer, "reviewer-1")
     assert isinstance(kept, Tracklet)
@@ -79,7 +79,7 @@ def test_the_same_person_elsewhere_is_written_down() -> None:
     assert kept.frames == TRACKLET.frames
 
 
-def test_who_of_a_split_is_the_same_person_is_asked_again() -> None:
+def test_after_a_split_the_same_person_is_asked_for_again() -> None:
     answer = answer_to(
         ticked("verdict", "split"), ticked("cuts", NUMBERS[8]), ticked("same_person", OTHER)
     )
@@ -89,7 +89,7 @@ def test_who_of_a_split_is_the_same_person_is_asked_again() -> None:
         assert (part.same_person_as, part.others) == ((), TRACKLET.others)
 
 
-def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
+def test_a_rejected_tracklet_has_a_reason() -> None:
     answer = answer_to(
         ticked("verdict", "reject"), ticked("reason", "mixed up"), written("note", " three  men ")
     )
@@ -97,7 +97,7 @@ def test_a_dropped_tracklet_is_rejected_with_its_reason() -> None:
     assert parts_of(answer) == []
 
 
-def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
+def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
     for regions, problem in (
         ([], "no verdict was chosen"),
         ([ticked("verdict", "keep", "split")], "no verdict was chosen"),
@@ -117,7 +117,7 @@ def test_what_is_no_answer(subtests: pytest.Subtests) -> None:
 
 
 @given(st.sets(st.sampled_from(NUMBERS)), st.sets(st.sampled_from(NUMBERS[1:]), min_size=1))
-def test_parts_hold_every_frame_that_is_not_dropped_once(dropped: set[str], cuts: set[str]) -> None:
+def test_parts_contain_every_kept_frame_once(dropped: set[str], cuts: set[str]) -> None:
     regions = [ticked("verdict", "split"), ticked("dropped", *dropped), ticked("cuts", *cuts)]
     answer = PAGE.read_annotation(regions, SHOWN)
     if dropped == set(NUMBERS):
@@ -132,7 +132,7 @@ def test_parts_hold_every_frame_that_is_not_dropped_once(dropped: set[str], cuts
         assert not any(int(part[0]) < cut <= int(part[-1]) for part in parts)
 
 
-def test_the_page_shows_all_and_proposes_what_the_filter_suspects(sqlite_store: Store) -> None:
+def test_the_page_shows_all_frames_and_preselects_suspicious_ones(sqlite_store: Store) -> None:
     (content,) = PAGE.contents(sqlite_store, [SHOWN], "http://127.0.0.1:8/blobs/")
     assert set(content.data) == variables(PAGE.config)
     assert [frame["value"] for frame in content.data["frames"]] == NUMBERS
@@ -151,7 +151,7 @@ def test_the_page_shows_all_and_proposes_what_the_filter_suspects(sqlite_store: 
     assert "street/<b>corner</b>.mp4" in facts.text
 
 
-def test_frames_beyond_the_alphabet_have_numbers_and_no_keys(sqlite_store: Store) -> None:
+def test_frames_beyond_the_alphabet_have_numbers_without_hotkeys(sqlite_store: Store) -> None:
     many = a_tracklet(frames=30, switch_at=30, others=0).shown
     (content,) = PAGE.contents(sqlite_store, [many], "http://127.0.0.1:8/blobs")
     assert [frame.get("hotkey") for frame in content.data["frames"]][22:25] == ["z", None, None]
@@ -160,7 +160,7 @@ def test_frames_beyond_the_alphabet_have_numbers_and_no_keys(sqlite_store: Store
     assert [region["from_name"] for region in guess["result"]] == ["dropped"]
 
 
-def test_the_likeliest_others_are_offered_with_keys(sqlite_store: Store) -> None:
+def test_the_most_similar_other_tracklets_have_hotkeys(sqlite_store: Store) -> None:
     less = TRACKLET.others[0].model_copy(update={"similarity": 0.1})
     more = TRACKLET.others[1].model_copy(update={"similarity": 0.9})
     payload = TRACKLET.model_copy(update={"others": (less, more)}).payload()
@@ -169,22 +169,22 @@ def test_the_likeliest_others_are_offered_with_keys(sqlite_store: Store) -> None
     assert offered == [(more.tracklet_id, "4"), (less.tracklet_id, "5")]
 
 
-def test_the_summary_names_frames_as_the_page_does() -> None:
+def test_the_summary_names_frames_like_the_page() -> None:
     answer = answer_to(
         ticked("verdict", "split"),
         ticked("cuts", NUMBERS[8]),
         ticked("dropped", NUMBERS[0], NUMBERS[7]),
     )
-    said = dict(PAGE.summary(answer, SHOWN))
-    assert said["Verdict"] == "Split"
-    assert (said["Frames dropped"], said["Another person from"]) == ("A, I", "J")
+    summary = dict(PAGE.summary(answer, SHOWN))
+    assert summary["Verdict"] == "Split"
+    assert (summary["Frames dropped"], summary["Another person from"]) == ("A, I", "J")
     kept = answer_to(ticked("verdict", "keep"), ticked("same_person", OTHER))
     assert dict(PAGE.summary(kept, SHOWN))["Same person as"] == "[4]"
 
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_a_person_splits_a_tracklet_with_the_keyboard(
+def test_an_annotator_splits_a_tracklet_by_keyboard(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown, pictures = a_tracklet(frames=24, switch_at=16, others=3)

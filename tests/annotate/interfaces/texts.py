@@ -1,4 +1,4 @@
-"""Descriptions as detailed as those of UFine6926, written for these tests."""
+"""Sample descriptions as detailed as those of UFine6926."""
 
 DESCRIPTIONS = (
     (
