@@ -57,7 +57,7 @@ class Later:
             return sorted(connection.execute(query).scalars())
 
     def decide(self) -> None:
-        """Decide anew on some texts."""
+        """Store new decisions on some texts."""
         known = self.ids(*_DECIDED)
         chosen = self._chance.sample(known, min(3, len(known)))
         decided = [(one, self._chance.choice(_VERDICTS)) for one in chosen]

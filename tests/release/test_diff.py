@@ -50,7 +50,7 @@ def built(
     return out
 
 
-def compared(before: Composer, after: Composer, folder: Path, **options: Any) -> Difference:
+def compare_builds(before: Composer, after: Composer, folder: Path, **options: Any) -> Difference:
     old, new = built(before, folder), built(after, folder, "1.0.1")
     found = compare_releases(old, new, **options)
     back = compare_releases(new, old, **options)
@@ -60,7 +60,7 @@ def compared(before: Composer, after: Composer, folder: Path, **options: Any) ->
     return found
 
 
-def one_person(texts: tuple[str, ...] = ("A man in red.",), **image: Any) -> Composer:
+def release_of_one_image(texts: tuple[str, ...] = ("A man in red.",), **image: Any) -> Composer:
     composer = Composer()
     values: dict[str, Any] = {"identity": "9", "file_path": "dir/9.jpg", "sampled": False} | image
     shown = composer.image(CUHK, **values)
@@ -69,7 +69,7 @@ def one_person(texts: tuple[str, ...] = ("A man in red.",), **image: Any) -> Com
     return composer
 
 
-def more(composer: Composer, identity: str, **image: Any) -> Composer:
+def add_image(composer: Composer, identity: str, **image: Any) -> Composer:
     """Add one more image to `composer`."""
     values: dict[str, Any] = {"file_path": f"dir/{identity}.jpg", "sampled": False} | image
     shown = composer.image(CUHK, identity, **values)
@@ -80,23 +80,25 @@ def more(composer: Composer, identity: str, **image: Any) -> Composer:
 def test_another_version_with_equal_contents_has_no_difference(tmp_path: Path) -> None:
     composers = (small_world(), street_world.street_world(), ccd_world.benchmark().world)
     for place, composer in enumerate(composers):
-        found = compared(composer, composer, tmp_path / str(place))
+        found = compare_builds(composer, composer, tmp_path / str(place))
         assert (found.is_empty, found.rows.same > 0) == (True, True), place
         assert required_bump(found) is Bump.NONE
 
 
 def test_changed_row_numbers_are_no_difference(tmp_path: Path) -> None:
-    after = more(more(one_person(), "2"), "3")
-    found = compared(one_person(), after, tmp_path)
+    after = add_image(add_image(release_of_one_image(), "2"), "3")
+    found = compare_builds(release_of_one_image(), after, tmp_path)
     assert found.rows == RowCounts(same=1, added=2)
     assert [one.source_file_path for one in found.examples] == ["dir/2.jpg", "dir/3.jpg"]
     assert required_bump(found) is Bump.MINOR
 
 
 def test_captions_are_added_removed_and_edited(tmp_path: Path) -> None:
-    before = one_person(("A tall man in a red coat.", "He walks to the left.", "Stays."))
-    after = one_person(("A tall man in a blue coat.", "Seen from behind, alone.", "Stays."))
-    (row,) = compared(before, after, tmp_path).examples
+    before = release_of_one_image(("A tall man in a red coat.", "He walks to the left.", "Stays."))
+    after = release_of_one_image(
+        ("A tall man in a blue coat.", "Seen from behind, alone.", "Stays.")
+    )
+    (row,) = compare_builds(before, after, tmp_path).examples
     assert row.kind == "changed"
     assert {_details(one) for one in row.texts} == {
         ("edited", "A tall man in a red coat.", "A tall man in a blue coat."),
@@ -115,15 +117,19 @@ def _details(change: Any) -> tuple[str, str | None, str | None]:
 
 
 def test_a_changed_split_is_a_moved_row(tmp_path: Path) -> None:
-    keep = more(one_person(), "3", split="train")
-    found = compared(keep, more(one_person(split="val"), "3", split="train"), tmp_path)
+    keep = add_image(release_of_one_image(), "3", split="train")
+    found = compare_builds(
+        keep, add_image(release_of_one_image(split="val"), "3", split="train"), tmp_path
+    )
     assert found.rows == RowCounts(same=1, moved=1)
     assert found.splits == (("test", "val", 1),)
     assert required_bump(found) is Bump.MAJOR
 
 
 def test_a_changed_image_is_a_changed_row(tmp_path: Path) -> None:
-    found = compared(one_person(), one_person(data=picture(77, (20, 30))), tmp_path)
+    found = compare_builds(
+        release_of_one_image(), release_of_one_image(data=picture(77, (20, 30))), tmp_path
+    )
     (row,) = found.examples
     assert {one.field for one in row.fields} >= {"sha256", "width_px", "height_px"}
     assert (row.kind, found.fields["sha256"]) == ("changed", 1)
@@ -131,12 +137,12 @@ def test_a_changed_image_is_a_changed_row(tmp_path: Path) -> None:
 
 def test_another_reviewer_restates_a_row(tmp_path: Path) -> None:
     def rewritten(by: Any) -> Composer:
-        composer = one_person()
+        composer = release_of_one_image()
         caption = next(one.id for one in composer.entities.values() if one.kind == "caption")
         composer.rewrite(caption, "In red, a man.", by=by)
         return composer
 
-    found = compared(rewritten(GATE), rewritten(PERSON), tmp_path)
+    found = compare_builds(rewritten(GATE), rewritten(PERSON), tmp_path)
     assert found.rows == RowCounts(restated=1)
     assert found.texts == (("captions", "restated", 1),)
     assert required_bump(found) is Bump.PATCH
@@ -144,17 +150,19 @@ def test_another_reviewer_restates_a_row(tmp_path: Path) -> None:
 
 def test_licence_terms_of_one_image_do_not_change_other_rows(tmp_path: Path) -> None:
     """The first image with a licence adds columns, but other rows count as unchanged."""
-    after = one_person()
-    more(after, "3", attribution=ccd_world.FOUND)
-    found = compared(one_person(), after, tmp_path)
+    after = release_of_one_image()
+    add_image(after, "3", attribution=ccd_world.FOUND)
+    found = compare_builds(release_of_one_image(), after, tmp_path)
     assert found.rows == RowCounts(same=1, added=1)
     assert "columns" in [one.field for one in found.metadata]
 
 
 def test_a_changed_licence_of_an_image_is_a_changed_row(tmp_path: Path) -> None:
     other = ccd_world.FOUND.model_copy(update={"licence": "CC-BY-4.0", "creator": "Ada"})
-    found = compared(
-        one_person(attribution=ccd_world.FOUND), one_person(attribution=other), tmp_path
+    found = compare_builds(
+        release_of_one_image(attribution=ccd_world.FOUND),
+        release_of_one_image(attribution=other),
+        tmp_path,
     )
     (row,) = found.examples
     licence = FieldChange(field="licence", before="CC-BY-SA-4.0", after="CC-BY-4.0")
@@ -169,7 +177,7 @@ def test_changed_terms_of_a_source_are_reported_by_its_name(tmp_path: Path) -> N
         composer.caption(shown, origin, "A man in red.", 0)
         return composer
 
-    found = compared(of("Li, 2017"), of("Li et al., 2017"), tmp_path)
+    found = compare_builds(of("Li, 2017"), of("Li et al., 2017"), tmp_path)
     assert found.rows == RowCounts(restated=1)
     details = {one.field: (one.before, one.after) for one in found.metadata}
     assert details["sources.CUHK-PEDES.citation"] == ("Li, 2017", "Li et al., 2017")
@@ -178,7 +186,7 @@ def test_changed_terms_of_a_source_are_reported_by_its_name(tmp_path: Path) -> N
 
 def test_renamed_anchor_files_do_not_change_contrastive_rows(tmp_path: Path) -> None:
     small, large = ccd_world.benchmark(groups=2).world, ccd_world.benchmark(groups=3).world
-    found = compared(small, large, tmp_path)
+    found = compare_builds(small, large, tmp_path)
     assert found.rows == RowCounts(same=6, added=3)
 
 
@@ -197,7 +205,7 @@ def test_a_changed_plan_of_a_contrast_is_a_changed_row(tmp_path: Path) -> None:
         ccd_world.refine(made.world, image, ccd_world.OPENVERSE, "a bus")
         return made.world
 
-    found = compared(planned("a blue bus"), planned("a green bus"), tmp_path)
+    found = compare_builds(planned("a blue bus"), planned("a green bus"), tmp_path)
     (row,) = [one for one in found.examples if one.kind == "changed"]
     plan = FieldChange(field="contrast.plan", before="a blue bus", after="a green bus")
     assert plan in row.fields
@@ -214,11 +222,13 @@ def test_releases_of_different_tiers_are_compared(tmp_path: Path) -> None:
 
 
 def test_examples_are_limited_but_on_row_receives_every_row(tmp_path: Path) -> None:
-    after = one_person()
+    after = release_of_one_image()
     for number in range(20, 30):
-        more(after, str(number))
+        add_image(after, str(number))
     details: list[RowDifference] = []
-    found = compared(one_person(), after, tmp_path, examples=3, on_row=details.append)
+    found = compare_builds(
+        release_of_one_image(), after, tmp_path, examples=3, on_row=details.append
+    )
     assert [one.source_file_path for one in found.examples] == [
         "dir/20.jpg",
         "dir/21.jpg",
@@ -228,7 +238,7 @@ def test_examples_are_limited_but_on_row_receives_every_row(tmp_path: Path) -> N
 
 
 def test_damaged_releases_are_not_compared(tmp_path: Path) -> None:
-    whole = built(one_person(), tmp_path)
+    whole = built(release_of_one_image(), tmp_path)
     for name in ("manifest.json", "data/test-00000-of-00001.parquet"):
         torn = Path(shutil.copytree(whole, tmp_path / "torn" / name))
         (torn / name).write_bytes((torn / name).read_bytes()[:-9])

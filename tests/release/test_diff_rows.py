@@ -87,7 +87,7 @@ def differences(before: list[Row], after: list[Row]) -> list[RowDifference]:
         return list(row_differences(pairs))
 
 
-def contents(rows: list[Row]) -> list[Row]:
+def comparable_contents(rows: list[Row]) -> list[Row]:
     """Comparable contents of rows, built independently of the compared code."""
     named = {
         id_: min(
@@ -114,7 +114,7 @@ def contents(rows: list[Row]) -> list[Row]:
     return found
 
 
-def applied(rows: list[Row], changes: list[RowDifference]) -> list[Row]:
+def apply_differences(rows: list[Row], changes: list[RowDifference]) -> list[Row]:
     """Apply differences to the comparable contents of rows."""
     left = list(rows)
     for change in changes:
@@ -155,7 +155,7 @@ def _changed_texts(texts: dict[str, list[Row]], change: RowDifference) -> dict[s
     return result
 
 
-def _counted(rows: list[Row]) -> Counter[str]:
+def _count_rows(rows: list[Row]) -> Counter[str]:
     """Count rows without their places, which may change."""
     return Counter(canonical_json([*one["at"], one["fields"], one["texts"]]) for one in rows)
 
@@ -185,5 +185,5 @@ def test_differences_are_symmetric(before: list[Row], after: list[Row]) -> None:
 @settings(max_examples=100, deadline=None)
 @given(_rows(), _rows())
 def test_applied_differences_give_the_other_release(before: list[Row], after: list[Row]) -> None:
-    done = applied(contents(before), differences(before, after))
-    assert _counted(done) == _counted(contents(after))
+    done = apply_differences(comparable_contents(before), differences(before, after))
+    assert _count_rows(done) == _count_rows(comparable_contents(after))

@@ -23,7 +23,9 @@ WORDS = "Research use only, from the authors on request"
 REASON = "agreement of 2024-05-01 with the authors"
 
 
-def released(home: Path, licence: str, permitted: Mapping[str, str] | None = None) -> Path:
+def build_with_licence(
+    home: Path, licence: str, permitted: Mapping[str, str] | None = None
+) -> Path:
     """Build a release of one image from a source with this licence."""
     world = Composer()
     of = source("CUHK-PEDES", None, licence=licence)
@@ -41,7 +43,7 @@ def test_source_terms_without_permission_stop_the_build(tmp_path: Path) -> None:
     for licence in (WORDS, "unknown", "all rights reserved"):
         home = tmp_path / licence
         with pytest.raises(IntegrityError, match=r"permitted_terms in releases\.toml") as refused:
-            released(home, licence)
+            build_with_licence(home, licence)
         assert f"1 of CUHK-PEDES ({licence!r})" in str(refused.value)
         assert not (home / "out").exists()
 
@@ -49,7 +51,7 @@ def test_source_terms_without_permission_stop_the_build(tmp_path: Path) -> None:
 def test_a_stated_reason_permits_custom_terms_and_is_released(
     tmp_path: Path,
 ) -> None:
-    folder = released(tmp_path, WORDS, {"CUHK-PEDES": REASON, "another": "not needed"})
+    folder = build_with_licence(tmp_path, WORDS, {"CUHK-PEDES": REASON, "another": "not needed"})
     assert verify_release(folder) == []
     assert REASON in (folder / "README.md").read_text("utf-8")
     assert REASON in (folder / "manifest.json").read_text("utf-8")
@@ -68,7 +70,7 @@ def test_a_stated_reason_permits_custom_terms_and_is_released(
 
 def test_a_reason_cannot_overrule_a_known_licence(tmp_path: Path) -> None:
     with pytest.raises(IntegrityError, match=r"CC BY-ND 4\.0") as refused:
-        released(tmp_path, "CC BY-ND 4.0", {"CUHK-PEDES": REASON})
+        build_with_licence(tmp_path, "CC BY-ND 4.0", {"CUHK-PEDES": REASON})
     assert "no reason overrules that" in str(refused.value)
     assert "permitted" not in str(refused.value)
 
@@ -88,12 +90,12 @@ def contrast_release(home: Path, anchor: dict[str, Any], made: dict[str, Any]) -
     return home / "out"
 
 
-def under(licence: str) -> dict[str, Any]:
+def licensed_under(licence: str) -> dict[str, Any]:
     return {"attribution": Attribution(licence=licence, creator="Ada", source_url="https://a.org")}
 
 
 def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> None:
-    alike, other = under("CC-BY-SA-4.0"), under("CC-BY-NC-SA-4.0")
+    alike, other = licensed_under("CC-BY-SA-4.0"), licensed_under("CC-BY-NC-SA-4.0")
     with pytest.raises(IntegrityError, match="1 edited images") as refused:
         contrast_release(tmp_path / "a", alike, other)
     assert "images/1_2.jpg is under 'CC-BY-NC-SA-4.0', and was edited out of images/1.jpg" in str(
@@ -113,7 +115,7 @@ def without_licence(removed: str, rows: list[dict[str, Any]]) -> None:
 
 
 def test_a_removed_licence_is_reported(tmp_path: Path) -> None:
-    alike = under("CC-BY-SA-4.0")
+    alike = licensed_under("CC-BY-SA-4.0")
     folder = contrast_release(tmp_path, alike, alike)
     for removed in ("", " "):
         edit_parquet(folder, partial(without_licence, removed))

@@ -165,7 +165,7 @@ PERSON = AgentRef("person", "annotator-7")
 
 
 @pytest.fixture
-def planted(tmp_path: Path) -> World:
+def world_with_secrets(tmp_path: Path) -> World:
     """A released text with secrets wherever its ancestors, runs or calls may contain them."""
     composer = Composer()
     image = composer.image(SOURCES[0], "1", "a.jpg")
@@ -243,15 +243,15 @@ def planted(tmp_path: Path) -> World:
     return world
 
 
-def test_no_planted_secret_is_published(planted: World, tmp_path: Path) -> None:
-    folder = KINDS["plain"].build(planted, tmp_path / "out").folder
+def test_no_planted_secret_is_published(world_with_secrets: World, tmp_path: Path) -> None:
+    folder = KINDS["plain"].build(world_with_secrets, tmp_path / "out").folder
     with open_lineage(folder) as lineage:
         (rewrite,) = pq.read_table(folder / "data/test-00000-of-00001.parquet")[
             "caption_entity_ids"
         ].to_pylist()[0][1:]
         traced = lineage.trace(rewrite)
-    known = trace(planted.store, rewrite)
-    planted.store.close()
+    known = trace(world_with_secrets.store, rewrite)
+    world_with_secrets.store.close()
     assert json.dumps([node.entity.payload for node in known.entities.values()]).count(SECRET) > 8
     for table in TABLES:
         details = pq.read_table(folder / table.path).to_pylist()

@@ -13,7 +13,7 @@ IMAGES = st.lists(
 )
 
 
-def counted(images: list[tuple[str, list[str]]]) -> RepeatStatistics:
+def count_repeats(images: list[tuple[str, list[str]]]) -> RepeatStatistics:
     scratch = Scratch()
     repeats = Repeats(scratch)
     for number, (sha256, captions) in enumerate(images):
@@ -29,7 +29,7 @@ def test_repeats_equal_a_count_of_all_pairs(images: list[tuple[str, list[str]]])
     normalised = [
         {" ".join(text.casefold().split()) for text in captions} for _, captions in images
     ]
-    found = counted(images)
+    found = count_repeats(images)
     assert found.images == sum(digests.count(one) > 1 for one in digests)
     assert found.captions == sum(
         any(text in other for at, other in enumerate(normalised) if at != place)
@@ -47,4 +47,4 @@ def test_repeats_equal_a_count_of_all_pairs(images: list[tuple[str, list[str]]])
 
 
 def test_a_repeated_caption_of_one_image_is_no_repeat() -> None:
-    assert counted([("a", ["a cat", "A cat"])]) == RepeatStatistics(images=0, captions=0)
+    assert count_repeats([("a", ["a cat", "A cat"])]) == RepeatStatistics(images=0, captions=0)

@@ -118,7 +118,7 @@ class Release(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def sounds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
+def valid_releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Release]:
     """Signed releases of all worlds."""
     found = {}
     for name, (dataset, composed) in WORLDS.items():
@@ -135,11 +135,11 @@ OnEach = Callable[[Callable[[Release], None]], None]
 
 
 @pytest.fixture
-def on_each(sounds: dict[str, Release], tmp_path: Path) -> OnEach:
+def on_each(valid_releases: dict[str, Release], tmp_path: Path) -> OnEach:
     """Function that runs a check on a copy of each release."""
 
     def run(check: Callable[[Release], None]) -> None:
-        for sound in sounds.values():
+        for sound in valid_releases.values():
             check_on_copies(
                 sound.folder, tmp_path, [sound], lambda copy, one: check(one._replace(folder=copy))
             )
@@ -251,8 +251,10 @@ def kinds_of(paths: list[str]) -> list[str]:
     ]
 
 
-def test_faults_of_every_file_are_reported(sounds: dict[str, Release], tmp_path: Path) -> None:
-    for sound in sounds.values():
+def test_faults_of_every_file_are_reported(
+    valid_releases: dict[str, Release], tmp_path: Path
+) -> None:
+    for sound in valid_releases.values():
         check_faults_of_files(sound, tmp_path)
 
 
@@ -431,8 +433,8 @@ def is_reported(problems: list[Problem], fault: str, file: str, row: int | None)
     )
 
 
-def test_faults_of_rows_are_reported(sounds: dict[str, Release], tmp_path: Path) -> None:
-    for sound in sounds.values():
+def test_faults_of_rows_are_reported(valid_releases: dict[str, Release], tmp_path: Path) -> None:
+    for sound in valid_releases.values():
 
         def check(folder: Path, fault: RowFault, sound: Release = sound) -> None:
             check_fault_of_rows(sound._replace(folder=folder), fault)
@@ -528,8 +530,10 @@ MANIFEST_FAULTS = [
 ]  # fmt: skip
 
 
-def test_faults_of_the_manifest_are_reported(sounds: dict[str, Release], tmp_path: Path) -> None:
-    for sound in sounds.values():
+def test_faults_of_the_manifest_are_reported(
+    valid_releases: dict[str, Release], tmp_path: Path
+) -> None:
+    for sound in valid_releases.values():
 
         def check(folder: Path, fault: ManifestFault, sound: Release = sound) -> None:
             check_fault_of_manifest(sound._replace(folder=folder), fault)
@@ -608,9 +612,9 @@ def test_an_image_missing_from_the_list_is_reported(on_each: OnEach) -> None:
 
 
 def test_missing_licences_of_images_are_reported(
-    sounds: dict[str, Release], tmp_path: Path
+    valid_releases: dict[str, Release], tmp_path: Path
 ) -> None:
-    sound = sounds["contrastive"]  # has images with their own licence terms
+    sound = valid_releases["contrastive"]  # has images with their own licence terms
     copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "copy")))
     copy.edit_parquet(put(licence=" "))
     assert is_reported(copy.problems(), "licence_missing", copy.shard, ROW)

@@ -52,7 +52,7 @@ def stored(tmp_path: Path) -> Iterator[Stored]:
 
 
 @pytest.fixture
-def made() -> Benchmark:
+def composed() -> Benchmark:
     return benchmark()
 
 
@@ -73,9 +73,9 @@ def withdraw(world: World, *entities: str, verdict: str = "withdraw") -> None:
 
 
 def test_each_tier_contains_the_lower_tiers(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    world = stored(made.world)
+    world = stored(composed.world)
     numbers = []
     for tier in TIERS:
         built = build(world, tmp_path, tier)
@@ -86,8 +86,8 @@ def test_each_tier_contains_the_lower_tiers(
     assert numbers == [(8, 16, 0), (16, 32, 0), (28, 32, 12)]
 
 
-def test_rows_contain_task_and_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
-    built = build(stored(made.world), tmp_path, "v2")
+def test_rows_contain_task_and_tier(composed: Benchmark, stored: Stored, tmp_path: Path) -> None:
+    built = build(stored(composed.world), tmp_path, "v2")
     rows = rows_of(built)
     fields = ["id", "source", "task", "tier", "split", "file_path", "captions"]
     assert all(list(row) == fields for row in rows)
@@ -102,16 +102,20 @@ def test_rows_contain_task_and_tier(made: Benchmark, stored: Stored, tmp_path: P
         assert len(row["captions"]) == (0 if row["tier"] == "v2" else CAPTIONS)
 
 
-def test_a_released_benchmark_can_be_read(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
-    built = build(stored(made.world), tmp_path, "v2")
+def test_a_released_benchmark_can_be_read(
+    composed: Benchmark, stored: Stored, tmp_path: Path
+) -> None:
+    built = build(stored(composed.world), tmp_path, "v2")
     read = read_release(built.folder).rows
     assert [(row.task, row.tier, len(row.captions)) for row in read] == [
         (RetrievalTask(row["task"]), row["tier"], len(row["captions"])) for row in rows_of(built)
     ]
 
 
-def test_statistics_count_by_task_and_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
-    built = build(stored(made.world), tmp_path, "v2")
+def test_statistics_count_by_task_and_tier(
+    composed: Benchmark, stored: Stored, tmp_path: Path
+) -> None:
+    built = build(stored(composed.world), tmp_path, "v2")
     tasks = built.manifest.statistics.tasks
     assert [one.task for one in tasks] == [
         RetrievalTask.COLOR,
@@ -128,20 +132,22 @@ def test_statistics_count_by_task_and_tier(made: Benchmark, stored: Stored, tmp_
         ]
 
 
-def test_equal_decisions_give_identical_bytes(made: Benchmark, tmp_path: Path) -> None:
+def test_equal_decisions_give_identical_bytes(composed: Benchmark, tmp_path: Path) -> None:
     folders = []
     for place, shuffle in enumerate((None, 7)):
         home = tmp_path / str(place)
-        world = store_world(home, made.world.contents(), shuffle=shuffle, days=place)
+        world = store_world(home, composed.world.contents(), shuffle=shuffle, days=place)
         folders.append([content_of(build(world, home / "out", tier).folder) for tier in TIERS])
         assert not build(world, home / "out", "v1").is_new
         world.store.close()
     assert folders[0] == folders[1]
 
 
-def test_a_dataset_with_tiers_needs_a_tier(made: Benchmark, stored: Stored, tmp_path: Path) -> None:
+def test_a_dataset_with_tiers_needs_a_tier(
+    composed: Benchmark, stored: Stored, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=r"28 images of 'recos' are in tiers: name the tier .*v0"):
-        build(stored(made.world), tmp_path, None)
+        build(stored(composed.world), tmp_path, None)
 
 
 def test_a_dataset_without_tiers_is_released_without_a_tier(stored: Stored, tmp_path: Path) -> None:
@@ -160,36 +166,36 @@ def test_a_dataset_without_tiers_is_released_without_a_tier(stored: Stored, tmp_
 
 
 def test_an_image_without_a_tier_is_refused(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    image = made.world.image(PHOTOS, "lost", "lost.jpg", sampled=False)
-    made.world.caption(image, PHOTOS, "Lost.")
+    image = composed.world.image(PHOTOS, "lost", "lost.jpg", sampled=False)
+    composed.world.caption(image, PHOTOS, "Lost.")
     with pytest.raises(IntegrityError, match=r"1 images of 'recos' .* no tier.*'lost\.jpg'"):
-        build(stored(made.world), tmp_path, "v0")
+        build(stored(composed.world), tmp_path, "v0")
 
 
 def test_an_image_without_captions_is_left_out_below_v2(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    world = stored(made.world)
-    withdraw(world, *captions_of(made.world, made.images["v0"][0]), verdict="reject")
+    world = stored(composed.world)
+    withdraw(world, *captions_of(composed.world, composed.images["v0"][0]), verdict="reject")
     assert build(world, tmp_path, "v0").manifest.statistics.images == 7
 
 
 def test_a_candidate_with_captions_is_refused(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    made.world.caption(made.images["v2"][0], PHOTOS, "A caption too many.")
-    world = stored(made.world)
+    composed.world.caption(composed.images["v2"][0], PHOTOS, "A caption too many.")
+    world = stored(composed.world)
     build(world, tmp_path, "v1")
     with pytest.raises(IntegrityError, match=r"'color/v2-0\.jpg' .* tier v2 and has 1 captions"):
         build(world, tmp_path, "v2")
 
 
 def test_a_version_must_start_with_its_tier(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    world = stored(made.world)
+    world = stored(composed.world)
     versions: dict[Tier, str] = {"v0": "1.0.0", "v1": "0.1.0", "v2": "3.0.0"}
     for tier, version in versions.items():
         with pytest.raises(UsageError, match=f"a version of tier {tier} must begin with {tier[1]}"):
@@ -197,9 +203,9 @@ def test_a_version_must_start_with_its_tier(
 
 
 def test_a_release_states_the_releases_it_contains(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    world = stored(made.world)
+    world = stored(composed.world)
     v0, v1, v2 = (build(world, tmp_path, tier).manifest for tier in TIERS)
     assert v0.contains == ()
     assert [(one.tier, one.version, one.id) for one in v1.contains] == [("v0", "0.1.0", v0.id)]
@@ -214,11 +220,11 @@ def test_a_release_states_the_releases_it_contains(
 
 
 def test_a_withdrawn_image_breaks_containment(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    world = stored(made.world)
+    world = stored(composed.world)
     build(world, tmp_path, "v0")
-    withdraw(world, made.images["v0"][1])
+    withdraw(world, composed.images["v0"][1])
     message = (
         r"recos 1\.1\.0 must contain recos 0\.1\.0, but 1 images and 2 captions are missing: "
         r"first image 'color/v0-1\.jpg' of photographs"
@@ -231,25 +237,25 @@ def test_a_withdrawn_image_breaks_containment(
 
 
 def test_a_rejected_caption_breaks_containment(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    world = stored(made.world)
+    world = stored(composed.world)
     build(world, tmp_path, "v0")
-    withdraw(world, *first_captions(made, "v0", 3), verdict="reject")
+    withdraw(world, *first_captions(composed, "v0", 3), verdict="reject")
     message = r"0 images and 3 captions are missing: first the caption 'A code reasoning|'A color"
     with pytest.raises(IntegrityError, match=message):
         build(world, tmp_path, "v1")
 
 
 def test_a_revised_caption_replaces_the_earlier_one(
-    made: Benchmark, stored: Stored, tmp_path: Path
+    composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
-    image = made.images["v0"][0]
-    first = captions_of(made.world, image)[0]
-    second = revise(made.world, first, image, PHOTOS, "Told in more detail.", 0)
-    third = revise(made.world, second, image, PHOTOS, "Told in just enough detail.", 0)
-    draft(made.world, image, PHOTOS, "Nobody wants this.", 9, verdict="reject")
-    built = build(stored(made.world), tmp_path, "v0")
+    image = composed.images["v0"][0]
+    first = captions_of(composed.world, image)[0]
+    second = revise(composed.world, first, image, PHOTOS, "Told in more detail.", 0)
+    third = revise(composed.world, second, image, PHOTOS, "Told in just enough detail.", 0)
+    draft(composed.world, image, PHOTOS, "Nobody wants this.", 9, verdict="reject")
+    built = build(stored(composed.world), tmp_path, "v0")
     row = next(row for row in read_release(built.folder).rows if row.image_entity_id == image)
     assert [one.text for one in row.captions] == [
         "Told in just enough detail.",
@@ -277,8 +283,8 @@ def test_releases_without_tasks_have_no_task_fields(tmp_path: Path) -> None:
     assert not {"task", "tier"} & set(table.column_names)
 
 
-def test_released_samples_are_those_with_captions(made: Benchmark, stored: Stored) -> None:
-    samples = released_samples(stored(made.world).store, RECOS)
+def test_released_samples_are_those_with_captions(composed: Benchmark, stored: Stored) -> None:
+    samples = released_samples(stored(composed.world).store, RECOS)
     assert len(samples) == 16
     assert all(len(one.captions) == CAPTIONS for one in samples)
 

@@ -25,7 +25,7 @@ from tests.retrieval.literal import similarity
 IsSample = Callable[[int], bool]
 
 
-def scored(world: World, tiling: Tiling | None = None) -> ContrastiveScores:
+def score(world: World, tiling: Tiling | None = None) -> ContrastiveScores:
     return score_contrastive(world.images, world.texts, world.samples, tiling=tiling)
 
 
@@ -57,7 +57,7 @@ def literal_recall(
 @pytest.mark.parametrize("seed", range(12))
 def test_recall_equals_plain_loops(seed: int) -> None:
     world = contrastive_world(seed)
-    recall = scored(world, Tiling(3, 7, 2)).recall
+    recall = score(world, Tiling(3, 7, 2)).recall
 
     def original(sample_at: int) -> bool:
         return world.listed[sample_at]["contrastive_type"] is None
@@ -106,7 +106,7 @@ def test_accuracy_equals_plain_loops(subtests: pytest.Subtests) -> None:
         with subtests.test(seed=seed):
             world = contrastive_world(seed)
             literal = literal_accuracy(world)
-            for direction, found in scored(world).accuracy.items():
+            for direction, found in score(world).accuracy.items():
                 for kind in DifferenceType:
                     comparisons = literal[direction][kind]
                     assert found.secondary[kind] == (sum(comparisons), len(comparisons))
@@ -134,8 +134,8 @@ def test_scores_do_not_depend_on_sample_order_or_block_size(
 ) -> None:
     world = contrastive_world(seed, groups=12, dimension=40)
     order = np.random.default_rng(seed + 1).permutation(len(world.images))
-    here = scored(world)
-    there = scored(world.reordered(order), Tiling(images, texts, workers))
+    here = score(world)
+    there = score(world.reordered(order), Tiling(images, texts, workers))
     assert here.recall == there.recall
     assert here.similarity == there.similarity
     for direction, found in here.accuracy.items():
@@ -159,7 +159,7 @@ PAIR = [sample("a", "a"), sample("b", "a", "Entity Type")]
 
 def test_a_pair_with_well_placed_captions_has_full_accuracy() -> None:
     world = by_angles([0, 60], [-2, -1, 0, 1, 2, 58, 59, 60, 61, 62], PAIR)
-    scores = scored(world)
+    scores = score(world)
     for found in scores.accuracy.values():
         assert found.secondary[DifferenceType.ENTITY_TYPE].accuracy == 100
         assert found.primary[PrimaryType.ENTITY].error == 0
@@ -175,7 +175,7 @@ def test_a_pair_with_well_placed_captions_has_full_accuracy() -> None:
 def test_one_misplaced_caption_lowers_accuracy_by_definition() -> None:
     """Caption 0 of image a lies at image b: one of 10 text-to-image comparisons is wrong."""
     world = by_angles([0, 60], [60, -1, 0, 1, 2, 58, 59, 61, 61, 62], PAIR)
-    accuracy = scored(world).accuracy
+    accuracy = score(world).accuracy
     assert accuracy["text-to-image"].overall == (9, 10)
     # For image a, the caption at 60° loses to those at 58° and 59°: two of 25 wrong. For image b,
     # the same caption, at 0° from b, beats all five of b's own.
@@ -184,7 +184,7 @@ def test_one_misplaced_caption_lowers_accuracy_by_definition() -> None:
 
 def test_ties_are_errors() -> None:
     world = by_angles([0, 0], [0] * 10, PAIR)
-    scores = scored(world)
+    scores = score(world)
     assert scores.accuracy["text-to-image"].overall == (0, 10)
     assert scores.accuracy["image-to-text"].overall == (0, 50)
     for direction in scores.recall.values():
@@ -194,13 +194,13 @@ def test_ties_are_errors() -> None:
 
 def test_the_best_of_five_captions_counts_in_image_to_text_recall() -> None:
     world = by_angles([0, 90], [0, 80, 80, 80, 80, 90, 90, 90, 90, 90], PAIR)
-    recall = scored(world).recall["image-to-text"]
+    recall = score(world).recall["image-to-text"]
     assert recall[ContrastiveSetting.ALL_TO_ALL].percent == {1: 100, 5: 100}
 
 
 def test_queries_and_candidates_are_counted() -> None:
     world = contrastive_world(3)
-    recall = scored(world).recall
+    recall = score(world).recall
     samples = len(world.images)
     anchors = sum(one["contrastive_type"] is None for one in world.listed)
     counts = {
@@ -223,7 +223,7 @@ def test_queries_and_candidates_are_counted() -> None:
 
 def test_a_group_without_contrastive_images_has_recall_but_no_accuracy() -> None:
     world = by_angles([0], [0, 1, 2, 3, 4], [sample("a", "a")])
-    scores = scored(world)
+    scores = score(world)
     assert scores.recall["image-to-text"][ContrastiveSetting.ALL_TO_ALL].percent[1] == 100
     for found in scores.accuracy.values():
         assert found.overall == (0, 0)
@@ -233,7 +233,7 @@ def test_a_group_without_contrastive_images_has_recall_but_no_accuracy() -> None
 
 
 def test_types_without_a_pair_are_reported() -> None:
-    found = scored(by_angles([0, 60], list(range(10)), PAIR)).accuracy["text-to-image"]
+    found = score(by_angles([0, 60], list(range(10)), PAIR)).accuracy["text-to-image"]
     assert set(found.secondary) == set(DifferenceType)
     assert found.secondary[DifferenceType.SCENE_TYPE].accuracy is None
     assert found.primary[PrimaryType.SCENE].comparisons == 0

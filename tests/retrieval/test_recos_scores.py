@@ -86,7 +86,7 @@ def test_scores_do_not_depend_on_sample_order_or_block_size(
     assert here.recall == there.recall
 
 
-def scored(images: list[list[float]], texts: list[list[float]], *listed: Any) -> RecosScores:
+def score(images: list[list[float]], texts: list[list[float]], *listed: Any) -> RecosScores:
     return score_recos(images, texts, recos_samples(list(listed), "samples.json"))
 
 
@@ -94,7 +94,7 @@ def test_images_without_captions_are_only_candidates() -> None:
     """The second image has no caption, but is closest to the caption of the first image."""
     one, other, far = [1.0, 0.0], [1.0, 0.2], [-1.0, 0.0]
     three = sample("a", "color", 1), sample("b", None, 0), sample("c", "OCR", 1)
-    recall = scored([one, other, far], [[1.0, 0.3], far], *three).recall
+    recall = score([one, other, far], [[1.0, 0.3], far], *three).recall
     assert recall["image-to-text"] is None
     found = recall["text-to-image"]
     assert found is not None

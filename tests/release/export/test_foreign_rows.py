@@ -30,7 +30,7 @@ SHARD = "data/test-00000-of-00001.parquet"
 ROW_BY_ROW = ("webdataset", "coco")
 
 
-def forged(release: Path, home: Path, change: Change) -> Path:
+def forge(release: Path, home: Path, change: Change) -> Path:
     """Copy a release, change its rows and reseal it."""
     folder = Path(shutil.copytree(release, home / "release"))
     table = pq.read_table(folder / SHARD)
@@ -112,7 +112,7 @@ def check_refusal(release: Path, fault: str, name: str, home: Path) -> None:
     home.mkdir()
     change, wanted = MISLEADING[fault]
 
-    def placed(rows: Rows) -> None:
+    def change_with_folder(rows: Rows) -> None:
         change(rows)
         for row in rows:
             for column in ("split", "file_path"):
@@ -120,7 +120,7 @@ def check_refusal(release: Path, fault: str, name: str, home: Path) -> None:
                     row[column] = row[column].replace("{home}", str(home / "elsewhere"))
 
     (home / "elsewhere").mkdir()
-    folder = forged(release, home, placed)
+    folder = forge(release, home, change_with_folder)
     with pytest.raises(IntegrityError, match=rf"{SHARD}: {wanted}.*`loupe release verify`"):
         exported(folder, name, home / "below/out")
     assert sorted(path.name for path in home.iterdir()) == ["below", "elsewhere", "release"]
@@ -183,7 +183,7 @@ def test_missing_values_inside_a_column_are_faults(releases: Releases) -> None:
 def test_image_columns_that_unpack_to_huge_sizes_are_refused(
     releases: Releases, tmp_path: Path
 ) -> None:
-    folder = forged(releases["plain"], tmp_path, put_in_all(image={"bytes": bytes(16_000_000)}))
+    folder = forge(releases["plain"], tmp_path, put_in_all(image={"bytes": bytes(16_000_000)}))
     with pytest.raises(IntegrityError, match="unpacks to more than 200 times its size"):
         export_release(folder, FORMATS["webdataset"], tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["release"]

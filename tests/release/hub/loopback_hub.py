@@ -181,8 +181,8 @@ class LoopbackHub:
 
     async def commit(self, request: Request) -> Any:
         if self.refused is not None:
-            said = f"no room is left for {request.headers['authorization']}"
-            return JSONResponse({"error": said}, self.refused)
+            message = f"no room is left for {request.headers['authorization']}"
+            return JSONResponse({"error": message}, self.refused)
         repository = self._repository(request)
         files = dict(repository.commits[repository.head])
         for line in (await request.body()).splitlines():

@@ -45,7 +45,7 @@ def _built(home: Path, version: str, world: Composer) -> Path:
         stored.store.close()
 
 
-def shown(versions: tuple[Path, Path], report: Path) -> ShownDifference:
+def show(versions: tuple[Path, Path], report: Path) -> ShownDifference:
     report.mkdir()
     return shown_difference(*versions, report)
 
@@ -53,7 +53,7 @@ def shown(versions: tuple[Path, Path], report: Path) -> ShownDifference:
 def test_counts_and_examples_match_the_difference(
     versions: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    found = shown(versions, tmp_path / "report")
+    found = show(versions, tmp_path / "report")
     counts = {bar.label: bar.text for bar in found.counts.bars}
     assert (counts["added"], counts["changed"], counts["same"]) == ("1", "1", "11")
     groups = {group.kind: group for group in found.groups}
@@ -73,7 +73,7 @@ def test_the_difference_is_shown_without_images_of_the_previous_release(
 ) -> None:
     before = shutil.copytree(versions[0], tmp_path / "before")
     shutil.rmtree(before / "images")
-    found = shown((before, versions[1]), tmp_path / "report")
+    found = show((before, versions[1]), tmp_path / "report")
     places = [one.before for group in found.groups for one in group.examples if one.before]
     assert [one.thumbnail for one in places] == [None]
 
@@ -81,7 +81,7 @@ def test_the_difference_is_shown_without_images_of_the_previous_release(
 def test_a_release_has_no_difference_from_itself(
     versions: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    found = shown((versions[0], versions[0]), tmp_path / "report")
+    found = show((versions[0], versions[0]), tmp_path / "report")
     assert found.is_empty
     assert found.groups == ()
 

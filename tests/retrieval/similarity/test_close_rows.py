@@ -9,7 +9,7 @@ from retrieval.similarity.distances import LEAST_RECALL, close_rows, single_prec
 DISTANCE = 0.02
 
 
-def planted(random: np.random.Generator, count: int, pairs: int) -> np.ndarray:
+def rows_with_close_pairs(random: np.random.Generator, count: int, pairs: int) -> np.ndarray:
     """Random rows whose last `pairs` rows are close to the first ones."""
     rows = random.normal(size=(count, 32))
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
@@ -22,7 +22,7 @@ def test_all_pairs_are_found_with_any_block_size(
     block_cells: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PRODUCT_CELLS", block_cells)
-    rows = planted(np.random.default_rng(0), 300, 40)
+    rows = rows_with_close_pairs(np.random.default_rng(0), 300, 40)
     found = {tuple(pair) for pair in close_rows(rows, DISTANCE).pairs.tolist()}
     distances = 1 - rows.astype(float) @ rows.T.astype(float)
     near = {(i, j) for i, j in np.argwhere(distances <= DISTANCE).tolist() if i < j}
@@ -36,7 +36,7 @@ def test_all_pairs_are_found_with_any_block_size(
 def test_an_index_finds_nearly_all_pairs_and_reports_its_recall(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    rows = planted(np.random.default_rng(1), 6000, 500)
+    rows = rows_with_close_pairs(np.random.default_rng(1), 6000, 500)
     exact, none = close_rows(rows, DISTANCE)
     monkeypatch.setattr(module, "EXACT_UP_TO", 1000)
     found, recall = close_rows(rows, DISTANCE)

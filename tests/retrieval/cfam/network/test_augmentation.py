@@ -93,15 +93,15 @@ def test_flipping_handles_left_and_right_in_the_text(
         ("swap", PLAIN, True, PLAIN),
         ("keep", PLAIN, True, PLAIN),
     ]
-    for sides, text, flips, said in cases:
-        with subtests.test(sides=sides, text=text, flips=flips, said=said):
+    for sides, text, flips, expected in cases:
+        with subtests.test(sides=sides, text=text, flips=flips, expected=expected):
             settings = NO_AUGMENTATION.model_copy(update={"flip": 1.0, "flipped_sides": sides})
             pixels, tokens = PairAugmentation(settings, backbone, tokenizer)(
                 image, text, generator_for(0, 0, 0)
             )
             plain = clip_pixels(image, backbone)
             assert torch.equal(pixels, plain.flip(-1) if flips else plain)
-            assert torch.equal(tokens, tokenizer([said])[0])
+            assert torch.equal(tokens, tokenizer([expected])[0])
 
 
 def test_only_whole_words_name_a_side() -> None:

@@ -7,13 +7,13 @@ from retrieval.cfam.network.backbone import resized_grid, stretched
 from schemas.errors import ModelError
 
 
-def drawn(rows: int, width: int = 5) -> torch.Tensor:
+def random_positions(rows: int, width: int = 5) -> torch.Tensor:
     return torch.randn(rows, width, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize(("rows", "grid"), [(17, (4, 4)), (193, (24, 8)), (13, (6, 2))])
 def test_a_grid_of_the_right_size_is_unchanged(rows: int, grid: tuple[int, int]) -> None:
-    positions = drawn(rows)
+    positions = random_positions(rows)
     assert torch.equal(resized_grid(positions, grid), positions)
 
 
@@ -22,7 +22,7 @@ def test_a_resized_grid_keeps_the_embedding_of_the_class_token(
 ) -> None:
     for case, grid in enumerate(((24, 8), (2, 2), (28, 7), (1, 1))):
         with subtests.test(case=case):
-            positions = drawn(1 + 14 * 14)
+            positions = random_positions(1 + 14 * 14)
             resized = resized_grid(positions, grid)
             assert resized.shape == (1 + grid[0] * grid[1], 5)
             assert torch.equal(resized[0], positions[0])
@@ -40,19 +40,19 @@ def test_the_grid_is_resized_in_both_dimensions() -> None:
 
 
 def test_positions_keep_their_dtype() -> None:
-    assert resized_grid(drawn(17).half(), (6, 2)).dtype == torch.float16
+    assert resized_grid(random_positions(17).half(), (6, 2)).dtype == torch.float16
 
 
 def test_a_grid_that_is_not_square_is_refused() -> None:
     with pytest.raises(ModelError, match="got 12, wanted a square or 24 × 8"):
-        resized_grid(drawn(13), (24, 8))
+        resized_grid(random_positions(13), (24, 8))
 
 
 @given(length=st.integers(1, 200), kept=st.integers(0, 100), old=st.integers(2, 77))
 def test_stretched_text_positions_keep_the_first_and_the_last(
     length: int, kept: int, old: int
 ) -> None:
-    positions = drawn(old)
+    positions = random_positions(old)
     new = stretched(positions, length, kept)
     assert len(new) == length
     unchanged = min(length, kept, old - 1) if length > old else length
@@ -69,5 +69,5 @@ def test_stretched_positions_are_evenly_spaced() -> None:
 
 
 def test_text_positions_of_the_right_length_are_unchanged() -> None:
-    positions = drawn(77)
+    positions = random_positions(77)
     assert torch.equal(stretched(positions, 77, 20), positions)
