@@ -1,1 +1,1 @@
-"""Measurements of what the project promises; run one by `python -m benchmarks.NAME`."""
+"""Benchmarks of the project's performance targets; run one with `python -m benchmarks.NAME`."""

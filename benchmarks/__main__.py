@@ -1,4 +1,4 @@
-"""Runs every benchmark, one after the other: `make bench`. Figures are ratios of one run."""
+"""Run all benchmarks one after the other: `make bench`. Figures are ratios within one run."""
 
 import runpy
 import sys

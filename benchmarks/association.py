@@ -1,12 +1,12 @@
-"""Associations on the same boxes: ours, with and without embeddings, beside those of `trackers`.
+"""Association of boxes with and without embeddings, compared with `trackers`.
 
     python -m benchmarks.association [--people 8 25 50 100 200] [--frames 100] [--truth gt.txt …]
 
-People walk across each other, one detection in twenty is missing, boxes tremble, and the space
-grows with the number of people. Speed is the processor time of a frame, on one thread, the best of
-three runs, and its ratio to the peers' (below 1: ours is faster). Quality is computed by `trackers`
-itself: IDF1, HOTA, MOTA and identity switches; `--truth` takes MOTChallenge ground truth, whose
-boxes are then the detections.
+People cross each other, 5 % of detections are missing, boxes jitter, and the area grows with the
+number of people. Speed is the processor time per frame on one thread, the best of three runs, and
+its ratio to that of the peers (below 1: ours is faster). Quality is computed by `trackers`: IDF1,
+HOTA, MOTA and identity switches; `--truth` uses the boxes of MOTChallenge ground truth as
+detections.
 """
 
 import argparse
@@ -40,7 +40,7 @@ PEERS = {"SORT": SORTTracker, "ByteTrack": ByteTrackTracker, "OC-SORT": OCSORTTr
 
 
 class Scene(NamedTuple):
-    """What trackers are given, frame by frame, and the truth."""
+    """Detections of each frame and the ground truth."""
 
     name: str
     frame_rate: float
@@ -51,16 +51,16 @@ class Scene(NamedTuple):
 Tracker = Callable[[Scene], Iterator[list[Result]]]
 
 
-def ours(scene: Scene, *, looks: bool = False) -> Iterator[list[Result]]:
+def ours(scene: Scene, *, embeddings: bool = False) -> Iterator[list[Result]]:
     association = Association(AssociationSettings(), scene.frame_rate)
     for frame, detections in enumerate(scene.detections, 1):
-        given = detections if looks else detections._replace(embeddings=None)
+        given = detections if embeddings else detections._replace(embeddings=None)
         people = association.update(given)
         yield [Result(frame, one.number, one.box_xyxy, one.score) for one in people]
 
 
-def ours_with_looks(scene: Scene) -> Iterator[list[Result]]:
-    return ours(scene, looks=True)
+def ours_with_embeddings(scene: Scene) -> Iterator[list[Result]]:
+    return ours(scene, embeddings=True)
 
 
 def peer(name: str) -> Tracker:
@@ -74,42 +74,42 @@ def peer(name: str) -> Tracker:
     return follow
 
 
-OURS: dict[str, Tracker] = {"ours": ours, "ours, embeddings": ours_with_looks}
+OURS: dict[str, Tracker] = {"ours": ours, "ours, embeddings": ours_with_embeddings}
 TRACKERS: dict[str, Tracker] = {**OURS, **{name: peer(name) for name in PEERS}}
 
 
 def crowd(people: int, frames: int, seed: int = 0) -> Scene:
-    """People who walk straight on across a square, and turn round at its edges."""
+    """People who walk straight across a square and turn round at its edges."""
     random = np.random.default_rng(seed)
     side = 2.5 * HEIGHT_PX * people**0.5
     places = random.uniform(0, side, (people, 2))
     steps = random.normal(0, 0.02 * HEIGHT_PX, (people, 2))
-    looks = random.normal(size=(people, EMBEDDING_LENGTH))
+    embeddings = random.normal(size=(people, EMBEDDING_LENGTH))
     detections, truth = [], []
     for frame in range(1, frames + 1):
         steps = np.where((places < 0) | (places > side), -steps, steps)
         places += steps
         boxes = np.concatenate([places, places + SIZE_PX], axis=1)
         truth += [Result(frame, one, box, 1.0) for one, box in enumerate(boxes, 1)]
-        detections.append(_detected(boxes, looks, random))
+        detections.append(_detected(boxes, embeddings, random))
     return Scene(f"{people} people", 30, detections, truth)
 
 
 def _detected(
-    boxes: NDArray[np.float64], looks: NDArray[np.float64], random: np.random.Generator
+    boxes: NDArray[np.float64], embeddings: NDArray[np.float64], random: np.random.Generator
 ) -> Detections:
-    seen = np.flatnonzero(random.random(len(boxes)) > 0.05)
-    scores = np.sort(random.uniform(0.75, 0.99, len(seen)))[::-1]
-    trembling = boxes[seen] + random.normal(0, 0.01 * HEIGHT_PX, (len(seen), 4))
-    near = looks[seen] + random.normal(0, 0.3, (len(seen), EMBEDDING_LENGTH))
+    detected = np.flatnonzero(random.random(len(boxes)) > 0.05)
+    scores = np.sort(random.uniform(0.75, 0.99, len(detected)))[::-1]
+    jittered = boxes[detected] + random.normal(0, 0.01 * HEIGHT_PX, (len(detected), 4))
+    near = embeddings[detected] + random.normal(0, 0.3, (len(detected), EMBEDDING_LENGTH))
     near /= np.linalg.norm(near, axis=1, keepdims=True)
     return Detections(
-        trembling.astype(np.float32), scores.astype(np.float32), near.astype(np.float32)
+        jittered.astype(np.float32), scores.astype(np.float32), near.astype(np.float32)
     )
 
 
 def true_boxes(path: Path, frame_rate: float) -> Scene:
-    """The boxes of a ground truth file as detections that miss nothing."""
+    """Scene with the boxes of a ground truth file as complete detections."""
     boxes, _ = read_boxes(path)
     by_frame = dict(boxes.by_frame())
     none = Boxes(boxes.frames[:0], boxes.numbers[:0], boxes.boxes_tlwh[:0], boxes.scores[:0])
@@ -128,17 +128,17 @@ def true_boxes(path: Path, frame_rate: float) -> Scene:
 
 
 def measure(people: int, frames: int) -> None:
-    """Prints the time of each tracker, in microseconds a frame, as JSON."""
+    """Print the time of each tracker in microseconds per frame as JSON."""
     scene = crowd(people, frames)
     runs = [
-        {name: microseconds_a_frame(tracker, scene) for name, tracker in TRACKERS.items()}
+        {name: microseconds_per_frame(tracker, scene) for name, tracker in TRACKERS.items()}
         for _ in range(RUNS)
     ]
     print(json.dumps({name: min(run[name] for run in runs) for name in TRACKERS}))
 
 
 def measured(people: int, frames: int) -> dict[str, float]:
-    """The same, of a process of its own with a single thread."""
+    """Run `measure` in a separate process with a single thread."""
     command = [sys.executable, "-m", "benchmarks.association", "--measure", str(people)]
     command += ["--frames", str(frames)]
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
@@ -147,7 +147,7 @@ def measured(people: int, frames: int) -> dict[str, float]:
     return times
 
 
-def microseconds_a_frame(tracker: Tracker, scene: Scene) -> float:
+def microseconds_per_frame(tracker: Tracker, scene: Scene) -> float:
     start = time.process_time()
     for _ in tracker(scene):
         pass
@@ -156,7 +156,7 @@ def microseconds_a_frame(tracker: Tracker, scene: Scene) -> float:
 
 def print_speed(sizes: Sequence[int], frames: int) -> None:
     times = {size: measured(size, frames) for size in sizes}
-    print(f"{'µs a frame':<14}" + "".join(f"{name:>18}" for name in TRACKERS))
+    print(f"{'µs per frame':<14}" + "".join(f"{name:>18}" for name in TRACKERS))
     for size, each in times.items():
         print(f"{size:>7} people" + "".join(f"{each[name]:>18,.0f}" for name in TRACKERS))
     for own in OURS:
@@ -169,7 +169,7 @@ def print_speed(sizes: Sequence[int], frames: int) -> None:
 def print_quality(scene: Scene) -> None:
     print(f"\n{scene.name:<20}{'IDF1':>8}{'HOTA':>8}{'MOTA':>8}{'switches':>10}")
     for name, tracker in TRACKERS.items():
-        if scene.detections[0].embeddings is None and tracker is ours_with_looks:
+        if scene.detections[0].embeddings is None and tracker is ours_with_embeddings:
             continue
         results = [result for frame in tracker(scene) for result in frame]
         identity, hota, mota, switches = quality(scene.truth, results)
@@ -177,7 +177,7 @@ def print_quality(scene: Scene) -> None:
 
 
 def quality(truth: list[Result], results: list[Result]) -> tuple[float, float, float, int]:
-    """IDF1, HOTA and MOTA in per cent, and identity switches."""
+    """IDF1, HOTA and MOTA in percent, and the number of identity switches."""
     with TemporaryDirectory() as folder:
         paths = Path(folder) / "truth.txt", Path(folder) / "results.txt"
         for path, boxes in zip(paths, (truth, results), strict=True):
@@ -190,7 +190,7 @@ def quality(truth: list[Result], results: list[Result]) -> tuple[float, float, f
 
 
 def _line(one: Result) -> str:
-    """As `trackers` reads it: of class 1, or else a box of the truth is left out."""
+    """A line in the format of `trackers`, with class 1, because it ignores other classes."""
     left, top, right, bottom = one.box_xyxy
     return f"{one.frame},{one.number},{left},{top},{right - left},{bottom - top},1,1,1\n"
 

@@ -1,13 +1,13 @@
-"""All metrics of a contrastive benchmark of MSCOCO-CCD's size, against the bare matrix product.
+"""All metrics of a contrastive benchmark of the size of MSCOCO-CCD, compared with a matrix product.
 
     python -m benchmarks.ccd_metrics [--scale 1.0] [--rounds 3] [--distractors]
 
 19,590 images, 97,950 captions, 512 dimensions: R@1 and R@5 in both directions and three settings,
-FG-CDA by type in both directions, and the similarities of pairs, normalising included. The product
-in blocks, of which nothing is kept, is timed in the same process, in turns; the least of each
-counts, by the clock and by processor time. The target is 1.6 times the product's time and 2 GB.
-With `--distractors` the mean cosines with the nearest other samples are timed too, which are the
-products of images with images and texts with texts, five times as much again.
+FG-CDA by type in both directions, and similarities of pairs, including normalisation. The bare
+matrix product in blocks, whose results are discarded, is timed alternately in the same process;
+the minimum of each counts, in elapsed and processor time. The target is 1.6 times the time of the
+product and 2 GB. With `--distractors`, the mean cosines with the nearest other samples are timed
+too; they need the products of images with images and texts with texts, five times the work.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Rows = NDArray[np.float32]
 
 
 def samples_of(images: int) -> ContrastiveSamples:
-    """Anchors first, then contrastive images, dealt out to anchors and types in turn."""
+    """Anchors, then contrastive images, assigned to anchors and types in turn."""
     anchors = max(1, images * ANCHORS // IMAGES)
     at, kinds = np.arange(images), list(DifferenceType)
     return ContrastiveSamples(
@@ -46,7 +46,7 @@ def samples_of(images: int) -> ContrastiveSamples:
 
 
 def write_embeddings(folder: Path, samples: ContrastiveSamples) -> None:
-    """Images near their anchors and captions near their images, so that about half are found."""
+    """Write images near their anchors and captions near their images; about half are retrieved."""
     random = np.random.default_rng(0)
 
     def noise(rows: int, length: float) -> Rows:
@@ -61,7 +61,7 @@ def write_embeddings(folder: Path, samples: ContrastiveSamples) -> None:
 
 
 def bare_product(images: Rows, texts: Rows) -> None:
-    """The product of all images with all texts, in the same blocks, into one buffer."""
+    """Compute the product of all images and texts in the same blocks into one buffer."""
     cut = Tiling()
     buffer = np.empty((cut.images, cut.texts), dtype=np.float32)
     for text in range(0, len(texts), cut.texts):
@@ -72,17 +72,17 @@ def bare_product(images: Rows, texts: Rows) -> None:
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds by the clock and of processor time."""
+    """Elapsed seconds and processor seconds."""
     clock, processor = perf_counter(), process_time()
     work()
     return perf_counter() - clock, process_time() - processor
 
 
 def measure(folder: Path, rounds: int) -> dict[str, Any]:
-    """Least times of the product and of all metrics, taken in turns, and the peak of memory."""
+    """Times of the product and of all metrics, measured alternately, and the memory peak."""
     images, texts = np.load(folder / "images.npy"), np.load(folder / "texts.npy")
     samples = samples_of(len(images))
-    score_contrastive(images[:9], texts[:45], samples_of(9))  # kernels are loaded, compiled if new
+    score_contrastive(images[:9], texts[:45], samples_of(9))  # load kernels, compile if new
     product, metrics = [], []
     for _ in range(rounds):
         product.append(timed(lambda: bare_product(images, texts)))
@@ -92,7 +92,7 @@ def measure(folder: Path, rounds: int) -> dict[str, Any]:
 
 
 def measure_distractors(folder: Path) -> dict[str, float]:
-    """Seconds by the clock and of processor time, and the peak of memory."""
+    """Elapsed seconds, processor seconds and the memory peak of the distractor statistics."""
     images, texts = np.load(folder / "images.npy"), np.load(folder / "texts.npy")
     image_of_text = samples_of(len(images)).image_of_text
     benchmark_distractors(images[:9], texts[:45], image_of_text[:45])
@@ -102,7 +102,7 @@ def measure_distractors(folder: Path) -> dict[str, float]:
 
 
 def measured(folder: Path, *options: str) -> dict[str, Any]:
-    """What `measure`, or `measure_distractors`, finds in a process of its own."""
+    """Run `measure` or `measure_distractors` in a separate process."""
     command = [sys.executable, "-m", "benchmarks.ccd_metrics", "--measure", str(folder), *options]
     report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[str, Any] = json.loads(report)
@@ -127,7 +127,7 @@ def main() -> None:
         found = measured(Path(folder), "--rounds", str(arguments.rounds))
         near = measured(Path(folder), "--distractors") if arguments.distractors else None
     print(f"{len(samples):,} images, {CAPTIONS * len(samples):,} captions, {DIMENSION} dimensions")
-    for at, word in enumerate(("by the clock", "of processor time")):
+    for at, word in enumerate(("elapsed time", "processor time")):
         product, metrics = (min(one[at] for one in found[key]) for key in ("product", "metrics"))
         ratios = sorted(
             m[at] / p[at] for p, m in zip(found["product"], found["metrics"], strict=True)
@@ -139,7 +139,7 @@ def main() -> None:
         )
     if near:
         print(
-            f"nearest distractors {near['clock']:.1f} s by the clock, {near['processor']:.1f} s of "
+            f"nearest distractors {near['clock']:.1f} s elapsed, {near['processor']:.1f} s of "
             f"processor time, peak {near['peak_mib']:.0f} MiB"
         )
     print(f"peak {found['peak_mib']:.0f} MiB (target {TARGET_MIB:.0f} MiB)")

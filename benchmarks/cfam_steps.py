@@ -1,4 +1,4 @@
-"""Training steps of the full-size CFAM beside those of its bare CLIP: pairs/s, memory, FLOPs."""
+"""Training steps of the full-size CFAM compared with its bare CLIP: pairs/s, memory, FLOPs."""
 
 import resource
 import time
@@ -17,7 +17,7 @@ _IDENTITIES = 4926  # of UFine6926's train split
 
 
 class Steps(NamedTuple):
-    """What steps took; `rate` counts the floating-point operations of a second."""
+    """Measurements of training steps; `rate` is in floating-point operations per second."""
 
     parameters: int
     pairs_per_second: float
@@ -27,7 +27,7 @@ class Steps(NamedTuple):
 
 
 def measure_steps() -> None:
-    """Prints the table. Utilisation is against one large matrix product of the same precision."""
+    """Print the table; utilisation is relative to a large matrix product of the same precision."""
     import torch
 
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -41,7 +41,7 @@ def measure_steps() -> None:
         f"{'bf16' if on_gpu else 'float32'}, {name}; a matrix product runs at "
         f"{product / 1e12:.2f} TFLOP/s"
     )
-    columns = ("network", "parameters", "pairs/s", "GiB", "TFLOP a step", "of the product's rate")
+    columns = ("network", "parameters", "pairs/s", "GiB", "TFLOP per step", "of the product rate")
     table = Table(*columns, title=title, title_justify="left")
     for label, losses in (("bare CLIP", bare), ("CFAM", CfamLosses())):
         found = steps_of(CfamTraining(backbone=backbone, losses=losses), device)
@@ -57,7 +57,7 @@ def measure_steps() -> None:
 
 
 def product_rate(device: Any) -> float:
-    """Floating-point operations a second of a large square product, in the steps' precision."""
+    """Floating-point operations per second of a large square product in the same precision."""
     import torch
 
     side = _PRODUCT_SIDE[device.type]
@@ -68,7 +68,7 @@ def product_rate(device: Any) -> float:
 
 
 def steps_of(settings: CfamTraining, device: Any) -> Steps:
-    """Steps on random images and texts, the optimiser's included."""
+    """Measure steps on random images and texts, including the optimiser."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
@@ -101,7 +101,7 @@ def steps_of(settings: CfamTraining, device: Any) -> Steps:
 
 
 def _seconds(work: Callable[[], object], device: Any, times: int) -> float:
-    """The mean of `times` runs after one that does not count."""
+    """Mean seconds of `times` runs after a warm-up run."""
     import torch
 
     work()
@@ -116,7 +116,7 @@ def _seconds(work: Callable[[], object], device: Any, times: int) -> float:
 
 
 def _gibibytes(device: Any) -> float:
-    """The most memory that was in use: of the GPU, or of this process so far."""
+    """Peak memory of the GPU, or of this process so far."""
     import torch
 
     if device.type == "cuda":

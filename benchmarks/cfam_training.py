@@ -1,11 +1,11 @@
-"""Whether CFAM learns, and how fast its full-size network steps.
+"""Learning of CFAM on a demonstration world, and speed of steps of its full-size network.
 
-Run from the repository root: `python -m benchmarks.cfam_training`. First the demonstration, all of
-it on drawn people: a small CLIP is trained from scratch with InfoNCE; from there CFAM's losses and
-InfoNCE alone go on for as many steps each, and both are scored on people that nobody trained on.
-(From random weights CFAM's losses do not find a beginning, see docs/training.md; the paper's start
-from a trained CLIP too.) Then steps of the full-size network beside those of its bare CLIP, on a
-GPU where there is one.
+Run from the repository root: `python -m benchmarks.cfam_training`. The demonstration uses drawn
+people: a small CLIP is trained from scratch with InfoNCE; from there, training continues with the
+losses of CFAM and with InfoNCE for equally many steps, and both are scored on unseen people.
+(CFAM's losses do not converge from random weights, see docs/training.md; the paper starts from a
+trained CLIP, too.) Then steps of the full-size network are compared with those of its bare CLIP,
+on a GPU if there is one.
 """
 
 import argparse
@@ -37,7 +37,7 @@ CFAM = CfamLosses(temperature=0.07)
 
 
 class Scored(NamedTuple):
-    """What a training came to: by query R@1 (0 or 100), average precision, and whose it is."""
+    """Seconds of a training, and R@1 (0 or 100), average precision and identity of each query."""
 
     seconds: float
     hits: NDArray[np.float64]
@@ -47,27 +47,27 @@ class Scored(NamedTuple):
 
 
 class Silent:
-    """A watcher that says nothing."""
+    """A training observer that ignores everything."""
 
     def begin(self, _steps: int, _done: int) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def stepped(self, _: StepLine) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def validated(self, _: ValidationLine) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class People(NamedTuple):
-    """The training and the test images of a world."""
+    """Training and test images of a world."""
 
     trained: list[TrainingImage]
     tested: list[TrainingImage]
 
 
 def people(folder: Path, trained: int, tested: int) -> People:
-    """A world, drawn where it is not there yet."""
+    """Load a world, or draw it if it does not exist yet."""
     if not (folder / "world.json").exists():
         world = write_people_world(folder, WORLD_SEED, tested, trained, 0)
         (folder / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
@@ -87,7 +87,7 @@ def _images(home: Path, source: str, identity: TrueIdentity) -> Iterator[Trainin
 
 
 def trained(settings: CfamTraining, world: People, home: Path) -> Scored:
-    """Trains, and scores the last checkpoint on people that nobody trained on."""
+    """Train, and score the last checkpoint on unseen people."""
     import torch
 
     from retrieval.cfam.network.checkpoints import load_model
@@ -109,7 +109,7 @@ def trained(settings: CfamTraining, world: People, home: Path) -> Scored:
 
 
 def export_clip(checkpoint: Path, target: Path) -> None:
-    """The CLIP of a checkpoint as a file of weights that OpenCLIP, and so CFAM, starts from."""
+    """Write the CLIP of a checkpoint as weights that OpenCLIP, and so CFAM, can start from."""
     from safetensors.torch import save_file
 
     from retrieval.cfam.network.checkpoints import load_model
@@ -119,7 +119,7 @@ def export_clip(checkpoint: Path, target: Path) -> None:
 
 
 def compare(world: People, seed: int, epochs: tuple[int, int], home: Path) -> dict[str, Scored]:
-    """The small CLIP, and what CFAM and InfoNCE make of it in as many steps each."""
+    """Scores of the small CLIP and of its further training with CFAM and InfoNCE."""
     demo = load_training("demo").model_copy(update={"seed": seed, "validate_every_epochs": 99})
     start = demo.model_copy(
         update={
@@ -144,14 +144,14 @@ def compare(world: People, seed: int, epochs: tuple[int, int], home: Path) -> di
 
 
 def show(all_results: Sequence[dict[str, Scored]], world: People) -> None:
-    """The table, over all seeds together; intervals by bootstrap over identities."""
+    """Print the table over all seeds, with bootstrap intervals over identities."""
     first = next(iter(all_results[0].values()))
     identities = len({image.identity for image in world.tested})
     chance = chance_scores(first.matches.tolist(), len(world.tested))
     console = Console(width=120)
     console.print(
         f"{len(world.trained):,} images to train on; {len(world.tested):,} images of {identities} "
-        f"other people to find; by chance R@1 {chance['R@1']:.2f} %, mAP {chance['mAP']:.2f} %"
+        f"other people to retrieve; by chance R@1 {chance['R@1']:.2f} %, mAP {chance['mAP']:.2f} %"
     )
     table = Table("training", "seconds", "R@1", "95 %", "times chance", "mAP", "95 %")
     values = {
@@ -176,9 +176,9 @@ def show(all_results: Sequence[dict[str, Scored]], world: People) -> None:
 
 
 def main() -> None:
-    """Prints both tables."""
+    """Print both tables."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--world", type=Path, help="where the world lies or is drawn")
+    parser.add_argument("--world", type=Path, help="folder of the world, drawn if missing")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--epochs", type=int, nargs=2, default=(5, 5), help="first, then")
     parser.add_argument("--only", choices=["learning", "steps"])

@@ -1,11 +1,11 @@
-"""What a look for work costs beside finished inputs, which it must not depend on.
+"""Cost of looking for work, which must not depend on the number of finished inputs.
 
     python -m benchmarks.claiming [--finished 10000 100000 1000000]
 
-A stage that finished so many inputs looks for more, as the stage runner does: once where there is
-nothing to do, and once where an input has come in since, which is claimed. Reported are
-milliseconds of processor time a look, the median of many, how much of it others cannot write, and
-the first look, which goes through the finished inputs once and keeps nobody from writing.
+A stage with many finished inputs looks for more, as the stage runner does: once without new
+inputs, and once with a new input, which is claimed. Reported are the median milliseconds of
+processor time per look, the part in which the database is locked for writing, and the first look,
+which passes all finished inputs once without locking the database.
 """
 
 import argparse
@@ -42,13 +42,13 @@ INPUTS = Pending(DATASET, KIND, ("proposed",))
 
 
 class WatchedStore(Store):
-    """A store that counts the processor time in which nobody else can write."""
+    """A store that counts the processor time during which it is locked for writing."""
 
     locked = 0.0
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """As in any store."""
+        """Open a write transaction and count its processor time."""
         with super().write() as connection:
             started = time.process_time()
             yield connection
@@ -56,7 +56,7 @@ class WatchedStore(Store):
 
 
 class Look(NamedTuple):
-    """Milliseconds: all of it, and those in which nobody else can write."""
+    """Milliseconds of a look in total and while the store is locked for writing."""
 
     all: float
     locked: float
@@ -83,19 +83,19 @@ def main() -> None:
 
 
 def measure(store: WatchedStore, finished: int) -> tuple[float, Look, Look]:
-    """The first look, and the median of further ones without and with something to claim."""
+    """Milliseconds of the first look, and medians without and with an input to claim."""
     plan_id = register_plan(store, "measure", "1", {})
     fill(store, plan_id, finished)
     first = timed(store, plan_id).all
-    idle = usual(store, plan_id)
+    idle = median_look(store, plan_id)
     with store.write() as connection:
         add_inputs(connection, [finished + 1])
-    claim = usual(store, plan_id)
+    claim = median_look(store, plan_id)
     store.close()
     return first, idle, claim
 
 
-def usual(store: WatchedStore, plan_id: int) -> Look:
+def median_look(store: WatchedStore, plan_id: int) -> Look:
     looks = [timed(store, plan_id) for _ in range(LOOKS)]
     return Look(median(one.all for one in looks), median(one.locked for one in looks))
 
@@ -111,14 +111,14 @@ def timed(store: WatchedStore, plan_id: int) -> Look:
 
 
 def look(store: Store, plan_id: int) -> str | None:
-    """What `flows.engine.runner` does to find the next chunk; gives the claim on it."""
+    """Look for the next chunk like `flows.engine.runner`; return the id of its claim."""
     live_claims(store, plan_id, DATASET)
     chunk = claim_chunk(store, plan_id, INPUTS, 200, low_water(store, plan_id, INPUTS))
     return chunk.claim_id if chunk else None
 
 
 def fill(store: Store, plan_id: int, finished: int) -> None:
-    """Finished inputs straight into their tables: through the stage runner it would take hours."""
+    """Insert finished inputs directly, because the stage runner would take hours."""
     record = ActivityRecord(plan_id, DATASET, "", "", datetime.now(UTC))
     with store.write() as connection:
         activity_id = store_activity(connection, record, ())

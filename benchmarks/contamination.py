@@ -1,16 +1,15 @@
-"""Contamination: what is found of planted copies, and how fast a release is compared with another.
+"""Contamination: recall of planted copies and speed of comparing a release with other images.
 
     python -m benchmarks.contamination [--images 100000] [--others 1000000] [--originals 300]
 
-Recall is the share of planted variants (see `benchmarks.planted_duplicates`), in a folder under
-other names among as many other images, that a release of the originals is said to share, by the
-bits that count as a leak; beside it the share of the others that are.
-
-Speed is that of the search for the nearest of a million hashes for each of a hundred thousand, over
-random hashes and over hashes whose bits hang together; beside it numpy's exclusive or and count of
-bits over all pairs, and `faiss.IndexBinaryFlat` where that is installed, both on a part of ours
-and scaled, as they take as long for every one. Then a whole comparison, captions and files too,
-with the memory that it takes beyond what it is given.
+Recall is the share of planted variants (see `benchmarks.planted_duplicates`) that are reported as
+shared with a release of the originals, for several hash distances, and the same share of unrelated
+images. The variants are in a folder under other names, among equally many other images.
+Speed is that of finding the nearest of a million hashes for each of a hundred thousand, for random
+hashes and for hashes with correlated bits. It is compared with exclusive or and bit counts of
+numpy over all pairs and with `faiss.IndexBinaryFlat`, if installed; both are measured on a sample
+and scaled linearly. Finally, a complete comparison including captions and files is timed, with the
+additional memory it needs.
 """
 
 import argparse
@@ -53,7 +52,9 @@ def report_recall(count: int, console: Console) -> None:
     images = list(originals(2 * count))
     ours, others = images[:count], images[count:]
     own = _own(ours)
-    table = Table(title=f"{count} originals, {len(photographs())} photographs; % said to be shared")
+    table = Table(
+        title=f"{count} originals, {len(photographs())} photographs; % reported as shared"
+    )
     table.add_column("variant")
     shown = (0, 2, 4, 6, 8, 10)
     for most in shown:
@@ -82,7 +83,7 @@ def _own(pictures: list[bytes]) -> OwnImages:
 
 
 def _within(own: OwnImages, pictures: list[bytes]) -> dict[int, int]:
-    """How many of ours are how near to any of these pictures, under other names in a folder."""
+    """Number of our images within each distance of these pictures, stored under other names."""
     with tempfile.TemporaryDirectory() as folder:
         for at, data in enumerate(pictures):
             (Path(folder) / f"renamed-{at}.jpg").write_bytes(data)
@@ -107,7 +108,7 @@ def report_search(images: int, others: int, console: Console) -> None:
             ratio = taken / seconds
             console.print(f"  {peer}: {taken:,.0f} s, {ratio:.0f} times as long")
             if peer.startswith("numpy") and ratio < TARGET_RATIO:
-                console.print(f"  wanted: {TARGET_RATIO:g} times as long at least")
+                console.print(f"  wanted: at least {TARGET_RATIO:g} times as long")
 
 
 def _by_nearest(left: Hashes, right: Hashes) -> object:
@@ -121,7 +122,7 @@ def _seconds(search: Callable[[Hashes, Hashes], object], left: Hashes, right: Ha
 
 
 def _peers() -> dict[str, Callable[[Hashes, Hashes], object]]:
-    """Ways to look at all pairs."""
+    """Other methods of searching all pairs."""
     peers: dict[str, Callable[[Hashes, Hashes], object]] = {"numpy, all pairs": _by_numpy}
     try:
         import faiss  # type: ignore[import-not-found,unused-ignore]
@@ -140,8 +141,8 @@ def _by_numpy(left: Hashes, right: Hashes) -> object:
     return [int(np.argmin(np.bitwise_count(right ^ one))) for one in left]
 
 
-class _Made:
-    """So many images with captions, as they would be read."""
+class _SyntheticCollection:
+    """A collection of images with captions and these hashes."""
 
     name = "others"
     kind: OtherKind = "dataset"
@@ -152,18 +153,18 @@ class _Made:
 
     def contents(self) -> Iterator[SeenImage]:
         for place, look in enumerate(self._hashes):
-            said = (f"A person number {place} walks by.", f"Number {place} wears a coat.")
-            yield SeenImage(f"{place:07}.jpg", f"{place:064x}", int(look), captions=said)
+            captions = (f"A person number {place} walks by.", f"Number {place} wears a coat.")
+            yield SeenImage(f"{place:07}.jpg", f"{place:064x}", int(look), captions=captions)
 
 
 def report_comparison(images: int, others: int, console: Console) -> None:
     random = np.random.default_rng(1)
     theirs, ours = random_hashes(others, random), random_hashes(images, random)
     ours[: images // 100] = theirs[: images // 100]
-    own = OwnImages(one._replace(split="test") for one in _Made(ours).contents())
+    own = OwnImages(one._replace(split="test") for one in _SyntheticCollection(ours).contents())
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
-    found = compare(own, _Made(theirs))
+    found = compare(own, _SyntheticCollection(theirs))
     seconds = time.perf_counter() - started
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     leaks = {one.measure: one.leaks for one in found.measures}

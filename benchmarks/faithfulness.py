@@ -1,7 +1,7 @@
-"""Prints how often the faithfulness check is right: false alarms and catch rates, per set and kind.
+"""Print false alarms and catch rates of the faithfulness check by set and kind.
 
-The second table is of pairs written by hand. Nothing may be developed on those held out, so it
-prints no single pair.
+The second table is about pairs written by hand. It prints no single pair, because nothing may be
+developed on the held-out ones.
 
 Run from the repository root: `python -m benchmarks.faithfulness`.
 """
@@ -28,7 +28,7 @@ from tests.person_sets import (
     smollm2_rewrites,
 )
 
-# A corrupted copy of a source is nearly identical to it: that check is off, only facts count.
+# A corrupted copy is nearly identical to its source, so that check is disabled; only facts count.
 SETTINGS = FaithfulnessSettings(near_identical_similarity=1.0)
 STRICT = FaithfulnessSettings(near_identical_similarity=1.0, strict=True)
 KINDS = ("colour", "garment", "accessory", "sex", "side")
@@ -45,18 +45,18 @@ SETS: dict[str, Callable[[], list[Pair]]] = {
 
 
 def is_suspect(source: str, rewrite: str, settings: FaithfulnessSettings = SETTINGS) -> bool:
-    """Whether a person would have to look, or the rewrite is rejected."""
+    """Whether the rewrite is rejected or needs review by a person."""
     result = check_faithfulness([RewritePair(source=source, rewrite=rewrite)], settings)[0]
     return not isinstance(result, FaithfulnessReport) or result.verdict == "suspect"
 
 
 def false_alarms(pairs: list[Pair], settings: FaithfulnessSettings = SETTINGS) -> int:
-    """How many honest rewrites are held for suspect."""
+    """Number of faithful rewrites flagged as suspect."""
     return sum(is_suspect(pair.source, pair.rewrite, settings) for pair in pairs)
 
 
 def catches(pairs: list[Pair]) -> tuple[Counter[str], Counter[str]]:
-    """(caught, tried) per kind: corruptions of sources, and of rewrites that pass uncorrupted."""
+    """(caught, tried) per kind, for corruptions of sources and of rewrites that pass the check."""
     caught, tried = Counter[str](), Counter[str]()
     sources = dict.fromkeys(pair.source for pair in pairs)
     passing = [Pair(s, s) for s in sources] + [p for p in pairs if not is_suspect(*p)]
@@ -68,7 +68,7 @@ def catches(pairs: list[Pair]) -> tuple[Counter[str], Counter[str]]:
 
 
 def main() -> None:
-    """Prints the table."""
+    """Print the tables."""
     table = Table("set", "pairs", "false alarms", "strict", *KINDS, title="Faithfulness check")
     started, checks = perf_counter(), 0
     for name, load in SETS.items():
@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def by_kind() -> Table:
-    """False alarms and changed facts found, for each set of pairs written by hand."""
+    """False alarms and changed facts found for each set of handwritten pairs."""
     names = ("hand_written_pairs", "held_out_pairs")
     table = Table("kind of fact", "developed on", "held out", title="Pairs written by hand")
     columns: list[dict[str, str]] = []
@@ -118,7 +118,7 @@ def by_kind() -> Table:
 
 
 def by_fault() -> Table:
-    """How many rewrites of a small language model are flagged, for each fault seen by hand."""
+    """Number of flagged rewrites of a small language model for each fault labelled by hand."""
     flagged, rewrites = Counter[str](), Counter[str]()
     for pair, fault in smollm2_rewrites():
         rewrites[fault or "none"] += 1

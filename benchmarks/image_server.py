@@ -1,8 +1,8 @@
-"""Serves the files of a folder from memory, on a port of loopback that it prints, until it ends.
+"""Serve the files of a folder from memory on a loopback port, which is printed.
 
 python -m benchmarks.image_server FOLDER
 
-It does as little for a request as can be done, so that clients are measured and not this server.
+It does as little work as possible per request, so that clients are measured and not the server.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from typing import cast
 
 
 class Answers(asyncio.Protocol):
-    """Speaks HTTP/1.1 to one client; requests have no body and come whole."""
+    """HTTP/1.1 protocol for one client; requests have no body."""
 
     def __init__(self, files: dict[bytes, bytes]) -> None:
         self.files = files
@@ -20,11 +20,11 @@ class Answers(asyncio.Protocol):
         self.transport: asyncio.Transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begins."""
+        """Store the transport of the new connection."""
         self.transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Answers what is asked in full."""
+        """Answer all complete requests."""
         self.heard += data
         while b"\r\n\r\n" in self.heard:
             head, _, self.heard = self.heard.partition(b"\r\n\r\n")

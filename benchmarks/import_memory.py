@@ -1,10 +1,9 @@
-"""Memory and speed of reading a large annotation file, one generated file for each format.
+"""Memory and speed of reading large generated annotation files of each format.
 
     python -m benchmarks.import_memory [--megabytes 500] [--format ufine6926]
 
-Each format is read in a process of its own, by `read_source`, in both of its passes. Reported are
-the speed by processor time, and the growth of the process's largest resident size over that of
-reading a file of 1 MB.
+Each format is read in a separate process by both passes of `read_source`. Reported are the speed
+in processor time and the growth of the peak resident size compared with a file of 1 MB.
 """
 
 import argparse
@@ -40,7 +39,7 @@ def karpathy(index: int) -> dict[str, Any]:
 
 
 def sized(record: Callable[[int], dict[str, Any]], size: int) -> Iterator[str]:
-    """Records as JSON until they make up `size` bytes."""
+    """Yield records as JSON until they reach `size` bytes."""
     written = index = 0
     while written < size:
         text = json.dumps(record(index))
@@ -93,7 +92,7 @@ WRITERS: dict[str, Callable[[Path, int], None]] = {
 
 
 def measure(format_name: str, path: Path) -> None:
-    """Reads `path`; prints rows, processor seconds and largest resident size in MiB as JSON."""
+    """Read `path`; print rows, processor seconds and peak resident size in MiB as JSON."""
     from sources.importer import importer_for, read_source
 
     start = time.process_time()

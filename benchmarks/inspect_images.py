@@ -1,8 +1,8 @@
-"""Images a second that one thread inspects, beside what decoding them alone takes.
+"""Images per second that one thread inspects, compared with decoding them only.
 
 python -m benchmarks.inspect_images [FOLDER] [--seconds 10]
 
-Without a folder, on images of the demonstration world.
+Without a folder, images of the demonstration world are used.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from sources.images import InspectedImage, inspect_image
 
 
 def rate(work: Callable[[Path], object], paths: list[Path], seconds: float) -> float:
-    """Images a second of processor time."""
+    """Images per second of processor time."""
     start, done = time.process_time(), 0
     for path in cycle(paths):
         work(path)

@@ -1,7 +1,7 @@
-"""How large the product is and how it reads: `make measure`.
+"""Size and readability of the product: `make measure`.
 
-Counts are of the packages that are installed, without tests and benchmarks. What a caption passes
-is counted by a build of one image with one caption.
+Counts cover the installed packages, without tests and benchmarks. The modules and functions that
+one caption passes are counted in a build of one image with one caption.
 """
 
 import argparse
@@ -31,7 +31,7 @@ ODD_WORDS = re.compile(
     r"at the least|stands? (?:in|under|above|beside)|thereof|mend(?:ed|s)?)\b",
     re.IGNORECASE,
 )
-"""Archaic or unidiomatic in technical English; the docs of comparable projects hardly have any."""
+"""Words that are archaic or unidiomatic in technical English."""
 _LAYOUT_TOKENS = {
     tokenize.COMMENT,
     tokenize.NL,
@@ -61,7 +61,7 @@ _ONE_PERSON = {
 
 
 def packages() -> list[str]:
-    """The top-level packages of the product, as the wheel names them."""
+    """Top-level packages of the product as listed for the wheel."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     return list(project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
 
@@ -74,7 +74,7 @@ def files_of(folders: list[str]) -> list[Path]:
 
 
 def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """The docstrings of a module: its own, and those of its classes and functions."""
+    """Docstrings of a module and of its classes and functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
@@ -84,7 +84,7 @@ def docstrings(tree: ast.Module) -> Iterator[ast.Constant]:
 
 
 def code_lines(source: str, tree: ast.Module) -> int:
-    """Lines that hold code: no blank ones, no comments, no docstrings."""
+    """Number of lines with code, without blank lines, comments and docstrings."""
     lines: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _LAYOUT_TOKENS:
@@ -95,9 +95,9 @@ def code_lines(source: str, tree: ast.Module) -> int:
 
 
 def used_once_share(trees: dict[Path, ast.Module]) -> float:
-    """The share of public functions whose only use is one reference in another module.
+    """Share of public functions whose only use is one reference in another module.
 
-    References are counted by name, so that names which are defined twice are left out.
+    References are counted by name, so names that are defined twice are left out.
     """
     defined: Counter[str] = Counter()
     home: dict[str, Path] = {}
@@ -119,14 +119,14 @@ def used_once_share(trees: dict[Path, ast.Module]) -> float:
 
 
 def longest_import_chain(names: list[str]) -> int:
-    """How many modules the longest chain of imports has, leaving out packages' `__init__`."""
+    """Number of modules in the longest chain of imports, without `__init__` modules."""
     graph = grimp.build_graph(*names, cache_dir=None)
     imported = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     length: dict[str, int] = {}
 
     def measured(module: str, above: frozenset[str]) -> int:
         if module not in length:
-            below = imported[module] - above  # imports inside functions may lead back
+            below = imported[module] - above  # imports inside functions may form cycles
             length[module] = 1 + max((measured(name, above | {name}) for name in below), default=0)
         return length[module]
 
@@ -134,7 +134,7 @@ def longest_import_chain(names: list[str]) -> int:
 
 
 def modules_of_one_caption(names: list[str]) -> dict[str, int]:
-    """How many of our modules and functions run when one caption is built and released."""
+    """Number of our modules and functions that run when one caption is built and released."""
     program = (
         "import sys; from benchmarks.measure import trace_one_caption; "
         "trace_one_caption(sys.argv[1:])"
@@ -153,7 +153,7 @@ def modules_of_one_caption(names: list[str]) -> dict[str, int]:
 
 
 def trace_one_caption(names: list[str]) -> None:
-    """Builds one person's captions in this process and prints what ran, as JSON."""
+    """Build the captions of one person in this process and print what ran as JSON."""
     from flows.cli.main import main
 
     seen: set[tuple[str, str, int]] = set()
@@ -183,7 +183,7 @@ def trace_one_caption(names: list[str]) -> None:
 
 
 def measure() -> dict[str, float]:
-    """All figures by name."""
+    """Compute all figures by name."""
     names = packages()
     sources = {path: path.read_text(encoding="utf-8") for path in files_of(names)}
     trees = {path: ast.parse(source) for path, source in sources.items()}

@@ -1,27 +1,23 @@
-"""Near-duplicates: recall and precision on planted variants, speed of hashing and of the search.
+"""Near-duplicates: recall and precision on planted variants, speed of hashing and search.
 
     python -m benchmarks.near_duplicates [--originals 3000] [--hashes 1000000] [--similar 2000]
         [--embeddings 10000 100000 1000000] [--peer PYTHON]
 
-Variants of originals (see `benchmarks.planted_duplicates`) are looked for among these. A pair that
-is found is right where both images come from one original; flips are counted as found pairs, too.
-Beside it stands what `imagehash.phash` finds on the same images, where equal hashes count, or those
-within six bits, which is what is usually done; it is not asked for flips.
-
-Hashing is measured in processor seconds of one thread, decoding included, on the same files:
-Loupe's fingerprint (which also makes the SHA-256, the hash of the mirror image and the spectrum),
-`imagehash.phash`, and `imagededup` in an environment of its own (made with `uv` where no `--peer`
-is given). The least of three rounds counts.
-
-Pairs and what is kept of them are also measured where all images look similar (whose pairs are the
-square of their number), and where none do.
-
-Pairs of near embeddings (512 numbers each) are looked for among random ones of which one in a
-hundred has a near one; beside it stands the bare product of all with all in float32 (above the size
-up to which all pairs are looked at: of a thousandth of the rows with all, times a thousand).
-
-The search is over random hashes among which near ones are planted, and over hashes whose bits hang
-together, as those of real images do.
+Variants of originals (see `benchmarks.planted_duplicates`) are searched among the originals. A
+found pair is correct if both images come from one original; flips count as pairs, too. The results
+are compared with `imagehash.phash` on the same images, with equal hashes and with hashes within six
+bits, as is common practice; it cannot find flips.
+Hashing is measured in processor seconds of one thread, including decoding, on the same files:
+Loupe's fingerprint (which also computes the SHA-256, the hash of the mirror image and the
+spectrum), `imagehash.phash`, and `imagededup` in a separate environment (created with `uv` unless
+`--peer` is given). The minimum of three rounds counts.
+Finding pairs and selecting kept images is also measured for images that all look similar (with a
+quadratic number of pairs) and for images that all differ.
+Pairs of near embeddings (512 dimensions) are searched among random rows, 1 % of which have a near
+row. This is compared with the float32 product of all rows with all (beyond the limit of the exact
+search: a thousandth of the rows with all, times a thousand).
+The hash search uses random hashes with planted near ones, and hashes with correlated bits like
+those of real images.
 """
 
 import argparse
@@ -59,7 +55,7 @@ ROUNDS = 3
 RADIUS = 6
 TARGET_RECALL, TARGET_PRECISION, TARGET_RATIO, TARGET_SECONDS = 98.0, 99.0, 3.0, 60.0
 TARGET_PRODUCT = 1.6
-DIMENSION, DISTANCE, NOISE = 512, 0.02, 0.17  # noise that takes a row 0.014 away
+DIMENSION, DISTANCE, NOISE = 512, 0.02, 0.17  # noise for a distance of 0.014
 
 Pairs = set[tuple[int, int]]
 
@@ -70,7 +66,7 @@ def main() -> None:
     parser.add_argument("--hashes", type=int, default=1_000_000)
     parser.add_argument("--similar", type=int, default=2000)
     parser.add_argument("--embeddings", type=int, nargs="*", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--peer", type=Path, help="a Python that has imagededup")
+    parser.add_argument("--peer", type=Path, help="Python with imagededup installed")
     arguments = parser.parse_args()
     console = Console(width=110)
     images = list(originals(arguments.originals))
@@ -86,14 +82,14 @@ def main() -> None:
 def report_recall(images: list[bytes], variants: list[Planted], console: Console) -> None:
     owners = [*range(len(images)), *(one.original for one in variants)]
     data = [*images, *(one.data for one in variants)]
-    ways: dict[str, Callable[[Sequence[bytes]], Pairs]] = {
+    methods: dict[str, Callable[[Sequence[bytes]], Pairs]] = {
         "Loupe": found_by_loupe,
         "pHash equal": lambda all_: found_by_phash(all_, 0),
         f"pHash within {RADIUS}": lambda all_: found_by_phash(all_, RADIUS),
     }
-    what = "compositions and streets" if photographs() else "streets only: no photographs are here"
+    what = "compositions and streets" if photographs() else "only streets: no photographs found"
     table = Table("", *VARIANTS, "the first five", "precision", title=f"% found; {what}")
-    for name, find in ways.items():
+    for name, find in methods.items():
         pairs = find(data)
         right = sum(owners[i] == owners[j] for i, j in pairs)
         recall = recall_of(pairs, variants, len(images))
@@ -116,8 +112,8 @@ def recall_of(pairs: Pairs, variants: Sequence[Planted], first: int) -> dict[str
 
 
 def found_by_loupe(data: Sequence[bytes]) -> Pairs:
-    looks = {str(place): fingerprint(one, str(place)) for place, one in enumerate(data)}
-    images = {name: one for name, one in looks.items() if isinstance(one, ImageFingerprint)}
+    fingerprints = {str(place): fingerprint(one, str(place)) for place, one in enumerate(data)}
+    images = {name: one for name, one in fingerprints.items() if isinstance(one, ImageFingerprint)}
     pairs = near_duplicate_pairs(images, NearDuplicateSettings())
     return {(int(one.first), int(one.second)) for one in pairs if one.sameness == "same"}
 
@@ -145,7 +141,7 @@ def report_hashing(images: Sequence[bytes], peer: Path | None, console: Console)
         rounds = [{method: take(folder) for method, take in methods.items()} for _ in range(ROUNDS)]
     speeds = {method: len(images) / min(one[method] for one in rounds) for method in methods}
     for method, speed in speeds.items():
-        console.print(f"{method:<12} {speed:>8,.0f} images a processor second")
+        console.print(f"{method:<12} {speed:>8,.0f} images per processor second")
     ratio = speeds["Loupe"] / max(speeds["imagehash"], speeds["imagededup"])
     console.print(f"{'ratio':<12} {ratio:>8.2f} to the faster peer (wanted: {TARGET_RATIO:g})")
 
@@ -176,7 +172,10 @@ def peer_seconds(python: Path, folder: Path) -> float:
 
 
 def report_clusters(similar: int, console: Console) -> None:
-    for name, images in (("similar", look_alikes(similar)), ("different", strangers(50 * similar))):
+    for name, images in (
+        ("similar", similar_images(similar)),
+        ("different", different_images(50 * similar)),
+    ):
         tracemalloc.start()
         find_near_duplicates(images, NearDuplicateSettings())
         peak = tracemalloc.get_traced_memory()[1]
@@ -185,26 +184,28 @@ def report_clusters(similar: int, console: Console) -> None:
         found = find_near_duplicates(images, NearDuplicateSettings())
         elapsed = time.perf_counter() - started
         console.print(
-            f"{len(images):,} images that are {name}: {len(found.pairs):,} pairs, "
-            f"{len(found.kept):,} kept, in {elapsed:.1f} s and {peak / 1e6:,.0f} MB beside them"
+            f"{len(images):,} {name} images: {len(found.pairs):,} pairs, "
+            f"{len(found.kept):,} kept, in {elapsed:.1f} s with {peak / 1e6:,.0f} MB more memory"
         )
 
 
-def look_alikes(count: int) -> dict[str, ImageFingerprint]:
-    """Of one picture, each with some noise of its own."""
+def similar_images(count: int) -> dict[str, ImageFingerprint]:
+    """Fingerprints of one picture with different noise."""
     random = np.random.default_rng(0)
     spectra = random.integers(-100, 100, 255) + random.normal(0, 4, (count, 255))
-    return _looking(spectra.astype(np.int8), random.integers(0, 2, count, np.uint64))
+    return _fingerprints(spectra.astype(np.int8), random.integers(0, 2, count, np.uint64))
 
 
-def strangers(count: int) -> dict[str, ImageFingerprint]:
-    """Images that have nothing in common."""
+def different_images(count: int) -> dict[str, ImageFingerprint]:
+    """Fingerprints of unrelated images."""
     random = np.random.default_rng(0)
     spectra = random.integers(-127, 128, (count, 255)).astype(np.int8)
-    return _looking(spectra, random.integers(0, 2**64, count, np.uint64))
+    return _fingerprints(spectra, random.integers(0, 2**64, count, np.uint64))
 
 
-def _looking(spectra: NDArray[np.int8], hashes: NDArray[np.uint64]) -> dict[str, ImageFingerprint]:
+def _fingerprints(
+    spectra: NDArray[np.int8], hashes: NDArray[np.uint64]
+) -> dict[str, ImageFingerprint]:
     return {
         str(number): ImageFingerprint(
             sha256=f"{number:064x}",
@@ -250,16 +251,16 @@ def report_embeddings(count: int, console: Console) -> None:
         rows[start : min(some, start + 1024)] @ rows.T
     product = (time.process_time() - started) * count / some
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    how = "all pairs" if recall is None else f"an index, recall {recall:.1%} as it says"
+    how = "all pairs" if recall is None else f"an index, stated recall {recall:.1%}"
     console.print(
         f"{count:,} embeddings by {how}: {100 * found / near:.2f} % of {near:,} planted pairs, "
         f"{elapsed:,.1f} processor s, {elapsed / product:.2f} of the bare product "
-        f"(wanted: {TARGET_PRODUCT:g}), {peak:.1f} GB at most"
+        f"(wanted: {TARGET_PRODUCT:g}), peak {peak:.1f} GB"
     )
 
 
 def random_hashes(count: int, random: np.random.Generator) -> NDArray[np.uint64]:
-    """Of which every tenth is within six bits of another."""
+    """Random hashes, every tenth of which is within six bits of another."""
     hashes = random.integers(0, 2**64, count, np.uint64)
     near, others = random.integers(0, count, (2, count // 10))
     hashes[near] = hashes[others] ^ _bits(random.integers(0, 64, (6, len(near))))
@@ -274,7 +275,7 @@ def _bits(places: Iterable[NDArray[np.int64]]) -> NDArray[np.uint64]:
 
 
 def correlated_hashes(count: int, random: np.random.Generator) -> NDArray[np.uint64]:
-    """Of spectra that six patterns and noise make up; half of the bits are set, as in a pHash."""
+    """Hashes of spectra composed of six patterns and noise, with half of the bits set."""
     patterns = random.normal(size=(6, 64))
     hashes = np.empty(count, np.uint64)
     for start in range(0, count, 100_000):

@@ -1,9 +1,9 @@
-"""Whether training on contrastive pairs teaches the differences: FG-CDA by type, held-out groups.
+"""Effect of training on contrastive pairs: FG-CDA by difference type on held-out groups.
 
 Run from the repository root: `python -m benchmarks.pair_training`. For each seed, a small CLIP is
-trained from scratch with InfoNCE on drawn stills. From there it is trained for as many steps with
-InfoNCE on ordinary batches, with in-group hard negatives alone, and with the contrast loss, all on
-the same groups. Stills are drawn without the strip that codes their scene.
+trained from scratch with InfoNCE on drawn stills. From there it is trained for equally many steps
+with InfoNCE on ordinary batches, with in-group hard negatives alone, and with the contrast loss,
+on the same groups. Stills are drawn without the strip that encodes their scene.
 """
 
 import argparse
@@ -44,20 +44,20 @@ ARMS = {"InfoNCE": 0.0, "in-group negatives": 1e-6, "contrast": 1.0}
 
 
 def image_of(folder: Path, name: str, scene: Scene) -> Path:
-    """Writes the still without its strip."""
+    """Write the still without its strip and return its path."""
     path = folder / f"{name}.jpg"
     path.write_bytes(jpeg_of(draw_still(scene).crop((0, 0, WIDTH_PX, int(STRIP_BOX[1])))))
     return path
 
 
 def captions_of(scene: Scene) -> tuple[str, ...]:
-    """Complete captions of a scene, in several forms."""
+    """Complete captions of a scene in several wordings."""
     content = content_of(scene)
     return tuple(write(content, details_of(content))[:5])
 
 
 def group_of(folder: Path, truth: StillTruth) -> Iterator[TrainingImage]:
-    """An anchor and its edits, as the built-in strategist proposes them."""
+    """Yield an anchor and its edits as proposed by the built-in contraster."""
     group = f"group-{truth.image_id}"
     yield TrainingImage(image_of(folder, group, truth.scene), group, captions_of(truth.scene))
     still = ChatImage(media_type="image/jpeg", data=jpeg_of(draw_still(truth.scene)))
@@ -81,7 +81,7 @@ def group_of(folder: Path, truth: StillTruth) -> Iterator[TrainingImage]:
 def trained(
     settings: CfamTraining, splits: TrainingSplits, held_out: TrainingSplits, home: Path
 ) -> dict[str, float]:
-    """Trains, and scores the last checkpoint on the groups that are held out."""
+    """Train, and score the last checkpoint on the held-out groups."""
     import torch
 
     from retrieval.cfam.network.checkpoints import load_model
@@ -93,7 +93,7 @@ def trained(
 
 
 def drawn(folder: Path) -> tuple[list[TrainingImage], list[TrainingImage]]:
-    """The stills that the first training sees, and the groups."""
+    """Stills of the first training, and contrastive groups."""
     firsts = [
         TrainingImage(
             image_of(folder, f"first-{one.image_id}", one.scene),
@@ -114,7 +114,7 @@ def compare(
     epochs: tuple[int, int],
     home: Path,
 ) -> dict[str, dict[str, float]]:
-    """The scores of the small CLIP before, and after each kind of training."""
+    """Scores of the small CLIP before and after each kind of training."""
     splits = hold_out_identities(groups, HELD_OUT, seed)
     demo = load_training("demo")
     plain = demo.model_copy(
@@ -152,7 +152,7 @@ def compare(
 
 
 def main() -> None:
-    """Prints the table: the mean over seeds, and the lowest and the highest."""
+    """Print the table with the mean, minimum and maximum over seeds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, nargs=2, default=(8, 4), help="first, then")

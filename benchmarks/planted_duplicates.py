@@ -1,9 +1,9 @@
-"""Originals that differ, and variants of them that are planted among them.
+"""Distinct original images, and variants of them that are planted among them.
 
-Where `../shared/data` has photographs, two of three originals are compositions of two to four parts
-of these, each cut out at a place, a size and a side of its own; one of three is a drawn street of
-the demonstration world, and those are the hard ones: plain, and many of them alike but for the
-colours of walls. Without photographs all are streets.
+If `../shared/data` contains photographs, two of three originals are compositions of two to four
+parts of photographs, cropped at random places and sizes and possibly mirrored; one of three is a
+drawn street of the demonstration world. The streets are harder: they are plain, and many differ
+only in the colours of walls. Without photographs, all originals are streets.
 """
 
 import io
@@ -26,7 +26,7 @@ Pixels = NDArray[np.uint8]
 
 
 class Planted(NamedTuple):
-    """A variant: of which kind, of which original, and its bytes."""
+    """A variant with its kind, the index of its original and its bytes."""
 
     kind: str
     original: int
@@ -34,7 +34,7 @@ class Planted(NamedTuple):
 
 
 def photographs() -> list[Pixels]:
-    """The photographs that are there; of those that show the same thing only one."""
+    """The available photographs, without repeated views of the same object."""
     folders = (PHOTOGRAPHS / name for name in ("coco_captions", "photos", "near_duplicates"))
     files = sorted(file for folder in folders for file in folder.glob("*.jpg"))
     kept = [file for file in files if "ukbench" not in file.stem or "_" not in file.stem]
@@ -42,7 +42,7 @@ def photographs() -> list[Pixels]:
 
 
 def originals(count: int) -> Iterator[bytes]:
-    """So many originals, as JPEG."""
+    """Yield originals as JPEG."""
     pool = photographs()
     for number in range(count):
         yield encoded(
@@ -98,7 +98,7 @@ def _part(pool: list[Pixels], size: tuple[int, int], random: np.random.Generator
 
 
 def encoded(picture: Image.Image, quality: int = QUALITY) -> bytes:
-    """The picture as JPEG."""
+    """Encode the picture as JPEG."""
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=quality)
     return buffer.getvalue()
@@ -132,7 +132,7 @@ def _opened(data: bytes) -> Image.Image:
 
 
 def planted(images: list[bytes], of_each: int) -> Iterator[Planted]:
-    """So many variants of each kind, each kind of its own originals."""
+    """Yield `of_each` variants of each kind, of randomly chosen originals."""
     random = np.random.default_rng(99)
     for kind, vary in VARIANTS.items():
         for number in random.choice(len(images), of_each, replace=False):

@@ -1,11 +1,11 @@
-"""Commits on PostgreSQL, beside COPY of the same rows into the same tables.
+"""Commits on PostgreSQL compared with COPY of the same rows into the same tables.
 
     python -m benchmarks.postgres_commit [--records 20000]
 
 Chunks of copied records are committed as the stage runner does: entities, links to their parents,
-work rows, one activity a chunk, each chunk a transaction. COPY gets ready rows of the three tables,
-their indexes and foreign keys in place, with the numbers of children and parents given. Reported is
-the ratio of their speeds, over alternating chunks. A private server runs for it.
+work rows and one activity per chunk, in one transaction per chunk. COPY receives prepared rows of
+the three tables with known numbers of children and parents; indexes and foreign keys are in place.
+Reported is the ratio of speeds over alternating chunks, on a private server.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(url: str, count: int) -> tuple[float, float]:
-    """Seconds to commit so many records, and to copy as many."""
+    """Seconds to commit `count` records, and to copy them."""
     store = Store.open(url)
     plan_id, copy_plan = (register_plan(store, name, "1", {}) for name in ("commit", "copy"))
     activity = ActivityRecord(plan_id, "bench", "", "", datetime.now(UTC))
@@ -85,7 +85,7 @@ def copy(
     children: list[NewEntity],
     seqs: dict[str, int],
 ) -> None:
-    """Copies entities, their work rows and derivations in one transaction."""
+    """Copy entities, their work rows and derivations in one transaction."""
     rows: dict[str, list[tuple[object, ...]]] = {table: [] for table in TABLES}
     for number, one in zip(numbers, children, strict=True):
         seq, ((role, parent),) = FIRST_OF_COPY + number, one.parents

@@ -1,9 +1,9 @@
-"""What Ray costs: the time of chunks of about a second in its actors, to that in local processes.
+"""Overhead of Ray: time of chunks of about a second in its actors and in local processes.
 
     python -m benchmarks.ray_engine [--chunks 16] [--rounds 5] [--workers 2]
 
-Each chunk is 200 records of half a kilobyte, of which digests are computed for a second. Both
-engines are open, and their workers warm; rounds alternate, and the ratio is of the medians.
+Each chunk has 200 records of half a kilobyte, whose digests are computed for a second. Both engines
+are open and their workers warm; rounds alternate, and the ratio is that of the medians.
 """
 
 import argparse
@@ -30,7 +30,7 @@ RECORDS = [(number, "said of them " * 40) for number in range(200)]
 
 @dataclass(frozen=True)
 class Digests(Program[tuple[int, str], tuple[int, str]]):
-    """A digest of each text, taken of it many times."""
+    """Computes the digest of each text many times."""
 
     stage = "bench"
     seconds = 0.005
@@ -38,7 +38,7 @@ class Digests(Program[tuple[int, str], tuple[int, str]]):
     turns: int
 
     def work(self, items: Sequence[tuple[int, str]]) -> list[WorkResult]:
-        """The digests."""
+        """Compute the digests of all items."""
         return [self._result(*item) for item in items]
 
     def _result(self, number: int, text: str) -> WorkResult:
@@ -50,7 +50,7 @@ class Digests(Program[tuple[int, str], tuple[int, str]]):
         )
 
     def refused(self, item: tuple[int, str], rejection: Rejection) -> WorkResult:
-        """The rejection."""
+        """Return the rejection of an item."""
         return WorkResult(item[0], rejection=rejection)
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
-    importable = import_module("benchmarks.ray_engine")  # workers know nothing of `__main__`
+    importable = import_module("benchmarks.ray_engine")  # workers cannot import `__main__`
     program: Digests = importable.Digests(turns_of_a_second() // len(RECORDS))
     print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors", flush=True)
     taken: dict[str, list[float]] = {"processes": [], "ray": []}
@@ -83,19 +83,19 @@ def main() -> None:
     for way, times in taken.items():
         chunk = arguments.workers / arguments.chunks
         spread = f"{min(times) * chunk:.3f} to {max(times) * chunk:.3f}"
-        print(f"{way:<10} {median(times) * chunk:.3f} s a chunk  ({spread})")
+        print(f"{way:<10} {median(times) * chunk:.3f} s per chunk  ({spread})")
     ratio = median(taken["ray"]) / median(taken["processes"])
     print(f"ray to processes {ratio:.3f}  (wanted: {WANTED})")
 
 
 def work(engine: Engine, chunks: int) -> None:
-    """Works on so many chunks, on as many threads as keep the engine busy."""
+    """Process `chunks` chunks, on enough threads to keep the engine busy."""
     with ThreadPoolExecutor(engine.threads) as threads:
         list(threads.map(engine.work, [RECORDS] * chunks))
 
 
 def turns_of_a_second() -> int:
-    """How often a digest is taken in a second of processor time."""
+    """Number of digests computed in a second of processor time."""
     program, started = Digests(2000), time.process_time()
     program.work(RECORDS[:10])
     return int(20_000 / (time.process_time() - started))

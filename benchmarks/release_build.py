@@ -1,8 +1,8 @@
-"""Builds and verifies a release, beside copying and `sha256sum` over the same files.
+"""Build and verify a release, compared with copying and `sha256sum` of the same files.
 
 python -m benchmarks.release_build [--images 2000 8000] [--kilobytes 20]
 
-Each size runs in a process of its own, so that its peak of memory is its own.
+Each size runs in a separate process, so that memory peaks are independent.
 """
 
 import argparse
@@ -25,13 +25,13 @@ from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_worl
 
 
 def fill(home: Path, images: int, kilobytes: int, rewrites: int = 2) -> None:
-    """A dataset of noisy pictures with two captions each, and so many rewrites of every one."""
+    """Store a dataset of noisy images with two captions each, and rewrites of each caption."""
     world = Composer()
     side = int((kilobytes * 1024 / 0.8 / 2) ** 0.5)
     originals = [picture(number, (side, 2 * side)) for number in range(50)]
     for number in range(images):
         of = SOURCES[number % 3]
-        tail = random.Random(number).randbytes(16)  # what follows a JPEG's end is not decoded
+        tail = random.Random(number).randbytes(16)  # bytes after the end of a JPEG are not decoded
         data = originals[number % 50] + tail
         image = world.image(of, str(number // 9), f"{number}.jpg", sampled=False, data=data)
         for position in range(2):
@@ -49,7 +49,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def measure(home: Path) -> None:
-    """Prints one line of JSON: seconds of each piece of work, and the peak of memory."""
+    """Print one line of JSON with the seconds of each task and the memory peak."""
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
     blobs = BlobStore(str(home / "blobs"))
     build_release(store, blobs, DATASET, "0.0.1", home / "warm-up")
@@ -79,7 +79,7 @@ def _verify(folder: Path, *, decode: bool) -> None:
 
 def report(images: int, found: dict[str, float]) -> None:
     size = found["megabytes"]
-    print(f"{images:,} images, {size:,.0f} MB, peak of memory {found['peak']:,.0f} MiB")
+    print(f"{images:,} images, {size:,.0f} MB, memory peak {found['peak']:,.0f} MiB")
     print(
         f"  build  {images / found['build']:8,.0f} images/s, "
         f"{found['copy'] / found['build']:.2f} of the speed of copying the result"

@@ -1,13 +1,13 @@
-"""Exports a release in every format, beside the formats' own writers and a copy of the same bytes.
+"""Export a release in every format, compared with other writers and a copy of the same bytes.
 
 python -m benchmarks.release_export [--images 1000 10000] [--kilobytes 20]
 
-Each export runs in a process of its own, so that its peak of memory is its own. Exports are timed
-with the check of the release before (`checked`) and without. The peers are given the release's rows
-as they come out of pyarrow, and write what the export holds: `datasets` Parquet with embedded
-images, webdataset's `ShardWriter` image, JSON and text. They keep no digests and flush nothing to
-disk. The copy is `shutil.copytree` of the finished export, flushed to disk; beside it stands one
-whose copies are digested, too, as every file of an export is.
+Each export runs in a separate process, so that memory peaks are independent. Exports are timed with
+(`checked`) and without verification of the release. The peers receive the rows of the release from
+pyarrow and write the content of the export: `datasets` writes Parquet with embedded images,
+`ShardWriter` of webdataset writes image, JSON and text. They compute no digests and do not flush to
+disk. The copy is `shutil.copytree` of the finished export, flushed to disk; a second copy also
+computes digests, as an export does for every file.
 """
 
 import argparse
@@ -88,9 +88,9 @@ WRITERS: dict[str, Callable[[Path, Path], None]] = {
 
 
 def measure(release: Path, what: str, out: Path) -> None:
-    """Does one piece of work; prints its seconds and the peak of memory in MiB as JSON."""
+    """Perform one task; print its seconds and memory peak in MiB as JSON."""
     for module in (MODULES.get(what, "release.export"), "release.export.formats"):
-        importlib.import_module(module)  # what is loaded on the way is not counted
+        importlib.import_module(module)  # imports are not timed
     start = time.perf_counter()
     if what in WRITERS:
         WRITERS[what](release, out)
@@ -103,10 +103,10 @@ def measure(release: Path, what: str, out: Path) -> None:
 
 
 def set_aside(home: Path, folder: Path) -> None:
-    """Gives the space of files back, and leaves them where they are, empty, until the end.
+    """Truncate files and keep them until the end of the benchmark.
 
-    ext4 makes no new file of one that was deleted a short while ago, and looks through all of these
-    for each new one: what is written next would take several times as long.
+    ext4 does not reuse recently deleted inodes and scans all of them for each new file, which would
+    slow down the next writes several times.
     """
     for file in folder.rglob("*"):
         if file.is_file():
@@ -115,7 +115,7 @@ def set_aside(home: Path, folder: Path) -> None:
 
 
 def measured(home: Path, what: str, *, keep: bool = False) -> dict[str, float]:
-    """One piece of work in a process of its own; what it wrote stays where it is to be kept."""
+    """Run one task in a separate process; its output is kept if `keep`."""
     out = home / "out"
     command = [sys.executable, "-m", "benchmarks.release_export", "--measure"]
     arguments = [str(home / "release"), what, str(out)]
@@ -127,9 +127,9 @@ def measured(home: Path, what: str, *, keep: bool = False) -> dict[str, float]:
 
 
 def copied(home: Path, *, digested: bool) -> float:
-    """Seconds of copying what lies in `out`, and of flushing it to disk as exports are.
+    """Seconds for copying `out` and flushing the copy to disk as exports do.
 
-    `digested`: copies are read once more for their SHA-256, which exports tell.
+    If `digested`, copies are read again to compute the SHA-256 that exports state.
     """
     from release.files import flush
 
@@ -149,7 +149,7 @@ def copied(home: Path, *, digested: bool) -> float:
 
 
 def compare(home: Path, name: str, rounds: int) -> None:
-    """Prints a line: medians over rounds in which all stand side by side."""
+    """Print a line of medians over rounds that measure everything alternately."""
     found: dict[str, list[float]] = {}
     peaks = []
     for _ in range(rounds):
@@ -195,7 +195,7 @@ def main() -> None:
     for images in arguments.images:
         with tempfile.TemporaryDirectory() as folder:
             home = Path(folder)
-            # in a process of its own: the peak of a process is never less than its parent's
+            # in a separate process, because a process inherits the memory peak of its parent
             command = [sys.executable, "-m", "benchmarks.release_export", "--build", folder]
             sizes = ["--images", str(images), "--kilobytes", str(arguments.kilobytes)]
             subprocess.run([*command, *sizes], check=True)

@@ -1,11 +1,11 @@
-"""Writes the report on a release, and opens it in Chromium.
+"""Write the report on a release and open it in Chromium.
 
 python -m benchmarks.release_report [--rows 2000 20000] [--side 320]
 
-The release is made up: noisy pictures, six captions a row of a vocabulary with common and rare
-words, lineage of each. Beside the report stands what cannot be left out, in the same threads:
-reading the rows and decoding, shrinking and encoding their images with Pillow. Each size is written
-in a process of its own, so that its peak of memory is its own. In the browser, medians over rounds.
+The release is synthetic: noisy images, six captions per row with common and rare words, and their
+lineage. The report is compared with its unavoidable part in the same threads: reading the rows, and
+decoding, shrinking and encoding their images with Pillow. Each size is written in a separate
+process, so that memory peaks are independent. Times in the browser are medians over rounds.
 """
 
 import argparse
@@ -51,7 +51,7 @@ def identifier(*parts: object) -> str:
 
 
 def vocabulary() -> list[str]:
-    """As in a language: the first words are in most captions, the last in few."""
+    """Words of a synthetic language; the first are used in most captions, the last in few."""
     letters = random.Random(1)
     return [
         "".join(letters.choices("abdegilmnorstu", k=letters.randint(2, 9))) for _ in range(8000)
@@ -113,7 +113,7 @@ def rows(count: int, images: list[bytes]) -> Iterator[tuple[ReleaseRow, bytes]]:
 
 
 def make_release(folder: Path, count: int, side: int) -> None:
-    """A release without image files: the report reads images from the Parquet files."""
+    """Write a release without image files; the report reads images from the Parquet files."""
     folder.mkdir()
     counter = StatisticsCounter()
     with ParquetRows(folder, FORM) as parquet:
@@ -174,7 +174,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 def measure(home: Path, what: str) -> None:
-    """Prints seconds and the peak of memory in MiB as JSON."""
+    """Print seconds and memory peak in MiB as JSON."""
     from release.export.formats import opened_release
     from release.report.charts import PictureFolder
     from release.report.writing import _THREADS, write_report
@@ -226,7 +226,7 @@ ROW = """async (number) => {
 
 
 def in_browser(page_url: str, count: int) -> dict[str, float]:
-    """Milliseconds, medians over rounds."""
+    """Median milliseconds of actions in the browser."""
     import shutil
 
     from playwright.sync_api import sync_playwright
@@ -280,10 +280,10 @@ def compare(home: Path, count: int) -> None:
     files, size = size_of(home / "report")
     _, thumbs = size_of(home / "report" / "thumbs")
     print(
-        f"{count:,} rows: written at {count / report['seconds']:,.0f} rows/s, peak of memory "
-        f"{report['peak']:,.0f} MiB; small pictures alone take "
+        f"{count:,} rows: written at {count / report['seconds']:,.0f} rows/s, memory peak "
+        f"{report['peak']:,.0f} MiB; thumbnails alone take "
         f"{pictures_alone['seconds'] / report['seconds']:.2f} of the time\n"
-        f"  {files:,} files, {size / 1e6:,.0f} MB, of which pictures {thumbs / 1e6:,.0f} MB",
+        f"  {files:,} files, {size / 1e6:,.0f} MB, of which thumbnails {thumbs / 1e6:,.0f} MB",
         flush=True,
     )
     opened = in_browser((home / "report" / "index.html").as_uri(), count)
@@ -295,7 +295,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[1000, 10_000])
     parser.add_argument("--side", type=int, default=320)
-    parser.add_argument("--home", type=Path, help="where to leave release and report")
+    parser.add_argument("--home", type=Path, help="folder that keeps the release and the report")
     parser.add_argument("--measure", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--make", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -310,7 +310,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             home = (arguments.home or Path(folder)) / str(count)
             home.mkdir(parents=True)
-            # in a process of its own: the peak of a process is never less than its parent's
+            # in a separate process, because a process inherits the memory peak of its parent
             command = [sys.executable, "-m", "benchmarks.release_report", "--make", str(home)]
             sizes = ["--rows", str(count), "--side", str(arguments.side)]
             subprocess.run([*command, *sizes], check=True)

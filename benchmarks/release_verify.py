@@ -1,11 +1,11 @@
-"""Verifies releases beside `sha256sum` over the same files, and looks at the peak of memory.
+"""Verify releases, compared with `sha256sum` of the same files, and measure the memory peak.
 
 python -m benchmarks.release_verify [--rows 4000] [--kilobytes 20 100] [--runs 7]
 python -m benchmarks.release_verify --memory 1000 10000 100000
 
-Speed: both read the same files from a warm cache, in turn; `sha256sum` in one process. Reported:
-the medians, their ratio, and the lowest and highest ratio of any two adjacent runs.
-Memory: every size runs in a process of its own, on images of about 3 kB.
+Speed: both alternately read the same files from a warm cache; `sha256sum` runs in one process.
+Reported are the medians, their ratio, and the lowest and highest ratio of adjacent runs.
+Memory: every size runs in a separate process, with images of about 3 kB.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _SMALL_KILOBYTES = 3
 
 
 def built(home: Path, rows: int, kilobytes: int, rewrites: int) -> Path:
-    """A release of so many rows in `home`."""
+    """Build a release of `rows` rows in `home`."""
     fill(home, rows, kilobytes, rewrites=rewrites)
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
     blobs = BlobStore(str(home / "blobs"))
@@ -35,13 +35,13 @@ def built(home: Path, rows: int, kilobytes: int, rewrites: int) -> Path:
 
 
 def verified(folder: Path, *, decode: bool = False) -> None:
-    """Verifies a release that must be sound."""
+    """Verify a release that must be valid."""
     if problems := verify_release(folder, decode=decode):
         raise SystemExit(f"the release is not sound: {problems[:3]}")
 
 
 def compare(rows: int, kilobytes: int, runs: int) -> None:
-    """Prints the speed of verifying beside that of `sha256sum`."""
+    """Print the speeds of verification and of `sha256sum`."""
     with tempfile.TemporaryDirectory() as home:
         folder = built(Path(home), rows, kilobytes, rewrites=2)
         files = [path for path in folder.rglob("*") if path.is_file()]
@@ -70,28 +70,28 @@ def compare(rows: int, kilobytes: int, runs: int) -> None:
 
 
 def measure(folder: Path) -> None:
-    """Prints one line of JSON: the seconds of one verification, and the peaks of memory in MiB."""
+    """Print the seconds of one verification and the memory peaks in MiB as one line of JSON."""
     before = peak_mebibytes()
     seconds = timed(lambda: verified(folder))
     print(json.dumps({"seconds": seconds, "before": before, "peak": peak_mebibytes()}))
 
 
 def peak_mebibytes() -> int:
-    """The peak of this process alone; `getrusage` counts that of the one that started it, too."""
+    """Memory peak of this process only; `getrusage` includes that of its parent."""
     status = Path("/proc/self/status").read_text("utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
 def remember(rows: int) -> None:
-    """Prints the peak of memory of a verification, in a process of its own."""
+    """Print the memory peak of a verification in a separate process."""
     with tempfile.TemporaryDirectory() as home:
         folder = built(Path(home), rows, _SMALL_KILOBYTES, rewrites=0)
         command = [sys.executable, "-m", "benchmarks.release_verify", "--measure", str(folder)]
         answer = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(answer.stdout)
     print(
-        f"{rows:>7,} rows of {_SMALL_KILOBYTES} kB: {found['seconds']:.2f} s, peak of memory "
-        f"{found['peak']:,} MiB, of which {found['before']:,} before it began",
+        f"{rows:>7,} rows of {_SMALL_KILOBYTES} kB: {found['seconds']:.2f} s, memory peak "
+        f"{found['peak']:,} MiB, of which {found['before']:,} before the start",
         flush=True,
     )
 
@@ -101,7 +101,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--kilobytes", type=int, nargs="+", default=[20, 100])
     parser.add_argument("--runs", type=int, default=7)
-    parser.add_argument("--memory", type=int, nargs="+", help="Only look at memory, at these rows.")
+    parser.add_argument(
+        "--memory", type=int, nargs="+", help="Only measure memory, for these numbers of rows."
+    )
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:

@@ -1,16 +1,16 @@
-"""Speed and memory of the retrieval metrics at the size of UFine3C, beside the bare product.
+"""Speed and memory of the retrieval metrics at the size of UFine3C, compared with a product.
 
     python -m benchmarks.retrieval_metrics [--rounds 5] [--queries 37939] [--gallery 7446]
 
-In each round, one after the other: the bare product of all queries with the gallery, in blocks
-that are thrown away, by numpy and by torch (the faster one is what is compared with); all metrics
-by `score_retrieval`, on embeddings that are read from files; and, in the first round only, a plain
-evaluation in torch (blocks, a full sort of each, ranks and prefix sums). Each runs in a process of
-its own, imports and compiling not counted. The least of all rounds counts, of elapsed seconds and
-of processor seconds: the latter tell more where others use the machine, too.
+Each round measures in turn: the matrix product of all queries with the gallery, in blocks that are
+discarded, by numpy and by torch (the faster one is the reference); all metrics by
+`score_retrieval`, on embeddings read from files; and, in the first round only, a plain evaluation
+in torch (blocks, a full sort of each, ranks and prefix sums). Each runs in a separate process
+without counting imports and compilation. The minimum of all rounds counts, in elapsed seconds and
+in processor seconds, which are more reliable on a shared machine.
 
-Embeddings are clusters with noise, about as hard as UFine3C ("trained"), or all noise, in which
-matches stand anywhere ("random"): the dearest case.
+Embeddings are noisy clusters, about as hard as UFine3C ("trained"), or pure noise with matches at
+any rank ("random"), the slowest case.
 """
 
 import argparse
@@ -39,7 +39,7 @@ Arrays = tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.int64], NDAr
 
 
 def write_problem(folder: Path, queries: int, gallery: int, noise: float) -> None:
-    """UFine3C's structure: images of 2,250 persons, at least one each, and texts of images."""
+    """Write embeddings structured like UFine3C: images of 2,250 people, and texts of images."""
     random = np.random.default_rng(0)
     person = np.concatenate(
         [np.arange(IDENTITIES), random.integers(IDENTITIES, size=gallery - IDENTITIES)]
@@ -128,7 +128,7 @@ def run_plain(problem: Arrays) -> dict[str, float]:
 
 
 def measured(work: Any) -> dict[str, float]:
-    """What `work` gives, with elapsed and processor seconds and the largest resident size."""
+    """Result of `work` with elapsed seconds, processor seconds and peak resident size."""
     elapsed, processor = time.perf_counter(), time.process_time()
     found: dict[str, float] = work()
     return found | {
@@ -149,7 +149,7 @@ def run_apart(method: str, folder: Path) -> dict[str, float]:
 
 
 def compare(kind: str, arguments: argparse.Namespace, console: Console) -> None:
-    """Runs all rounds on one kind of embeddings and prints them."""
+    """Run all rounds on one kind of embeddings and print the results."""
     found: dict[str, list[dict[str, float]]] = {method: [] for method in METHODS}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,12 +1,12 @@
-"""Push and pull through the review desk, beside the bare SDK of Label Studio in the same run.
+"""Push and pull through the review desk, compared with the SDK of Label Studio in the same run.
 
     python -m benchmarks.review_desk [--tasks 4000] [--waiting 50000]
 
-Starts a private Label Studio on a private PostgreSQL. Tasks are those of rewrites; up to a hundred
-are answered before they are pulled. Each way of doing it has a project of its own, after a first
-round that nobody is measured by. Reported are tasks a second through the desk alone and through
-the whole of `loupe queue push` and `pull` (who is asked, what the page shows, the store), their
-ratio to the SDK, and the time of a pull that finds nothing new among `--waiting` tasks.
+Starts a private Label Studio on a private PostgreSQL. Tasks are rewrites; up to a hundred are
+annotated before the pull. Each method has a separate project, after a warm-up round. Reported are
+tasks per second through the desk alone and through the complete commands `loupe queue push` and
+`pull` (assignment, task data, store), their ratio to the SDK, and the time of a pull that finds
+nothing new among `--waiting` tasks.
 """
 
 import argparse
@@ -68,34 +68,34 @@ _numbers = count(1)
 
 
 class Server(NamedTuple):
-    """A Label Studio with nothing in it."""
+    """An empty Label Studio."""
 
     url: str
     token: SecretStr
 
     def desk(self) -> LabelStudioDesk:
-        """Our way to it."""
+        """Our client of the server."""
         return LabelStudioDesk(self.url, self.token, timeout_seconds=600)
 
     def sdk(self) -> Any:
-        """Its makers' way to it."""
+        """The official SDK for the server."""
         return new_sdk(self.url, self.token, httpx.Client(trust_env=False, timeout=600))
 
     def new_project(self) -> int:
-        """The number of a new project."""
+        """Create a project and return its id."""
         marker = f"benchmark {next(_numbers)}"
         return self.desk().ensure_project(ProjectSpec(marker, marker, CONFIG, "Read the text."))
 
 
 class Rates(NamedTuple):
-    """Tasks a second."""
+    """Tasks per second."""
 
     push: float
     pull: float
 
 
 class Whole(NamedTuple):
-    """What commands take; `nothing_new` is the time of a pull that finds nothing, in seconds."""
+    """Speed of the commands; `nothing_new` is the seconds of a pull without new annotations."""
 
     rates: Rates
     nothing_new: float
@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--waiting", type=int, default=50_000)
     arguments = parser.parse_args()
     with private_label_studio() as server:
-        measure_with_desk(server, new_tasks(BATCH))  # nobody pays for the server's first requests
+        measure_with_desk(server, new_tasks(BATCH))  # warm up the server
         sdk = measure_with_sdk(server, new_tasks(arguments.tasks))
         desk = measure_with_desk(server, new_tasks(arguments.tasks))
         whole = measure_whole(server, "some", arguments.tasks)
@@ -180,19 +180,19 @@ def measure_with_sdk(server: Server, tasks: Sequence[NewTask]) -> Rates:
 
 
 def answer_some(server: Server, task_ids: Sequence[int]) -> None:
-    """Answers a tenth, at most a hundred: making an annotation takes longer than all the rest."""
+    """Annotate a tenth, at most a hundred, because creating annotations is slow."""
     sdk = server.sdk()
-    said = {"verdict": "reject", "reason": "makes no sense"}
+    choices = {"verdict": "reject", "reason": "makes no sense"}
     result = [
         {"from_name": name, "to_name": "rewrite", "type": "choices", "value": {"choices": [choice]}}
-        for name, choice in said.items()
+        for name, choice in choices.items()
     ]
     for task_id in task_ids[::10][:100]:
         sdk.annotations.create(task_id, result=result, lead_time=3.0)
 
 
 def measure_whole(server: Server, dataset: str, number: int) -> Whole:
-    """`loupe queue push` and `pull` over a dataset with that many rewrites."""
+    """Time `loupe queue push` and `pull` of a dataset with `number` rewrites."""
     desk = server.desk()
     queue = shipped().queue(dataset, "rewrites")
     with tempfile.TemporaryDirectory() as folder:
@@ -204,7 +204,7 @@ def measure_whole(server: Server, dataset: str, number: int) -> Whole:
         answer_some(server, [task.id for task in desk.list_tasks(project)])
         pulling, pulled = timed(lambda: pull(store, lambda _: desk, queue))
         require(pulled.rejected == min(100, number // 10), "the pull found all answers")
-        time.sleep(OVERLAP.total_seconds())  # what was just answered is looked at twice
+        time.sleep(OVERLAP.total_seconds())  # recent annotations are read twice
         again, nothing = timed(lambda: pull(store, lambda _: desk, queue))
         require(nothing.rejected == 0, "nothing is new")
         store.close()
@@ -212,7 +212,7 @@ def measure_whole(server: Server, dataset: str, number: int) -> Whole:
 
 
 def seed(store: Store, dataset: str, number: int) -> None:
-    """Fills a store with an image, and rewrites of its caption that a check found faithful."""
+    """Fill a store with an image and faithful rewrites of its caption."""
     image = new_entity(IMAGE, dataset)
     caption = new_entity(
         Caption(source="bench", text=_WORDS * 4, position=0),
@@ -243,7 +243,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
 
 def require(holds: bool, what: str) -> None:
     if not holds:
-        raise SystemExit(f"no figure is worth anything: it is not so that {what}")
+        raise SystemExit(f"the figures are invalid: it does not hold that {what}")
 
 
 def report(desk: Rates, sdk: Rates, whole: Whole, many: Whole, waiting: int) -> None:

@@ -1,10 +1,10 @@
-"""What it costs to run a finished build again: processor time where nothing is left to do.
+"""Processor time of running a finished build again.
 
     python -m benchmarks.run_again [--captions 10000] [--profile FILE]
 
-Builds a UFine3C-style set of so many captions with a built-in model, to its release, and runs it
-again in a process of its own. Reported is the processor time of that run; `--profile` writes where
-it goes, as `pstats` reads it.
+Builds and releases a UFine3C-style dataset with a built-in model, and runs the build again in a
+separate process. Reported is the processor time of the second run; `--profile` writes a profile
+for `pstats`.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from schemas.records import Granularity
 from tests.flows.worlds import write_people
 
 WANTED_MICROSECONDS = 50.0
-"""A caption: 2 s for 40,000."""
+"""Per caption: 2 s for 40,000 captions."""
 
 
 def main() -> None:
@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def again(home: Path, captions: int, profile: Path | None) -> None:
-    """Runs the build again and prints what that took."""
+    """Run the build again and print its processor time."""
     profiler = cProfile.Profile()
     started = time.process_time()
     if profile:
@@ -68,11 +68,11 @@ def again(home: Path, captions: int, profile: Path | None) -> None:
     seconds = time.process_time() - started
     print(f"{captions:,} captions again: {seconds:.2f} s of processor time")
     each = 1e6 * seconds / captions
-    print(f"  a caption  {each:.0f} µs  (wanted: {WANTED_MICROSECONDS:g})")
+    print(f"  per caption  {each:.0f} µs  (wanted: {WANTED_MICROSECONDS:g})")
 
 
 def build(home: Path, captions: int) -> None:
-    """One run of the whole pipeline with one built-in rewriter."""
+    """Run the whole pipeline with one built-in rewriter."""
     source = SourceSpec(
         name="people",
         format="cuhk-pedes",
@@ -86,7 +86,7 @@ def build(home: Path, captions: int) -> None:
     context = open_context(load_settings(home=home / "home"))
     with_one = profile.model_copy(update={"rewrite": one})
     run_pipeline(context, ufine3c_pipeline(), build, with_one, no_desks)
-    close_home(home / "home")  # as every command does in the end
+    close_home(home / "home")  # as at the end of every command
 
 
 def no_desks() -> Desks:

@@ -1,15 +1,14 @@
-"""How long builds take on 1 to 1,000 nodes: a simulation, and how near it comes to real runs.
+"""Simulated duration of builds on 1 to 1,000 nodes, and its deviation from real runs.
 
-    python -m benchmarks.scale_model            # predictions beside real runs
+    python -m benchmarks.scale_model            # predictions and real runs
     python -m benchmarks.scale_model --tables   # the tables and the plot of docs/scale.md
 
-A stage is simulated chunk by chunk. Its run prepares and commits chunks, one after the other, on
-one processor; workers work on them, at most two chunks each. Nodes are lost and replaced, and some
-are slow. A *partition* is a run with a share of the inputs, a store and workers of its own.
-
-Real runs are of the faithfulness check: in one and in two processes, and on two nodes of Ray. Their
-constants are processor times of smaller runs. What others take of this machine's processors is
-measured meanwhile and given to the simulation; Ray's own processes are among these.
+A stage is simulated chunk by chunk. Its run prepares and commits chunks sequentially on one
+processor; workers process them, at most two chunks each. Nodes are lost and replaced, and some are
+slow. A *partition* is a run with a share of the inputs and its own store and workers.
+Real runs use the faithfulness check: in one and two processes, and on two nodes of Ray. Constants
+are processor times of smaller runs. The processor time of other programs, including Ray's own
+processes, is measured meanwhile and passed to the simulation.
 """
 
 import argparse
@@ -39,58 +38,58 @@ from tests.flows.ray_cluster import ray_cluster
 HOUR = 3600.0
 _Events = Generator[simpy.Event, Any, None]
 _Counting = Generator[simpy.Event, Any, int]
-_SLICE = 0.01  # seconds for which a program has a processor before it is another's turn
-_PARTS = 20_000  # of the chunks of a stage: those of one part are simulated together
+_SLICE = 0.01  # seconds of a time slice on a processor
+_PARTS = 20_000  # parts of a stage; chunks of one part are simulated together
 
 
 @dataclass(frozen=True)
 class Stage:
-    """What a stage takes, in seconds of processor (or GPU) time a record."""
+    """Cost of a stage in seconds of processor (or GPU) time per record."""
 
     name: str
     records: int
     run: float
-    """In the run: preparing, claiming and committing."""
+    """In the run, for preparing, claiming and committing."""
     work: float
-    """In a worker; on a GPU where there are `gpus`."""
+    """In a worker, on a GPU if `gpus` is not 0."""
     gpus: int = 0
     chunk: int = 200
     stored: int = 1_000
-    """Bytes of the database and of files that a record adds."""
+    """Bytes in the database and in files per record."""
 
     @property
     def size(self) -> int:
-        """Records in a chunk, as the stage runner cuts them; chunks of one do not grow."""
+        """Records per chunk as in the stage runner; chunks of one record do not grow."""
         return self.chunk if self.chunk == 1 else max(self.chunk, min(self.records // 1000, 2000))
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Where a stage runs; times in seconds."""
+    """Nodes and workers that run a stage; times in seconds."""
 
     nodes: int = 1
     workers: int = 8
-    """On each node."""
+    """Workers on each node."""
     partitions: int = 1
     start: float = 0.0
-    """Of processor time, before a worker takes its first chunk."""
+    """Processor time before a worker takes its first chunk."""
     trip: float = 0.0
-    """That a chunk is on its way."""
+    """Transfer time of a chunk."""
     losses: float = 0.01
-    """Of the nodes, an hour."""
+    """Share of nodes lost per hour."""
     noticed: float = 5.0
     replaced: float = 300.0
     slow: float = 0.02
-    """Of the nodes take `slowness` times as long."""
+    """Share of nodes that take `slowness` times as long."""
     slowness: float = 3.0
     processors: int | None = None
-    """Shared by the run, its workers and others; without a number each has its own."""
+    """Processors shared by the run, its workers and other programs; None: one for each."""
     others: float = 0.0
-    """Processors that other programs take."""
+    """Processors used by other programs."""
 
 
 class Outcome(NamedTuple):
-    """How long a stage took, the share of it that the runs and the workers were busy, losses."""
+    """Duration of a stage, busy shares of the runs and the workers, and lost nodes."""
 
     seconds: float
     run: float
@@ -106,7 +105,7 @@ class _Node:
 
 @dataclass
 class _Run:
-    """One partition: its inputs, its processor, and the workers that wait for a chunk."""
+    """A partition: remaining chunks, its processor and its idle workers."""
 
     left: int
     turn: simpy.Resource
@@ -116,7 +115,7 @@ class _Run:
 
 
 class Simulation:
-    """One stage on one cluster."""
+    """Simulation of a stage on a cluster."""
 
     def __init__(self, stage: Stage, cluster: Cluster, seed: int = 0) -> None:
         self._stage, self._cluster, self._chance = stage, cluster, Random(seed)
@@ -143,7 +142,7 @@ class Simulation:
             self._world.process(self._start(run, nodes[number % cluster.nodes]))
 
     def outcome(self) -> Outcome:
-        """Runs it to its end."""
+        """Run the simulation to its end."""
         threads = [
             self._world.process(self._thread(run))
             for run in self._runs
@@ -171,7 +170,7 @@ class Simulation:
         yield run.idle.put(node)
 
     def _thread(self, run: _Run) -> _Events:
-        """Has chunks prepared, worked on and committed, until none is left."""
+        """Prepare, process and commit chunks until none is left."""
         stage, cluster = self._stage, self._cluster
         while run.left:
             chunks = max(1, min(self._most, run.left // (2 * run.workers)))
@@ -191,7 +190,7 @@ class Simulation:
         run.busy += seconds
 
     def _work(self, run: _Run, node: _Node, chunks: int, each: float) -> _Counting:
-        """Works on chunks; gives how many were done before the node was lost, if it was."""
+        """Process chunks; return how many were finished before the node was lost, if it was."""
         if self._processors:
             yield from self._compute(chunks * each)
         elif (lived := self._lifetime(node)) > chunks * each:
@@ -208,7 +207,7 @@ class Simulation:
         return chunks
 
     def _lifetime(self, node: _Node) -> float:
-        """Seconds until the node is lost; one that was lost while idle is replaced by now."""
+        """Seconds until the node is lost; a node lost while idle has been replaced meanwhile."""
         if node.lost_at + self._cluster.replaced < self._world.now:
             node.lost_at = self._next_loss()
         return max(0.0, node.lost_at - self._world.now)
@@ -228,36 +227,36 @@ class Simulation:
             seconds -= _SLICE
 
     def _others(self, share: float) -> _Events:
-        """Takes a share of a processor, at random times."""
+        """Use a share of a processor at random times."""
         while True:
             yield self._world.timeout(self._chance.expovariate(share / _SLICE))
             self._world.process(self._compute(_SLICE))
 
 
 def simulate(stage: Stage, cluster: Cluster) -> Outcome:
-    """What comes of a stage on a cluster."""
+    """Simulate a stage on a cluster."""
     return Simulation(stage, cluster).outcome()
 
 
-# What is built: measured constants, and assumptions that are marked as such.
+# Builds: measured constants, and assumptions marked as such.
 
-IMPORT = 1.2e-3  # seconds of processor time in the run: an image with two captions
-CALL = 2.6e-3  # a call to a model, from claim to answer (`flows.engine.ledger`)
-COMMIT = 60e-6  # a record that is copied (`benchmarks.stage_runner`)
-CHECK, CHECKED = 0.15e-3, 1.5e-3  # a rewrite, in the run and in a worker (`worker_processes`)
-FINGERPRINT = 1.6e-3  # an image of 100 kB, in a worker (`retrieval.similarity`)
-RELEASE = 2.4e-3  # a row (`benchmarks.release_build`)
+IMPORT = 1.2e-3  # processor seconds in the run per image with two captions
+CALL = 2.6e-3  # per call to a model, from claim to response (`flows.engine.ledger`)
+COMMIT = 60e-6  # per copied record (`benchmarks.stage_runner`)
+CHECK, CHECKED = 0.15e-3, 1.5e-3  # per rewrite, in the run and in a worker (`worker_processes`)
+FINGERPRINT = 1.6e-3  # per image of 100 kB, in a worker (`retrieval.similarity`)
+RELEASE = 2.4e-3  # per row (`benchmarks.release_build`)
 CALL_BYTES, CAPTION_BYTES, IMAGE_BYTES = 1_500, 3_000, 100_000
 
-# Assumed, not measured: tokens a second of one GPU with 80 GB under full load.
+# Assumed, not measured: tokens per second of one GPU with 80 GB under full load.
 TOKENS = {"8B": 5_000, "14B": 3_000, "70B on 4 GPUs": 2_400, "32B, thinking, images": 1_500}
 FRAMES, EMBEDDINGS, EDITS = (
     100,
     200,
     1 / 30,
-)  # a second and GPU: detector, 2B to 7B embedder, editor
-VIDEO_FRAMES, VIDEO_CROPS, CROP = 1_800, 50, 20e-3  # of a video; processor time to filter a crop
-GPU_PRICE, STORAGE_PRICE = 2.5, 0.023  # dollars: an hour with 8 processors; a GB and month
+)  # per second and GPU: detector, 2B to 7B embedder, editor
+VIDEO_FRAMES, VIDEO_CROPS, CROP = 1_800, 50, 20e-3  # per video; processor time to filter a crop
+GPU_PRICE, STORAGE_PRICE = 2.5, 0.023  # dollars per hour with 8 processors; per GB and month
 NODE = Cluster(workers=8, start=30.0, trip=0.002)  # 8 GPUs and 64 processors
 
 
@@ -326,7 +325,7 @@ BUILDS: dict[str, tuple[Stage, ...]] = {
 
 
 def of_node(stage: Stage, cluster: Cluster) -> Cluster:
-    """The cluster with as many workers as its nodes have for this stage."""
+    """The cluster with the number of workers that its nodes have for this stage."""
     return replace(cluster, workers=8 // stage.gpus if stage.gpus else 8 * 8)
 
 
@@ -356,7 +355,7 @@ def row(name: str, stages: tuple[Stage, ...], cluster: Cluster) -> str:
 
 
 def plot(file: Path) -> None:
-    """Hours for a billion rewrites by nodes, a line for each number of partitions."""
+    """Plot hours for a billion rewrites by nodes, with a line for each number of partitions."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -376,7 +375,7 @@ def plot(file: Path) -> None:
     figure.savefig(file, metadata={"Date": None})
 
 
-# Real runs, and what the simulation says of them.
+# Real runs and their simulation.
 
 
 def main() -> None:
@@ -393,7 +392,7 @@ def main() -> None:
 
 
 def compare(folder: Path, records: int) -> None:
-    """Prints how long real runs took, and how long simulated ones take."""
+    """Print the durations of real and simulated runs."""
     few, more = (local(seeded(folder / str(n), n), 1) for n in (records // 6, records // 2))
     counts = records // 2 - records // 6
     run, work = (more.own - few.own) / counts, (more.workers - few.workers) / counts
@@ -406,7 +405,7 @@ def compare(folder: Path, records: int) -> None:
     for workers in (1, 2):
         real = local(copied(home), workers)
         report(f"{workers} local", real, stage, replace(machine, workers=workers))
-    importable = import_module("benchmarks.scale_model")  # nodes know nothing of `__main__`
+    importable = import_module("benchmarks.scale_model")  # nodes cannot import `__main__`
     with ray_cluster() as cluster:
         small = copied(folder / str(records // 6))
         cluster.run(importable.on_ray, small)  # starts the actors
@@ -424,7 +423,7 @@ def report(name: str, real: worker_processes.Times, stage: Stage, machine: Clust
     predicted = simulate(stage, replace(machine, others=others)).seconds
     print(f"{name:<16} predicted {predicted:6.1f} s, real {real.seconds:6.1f} s: ", end="")
     print(f"{100 * (predicted / real.seconds - 1):+.0f} %", end="")
-    print(f"  (others took {others:.2f} processors)", flush=True)
+    print(f"  (other programs used {others:.2f} processors)", flush=True)
 
 
 def seeded(home: Path, records: int) -> Path:
@@ -441,13 +440,13 @@ def local(home: Path, workers: int) -> worker_processes.Times:
 
 
 def on_ray(home: Path) -> worker_processes.Times:
-    """Runs in the driver of the cluster."""
+    """Run in the driver of the cluster."""
     os.environ |= {"LOUPE_ENGINE": "ray", "LOUPE_ENGINE_WORKERS": "2"}
     return worker_processes.measure(home)
 
 
 def ray_trip() -> float:
-    """Seconds that an empty chunk takes, the median of many."""
+    """Median seconds of an empty chunk."""
     program = RewriteChecks(worker_processes.DATASET, FaithfulnessSettings(), ())
     with (
         tempfile.TemporaryDirectory() as home,

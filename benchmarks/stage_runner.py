@@ -1,11 +1,11 @@
-"""The stage runner with full provenance, beside datachain's map-and-save.
+"""The stage runner with full provenance, compared with map-and-save of datachain.
 
     python -m benchmarks.stage_runner [--records 100000] [--peer PYTHON]
 
 A pass-through stage copies every record into a new dataset: entity, derivation, work row, activity,
-agents. Reported are records a second, the ratio to datachain (in an environment of its own, made
-with `uv` where no `--peer` is given), the growth of memory from a tenth of the records to all, and
-how fast a run over finished work goes through it. Each measurement is a process of its own.
+agents. Reported are records per second, the ratio to datachain (in a separate environment, created
+with `uv` unless `--peer` is given), the growth of memory from a tenth of the records to all, and
+the speed of a run over finished work. Each measurement runs in a separate process.
 """
 
 import argparse
@@ -33,7 +33,7 @@ FLAT_GROWTH = 1.1
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=100_000)
-    parser.add_argument("--peer", type=Path, help="a Python that has datachain")
+    parser.add_argument("--peer", type=Path, help="Python with datachain installed")
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.measure:
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def measure(records: int, home: Path) -> dict[str, float]:
-    """Copies `records` records; speeds in records a second, memory in MiB."""
+    """Copy `records` records; return speeds in records per second and memory in MiB."""
     context = open_context(load_settings(home=home))
     seed(context, records)
     started = time.perf_counter()

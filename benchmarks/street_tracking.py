@@ -1,17 +1,16 @@
-"""Tracking and the noise filter on the demonstration's videos, where the truth is known.
+"""Tracking and the noise filter on demonstration videos with known ground truth.
 
     python -m benchmarks.street_tracking [--videos 4] [--seconds 12] [--seed 7] [--profile builtin]
 
-The detector of the profile looks at every frame once; our association, ByteTrack and OC-SORT of
-`trackers` are given the same detections, and `trackers` computes IDF1, HOTA and MOTA. Then tracks
-are cut out and filtered by ours: purity is the share of the kept images that show the person that
-most of their tracklet shows; precision and recall say how the filter finds what was planted.
-
-A crop shows the person whose box overlaps its own most, by an IoU of at least 0.3 (the boxes of a
-detector without weights are rough); else it shows nobody, and is never pure. A rule is *right*
-about a crop of somebody where the fault it is for was planted there, or can be read from the truth
-(a person who is cut off or hidden, or stands behind the box of another); recall counts a faulty
-crop as found whichever rule drops it.
+The detector of the profile processes every frame once; our association and ByteTrack and OC-SORT
+of `trackers` use the same detections, and `trackers` computes IDF1, HOTA and MOTA. Then our tracks
+are cropped and filtered: purity is the share of kept images that show the person shown by most
+images of their tracklet; precision and recall measure how the filter finds planted faults.
+A crop shows the person whose box has the highest IoU with it, at least 0.3 (boxes of a detector
+without weights are rough); otherwise it shows nobody and is never pure. A rule is *right* about a
+crop of a person if its fault was planted there, or follows from the ground truth (a truncated or
+hidden person, or one behind the box of another); recall counts a faulty crop as found if any rule
+drops it.
 """
 
 import argparse
@@ -29,7 +28,7 @@ from benchmarks.association import (
     Scene,
     Tracker,
     ours,
-    ours_with_looks,
+    ours_with_embeddings,
     peer,
     quality,
 )
@@ -57,16 +56,16 @@ from sources.motchallenge import Result
 from sources.video.reader import open_video
 
 TRACKERS: dict[str, Tracker] = {
-    "ours": ours_with_looks,
-    "ours, no looks": ours,
+    "ours": ours_with_embeddings,
+    "ours, no embeddings": ours,
     "ByteTrack": peer("ByteTrack"),
     "OC-SORT": peer("OC-SORT"),
 }
 CHOICE = {"surplus", "near_duplicate", "too_few_images"}
-"""Rules that say nothing against a crop itself."""
+"""Rules that select among crops without finding a fault."""
 LEAST_IOU = 0.3
 Shown = tuple[int | None, frozenset[FaultKind]]
-"""The identity that a crop shows, and what is wrong with it."""
+"""The identity that a crop shows, and its faults."""
 RULES = {
     FaultKind.BLUR: {"blurred"},
     FaultKind.DARKNESS: {"too_dark", "flat"},
@@ -77,7 +76,7 @@ RULES = {
 
 
 class Replay:
-    """A detector that says again what another one said."""
+    """A detector that replays recorded detections."""
 
     ref = ModelRef(name="replay", revision="1")
 
@@ -85,23 +84,23 @@ class Replay:
         self._detections = detections
 
     def detect(self, frame: Frame) -> Detections:
-        """What was said of the frame of that number."""
+        """Return the recorded detections of the frame."""
         return self._detections[frame.number]
 
     def reset(self) -> None:
-        """Has nothing to forget."""
+        """Do nothing; there is no state."""
 
     def state(self) -> bytes:
-        """Nothing."""
+        """Return an empty state."""
         return b""
 
     def restore(self, state: bytes) -> None:
-        """Has nothing to remember."""
+        """Do nothing; there is no state."""
 
 
 @dataclass
 class Counts:
-    """What the filter found of one kind of fault, in crops."""
+    """Counts of crops for one kind of fault."""
 
     planted: int = 0
     found: int = 0
@@ -117,7 +116,7 @@ class Counts:
 
 @dataclass
 class Filtered:
-    """What came of the filter over all videos."""
+    """Results of the filter over all videos."""
 
     faults: dict[FaultKind, Counts] = field(default_factory=lambda: defaultdict(Counts))
     switches: Counts = field(default_factory=Counts)
@@ -132,7 +131,7 @@ class Filtered:
 
 
 class Truth:
-    """The person that a box shows in a frame, and what is wrong there."""
+    """Ground truth of a video: the person in a box and its faults."""
 
     def __init__(self, video: TrueVideo) -> None:
         self._video = video
@@ -141,17 +140,19 @@ class Truth:
             self._faulty[sighting.frame].append((sighting, kinds))
 
     def at(self, frame: int, box: Sequence[float]) -> Shown:
-        """The identity and the faults; None where the box shows nobody."""
+        """The identity, or None if the box shows nobody, and the faults."""
         best = max(self._faulty[frame], key=lambda one: iou(one[0].box_xyxy, box), default=None)
         if best is None or iou(best[0].box_xyxy, box) < LEAST_IOU:
             return None, frozenset()
         sighting, kinds = best
         others = [one for one, _ in self._faulty[frame] if one is not sighting]
-        return self._video.identity_of(sighting.visit), kinds | _read_off(sighting, others)
+        return self._video.identity_of(sighting.visit), kinds | _faults_from_truth(sighting, others)
 
 
-def _read_off(sighting: TrueSighting, others: Iterable[TrueSighting]) -> frozenset[FaultKind]:
-    """Whether somebody is cut off, hidden, or has another person's box before their own."""
+def _faults_from_truth(
+    sighting: TrueSighting, others: Iterable[TrueSighting]
+) -> frozenset[FaultKind]:
+    """Truncation and occlusion according to the ground truth, also by boxes of other people."""
     kinds = {FaultKind.TRUNCATION} if sighting.inside < TRUNCATED_BELOW else set()
     before = (one for one in others if one.box_xyxy[3] >= sighting.box_xyxy[3])
     covered = max((share_covered(sighting.box_xyxy, one.box_xyxy) for one in before), default=0.0)
@@ -167,7 +168,7 @@ def iou(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def share_covered(box: Sequence[float], other: Sequence[float]) -> float:
-    """The share of `box` that `other` covers."""
+    """Share of `box` that is covered by `other`."""
     return shared_area(box, other) / area(box)
 
 
@@ -211,7 +212,7 @@ def print_figures(name: str, identity: float, hota: float, mota: float, switches
 
 
 def true_results(video: TrueVideo) -> list[Result]:
-    """The people a tracker should find: at least a quarter of each is visible."""
+    """Sightings that a tracker should find, of which at least a quarter is visible."""
     return [
         Result(one.frame + 1, one.visit, np.array(one.box_xyxy, float), 1.0)
         for one in video.sightings
@@ -234,14 +235,14 @@ def tracks_of(
 
 
 def judge(track: Track, report: FilterReport, truth: Truth, into: Filtered) -> None:
-    """Counts what the filter made of a track."""
+    """Add the results of the filter for a track to `into`."""
     shown = {one.frame: truth.at(one.frame, one.box_xyxy) for one in track.observations}
     dropped: dict[int, set[str]] = defaultdict(set)
     for finding in report.findings:
         if finding.outcome == "dropped" and finding.frame is not None:
             dropped[finding.frame].add(finding.rule)
     kept = {frame for part in report.parts for frame in part}
-    _let_one_stay(shown, kept)
+    _accept_one_duplicate(shown, kept)
     for frame, (identity, kinds) in shown.items():
         if identity is None:
             into.nobody += 1
@@ -260,8 +261,8 @@ def judge(track: Track, report: FilterReport, truth: Truth, into: Filtered) -> N
     _count_switches(shown, report, into.switches)
 
 
-def _let_one_stay(shown: dict[int, Shown], kept: Container[int]) -> None:
-    """Of a track's duplicates one is to be kept: it is no fault."""
+def _accept_one_duplicate(shown: dict[int, Shown], kept: Container[int]) -> None:
+    """Remove the fault from one kept duplicate of a track, because one has to be kept."""
     for frame, (identity, kinds) in shown.items():
         if FaultKind.DUPLICATE in kinds and frame in kept:
             shown[frame] = identity, kinds - {FaultKind.DUPLICATE}
@@ -282,7 +283,7 @@ def _count_switches(
     report: FilterReport,
     counts: Counts,
 ) -> None:
-    """A switch lies between two crops of different people; it is found where no part has both."""
+    """Count switches between crops of different people; found if no part contains both people."""
     seen = [(frame, who) for frame, (who, _) in shown.items() if who is not None]
     true = {later: (one, other) for (_, one), (later, other) in pairwise(seen) if one != other}
     together = [{shown[frame][0] for frame in part} for part in report.parts]
@@ -293,14 +294,14 @@ def _count_switches(
 
 
 def _near(switch: int, true: Mapping[int, object], seen: Sequence[tuple[int, int]]) -> bool:
-    """Whether a person gives way to another within two observations of `switch`."""
+    """Whether the person changes within two observations of `switch`."""
     frames = [frame for frame, _ in seen]
     place = int(np.searchsorted(frames, switch))
     return any(frame in true for frame in frames[max(0, place - 2) : place + 3])
 
 
 def of_drawings(profile: Profile) -> Profile:
-    """The profile as builds of drawn people use it: see `UFine6926Build.drawn`."""
+    """The profile as used by builds of drawn people, see `UFine6926Build.drawn`."""
     tracking = profile.tracking.model_copy(update={"detector": BuiltinDetector()})
     filtering = profile.filter.model_copy(update={"pose_model": None})
     return profile.model_copy(update={"tracking": tracking, "filter": filtering})
@@ -335,7 +336,7 @@ def print_filtered(filtered: Filtered) -> None:
     share = filtered.pure / max(1, filtered.images)
     print(f"\n{filtered.tracks} tracks, {filtered.tracklets} tracklets, {filtered.images} images")
     print(f"purity after filtering {share:.1%}")
-    print(f"crops of somebody, without a fault, that pass {filtered.clean_kept}/{filtered.clean}")
+    print(f"crops of people without a fault that pass {filtered.clean_kept}/{filtered.clean}")
     print(f"crops of nobody that are kept {filtered.nobody_kept}/{filtered.nobody}")
     for kind, counts in filtered.faults.items():
         print(f"  {kind:<18}{counts}")

@@ -1,10 +1,10 @@
-"""Decoding with cropping beside bare decoding, and the memory of a video ten times as long.
+"""Decoding with cropping compared with decoding only, and memory for a ten times longer video.
 
     python -m benchmarks.video_decoding [VIDEO] [--seconds 12]
 
-Without a video, on one of noise that is made for it. Frames a second are by processor time, bare
-PyAV decoding against `open_video` with eight crops a frame. Memory is the largest resident size of
-a process of its own that reads the video, once as it is and once ten times as long.
+Without a video, a generated video of noise is used. Frames per second of processor time are
+measured for plain PyAV decoding and for `open_video` with eight crops per frame. Memory is the peak
+resident size of a separate process that reads the video, and one that is ten times as long.
 """
 
 import argparse
@@ -27,7 +27,7 @@ TIMES_LONGER = 10
 
 
 def write_video(path: Path, frames: int) -> None:
-    """A video in which noise drifts: costly to decode, as a street is."""
+    """Write a video of drifting noise, which is as costly to decode as a street."""
     width, height = SIZE
     noise = np.random.default_rng(1).integers(0, 255, (height, width // 4, 3), dtype=np.uint8)
     picture = np.repeat(noise, 4, axis=1)
@@ -41,7 +41,7 @@ def write_video(path: Path, frames: int) -> None:
 
 
 def write_repeated(source: Path, target: Path, times: int) -> None:
-    """`source` several times on end, not encoded again."""
+    """Concatenate `source` several times without encoding it again."""
     with av.open(str(target), "w") as container:
         stream = offset = None
         for _ in range(times):
@@ -60,7 +60,7 @@ def write_repeated(source: Path, target: Path, times: int) -> None:
 
 
 def decode(path: Path) -> int:
-    """The number of frames that bare PyAV decodes."""
+    """Number of frames decoded with plain PyAV."""
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         stream.thread_type, stream.thread_count = "AUTO", 2
@@ -68,7 +68,7 @@ def decode(path: Path) -> int:
 
 
 def decode_and_crop(path: Path) -> int:
-    """The number of frames that `open_video` gives, crops cut out of each."""
+    """Number of frames read with `open_video`, with crops of each."""
     from sources.video.reader import open_video
 
     count = 0
@@ -82,7 +82,7 @@ def decode_and_crop(path: Path) -> int:
 
 
 def rate(work: Callable[[Path], int], path: Path) -> float:
-    """Frames a second of processor time, the best of three."""
+    """Frames per second of processor time, the best of three runs."""
     best = 0.0
     for _ in range(3):
         start = time.process_time()
@@ -92,7 +92,7 @@ def rate(work: Callable[[Path], int], path: Path) -> float:
 
 
 def peak_mib(path: Path) -> float:
-    """Largest resident size of a process that reads the whole video."""
+    """Peak resident size of a process that reads the whole video."""
     command = [sys.executable, "-m", "benchmarks.video_decoding", "--read", str(path)]
     report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     figure: float = json.loads(report)
@@ -112,7 +112,7 @@ def compare(path: Path, folder: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("video", type=Path, nargs="?")
-    parser.add_argument("--seconds", type=int, default=12, help="length of the video that is made")
+    parser.add_argument("--seconds", type=int, default=12, help="length of the generated video")
     parser.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.read:

@@ -1,12 +1,12 @@
-"""What worker processes make of a stage: records a second in threads, in one process and in more.
+"""Records per second of a stage in threads, in one worker process and in several.
 
     python -m benchmarks.worker_processes [--records 6000] [--rounds 3] [--workers 2]
 
 The rewrites of a store are checked (`check_faithfulness`), each time in a copy of the store and in
-a process of its own. Ways alternate, and ratios are of the medians. The start of the worker
-processes counts. On a machine that does other work, more processes also get a larger share of it:
-the last ratio is what processor times alone allow where nothing else runs, as one process is kept
-busy by a run that is not, and two processors share the work of all.
+a separate process. Methods alternate, and ratios are those of the medians. The start of the worker
+processes is included. On a busy machine, more processes also get a larger share of it; the last
+ratio is therefore computed from processor times only, assuming that one worker process is always
+busy and that two processors share all work.
 """
 
 import argparse
@@ -54,27 +54,31 @@ def main() -> None:
         print(json.dumps(measure(arguments.home)))
         return
     print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors", flush=True)
-    ways = {"threads": 1, "processes, 1": 1, f"processes, {arguments.workers}": arguments.workers}
-    runs: dict[str, list[Times]] = {way: [] for way in ways}
+    methods = {
+        "threads": 1,
+        "processes, 1": 1,
+        f"processes, {arguments.workers}": arguments.workers,
+    }
+    runs: dict[str, list[Times]] = {method: [] for method in methods}
     with tempfile.TemporaryDirectory() as folder:
         seeded = Path(folder) / "seeded"
         seed(open_context(load_settings(home=seeded)), arguments.records)
         for number in range(arguments.rounds):
-            for way, workers in ways.items():
-                home = Path(folder) / f"{number}-{way}"
+            for method, workers in methods.items():
+                home = Path(folder) / f"{number}-{method}"
                 shutil.copytree(seeded, home)
-                runs[way].append(in_process(home, way.partition(",")[0], workers))
+                runs[method].append(in_process(home, method.partition(",")[0], workers))
                 shutil.rmtree(home)
     print(f"load after: {os.getloadavg()[0]:.2f}")
-    for way, taken in runs.items():
+    for method, taken in runs.items():
         speeds = [arguments.records / one.seconds for one in taken]
         spread = f"{min(speeds):,.0f} to {max(speeds):,.0f}"
         own, workers_own = (
             1e6 * median(values) / arguments.records
             for values in zip(*((one.own, one.workers) for one in taken), strict=True)
         )
-        print(f"{way:<14}{median(speeds):>7,.0f} records/s  ({spread});", end="")
-        print(f" processor time a record {own:,.0f} µs, of workers {workers_own:,.0f} µs")
+        print(f"{method:<14}{median(speeds):>7,.0f} records/s  ({spread});", end="")
+        print(f" processor time per record {own:,.0f} µs, of workers {workers_own:,.0f} µs")
     threads, one, more = (median(run.seconds for run in taken) for taken in runs.values())
     print(f"{arguments.workers} processes to one      {one / more:>6.2f}  (wanted: {WANTED})")
     print(f"{arguments.workers} processes to threads  {threads / more:>6.2f}")
@@ -84,7 +88,7 @@ def main() -> None:
 
 
 class Times(NamedTuple):
-    """Seconds of a stage, and processor time of the run, its workers and the whole machine."""
+    """Seconds of a stage, and processor times of the run, its workers and the whole machine."""
 
     seconds: float
     own: float
@@ -113,13 +117,13 @@ def measure(home: Path) -> Times:
 
 
 def busy_seconds() -> float:
-    """Of all processors since the machine was started."""
+    """Busy seconds of all processors since the start of the machine."""
     times = psutil.cpu_times()
     return sum(times) - times.idle - getattr(times, "iowait", 0.0)
 
 
 def seed(context: RunContext, records: int) -> None:
-    """Images of described people, each with a caption that two authors have rewritten."""
+    """Store images of described people, each with a caption rewritten by two authors."""
     stage = Stage("seed", "1", DATASET, {}, agents=(AgentRef("software", "bench"),), workers=1)
 
     def work(numbers: Sequence[tuple[int, int]]) -> list[WorkResult]:
@@ -130,7 +134,7 @@ def seed(context: RunContext, records: int) -> None:
 
 
 def rewritten(number: int) -> Iterator[NewEntity]:
-    """A caption, and what another voice says of the same person, for each author."""
+    """Yield a caption and, for each author, another description of the same person."""
     person = draw_person_attributes(Chance("bench", number))
     chance = Chance("bench", number, "said")
     pose = draw_pose(chance, person, chance.pick(tuple(View)))

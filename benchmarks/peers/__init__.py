@@ -1,1 +1,1 @@
-"""Peers, each run in an environment of its own."""
+"""Peers, each run in a separate environment."""

@@ -1,4 +1,4 @@
-"""Rows per second of datachain's map-and-save; runs in an environment of its own.
+"""Rows per second of map-and-save in datachain; runs in a separate environment.
 
 python datachain_map.py ROWS FOLDER
 """
@@ -15,7 +15,7 @@ import datachain  # noqa: E402 - reads its environment when imported
 
 
 def copy(text: str) -> str:
-    """The text as it is."""
+    """Return the text unchanged."""
     return text
 
 

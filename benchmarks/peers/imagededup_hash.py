@@ -1,4 +1,4 @@
-"""Processor seconds that imagededup takes to hash images; runs in an environment of its own.
+"""Processor seconds of imagededup for hashing images; runs in a separate environment.
 
 python imagededup_hash.py FOLDER
 """

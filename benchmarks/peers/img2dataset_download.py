@@ -1,11 +1,11 @@
-"""Images per second that img2dataset downloads; runs in an environment of its own.
+"""Download speed of img2dataset; runs in a separate environment.
 
 python img2dataset_download.py URLS FOLDER PROCESSES THREADS [LONGEST_PX]
 
-Without a length nothing is encoded again, nor decoded. Prints how many were downloaded, the seconds
-from the begin of the first shard to the end of the last as img2dataset reports them, and the
-processor seconds of all its processes. That these start is in neither: what a download of one
-address takes is taken off.
+Without LONGEST_PX, images are neither decoded nor encoded. Prints the number of downloaded images,
+the seconds from the start of the first shard to the end of the last as reported by img2dataset,
+and the processor seconds of all its processes. The start of the processes is excluded by
+subtracting the download of a single URL.
 """
 
 import json
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # it would ask the web for a newer version
+os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # otherwise it checks for a newer version on the web
 
 from img2dataset import download
 
@@ -28,7 +28,7 @@ if longest is not None:
 
 
 def processor_seconds() -> float:
-    """Of this process and of those that it started and that have ended."""
+    """Processor seconds of this process and its finished child processes."""
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
