@@ -1,4 +1,4 @@
-"""Scoring a release: against literal definitions, from the cache, and every wrong use of it."""
+"""Evaluating models on a release: scores against literal definitions, the cache, wrong usage."""
 
 import json
 import re
@@ -48,7 +48,7 @@ LITERAL = ("R@1", "R@5", "R@10", "mAP", "mSD", "mINP", "median_rank")
 
 
 class RecordedProgress(Progress):
-    """Remembers the reports of stages."""
+    """Records the reports of stages."""
 
     def __init__(self) -> None:
         self.reports: list[StageReport] = []
@@ -71,8 +71,8 @@ def read(released: Path) -> ReadRelease:
     return read_release(released)
 
 
-class Given:
-    """Random vectors of a release, as files."""
+class RandomVectors:
+    """Random vectors for a release, saved as files."""
 
     def __init__(self, read: ReadRelease, folder: Path, seed: int = 3) -> None:
         chance = np.random.default_rng(seed)
@@ -91,16 +91,16 @@ class Given:
 
 
 @pytest.fixture
-def given(read: ReadRelease, tmp_path: Path) -> Given:
-    return Given(read, tmp_path)
+def given(read: ReadRelease, tmp_path: Path) -> RandomVectors:
+    return RandomVectors(read, tmp_path)
 
 
 @pytest.fixture
-def result(home_run: RunContext, released: Path, given: Given) -> EvaluationResult:
+def result(home_run: RunContext, released: Path, given: RandomVectors) -> EvaluationResult:
     return evaluate_release(home_run, released, given.spec).evaluation.result
 
 
-def test_texts_are_grouped_by_their_words() -> None:
+def test_texts_are_grouped_by_number_of_words() -> None:
     lengths = {1: "up to 20", 20: "up to 20", 21: "up to 40", 80: "up to 80", 81: "over 80"}
     assert {words: length_group(words) for words in lengths} == lengths
 
@@ -114,19 +114,19 @@ def values(found: DirectionResult | None, names: tuple[str, ...] = LITERAL) -> l
     return [found.scores[name].value for name in names]
 
 
-def test_scores_are_those_of_the_definitions(
-    result: EvaluationResult, read: ReadRelease, given: Given
+def test_scores_equal_those_of_the_literal_definitions(
+    result: EvaluationResult, read: ReadRelease, given: RandomVectors
 ) -> None:
     images, texts = sides(read, units(given.images), units(given.texts))
-    for direction, asking, asked in (
+    for direction, queries, gallery in (
         ("text-to-image", texts, images),
         ("image-to-text", images, texts),
     ):
         found = result.direction(direction)  # type: ignore[arg-type]
-        literal = literal_scores(asking.rows, asked.rows, list(asking.ids), list(asked.ids))
+        literal = literal_scores(queries.rows, gallery.rows, list(queries.ids), list(gallery.ids))
         assert values(found) == pytest.approx([literal[name] for name in LITERAL], abs=1e-4)
         assert found is not None
-        assert (found.queries, found.gallery) == (len(asking.items), len(asked.items))
+        assert (found.queries, found.gallery) == (len(queries.items), len(gallery.items))
         for name in ("R@1", "mAP", "mSD", "mINP"):
             score = found.scores[name]
             assert score.low is not None
@@ -134,14 +134,14 @@ def test_scores_are_those_of_the_definitions(
             assert score.low <= score.value <= score.high
             assert score.low < score.high
         assert found.rank_curve[0] == pytest.approx(found.scores["R@1"].value)
-        assert len(found.rank_curve) == len(found.chance_curve) == min(50, len(asked.items))
-        matches = [int((asked.ids == one).sum()) for one in asking.ids]
-        expected = chance_scores(matches, len(asked.items))
+        assert len(found.rank_curve) == len(found.chance_curve) == min(50, len(gallery.items))
+        matches = [int((gallery.ids == one).sum()) for one in queries.ids]
+        expected = chance_scores(matches, len(gallery.items))
         assert {name: one.value for name, one in found.chance.items()} == expected
 
 
 def test_each_group_is_scored_against_the_whole_gallery(
-    result: EvaluationResult, read: ReadRelease, given: Given
+    result: EvaluationResult, read: ReadRelease, given: RandomVectors
 ) -> None:
     images, texts = sides(read, units(given.images), units(given.texts))
     found = {
@@ -165,8 +165,8 @@ def test_each_group_is_scored_against_the_whole_gallery(
     }
 
 
-def test_the_hardest_queries_tell_what_they_found(
-    result: EvaluationResult, read: ReadRelease, given: Given
+def test_the_hardest_queries_list_what_they_retrieved(
+    result: EvaluationResult, read: ReadRelease, given: RandomVectors
 ) -> None:
     images = {row.file_path: units(given.images)[place] for place, row in enumerate(read.rows)}
     captions = [caption.entity_id for row in read.rows for caption in row.captions]
@@ -181,14 +181,14 @@ def test_the_hardest_queries_tell_what_they_found(
         for one in hard.retrieved:
             similarity = float(images[one.item.file_path] @ vector)
             assert one.similarity == pytest.approx(similarity, abs=1e-6)
-            beaten = sum(float(other @ vector) > one.similarity + 1e-6 for other in images.values())
-            assert one.rank == beaten + 1
+            better = sum(float(other @ vector) > one.similarity + 1e-6 for other in images.values())
+            assert one.rank == better + 1
             assert one.is_match is (one.item.person == hard.query.person)
         first = next(one for one in hard.retrieved if one.is_match)
         assert first.rank == hard.first_match_rank
 
 
-def test_it_says_all_that_it_depends_on(
+def test_a_result_states_everything_it_depends_on(
     result: EvaluationResult, read: ReadRelease, home_run: RunContext
 ) -> None:
     assert result.release.id == read.manifest.id
@@ -201,14 +201,14 @@ def test_it_says_all_that_it_depends_on(
     assert (result.model.provider, str(result.model.ref)) == ("precomputed", "given@1")
 
 
-def test_other_vectors_under_one_name_are_another_model(
-    home_run: RunContext, released: Path, read: ReadRelease, given: Given, tmp_path: Path
+def test_other_vectors_with_the_same_name_are_another_model(
+    home_run: RunContext, released: Path, read: ReadRelease, given: RandomVectors, tmp_path: Path
 ) -> None:
     first = evaluate_release(home_run, released, given.spec)
     again = evaluate_release(home_run, released, given.spec)
     assert (first.is_new, again.is_new) == (True, False)
     assert again.evaluation == first.evaluation
-    other = evaluate_release(home_run, released, Given(read, tmp_path, seed=4).spec)
+    other = evaluate_release(home_run, released, RandomVectors(read, tmp_path, seed=4).spec)
     assert other.is_new
     assert other.evaluation.result.model.key != first.evaluation.result.model.key
     assert len(evaluations_of(home_run.store, read.manifest.id)) == 2
@@ -235,7 +235,7 @@ def test_built_in_models_are_marked_as_demonstration(
     assert found.evaluation.result.model.demonstration
 
 
-def test_a_model_is_scored_by_its_own_vectors(
+def test_a_model_and_its_saved_vectors_get_the_same_scores(
     home_run: RunContext, released: Path, read: ReadRelease, tmp_path: Path
 ) -> None:
     from PIL import Image
@@ -256,15 +256,15 @@ def test_a_model_is_scored_by_its_own_vectors(
     assert by_model.groups == by_rows.groups
 
 
-def test_the_command_scores_stores_and_writes_the_leaderboard(
-    loupe: Loupe, released: Path, given: Given, home: Path
+def test_the_command_stores_the_evaluation_and_writes_the_leaderboard(
+    loupe: Loupe, released: Path, given: RandomVectors, home: Path
 ) -> None:
     images, texts = given.paths
-    said = loupe("evaluate", released, "--embeddings", images, texts, "--name", "given", "--json")
-    assert said.exit_code == 0, said.err
-    (evaluation,) = said.json["evaluations"]
+    done = loupe("evaluate", released, "--embeddings", images, texts, "--name", "given", "--json")
+    assert done.exit_code == 0, done.err
+    (evaluation,) = done.json["evaluations"]
     assert evaluation["is_new"]
-    assert Path(said.json["leaderboard"]).is_file()
+    assert Path(done.json["leaderboard"]).is_file()
     again = loupe("evaluate", released, "--embeddings", images, texts, "--name", "given")
     assert again.exit_code == 0
     assert "given@1" in again.out
@@ -278,8 +278,8 @@ def test_the_command_scores_stores_and_writes_the_leaderboard(
     assert sorted(rows) == ["chance", "given@1", "loupe-colour-lexicon@1"]
 
 
-def test_wrong_uses_are_one_sentence(
-    loupe: Loupe, released: Path, given: Given, tmp_path: Path
+def test_wrong_usage_gives_a_one_sentence_error(
+    loupe: Loupe, released: Path, given: RandomVectors, tmp_path: Path
 ) -> None:
     images, texts = given.paths
     for arguments, expected in (
@@ -306,8 +306,8 @@ def test_wrong_uses_are_one_sentence(
         assert "Traceback" not in ended.err
 
 
-def test_a_damaged_release_is_not_scored(
-    loupe: Loupe, released: Path, given: Given, tmp_path: Path, home_store: Store
+def test_a_damaged_release_is_not_evaluated(
+    loupe: Loupe, released: Path, given: RandomVectors, tmp_path: Path, home_store: Store
 ) -> None:
     copy = shutil.copytree(released, tmp_path / "copy")
     image = copy / "images" / "1.jpg"
@@ -317,14 +317,14 @@ def test_a_damaged_release_is_not_scored(
     assert ended.exit_code == 1
     assert "images/1.jpg is damaged or was changed" in " ".join(ended.err.split())
     assert evaluations_of(home_store, read_release(released).manifest.id) == []
-    trusting = loupe("evaluate", copy, *arguments, "--no-check-images")
-    assert trusting.exit_code == 0
+    unchecked = loupe("evaluate", copy, *arguments, "--no-check-images")
+    assert unchecked.exit_code == 0
     embedding = loupe("evaluate", copy, "--embedder", "builtin", "--no-check-images")
     assert embedding.exit_code == 1
     assert "Traceback" not in embedding.err
 
 
-def test_embedders_are_named_by_provider() -> None:
+def test_an_embedder_is_parsed_from_provider_name_and_revision() -> None:
     assert named_embedder("builtin") == BuiltinEmbedder()
     assert named_embedder("builtin-stills") == BuiltinStillsEmbedder()
     clip = named_embedder("open_clip:ViT-B-16-quickgelu@openai")
@@ -339,7 +339,7 @@ def test_embedders_are_named_by_provider() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "two\nlines", "\x1b[31mred", "a\n"])
-def test_a_name_is_something_that_can_be_printed(tmp_path: Path, name: str) -> None:
+def test_a_name_must_be_printable(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     for file in ("model.safetensors", "settings.json"):
@@ -352,7 +352,7 @@ def test_a_name_is_something_that_can_be_printed(tmp_path: Path, name: str) -> N
         named_embedder("open_clip:ViT-B-16@\x07")
 
 
-def test_without_a_name_the_profile_in_force_is_scored() -> None:
+def test_without_an_embedder_those_of_the_current_profile_are_evaluated() -> None:
     small = requested_embedders(EvaluationRequest("r"), "small")
     assert [one.provider for one in small] == ["open_clip", "transformers"]
     assert requested_embedders(EvaluationRequest("r", profile="builtin"), "small") == (
@@ -361,7 +361,7 @@ def test_without_a_name_the_profile_in_force_is_scored() -> None:
 
 
 @pytest.mark.parametrize("format_name", ["cuhk-pedes", "ufine6926"])
-def test_an_imported_dataset_is_released_and_scored(
+def test_an_imported_dataset_is_released_and_evaluated(
     loupe: Loupe, tmp_path: Path, format_name: str
 ) -> None:
     folder = tmp_path / "given"
@@ -383,7 +383,7 @@ def test_an_imported_dataset_is_released_and_scored(
     assert board["like"] == {"ufine6926": "UFine6926", "cuhk-pedes": "CUHK-PEDES"}[format_name]
 
 
-def test_blip2_is_scored_by_its_greatest_cosine_and_reranked(
+def test_blip2_is_evaluated_with_maximum_cosine_and_reranking(
     home_run: RunContext, released: Path, tmp_path: Path, read: ReadRelease
 ) -> None:
     mean = TransformersEmbedder(

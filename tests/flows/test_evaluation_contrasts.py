@@ -1,4 +1,4 @@
-"""Scoring a contrastive release: FG-CDA by type, the paper's settings, oracles and constants."""
+"""Evaluating models on a contrastive release: FG-CDA by type, the paper's settings, baselines."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,11 +34,11 @@ DIMENSIONS = 24
 
 
 def built(home: Path, groups: int, size: int, *, uneven: bool = False) -> Path:
-    made = benchmark(groups, size)
-    if uneven:  # some images with other numbers of captions
-        image = contrast(made.world, made.groups[0].anchor, 90, 0)
-        refine(made.world, image, OPENVERSE, "few", count=3)
-    world = store_world(home / "world", made.world.contents())
+    composed = benchmark(groups, size)
+    if uneven:  # one image has three captions instead of five
+        image = contrast(composed.world, composed.groups[0].anchor, 90, 0)
+        refine(composed.world, image, OPENVERSE, "few", count=3)
+    world = store_world(home / "world", composed.world.contents())
     build_release(world.store, world.blobs, CCD, "1.0.0", home / "release")
     world.store.close()
     return home / "release"
@@ -72,8 +72,8 @@ def evaluated(
     return evaluate_release(run, folder, spec).evaluation.result
 
 
-def told_apart(read: ReadRelease) -> Rows:
-    """For each caption the place of its image."""
+def image_of_caption(read: ReadRelease) -> Rows:
+    """Return the index of the image of each caption."""
     return np.array([place for place, row in enumerate(read.rows) for _ in row.captions])
 
 
@@ -88,14 +88,14 @@ def accuracies(result: EvaluationResult, direction: Direction) -> list[float]:
 def noisy(read: ReadRelease, noise: float, seed: int = 3) -> tuple[Rows, Rows]:
     chance = np.random.default_rng(seed)
     images = chance.normal(size=(len(read.rows), DIMENSIONS))
-    places = told_apart(read)
+    places = image_of_caption(read)
     return images, images[places] + noise * chance.normal(size=(len(places), DIMENSIONS))
 
 
 def test_an_oracle_scores_100(home_run: RunContext, folder: Path, tmp_path: Path) -> None:
     read = read_release(folder)
     images = np.eye(len(read.rows))
-    result = evaluated(home_run, folder, tmp_path, images, images[told_apart(read)], "oracle")
+    result = evaluated(home_run, folder, tmp_path, images, images[image_of_caption(read)], "oracle")
     for direction in DIRECTIONS:
         assert set(accuracies(result, direction)) == {100.0}
         found = result.direction(direction)
@@ -105,7 +105,7 @@ def test_an_oracle_scores_100(home_run: RunContext, folder: Path, tmp_path: Path
         assert {one.value for one in errors if one is not None} == {0.0}
 
 
-def test_an_editor_that_leaves_traces_is_noticed(
+def test_traces_of_an_editor_raise_the_prediction_of_the_method(
     home_run: RunContext, folder: Path, many: Path, tmp_path: Path
 ) -> None:
     read = read_release(many)
@@ -123,9 +123,9 @@ def test_an_editor_that_leaves_traces_is_noticed(
     assert (marked.methods.images, marked.methods.most_frequent) == (50, 50.0)
 
 
-def test_a_constant_one_scores_0(home_run: RunContext, folder: Path, tmp_path: Path) -> None:
+def test_a_constant_model_scores_0(home_run: RunContext, folder: Path, tmp_path: Path) -> None:
     read = read_release(folder)
-    images, texts = np.ones((len(read.rows), 3)), np.ones((len(told_apart(read)), 3))
+    images, texts = np.ones((len(read.rows), 3)), np.ones((len(image_of_caption(read)), 3))
     result = evaluated(home_run, folder, tmp_path, images, texts, "constant")
     for direction in DIRECTIONS:
         assert set(accuracies(result, direction)) == {0.0}
@@ -136,11 +136,11 @@ def test_a_constant_one_scores_0(home_run: RunContext, folder: Path, tmp_path: P
     assert {one.scores["R@1"].value for one in settings} == {0.0}
 
 
-def test_a_random_one_scores_50_within_its_interval(
+def test_a_random_model_scores_50_within_its_interval(
     home_run: RunContext, many: Path, tmp_path: Path
 ) -> None:
     read = read_release(many)
-    shapes = (len(read.rows), DIMENSIONS), (len(told_apart(read)), DIMENSIONS)
+    shapes = (len(read.rows), DIMENSIONS), (len(image_of_caption(read)), DIMENSIONS)
     within = dict.fromkeys(DIRECTIONS, 0)
     for seed in range(10):
         chance = np.random.default_rng(seed)
@@ -154,11 +154,11 @@ def test_a_random_one_scores_50_within_its_interval(
             assert score.high is not None
             assert 0 < score.high - score.low < 20
             within[direction] += score.low <= 50 <= score.high
-    assert min(within.values()) >= 8  # of ten intervals that hold the truth 95 times in a hundred
+    assert min(within.values()) >= 8  # of ten intervals with a coverage of 95 %
 
 
 @pytest.mark.parametrize("noise", [0.7, 2.5])
-def test_scores_are_those_of_the_benchmark_s_own_metrics(
+def test_scores_equal_those_of_score_contrastive(
     home_run: RunContext, folder: Path, tmp_path: Path, noise: float
 ) -> None:
     read = read_release(folder)
@@ -187,12 +187,12 @@ def test_scores_are_those_of_the_benchmark_s_own_metrics(
         assert found.scores["FG-CDA"].value == pytest.approx(accuracy.overall.accuracy)
         by_type = groups_of(result, direction, "difference")
         assert set(by_type) == {kind.value for kind in DifferenceType}
-        for kind, told_right in accuracy.secondary.items():
-            assert by_type[kind].scores["FG-CDA"].value == pytest.approx(told_right.accuracy)
-            assert by_type[kind].scores["FG-CDE"].value == pytest.approx(told_right.error)
+        for kind, expected in accuracy.secondary.items():
+            assert by_type[kind].scores["FG-CDA"].value == pytest.approx(expected.accuracy)
+            assert by_type[kind].scores["FG-CDE"].value == pytest.approx(expected.error)
         by_aspect = groups_of(result, direction, "aspect")
-        for aspect, told_right in accuracy.primary.items():
-            assert by_aspect[aspect].scores["FG-CDA"].value == pytest.approx(told_right.accuracy)
+        for aspect, expected in accuracy.primary.items():
+            assert by_aspect[aspect].scores["FG-CDA"].value == pytest.approx(expected.accuracy)
     assert set(by_aspect) == {aspect.value for aspect in PrimaryType}
     assert result.contrasts is not None
     for one in result.contrasts.similarities:
@@ -206,7 +206,7 @@ def groups_of(
     return {one.group: one for one in found if one.dimension == dimension}
 
 
-def test_images_may_have_other_numbers_of_captions(
+def test_images_with_different_numbers_of_captions_are_scored(
     home_run: RunContext, uneven: Path, tmp_path: Path
 ) -> None:
     read = read_release(uneven)
@@ -214,26 +214,28 @@ def test_images_may_have_other_numbers_of_captions(
     images, texts = noisy(read, 1.5)
     result = evaluated(home_run, uneven, tmp_path, images, texts, "uneven")
     units = [rows / np.linalg.norm(rows, axis=1)[:, None] for rows in (images, texts)]
-    scores, places = units[0] @ units[1].T, told_apart(read)
+    scores, places = units[0] @ units[1].T, image_of_caption(read)
     anchor = {row.file_path: at for at, row in enumerate(read.rows)}
     right: dict[Direction, list[bool]] = {direction: [] for direction in DIRECTIONS}
     for at, row in enumerate(read.rows):
         if row.contrast is None:
             continue
         other = anchor[row.contrast.anchor]
-        for mine, its in ((at, other), (other, at)):
-            for text in np.flatnonzero(places == mine):
-                right["text-to-image"].append(scores[mine, text] > scores[its, text])
+        for own, wrong in ((at, other), (other, at)):
+            for text in np.flatnonzero(places == own):
+                right["text-to-image"].append(scores[own, text] > scores[wrong, text])
                 right["image-to-text"] += [
-                    scores[mine, text] > scores[mine, theirs]
-                    for theirs in np.flatnonzero(places == its)
+                    scores[own, text] > scores[own, wrong_text]
+                    for wrong_text in np.flatnonzero(places == wrong)
                 ]
     for direction in DIRECTIONS:
         expected = 100 * float(np.mean(right[direction]))
         assert accuracies(result, direction)[0] == pytest.approx(expected)
 
 
-def test_coarse_captions_make_four_settings(home_run: RunContext, folder: Path) -> None:
+def test_settings_with_coarse_and_fine_captions_are_scored(
+    home_run: RunContext, folder: Path
+) -> None:
     result = evaluate_release(home_run, folder, BuiltinStillsEmbedder()).evaluation.result
     texts = groups_of(result, "text-to-image", "setting")
     assert list(texts) == [ORIGINAL, FINE, CONTRASTIVE, BOTH, ALL_ASK]
@@ -263,7 +265,7 @@ def board_of(run: RunContext, folder: Path, home: Path, noises: Sequence[float])
     return arranged(FoundRelease(manifest, folder), "test", stored)
 
 
-def test_the_leaderboard_shows_it_beside_the_paper(
+def test_the_leaderboard_shows_scores_beside_those_of_the_paper(
     home_run: RunContext, folder: Path, tmp_path: Path
 ) -> None:
     board = board_of(home_run, folder, tmp_path, (0.5, 2.0))
@@ -291,14 +293,16 @@ def test_the_leaderboard_shows_it_beside_the_paper(
     ]
 
 
-def test_the_command_shows_it(loupe: Loupe, folder: Path, tmp_path: Path) -> None:
-    said = loupe("evaluate", folder, "--embedder", "builtin-stills")
-    assert said.exit_code == 0
-    assert "FG-CDA" in said.out
+def test_the_command_prints_fg_cda(loupe: Loupe, folder: Path, tmp_path: Path) -> None:
+    done = loupe("evaluate", folder, "--embedder", "builtin-stills")
+    assert done.exit_code == 0
+    assert "FG-CDA" in done.out
 
 
 @pytest.mark.browser
-def test_the_page_fits(home_run: RunContext, folder: Path, tmp_path: Path, browser: Any) -> None:
+def test_the_page_fits_wide_and_narrow_screens(
+    home_run: RunContext, folder: Path, tmp_path: Path, browser: Any
+) -> None:
     board = board_of(home_run, folder, tmp_path, (0.3, 1.0, 2.0))
     path = tmp_path / "leaderboard.html"
     path.write_text(render_page(board), encoding="utf-8")

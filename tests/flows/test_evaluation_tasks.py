@@ -1,4 +1,4 @@
-"""Scoring a benchmark of tasks: by task, in both directions or one, beside ReCoS's own rows."""
+"""Evaluating models on a benchmark of tasks: scores by task and direction, published rows."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ TASKS = tuple(reversed(RetrievalTask))
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Tier, Path]:
-    """v0, v1 and v2 of a benchmark of all tasks."""
+    """Folders of v0, v1 and v2 of a benchmark of all tasks."""
     home = tmp_path_factory.mktemp("benchmark")
     world = store_world(home / "world", benchmark(TASKS).world.contents())
     for rank, tier in enumerate(TIERS):
@@ -35,8 +35,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Tier, Path]:
     return {tier: home / tier for tier in TIERS}
 
 
-class Given:
-    """Random vectors of a release, captions near their image, as files."""
+class RandomVectors:
+    """Random vectors for a release, with captions near their image, saved as files."""
 
     def __init__(self, read: ReadRelease, folder: Path, noise: float = 1.0, seed: int = 5) -> None:
         chance = np.random.default_rng(seed)
@@ -53,14 +53,14 @@ class Given:
 
 
 def scored(run: RunContext, folder: Path, home: Path, noise: float = 1.0) -> EvaluationResult:
-    given = Given(read_release(folder), home, noise)
+    given = RandomVectors(read_release(folder), home, noise)
     return evaluate_release(run, folder, given.spec(f"noise {noise}")).evaluation.result
 
 
 def board_of(run: RunContext, folder: Path, home: Path, *noises: float) -> Leaderboard:
     read, stored = read_release(folder), []
     for noise in noises or (1.0,):
-        given = Given(read, home, noise)
+        given = RandomVectors(read, home, noise)
         stored.append(evaluate_release(run, folder, given.spec(f"noise {noise}")).evaluation)
     manifest = read.manifest.model_copy(update={"demonstration": False})
     return arranged(FoundRelease(manifest, folder), "test", stored)
@@ -75,11 +75,11 @@ def samples_of(read: ReadRelease) -> RecosSamples:
 
 
 @pytest.mark.parametrize("tier", TIERS)
-def test_scores_by_task_are_those_of_the_benchmark_s_own_metric(
+def test_scores_by_task_equal_those_of_score_recos(
     home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path, tier: Tier
 ) -> None:
     read = read_release(folders[tier])
-    result, given = scored(home_run, folders[tier], tmp_path), Given(read, tmp_path)
+    result, given = scored(home_run, folders[tier], tmp_path), RandomVectors(read, tmp_path)
     literal = score_recos(given.images, given.texts, samples_of(read)).recall
     for direction, wanted in literal.items():
         found = result.direction(direction)
@@ -101,7 +101,7 @@ def test_scores_by_task_are_those_of_the_benchmark_s_own_metric(
                 assert by_task[task].queries == recall.queries
 
 
-def test_candidates_are_found_but_do_not_ask(
+def test_candidates_are_in_the_gallery_but_are_no_queries(
     home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path
 ) -> None:
     (direction,) = scored(home_run, folders["v2"], tmp_path).directions
@@ -131,7 +131,7 @@ def test_tasks_and_tiers_have_tables_in_the_paper_s_order(
         ("v2", ["text-to-image"], ["CLIP"]),
     ],
 )
-def test_published_rows_are_those_of_the_version(
+def test_published_rows_are_those_of_the_same_tier(
     home_run: RunContext,
     folders: dict[Tier, Path],
     tmp_path: Path,
@@ -148,7 +148,7 @@ def test_published_rows_are_those_of_the_version(
         assert set(models) <= {row.model for row in table.rows}
 
 
-def test_what_is_not_scored_is_said(
+def test_the_page_states_which_direction_is_not_scored(
     home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path
 ) -> None:
     board = board_of(home_run, folders["v2"], tmp_path)
@@ -159,16 +159,18 @@ def test_what_is_not_scored_is_said(
     assert board_of(home_run, folders["v1"], tmp_path).unscored == {}
 
 
-def test_the_command_says_it_too(loupe: Loupe, folders: dict[Tier, Path], tmp_path: Path) -> None:
-    given = Given(read_release(folders["v2"]), tmp_path)
-    said = loupe("evaluate", folders["v2"], "--embeddings", *given.paths, "--name", "mine")
-    assert said.exit_code == 0
-    assert "Image to text is not scored: 36 of the 84 images" in said.out
+def test_the_command_states_which_direction_is_not_scored(
+    loupe: Loupe, folders: dict[Tier, Path], tmp_path: Path
+) -> None:
+    given = RandomVectors(read_release(folders["v2"]), tmp_path)
+    done = loupe("evaluate", folders["v2"], "--embeddings", *given.paths, "--name", "mine")
+    assert done.exit_code == 0
+    assert "Image to text is not scored: 36 of the 84 images" in done.out
     assert "Image to text is not scored" in loupe("leaderboard", folders["v2"]).out
 
 
 @pytest.mark.browser
-def test_bars_by_task_take_the_page_s_width(
+def test_bars_by_task_fit_the_width_of_the_page(
     home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path, browser: Any
 ) -> None:
     board = board_of(home_run, folders["v1"], tmp_path, 0.3, 1.0, 2.0)

@@ -1,4 +1,4 @@
-"""`loupe filter explain`: what its user sees."""
+"""`loupe filter explain`: its table, JSON and page."""
 
 from pathlib import Path
 
@@ -14,12 +14,12 @@ from tests.flows.steps.tracklets.samples import observation, track, walk
 
 DOCS = Path(__file__).parents[2] / "docs" / "noise-filter.md"
 SETTINGS = FilterSettings(least_contrast=14)
-"""Other thresholds than the profile has."""
+"""Thresholds that differ from those of the profile."""
 
 
 @pytest.fixture
 def observations(home: Path) -> list[Observation]:
-    """A person, once dark, once occluded and once doubtful; then another."""
+    """A person with one dark, one occluded and one suspected frame, then another person."""
     faulty = [
         observation(15, brightness=12, overlap=0.6),
         observation(20, overlap=0.31),
@@ -31,7 +31,7 @@ def observations(home: Path) -> list[Observation]:
 
 @pytest.fixture
 def world(home_store: Store, observations: list[Observation]) -> FilterWorld:
-    """A filtered track, and one of which nothing is left."""
+    """A filtered track, and a track whose frames are all dropped."""
     alone = track([observation(200, score=0.1)], 2)
     return store_tracks(home_store, [track(observations), alone], SETTINGS)
 
@@ -53,7 +53,7 @@ def test_a_track_is_explained_frame_by_frame(loupe: Loupe, world: FilterWorld) -
     assert "part 2 keeps 4: 30, 35, 40, 45" in shown.out
 
 
-def test_any_id_leads_to_the_track(
+def test_a_track_is_found_by_the_id_of_its_report_tracklet_or_crop(
     loupe: Loupe, world: FilterWorld, observations: list[Observation]
 ) -> None:
     whole = loupe("filter", "explain", world.tracks[1], "--json").json
@@ -74,13 +74,13 @@ def test_any_id_leads_to_the_track(
         assert {found["setting"] for found in worst} == {"darkest", "most_overlap"}
 
 
-def test_a_dropped_track_says_why(loupe: Loupe, world: FilterWorld) -> None:
+def test_a_dropped_track_has_a_reason(loupe: Loupe, world: FilterWorld) -> None:
     shown = loupe("filter", "explain", world.reports[2]).out
     assert "the track is dropped by too_few_images: 0" in shown
     assert "0.100✗" in shown
 
 
-def test_a_profile_shows_what_it_would_do(
+def test_a_profile_shows_what_its_thresholds_would_do(
     loupe: Loupe, world: FilterWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_PROFILE__FILTER__MOST_OVERLAP", "0.5")
@@ -91,7 +91,7 @@ def test_a_profile_shows_what_it_would_do(
     assert unknown.exit_code == 2
 
 
-def test_a_track_that_was_not_filtered_yet_is_held_against_the_profile(
+def test_a_track_without_a_report_is_explained_with_the_profile(
     loupe: Loupe, home_store: Store
 ) -> None:
     world = store_tracks(home_store, [track(walk([0] * 4))])
@@ -99,7 +99,7 @@ def test_a_track_that_was_not_filtered_yet_is_held_against_the_profile(
     assert "thresholds of profile 'builtin'; the store has no report on this track yet" in shown
 
 
-def test_what_cannot_be_explained_is_said(loupe: Loupe, world: FilterWorld) -> None:
+def test_unknown_ids_are_reported(loupe: Loupe, world: FilterWorld) -> None:
     for name, problem in (
         ("abc", "at least 6 digits"),
         ("0123456789", "no entity has an id that starts with"),
@@ -110,7 +110,7 @@ def test_what_cannot_be_explained_is_said(loupe: Loupe, world: FilterWorld) -> N
         assert problem in refused.err
 
 
-def test_a_crop_of_two_tracks_wants_the_id_of_one(
+def test_a_crop_of_two_tracks_asks_for_the_id_of_one(
     loupe: Loupe, home_store: Store, observations: list[Observation]
 ) -> None:
     world = store_tracks(home_store, [track(observations), track(observations, 2)])
@@ -137,7 +137,7 @@ def test_the_page_shows_crops_and_escapes_names(
     assert unwritable.exit_code == 2
 
 
-def test_it_fits_the_terminal(
+def test_the_table_fits_the_width_of_the_terminal(
     subtests: pytest.Subtests, loupe: Loupe, world: FilterWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for columns in [60, 80, 120, 200]:
@@ -150,5 +150,5 @@ def test_it_fits_the_terminal(
             assert sum(line.strip().startswith("too_dark") for line in table) >= 1
 
 
-def test_the_docs_hold_the_rules_as_they_are() -> None:
+def test_the_docs_contain_the_current_table_of_rules() -> None:
     assert rules_table(FilterSettings()) in DOCS.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The filter as a stage: what other thresholds do not change stays; pose models are asked."""
+"""The noise filter as a stage: results after changed thresholds, and pose models."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -50,8 +50,8 @@ SETTINGS = FilterSettings(
 POSE = tracking.ViTPoseModel(name="every-limb", revision="1")
 
 
-class Walk:
-    """A street that was followed once, to be filtered by several thresholds."""
+class TrackedRun:
+    """A run with tracked videos, to be filtered with different thresholds."""
 
     def __init__(self, run: RunContext, street: StreetWorld) -> None:
         self.run = run
@@ -61,30 +61,30 @@ class Walk:
         self.tracking = plan_tracking(run, DATASET, settings, None)
 
     def follow(self, known: KnownStreet) -> None:
-        """Imports the videos and follows their people."""
+        """Import the videos and track their people."""
         take_videos(self.run, DATASET, import_videos(self.run, self.spec)[0])
         track_videos(self.run, DATASET, self.spec, self.tracking, known.detector)
 
     def filter(self, **changes: float) -> FilterPlan:
-        """Filters and proposes by thresholds that differ in `changes`."""
+        """Filter and propose tracklets with the thresholds in `changes`."""
         plan = plan_filter(self.run, DATASET, SETTINGS.model_copy(update=changes))
         filter_tracks(self.run, DATASET, plan)
         propose(self.run, DATASET, self.spec, self.tracking, plan)
         return plan
 
     def groups(self, plan: FilterPlan) -> set[str]:
-        """The groups of what `plan` proposes."""
+        """Return the groups of the tracklets that `plan` proposes."""
         videos = find(self.run.store, DATASET, Video.kind)
         return {plan.group(self.tracking.group(video.id)) for video in videos}
 
     def proposed(self, plan: FilterPlan) -> dict[str, StoredEntity]:
-        """The tracklets that belong to `plan` now, by id."""
+        """Return the tracklets that currently belong to `plan`, by id."""
         groups = self.groups(plan)
         found = find(self.run.store, DATASET, Tracklet.kind)
         return {one.id: one for one in found if one.group in groups}
 
     def images(self, plan: FilterPlan) -> set[str]:
-        """The images of the accepted tracklets of `plan`."""
+        """Return the ids of the images of the accepted tracklets of `plan`."""
         form_identities(self.run, DATASET, self.groups(plan), SplitSettings())
         live = ("proposed", "accepted")
         return {one.id for one in find(self.run.store, DATASET, Image.kind, states=live)}
@@ -94,16 +94,16 @@ class Walk:
 def followed(
     street: StreetWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunContext]:
-    """A run that followed the people of the street, and filters nothing; nobody changes it."""
+    """A run with tracked but unfiltered videos (read-only)."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("followed")) as run:
-        Walk(run, street).follow(KnownStreet(street))
+        TrackedRun(run, street).follow(KnownStreet(street))
         yield run
 
 
 @pytest.fixture
-def walk(followed: RunContext, street: StreetWorld, tmp_path: Path) -> Iterator[Walk]:
+def walk(followed: RunContext, street: StreetWorld, tmp_path: Path) -> Iterator[TrackedRun]:
     with copied_run(followed, tmp_path / "home") as run:
-        yield Walk(run, street)
+        yield TrackedRun(run, street)
 
 
 def ids(run: RunContext, kind: str) -> set[str]:
@@ -116,7 +116,7 @@ def accept(run: RunContext, tracklets: dict[str, StoredEntity]) -> None:
         append_decisions(connection, decisions)
 
 
-def test_a_threshold_that_changes_no_result_keeps_reports_tracklets_and_images(walk: Walk) -> None:
+def test_a_threshold_without_effect_keeps_reports_tracklets_and_images(walk: TrackedRun) -> None:
     before = walk.filter(merge_similarity=0.85)
     tracklets = walk.proposed(before)
     accept(walk.run, tracklets)
@@ -132,11 +132,11 @@ def test_a_threshold_that_changes_no_result_keeps_reports_tracklets_and_images(w
     settings = sorted((before.entity.id, after.entity.id))
     for found, role in ((reports, Role.FILTERED_WITH), (tracklets, Role.PROPOSED_WITH)):
         named = parents_of(walk.run.store, found, role)
-        assert named == dict.fromkeys(found, settings), "both thresholds gave it"
+        assert named == dict.fromkeys(found, settings), "linked to both settings"
 
 
-def test_thresholds_that_return_find_their_tracklets_and_what_people_made_of_them(
-    walk: Walk,
+def test_restored_thresholds_restore_their_tracklets_and_edits(
+    walk: TrackedRun,
 ) -> None:
     lenient = walk.filter()
     tracklets = walk.proposed(lenient)
@@ -149,7 +149,7 @@ def test_thresholds_that_return_find_their_tracklets_and_what_people_made_of_the
     assert walk.proposed(lenient).keys() == {*tracklets, edited}
 
 
-def test_what_people_made_of_a_tracklet_follows_it(walk: Walk) -> None:
+def test_edits_of_a_tracklet_are_kept_after_a_threshold_without_effect(walk: TrackedRun) -> None:
     tracklets = walk.proposed(walk.filter(merge_similarity=0.85))
     edited = edit(walk.run, next(iter(tracklets.values())))
     again = edit(walk.run, fetch(walk.run.store, [edited])[edited])
@@ -158,7 +158,7 @@ def test_what_people_made_of_a_tracklet_follows_it(walk: Walk) -> None:
 
 
 def edit(run: RunContext, tracklet: StoredEntity) -> str:
-    """Does what people do who take a frame out; gives the id of what came of it."""
+    """Remove a frame of a tracklet as a reviewer does; return the id of the edited one."""
     record = tracklet.record(Tracklet)
     fewer = record.model_copy(update={"frames": record.frames[1:]})
     entity = new_entity(
@@ -170,8 +170,8 @@ def edit(run: RunContext, tracklet: StoredEntity) -> str:
     return entity.id
 
 
-class SaysSoMany:
-    """A pose model that sees as many keypoints on everybody."""
+class ConstantPose:
+    """A pose model that finds the same number of keypoints on every person."""
 
     def __init__(self, keypoints: int) -> None:
         self.ref = ModelRef(name="every-limb", revision="1")
@@ -182,15 +182,13 @@ class SaysSoMany:
         return [Body(keypoints=self._keypoints)] * len(boxes_xyxy)
 
 
-def test_a_pose_model_decides_on_crops_that_show_too_little(
-    followed: RunContext, tmp_path: Path
-) -> None:
+def test_a_pose_model_drops_crops_with_few_keypoints(followed: RunContext, tmp_path: Path) -> None:
     settings = SETTINGS.model_copy(update={"least_keypoints": 5, "pose_model": POSE})
     for seen, dropped in ((4, True), (17, False)):
 
         def make(spec: tracking.PoseModelSpec, seen: int = seen) -> PoseModel:
             assert spec == POSE
-            return SaysSoMany(seen)
+            return ConstantPose(seen)
 
         with copied_run(followed, tmp_path / str(seen)) as run:
             report = filter_tracks(run, DATASET, plan_filter(run, DATASET, settings), make)

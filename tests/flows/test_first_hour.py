@@ -1,4 +1,4 @@
-"""What a new user meets first: homes, names, versions, tables."""
+"""The first commands of a new user: missing stores, homes, misspelt names, wide tables."""
 
 import io
 from pathlib import Path
@@ -11,7 +11,7 @@ from schemas.records import Granularity
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people
 
-READING = (
+READ_ONLY_COMMANDS = (
     ("cost",),
     ("quarantine",),
     ("lineage", "abcdef012345"),
@@ -23,14 +23,14 @@ READING = (
 )
 
 
-def test_commands_that_only_read_make_no_store(
+def test_read_only_commands_do_not_create_a_store(
     loupe: Loupe,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     subtests: pytest.Subtests,
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "nowhere"))
-    for command in READING:
+    for command in READ_ONLY_COMMANDS:
         with subtests.test(command=command):
             ended = loupe(*command)
             assert ended.exit_code == 2
@@ -38,7 +38,9 @@ def test_commands_that_only_read_make_no_store(
             assert not (tmp_path / "nowhere").exists()
 
 
-def test_the_home_is_found_upwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_home_is_found_in_a_parent_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("LOUPE_HOME", raising=False)
     below = tmp_path / "project" / "photos" / "street"
     below.mkdir(parents=True)
@@ -48,7 +50,7 @@ def test_the_home_is_found_upwards(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert load_settings().home == tmp_path / "project" / ".loupe"
 
 
-def test_names_that_are_unknown_are_answered_with_the_nearest(loupe: Loupe, tmp_path: Path) -> None:
+def test_an_unknown_name_suggests_the_nearest_one(loupe: Loupe, tmp_path: Path) -> None:
     annotations = write_people(
         tmp_path / "street", Granularity.FINE, identities=1, images=1, captions=1
     )
@@ -69,7 +71,9 @@ def test_the_version_is_printed(loupe: Loupe) -> None:
     assert loupe("--version").out.startswith("loupe ")
 
 
-def test_a_table_that_is_too_wide_is_printed_row_by_row(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_wider_than_the_terminal_is_printed_row_by_row(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     file = io.StringIO()
     monkeypatch.setattr(output.out, "_file", file)
     monkeypatch.setattr(output.out, "_width", 80)

@@ -1,4 +1,4 @@
-"""The forecast: pending rewrites by model, at the tokens that calls took so far."""
+"""The forecast: pending rewrites by model, with the mean tokens of calls so far."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def build() -> UFine3CBuild:
     return UFine3CBuild(dataset=DATASET, sources=(source,))
 
 
-def test_an_empty_dataset_needs_nothing(sqlite_store: Store, build: UFine3CBuild) -> None:
+def test_an_empty_dataset_needs_no_calls(sqlite_store: Store, build: UFine3CBuild) -> None:
     (row,) = forecast(sqlite_store, build, PROFILE)
     assert (row.model, row.calls, row.tokens_in, row.tokens_out, row.cost) == ("m@1", 0, 0, 0, 0)
 
@@ -44,7 +44,9 @@ def test_before_the_first_call_tokens_are_estimated(
     assert row.sentence.startswith("m@1: 10 calls to make, about ")
 
 
-def test_after_that_they_are_those_of_the_calls(sqlite_store: Store, build: UFine3CBuild) -> None:
+def test_after_calls_the_forecast_uses_their_mean_tokens(
+    sqlite_store: Store, build: UFine3CBuild
+) -> None:
     store_entities(sqlite_store, [caption(number) for number in range(10)])
     request = ChatRequest(purpose="rewrite", prompt="p", prompt_digest="d")
     for key, tokens in (("a" * 32, 10), ("b" * 32, 30)):

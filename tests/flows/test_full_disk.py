@@ -1,6 +1,6 @@
-"""A disk without space or inodes: one sentence, nothing half-made, and the same after making room.
+"""A disk without space or inodes: one-sentence errors, no partial files, success after making room.
 
-The disks are file systems in memory (tmpfs) with a limit.
+The disks are file systems in memory (tmpfs) with a size limit.
 """
 
 import json
@@ -23,7 +23,7 @@ from tests.requirements import unavailable
 _RUN = """
 import hashlib, json, os, subprocess, sys
 from pathlib import Path
-# What a command imports, once for all: each runs in a fork of this process.
+# Modules that commands import; each command runs in a fork of this process.
 import flows.engine.contamination, flows.engine.releasing, flows.withdrawal.releases
 import release.export.formats, release.report.writing
 from flows.cli.main import main
@@ -71,7 +71,7 @@ for line in sys.stdin:
 """
 NO_SPACE, NO_INODES, ROOM = "size=8k", "nr_inodes=3", "size=64m"
 FULL = (NO_SPACE, "size=40k", "nr_inodes=1", NO_INODES, "nr_inodes=5")
-"""Too little for the first file, for a later one; for a folder, its content, and a later file."""
+"""Too little space for the first or a later file; too few inodes for a folder or its files."""
 DISKS = {
     "build": FULL,
     "report": (NO_SPACE, NO_INODES),
@@ -84,9 +84,9 @@ DISKS = {
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small store in `home`, a `release` of it, and a `disk` to mount on."""
-    folder = tmp_path_factory.mktemp("made")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small store in `home`, a `release` of it, and the mount point `disk`."""
+    folder = tmp_path_factory.mktemp("installed")
     world = store_world(folder / "home", small_world().contents())
     build_release(world.store, world.blobs, DATASET, "1.0.0", folder / "release")
     world.store.close()
@@ -95,7 +95,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Tried(NamedTuple):
-    """A command on a disk: exit code, message, files left; then exit code and files with room."""
+    """Result of a command on a full disk, and exit code and files after making room."""
 
     code: int
     message: str
@@ -105,13 +105,13 @@ class Tried(NamedTuple):
 
 
 Step = tuple[str, list[Any]]
-"""The disk, and the command."""
+"""Options of the disk, and the arguments of the command."""
 TryOn = Callable[..., list[Tried]]
 
 
 @pytest.fixture(scope="module")
-def try_on(made: Path) -> Iterator[TryOn]:
-    """Runs commands, each on a disk with the folders `copied`, and once more after making room."""
+def try_on(installed: Path) -> Iterator[TryOn]:
+    """Run commands, each on a new disk with the folders `copied`, and again after making room."""
     start = ["unshare", "-rm"]
     mount = [*start, "mount", "-t", "tmpfs", "-o", "size=4k", "none", "/mnt"]
     if not shutil.which("unshare") or subprocess.run(mount, check=False).returncode:
@@ -120,13 +120,13 @@ def try_on(made: Path) -> Iterator[TryOn]:
 
         @cache
         def runner(temporary: Path | None) -> tuple[IO[str], IO[str]]:
-            """What a program that may mount takes and says: SQLite reads TMPDIR once a process."""
+            """Start a program that may mount, one for each TMPDIR, which SQLite reads only once."""
             variables: dict[str, str | Path] = {"PATH": "/usr/bin:/bin", "PYTHONPATH": Path.cwd()}
-            variables["LOUPE_HOME"] = made / "home"
+            variables["LOUPE_HOME"] = installed / "home"
             if temporary:
                 variables["TMPDIR"] = temporary
             program = subprocess.Popen(
-                [*start, sys.executable, "-c", _RUN, made / "disk", made / "log"],
+                [*start, sys.executable, "-c", _RUN, installed / "disk", installed / "log"],
                 env=variables,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -144,35 +144,38 @@ def try_on(made: Path) -> Iterator[TryOn]:
             temporary: Path | None = None,
             **env: Path,
         ) -> list[Tried]:
-            told, says = runner(temporary)
+            requests, results = runner(temporary)
             tried = []
             for disk, argv in steps:
-                told.write(json.dumps([disk, copied, argv, env], default=str) + "\n")
-                told.flush()
-                tried.append(Tried(*json.loads(says.readline())))
+                requests.write(json.dumps([disk, copied, argv, env], default=str) + "\n")
+                requests.flush()
+                tried.append(Tried(*json.loads(results.readline())))
             return tried
 
         yield run
 
 
-def commands(made: Path) -> dict[str, list[Any]]:
-    out = ["--out", made / "disk" / "out"]
+def commands(installed: Path) -> dict[str, list[Any]]:
+    out = ["--out", installed / "disk" / "out"]
     exports = ("webdataset", "hf", "coco", "parquet", "published")
     return {
         "build": ["release", "build", DATASET, "--version", "2.0.0", *out],
-        "report": ["release", "report", made / "release", *out],
-        **{one: ["release", "export", made / "release", "--format", one, *out] for one in exports},
+        "report": ["release", "report", installed / "release", *out],
+        **{
+            one: ["release", "export", installed / "release", "--format", one, *out]
+            for one in exports
+        },
     }
 
 
 @pytest.mark.slow
-def test_a_full_disk_is_one_sentence_and_with_room_all_is_as_ever(
-    made: Path, try_on: TryOn
+def test_a_full_disk_gives_a_one_sentence_error_and_a_retry_succeeds(
+    installed: Path, try_on: TryOn
 ) -> None:
-    argv = commands(made)
+    argv = commands(installed)
     steps = [(name, disk) for name, disks in DISKS.items() for disk in (ROOM, *disks)]
     assert DISKS.keys() == argv.keys()
-    place = made / "disk"
+    place = installed / "disk"
     whole: dict[str, dict[str, str]] = {}
     for (name, disk), tried in zip(
         steps, try_on([(disk, argv[name]) for name, disk in steps]), strict=True
@@ -192,11 +195,11 @@ def test_a_full_disk_is_one_sentence_and_with_room_all_is_as_ever(
 
 
 @pytest.mark.slow
-def test_temporary_files_that_find_no_room_are_one_sentence(
-    made: Path, try_on: TryOn, tmp_path: Path
+def test_a_full_temporary_folder_gives_a_one_sentence_error(
+    installed: Path, try_on: TryOn, tmp_path: Path
 ) -> None:
-    """As a manifest of many files needs; what the small release needs is held in memory."""
-    folder = shutil.copytree(made / "release", tmp_path / "release")
+    """A manifest of many files needs temporary files; that of a small release fits into memory."""
+    folder = shutil.copytree(installed / "release", tmp_path / "release")
     values = json.loads((folder / MANIFEST).read_text("utf-8"))
     values["files"] += [
         {"path": f"images/{number}.jpg", "sha256": f"{number:064x}", "size_bytes": 1}
@@ -209,17 +212,17 @@ def test_temporary_files_that_find_no_room_are_one_sentence(
         ["release", "report", folder, *out],
         ["release", "export", folder, "--format", "webdataset", *out],
     )
-    for tried in try_on([("size=64k", argv) for argv in given], temporary=made / "disk"):
+    for tried in try_on([("size=64k", argv) for argv in given], temporary=installed / "disk"):
         assert (tried.code, tried.left) == (1, []), tried.message
-        reason = f"error: temporary files cannot be written in {made / 'disk'}"
+        reason = f"error: temporary files cannot be written in {installed / 'disk'}"
         assert tried.message.startswith(reason), tried.message
         assert tried.message.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow
-def test_a_store_on_the_full_disk_is_as_it_was(made: Path, try_on: TryOn) -> None:
-    home, disk, build = made / "home", made / "disk", commands(made)["build"]
+def test_a_store_on_a_full_disk_is_unchanged(installed: Path, try_on: TryOn) -> None:
+    home, disk, build = installed / "home", installed / "disk", commands(installed)["build"]
     used = sum(path.stat().st_size for path in home.rglob("*") if path.is_file()) >> 10
     inodes = len(list(home.rglob("*")))
     full = (f"size={used + 170}k", f"size={used + 280}k", f"nr_inodes={inodes + 3}")
