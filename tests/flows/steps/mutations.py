@@ -1,6 +1,6 @@
-"""Mutations by which models spoil the JSON that they were asked for.
+"""Mutations of requested JSON that occur in the answers of models.
 
-Each mutation says itself what of the content survived; nothing here knows how answers are read.
+Each mutation states what remains of the content, independently of how answers are parsed.
 """
 
 import copy
@@ -16,17 +16,19 @@ Content = dict[str, Any]
 class Survives(Enum):
     """What a mutation left of the content of an answer."""
 
-    ALL = "all of it, and it has to be read"
-    HIDDEN = "all of it, in what is no JSON: read rightly or refused"
-    ONE_SPOILT = "all but one entry, which must not be taken"
-    NONE = "nothing that is certain: refused"
-    ALL_AS_WRITTEN = "all of it; one entry is what the mutation wrote, to the letter"
+    ALL = "everything, and it must be parsed"
+    HIDDEN = "everything, but as invalid JSON: parsed correctly or rejected"
+    ONE_SPOILT = "everything except one entry, which must be rejected"
+    NONE = "nothing certain: rejected"
+    ALL_AS_WRITTEN = "everything; one entry must be returned exactly as the mutation wrote it"
 
 
 class Mutated(NamedTuple):
-    """An answer; `spoilt` is the position of the entry that must not be taken.
+    """A mutated answer.
 
-    `written` is the position and the text of the entry that has to be taken as it was written.
+    Attributes:
+        spoilt: position of the entry that must be rejected.
+        written: position and text of the entry that must be returned exactly as written.
     """
 
     text: str
@@ -37,7 +39,7 @@ class Mutated(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """An answer to mutate: its content, the list in it, and how one text of an entry is set."""
+    """An answer to mutate: its content, the field of its list, and access to a text of an entry."""
 
     content: Content
     field: str
@@ -79,13 +81,13 @@ def _with_text(subject: Subject, rng: random.Random, value: Any) -> tuple[Conten
 
 
 def _inside(text: str, rng: random.Random, inserted: str) -> str:
-    """With something inside a word."""
+    """Insert something into a word of the text."""
     places = [at for at in range(1, len(text)) if text[at - 1 : at + 1].isalpha()]
     at = rng.choice(places)
     return text[:at] + inserted + text[at:]
 
 
-# What is around the JSON
+# Text around the JSON
 
 
 def wrapped_in_reasoning(subject: Subject, rng: random.Random) -> Mutated:
@@ -96,7 +98,7 @@ def wrapped_in_reasoning(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(text, Survives.ALL)
 
 
-def reasoning_without_an_end(subject: Subject, rng: random.Random) -> Mutated:
+def unclosed_reasoning(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(f"<think>{rng.choice(_REASONS)} {_dumped(subject.content)}", Survives.NONE)
 
 
@@ -112,7 +114,7 @@ def wrapped_in_a_fence(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(text, Survives.ALL)
 
 
-def fence_without_an_end(subject: Subject, rng: random.Random) -> Mutated:
+def unclosed_fence(subject: Subject, rng: random.Random) -> Mutated:
     cut = _dumped(subject.content)
     return Mutated(f"```json\n{cut[: rng.randrange(1, len(cut))]}", Survives.NONE)
 
@@ -136,7 +138,7 @@ def escaped_unicode(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(json.dumps(subject.content, ensure_ascii=True), Survives.ALL)
 
 
-# JSON that is none
+# Invalid JSON
 
 
 def cut_short(subject: Subject, rng: random.Random) -> Mutated:
@@ -144,7 +146,7 @@ def cut_short(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(text[: rng.randrange(0, len(text))], Survives.NONE)
 
 
-def ended_at_the_limit(subject: Subject, rng: random.Random) -> Mutated:
+def truncated_at_token_limit(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(_dumped(subject.content), Survives.NONE, truncated=True)
 
 
@@ -172,8 +174,8 @@ def only_the_list(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(json.dumps(subject.content[subject.field]), Survives.HIDDEN)
 
 
-def lost_a_sign(subject: Subject, rng: random.Random) -> Mutated:
-    """Without one of the signs that hold the JSON together."""
+def missing_delimiter(subject: Subject, rng: random.Random) -> Mutated:
+    """Remove a bracket or quotation mark of the JSON."""
     text = _dumped(subject.content)
     structure = [at for at, sign in enumerate(text) if sign in '{}[]"']
     at = rng.choice(structure)
@@ -202,11 +204,11 @@ def nested_deeply(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(f'{{"{subject.field}": {deep}}}', Survives.NONE)
 
 
-def number_without_end(subject: Subject, rng: random.Random) -> Mutated:
+def huge_number(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(f'{{"{subject.field}": {"9" * 6000}}}', Survives.NONE)
 
 
-# JSON of another form
+# Valid JSON of another structure
 
 
 def list_in_a_list(subject: Subject, rng: random.Random) -> Mutated:
@@ -214,7 +216,7 @@ def list_in_a_list(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(_dumped(content), Survives.NONE)
 
 
-def no_list(subject: Subject, rng: random.Random) -> Mutated:
+def not_a_list(subject: Subject, rng: random.Random) -> Mutated:
     entries = subject.content[subject.field]
     other = {str(at): entry for at, entry in enumerate(entries)}
     value: Any = rng.choice((other, None, 3, "none", True, [], entries[0]))
@@ -227,17 +229,17 @@ def field_twice(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(f'{text[:-1]}, "{subject.field}": {again}}}', Survives.NONE)
 
 
-def another_name(subject: Subject, rng: random.Random) -> Mutated:
+def renamed_field(subject: Subject, rng: random.Random) -> Mutated:
     content = copy.deepcopy(subject.content)
     content[rng.choice(("answer", "result", "Strategies", ""))] = content.pop(subject.field)
     return Mutated(_dumped(content), Survives.NONE)
 
 
-def a_field_more(subject: Subject, rng: random.Random) -> Mutated:
+def extra_field(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(_dumped({**subject.content, "note": "I hope it helps."}), Survives.HIDDEN)
 
 
-# Texts that are none
+# Unusable texts
 
 
 def wrong_type(subject: Subject, rng: random.Random) -> Mutated:
@@ -246,12 +248,12 @@ def wrong_type(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
 
 
-def no_number(subject: Subject, rng: random.Random) -> Mutated:
+def nan_or_infinity(subject: Subject, rng: random.Random) -> Mutated:
     content, position = _with_text(subject, rng, rng.choice((float("nan"), float("inf"))))
     return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
 
 
-def nothing_said(subject: Subject, rng: random.Random) -> Mutated:
+def text_without_words(subject: Subject, rng: random.Random) -> Mutated:
     value = rng.choice(("", "  ", "\n", "…", "...", "-", "?!", "123", '""', "\u200b", "{}"))
     content, position = _with_text(subject, rng, value)
     return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
@@ -260,7 +262,7 @@ def nothing_said(subject: Subject, rng: random.Random) -> Mutated:
 def huge_text(subject: Subject, rng: random.Random) -> Mutated:
     value = rng.choice(("very ", " ", "{", "\n", "a", "!. ")) * rng.choice((2_000, 200_000))
     content, position = _with_text(subject, rng, f"A dog {value} runs.")
-    if not value.strip():  # much space says no more than little does
+    if not value.strip():  # white space is collapsed
         content, position = _with_text(subject, rng, value)
     return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
 
@@ -280,7 +282,7 @@ def control_character(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(raw, Survives.ONE_SPOILT, position)
 
 
-def half_a_character(subject: Subject, rng: random.Random) -> Mutated:
+def lone_surrogate(subject: Subject, rng: random.Random) -> Mutated:
     content = copy.deepcopy(subject.content)
     position = _entry(subject, rng)
     text = _inside(subject.get_text(content, position), rng, "SURROGATE")
@@ -342,10 +344,10 @@ def refusal_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(_dumped(content), Survives.ONE_SPOILT, position)
 
 
-# Texts that are taken, and changed in nothing but white space
+# Usable texts, in which only white space may change
 
 
-def unseen_signs(subject: Subject, rng: random.Random) -> Mutated:
+def invisible_characters(subject: Subject, rng: random.Random) -> Mutated:
     content = copy.deepcopy(subject.content)
     position = _entry(subject, rng)
     sign = rng.choice("\u200b\ufeff\u00ad\u2060")
@@ -363,8 +365,8 @@ def other_white_space(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(raw if rng.random() < 0.5 else raw.replace("\\n", "\n"), Survives.ALL)
 
 
-def signs_in_a_text(subject: Subject, rng: random.Random) -> Mutated:
-    """With what looks like emphasis, chatter or reasoning and is what the picture shows."""
+def markup_like_text(subject: Subject, rng: random.Random) -> Mutated:
+    """Add content of the picture that looks like emphasis, chatter or reasoning."""
     content = copy.deepcopy(subject.content)
     position = _entry(subject, rng)
     shown = rng.choice(
@@ -397,58 +399,58 @@ def quoted_as_a_whole(subject: Subject, rng: random.Random) -> Mutated:
 
 MUTATIONS: tuple[Mutation, ...] = (
     wrapped_in_reasoning,
-    reasoning_without_an_end,
+    unclosed_reasoning,
     wrapped_in_chatter,
     wrapped_in_a_fence,
-    fence_without_an_end,
+    unclosed_fence,
     marked_by_a_chat_template,
     byte_order_mark,
     other_spacing,
     escaped_unicode,
     cut_short,
-    ended_at_the_limit,
+    truncated_at_token_limit,
     trailing_comma,
     single_quotes,
     with_comments,
     encoded_twice,
     only_the_list,
-    lost_a_sign,
+    missing_delimiter,
     two_answers,
     refusal,
     nested_deeply,
-    number_without_end,
+    huge_number,
     list_in_a_list,
-    no_list,
+    not_a_list,
     field_twice,
-    another_name,
-    a_field_more,
+    renamed_field,
+    extra_field,
     wrong_type,
-    no_number,
-    nothing_said,
+    nan_or_infinity,
+    text_without_words,
     huge_text,
     other_language,
     control_character,
-    half_a_character,
+    lone_surrogate,
     markup,
     json_in_a_text,
     reasoning_in_a_text,
-    unseen_signs,
+    invisible_characters,
     other_white_space,
     emphasis,
     refusal_in_a_text,
-    signs_in_a_text,
+    markup_like_text,
     quoted_as_a_whole,
 )
 
 
 def mutated(
     subjects: list[Subject],
-    own: tuple[Mutation, ...],
+    extra: tuple[Mutation, ...],
     count: int,
-    left_out: tuple[Mutation, ...] = (),
+    excluded: tuple[Mutation, ...] = (),
 ) -> list[tuple[str, int, Mutated]]:
-    """`count` seeded mutations of the subjects in turn, each with its name and its subject."""
-    kinds = [one for one in (*MUTATIONS, *own) if one not in left_out]
+    """Return `count` seeded mutations: name, index of the subject, and mutated answer."""
+    kinds = [one for one in (*MUTATIONS, *extra) if one not in excluded]
     result = []
     for seed in range(count):
         mutation, at = kinds[seed % len(kinds)], (seed // len(kinds)) % len(subjects)

@@ -45,7 +45,7 @@ def report(rewrite: str) -> FaithfulnessReport:
     return result
 
 
-def test_an_honest_rewrite_is_faithful() -> None:
+def test_a_rewrite_with_the_same_facts_is_faithful() -> None:
     result = report(
         "Holding a small brown bag in her left hand, a young woman is dressed in a red skirt, "
         "a white blouse and black shoes; her hair is long and black."
@@ -95,7 +95,7 @@ _CHANGED = [
 ]
 
 
-def test_a_changed_fact_is_named() -> None:
+def test_a_changed_fact_is_reported() -> None:
     for rewrite, change, message in _CHANGED:
         result = report(rewrite)
         assert result.verdict == "suspect", rewrite
@@ -103,7 +103,7 @@ def test_a_changed_fact_is_named() -> None:
         assert (change, message) in named, rewrite
 
 
-def test_strictness_decides_about_neighbouring_steps() -> None:
+def test_minor_changes_are_suspect_only_in_strict_mode() -> None:
     pair = RewritePair(
         source="A tall man in a red coat.", rewrite="A man of average height, red coat."
     )
@@ -116,7 +116,7 @@ def test_strictness_decides_about_neighbouring_steps() -> None:
     assert lenient.findings == strict.findings
 
 
-def test_what_cannot_be_used_is_rejected(subtests: pytest.Subtests) -> None:
+def test_unusable_rewrites_are_rejected(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("empty", " \n "),
         ("refusal", "I'm sorry, I can't help with that."),
@@ -156,14 +156,14 @@ def test_random_characters_never_pass(text: str) -> None:
     assert isinstance(check(SOURCE, text), Rejection) or is_suspect(SOURCE, text)
 
 
-def test_results_come_in_order() -> None:
+def test_results_are_in_the_order_of_the_pairs() -> None:
     pairs = [RewritePair(source=SOURCE, rewrite=text) for text in ("", "A woman.", "")]
     kinds = [type(result) for result in check_faithfulness(pairs, DEFAULT)]
     assert kinds == [Rejection, FaithfulnessReport, Rejection]
 
 
 @needs_real_texts
-def test_published_rewrites_are_not_suspected() -> None:
+def test_published_rewrites_are_rarely_suspect() -> None:
     pairs = real_pairs(9)
     alarms = sum(is_suspect(pair.source, pair.rewrite) for pair in pairs)
     assert len(pairs) == 12
@@ -171,8 +171,8 @@ def test_published_rewrites_are_not_suspected() -> None:
 
 
 @needs_real_texts
-def test_paraphrases_of_published_descriptions_are_told_from_changed_ones() -> None:
-    pairs = real_paraphrases("development")  # the other part is for the benchmark alone
+def test_published_paraphrases_pass_and_changed_ones_are_suspect() -> None:
+    pairs = real_paraphrases("development")  # the other part is reserved for the benchmark
     passing = [pair for pair in pairs if not is_suspect(pair.source, pair.rewrite)]
     assert len(passing) / len(pairs) >= 0.95
     changed = [
@@ -184,7 +184,7 @@ def test_paraphrases_of_published_descriptions_are_told_from_changed_ones() -> N
     assert sum(changed) / len(changed) >= 0.95
 
 
-def test_own_paraphrases_are_rarely_suspected_and_changed_facts_are_caught() -> None:
+def test_hand_written_paraphrases_pass_and_changed_facts_are_suspect() -> None:
     alarms = [is_suspect(*pair) for pair in development_pairs()]
     assert sum(alarms) / len(alarms) <= 0.05
     pairs = held_out_pairs()
@@ -203,6 +203,6 @@ def test_own_paraphrases_are_rarely_suspected_and_changed_facts_are_caught() -> 
 
 
 @needs_real_texts
-def test_what_a_small_language_model_invents_is_flagged_and_what_is_faithful_is_not() -> None:
+def test_invented_facts_of_a_small_language_model_are_suspect() -> None:
     passed = Counter(fault for pair, fault in smollm2_rewrites() if not is_suspect(*pair))
     assert passed == {None: 3, "nonsense": 1}

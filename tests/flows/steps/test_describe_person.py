@@ -1,4 +1,4 @@
-"""What of an answer is taken as the description of a person."""
+"""Parsing the description of a person from an answer."""
 
 import pytest
 
@@ -11,7 +11,7 @@ def answered(text: str) -> ChatAnswer:
     return ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0.1)
 
 
-def test_a_description_is_taken_out_of_chatter() -> None:
+def test_a_description_is_extracted_from_chatter() -> None:
     answer = answered("Sure, here is the description:\n\nA man in a red coat walks.")
     assert read_description(answer, 200) == "A man in a red coat walks."
 
@@ -24,7 +24,7 @@ def test_a_description_is_taken_out_of_chatter() -> None:
         ("", "empty"),
     ],
 )
-def test_what_is_no_description(text: str, reason: str) -> None:
+def test_an_answer_without_a_description_is_rejected(text: str, reason: str) -> None:
     found = read_description(answered(text), 200)
     assert isinstance(found, Rejection)
     assert (found.stage, found.reason) == ("describe_person", reason)

@@ -14,7 +14,7 @@ _WORDS = (
 
 
 def differences(source: str, rewrite: str) -> list[tuple[str, bool, str]]:
-    """(change, whether minor, value said) of what the rewrite adds or contradicts."""
+    """Return change, whether minor, and value of each fact that the rewrite adds or contradicts."""
     findings = find_differences(parse_description(source), parse_description(rewrite))
     return [
         (finding.change, finding.minor, finding.rewrite.value)
@@ -23,7 +23,7 @@ def differences(source: str, rewrite: str) -> list[tuple[str, bool, str]]:
     ]
 
 
-def test_what_a_picture_would_refute_is_found(subtests: pytest.Subtests) -> None:
+def test_added_and_contradicted_facts_are_found(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, tuple[str, str]]] = [
         ("A man in a dark blue coat.", "A man in a light blue coat.", ("contradicted", "blue")),
         ("A woman with curly hair.", "A woman with straight hair.", ("contradicted", "straight")),
@@ -67,7 +67,7 @@ def test_what_a_picture_would_refute_is_found(subtests: pytest.Subtests) -> None
             assert differences(source, rewrite) == [(change, False, value)]
 
 
-def test_what_honest_annotators_differ_by_is_minor() -> None:
+def test_differences_common_among_annotators_are_minor() -> None:
     cases: list[tuple[str, str, list[tuple[str, bool, str]]]] = [
         (
             "A long-sleeved shirt.",

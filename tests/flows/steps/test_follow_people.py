@@ -1,4 +1,4 @@
-"""The follower's memory: restored it goes on as before, and what is none is refused."""
+"""Saving and restoring the state of the people tracker."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def test_a_restored_follower_ends_with_the_same_tracks() -> None:
     assert after.frames == 10
 
 
-def test_what_is_no_state_is_refused() -> None:
+def test_an_invalid_state_is_refused() -> None:
     for state in (
         b"",
         b"nonsense",

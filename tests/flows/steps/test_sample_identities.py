@@ -1,4 +1,4 @@
-"""The draw of identities: the same for the same seed, whatever the order of the input."""
+"""Sampling of identities: deterministic for a seed and independent of the order of the input."""
 
 import random
 
@@ -16,7 +16,7 @@ def settings(identities: int = 3, cap: int | None = 2, seed: int = 0) -> SampleS
 
 
 @given(sources, st.integers(1, 5), st.none() | st.integers(1, 4), st.integers())
-def test_a_draw_is_as_large_as_it_can_be_and_no_larger(
+def test_a_sample_has_the_requested_size_or_all_there_is(
     images: dict[str, list[str]], identities: int, cap: int | None, seed: int
 ) -> None:
     draw = sample_identities(images, settings(identities, cap, seed))
@@ -40,19 +40,21 @@ def test_the_order_of_the_input_does_not_matter(
 
 
 @given(sources, st.integers(1, 5))
-def test_a_larger_draw_holds_the_smaller(images: dict[str, list[str]], identities: int) -> None:
+def test_a_larger_sample_contains_the_smaller(
+    images: dict[str, list[str]], identities: int
+) -> None:
     small, large = (sample_identities(images, settings(n)) for n in (identities, identities + 1))
     assert list(large.images.items())[: len(small.images)] == list(small.images.items())
 
 
-def test_another_seed_draws_others_and_every_identity_can_be_drawn() -> None:
+def test_seeds_give_different_samples_and_cover_every_identity() -> None:
     images = {f"person {number}": ["a"] for number in range(20)}
     draws = [frozenset(sample_identities(images, settings(seed=seed)).images) for seed in range(60)]
     assert len(set(draws)) > 50
     assert frozenset.union(*draws) == set(images)
 
 
-def test_the_digest_tells_draws_apart() -> None:
+def test_different_samples_have_different_digests() -> None:
     digests = {
         sample_identities({"a": ["1", "2"], "b": ["3"]}, settings(cap=None)).digest,
         sample_identities({"a": ["1"], "b": ["2", "3"]}, settings(cap=None)).digest,

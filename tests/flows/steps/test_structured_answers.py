@@ -1,7 +1,8 @@
-"""Both language-model stages of contrastive benchmarks through a real vLLM server, with images.
+"""Strategies and fine captions from a real vLLM server, with images.
 
-The model is tiny and random: what it says is nonsense. What is tested is that the server takes the
-prompts, all images and the schemas, and that every answer is read, or refused with a reason.
+The model is tiny and has random weights, so its answers are nonsense. The tests check that the
+server accepts the prompts, all images and the schemas, and that every answer is parsed or rejected
+with a reason.
 """
 
 import io
@@ -36,9 +37,9 @@ REFINEMENT_BRIEF = RefinementBrief(
     second_language="zh",
 )
 COLOURS = ("red", "blue", "yellow")
-LEAST_IMAGE_TOKENS = 4
+MIN_IMAGE_TOKENS = 4
 SEEDS = 4
-FEWEST_COMPLETE = 2
+MIN_COMPLETE = 2
 
 
 def png(colour: str) -> ChatImage:
@@ -60,8 +61,10 @@ def model_of(server: VllmServer, seed: int, max_tokens: int) -> OpenAIChatModel:
     )
 
 
-def asked(server: VllmServer, requests: Sequence[ChatRequest], tokens: int) -> list[ChatAnswer]:
-    """The answers to each request, of four seeds at once."""
+def answers_to(
+    server: VllmServer, requests: Sequence[ChatRequest], tokens: int
+) -> list[ChatAnswer]:
+    """Return the answers to each request for four seeds."""
 
     def outcomes(seed: int) -> list[tuple[int, ChatOutcome]]:
         return list(model_of(server, seed, tokens).answer(requests))
@@ -92,15 +95,15 @@ def assert_meets_the_strategy_schema(value: Any) -> None:
     (strategy,) = value["strategies"]
     assert tuple(strategy) == FIELDS
     assert strategy["type"] in [kind.value for kind in DifferenceType]
-    for field, most in MOST_CHARACTERS.items():
-        assert 1 <= len(strategy[field]) <= most
+    for field, limit in MOST_CHARACTERS.items():
+        assert 1 <= len(strategy[field]) <= limit
 
 
 @pytest.mark.vllm
 @pytest.mark.slow
-def test_strategies_are_written_to_the_schema(vllm_server: VllmServer) -> None:
+def test_strategies_follow_the_schema(vllm_server: VllmServer) -> None:
     request = strategies_request()
-    answers = asked(vllm_server, [request], 3000)
+    answers = answers_to(vllm_server, [request], 3000)
     for answer in answers:
         read = read_strategies(answer, STRATEGY_BRIEF)
         assert isinstance(read, (StrategiesRead, Rejection))
@@ -114,18 +117,18 @@ def test_strategies_are_written_to_the_schema(vllm_server: VllmServer) -> None:
             if isinstance(read, Rejection):
                 assert read.reason == "no_usable_strategy"
     complete = [answer for answer in answers if not answer.truncated]
-    assert len(complete) >= FEWEST_COMPLETE
+    assert len(complete) >= MIN_COMPLETE
     rejection = Rejection(stage="s", reason="r", detail="It is nonsense.")
     again = repair_strategies(request, complete[0], rejection, load_prompt("repair_strategies"))
-    for answer in asked(vllm_server, [again], 20):
+    for answer in answers_to(vllm_server, [again], 20):
         assert answer.text.startswith('{"strategies')
 
 
 @pytest.mark.vllm
 @pytest.mark.slow
-def test_captions_are_written_to_the_schema_of_every_image(vllm_server: VllmServer) -> None:
+def test_captions_follow_the_schema_for_every_image(vllm_server: VllmServer) -> None:
     request = refinement_request()
-    answers = asked(vllm_server, [request], 6000)
+    answers = answers_to(vllm_server, [request], 6000)
     for answer in answers:
         read = read_refinement(answer, REFINEMENT_BRIEF)
         assert isinstance(read, (RefinedCaptions, Rejection))
@@ -135,10 +138,10 @@ def test_captions_are_written_to_the_schema_of_every_image(vllm_server: VllmServ
             value = json.loads(answer.text)
             assert [len(value[field]) for field in ("captions", "translations")] == [3, 3]
     complete = [answer for answer in answers if not answer.truncated]
-    assert len(complete) >= FEWEST_COMPLETE
+    assert len(complete) >= MIN_COMPLETE
     rejection = Rejection(stage="s", reason="r", detail="It is nonsense.")
     again = repair_captions(request, complete[0], rejection, load_prompt("repair_captions"))
-    for answer in asked(vllm_server, [again], 20):
+    for answer in answers_to(vllm_server, [again], 20):
         assert answer.text.startswith('{"captions')
 
 
@@ -155,4 +158,4 @@ def test_every_image_of_a_group_reaches_the_model(vllm_server: VllmServer) -> No
         if isinstance(outcome, ChatAnswer)
     ]
     one, two, three = tokens
-    assert two - one == three - two >= LEAST_IMAGE_TOKENS
+    assert two - one == three - two >= MIN_IMAGE_TOKENS

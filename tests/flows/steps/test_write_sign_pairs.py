@@ -1,4 +1,4 @@
-"""What is asked for when a model writes pairs of texts, and which of its pairs are taken."""
+"""Requests for pairs of sign texts, and parsing of their answers."""
 
 import json
 from typing import Any
@@ -28,7 +28,7 @@ def pairs(*values: object) -> str:
     return json.dumps({"pairs": values})
 
 
-def test_a_request_tells_what_is_taken() -> None:
+def test_a_request_lists_pairs_that_are_already_taken() -> None:
     request = request_sign_pairs(7, [EXIT], load_prompt("write_sign_pairs"))
     assert SignPairsBrief.parse(request.subject) == SignPairsBrief(count=7, taken=("出口 = Exit",))
     assert request.subject in request.prompt
@@ -39,7 +39,7 @@ def test_a_request_tells_what_is_taken() -> None:
     assert items["items"]["properties"]["kind"]["enum"] == [one.value for one in SignCategory]
 
 
-def test_good_pairs_name_their_call() -> None:
+def test_good_pairs_record_their_model_call() -> None:
     (pair,) = read(f"<think>hm</think>```json\n{pairs(GOOD)}\n```")
     assert pair == SignPair(
         category=SignCategory.NOTICE,
@@ -49,7 +49,7 @@ def test_good_pairs_name_their_call() -> None:
     )
 
 
-def test_bad_pairs_are_refused_and_the_others_stand(subtests: pytest.Subtests) -> None:
+def test_bad_pairs_are_rejected_and_good_ones_are_kept(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"chinese": "Upstairs"}, "wrong_language"),
         ({"chinese": "上2楼"}, "wrong_language"),
@@ -77,14 +77,14 @@ def test_bad_pairs_are_refused_and_the_others_stand(subtests: pytest.Subtests) -
             assert isinstance(good, SignPair)
 
 
-def test_a_pair_that_comes_twice_is_taken_once() -> None:
+def test_a_repeated_pair_is_accepted_once() -> None:
     first, second = read(pairs(GOOD, {**GOOD, "english": "Go upstairs, please"}))
     assert isinstance(first, SignPair)
     assert isinstance(second, Rejection)
     assert second.reason == "duplicate_text"
 
 
-def test_answers_that_hold_no_pairs_are_one_rejection(subtests: pytest.Subtests) -> None:
+def test_answers_without_pairs_give_one_rejection(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("I'm sorry, I cannot help with that.", "refusal"),
         ("出口 = Exit", "unparseable_answer"),
@@ -103,7 +103,7 @@ def test_answers_that_hold_no_pairs_are_one_rejection(subtests: pytest.Subtests)
             found.model_dump_json().encode()
 
 
-def test_an_answer_that_was_cut_is_refused() -> None:
+def test_a_truncated_answer_is_rejected() -> None:
     (found,) = read(pairs(GOOD), truncated=True)
     assert isinstance(found, Rejection)
     assert found.reason == "truncated_answer"

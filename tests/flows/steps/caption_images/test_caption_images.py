@@ -1,4 +1,4 @@
-"""Captions of an image: what is asked, and what of an answer is taken."""
+"""Captions of an image: requests, and parsing of their answers."""
 
 import json
 
@@ -22,7 +22,7 @@ def answer(text: str, *, truncated: bool = False) -> ChatAnswer:
     return ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0.1, truncated=truncated)
 
 
-def test_captions_are_asked_for_their_task(subtests: pytest.Subtests) -> None:
+def test_a_request_for_captions_names_its_task(subtests: pytest.Subtests) -> None:
     for task in RetrievalTask:
         with subtests.test(task=task):
             request = request_captions(IMAGE, task, FACTS, load_prompt("caption_image"))
@@ -59,7 +59,7 @@ def revision(verdict: CaptionVerdict) -> tuple[str, str]:
     return request.prompt, request.subject
 
 
-def test_a_revision_says_how_the_caption_failed() -> None:
+def test_a_revision_request_states_how_the_caption_failed() -> None:
     prompt, subject = revision(CaptionVerdict.UNDER_DETAILED)
     assert "because it is too general" in prompt
     assert "Write it with more details" in prompt
@@ -76,7 +76,7 @@ def test_a_revision_says_how_the_caption_failed() -> None:
         revision(CaptionVerdict.PASS)
 
 
-def test_captions_are_taken_out_of_an_answer(subtests: pytest.Subtests) -> None:
+def test_captions_are_extracted_from_an_answer(subtests: pytest.Subtests) -> None:
     for text in [
         json.dumps({"captions": FIVE}),
         f"<think>five, then</think>```json\n{json.dumps({'captions': FIVE}, indent=1)}\n```",
@@ -86,7 +86,7 @@ def test_captions_are_taken_out_of_an_answer(subtests: pytest.Subtests) -> None:
             assert read_captions(answer(text)) == tuple(FIVE)
 
 
-def test_what_cannot_be_used_is_rejected_with_the_answer(subtests: pytest.Subtests) -> None:
+def test_unusable_answers_are_rejected_with_the_raw_answer(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         (json.dumps({"captions": FIVE[:4]}), "wrong_count"),
         (json.dumps({"captions": [*FIVE[:4], "a RED  car"]}), "same_captions"),
@@ -119,20 +119,20 @@ def test_what_cannot_be_used_is_rejected_with_the_answer(subtests: pytest.Subtes
             assert rejected.context["answer"] == text
 
 
-def test_an_answer_that_was_cut_is_rejected() -> None:
+def test_a_truncated_answer_is_rejected() -> None:
     rejected = read_captions(answer(json.dumps({"captions": FIVE}), truncated=True))
     assert isinstance(rejected, Rejection)
     assert rejected.reason == "truncated_answer"
 
 
-def test_a_revision_is_taken_out_of_an_answer() -> None:
+def test_a_revision_is_extracted_from_an_answer() -> None:
     assert read_revision(answer('{"caption": " A red car. "}')) == "A red car."
     rejected = read_revision(answer('{"captions": ["A red car."]}'))
     assert isinstance(rejected, Rejection)
     assert (rejected.stage, rejected.reason) == ("revise_caption", "missing_field")
 
 
-def test_a_refusal_is_no_caption(subtests: pytest.Subtests) -> None:
+def test_a_refusal_is_rejected(subtests: pytest.Subtests) -> None:
     for text in [REFUSAL, json.dumps({"caption": REFUSAL})]:
         with subtests.test(text=text):
             rejected = read_revision(answer(text))
@@ -140,7 +140,7 @@ def test_a_refusal_is_no_caption(subtests: pytest.Subtests) -> None:
             assert (rejected.stage, rejected.reason) == ("revise_caption", "refusal")
 
 
-def test_a_caption_is_taken_to_the_letter(subtests: pytest.Subtests) -> None:
+def test_a_caption_is_returned_verbatim(subtests: pytest.Subtests) -> None:
     cases = [
         "A board asks for 2*3*4.",
         "The program prints 2**3**2.",

@@ -1,4 +1,4 @@
-"""Mutated answers: five captions are parsed verbatim, or rejected with the answer kept."""
+"""Mutated answers: five captions are parsed verbatim, or rejected with the raw answer."""
 
 import json
 import random
@@ -20,11 +20,11 @@ FIVE = (
     "A board asks for 2*3*4.",
     "A shirt that says <think> hangs on a line.",
 )
-LEFT_OUT = (
-    mutations.other_language,  # is found by the check of language and grammar
-    mutations.markup,  # may be what the picture shows, as may be all of these
+EXCLUDED = (
+    mutations.other_language,  # found by the check of language and grammar
+    mutations.markup,  # this and the following may be content of the picture
     mutations.json_in_a_text,
-    mutations.nothing_said,
+    mutations.text_without_words,
     mutations.emphasis,
 )
 
@@ -77,11 +77,11 @@ def check_one(case: Mutated) -> None:
 
 
 def test_mutated_answers_are_parsed_or_rejected_with_the_answer(subtests: pytest.Subtests) -> None:
-    check(mutated([SUBJECT], (same_words, wrong_count), 60, LEFT_OUT), subtests)
+    check(mutated([SUBJECT], (same_words, wrong_count), 60, EXCLUDED), subtests)
 
 
 @pytest.mark.soak
 def test_500_mutated_answers(subtests: pytest.Subtests) -> None:
-    cases = mutated([SUBJECT], (same_words, wrong_count), 500, LEFT_OUT)
+    cases = mutated([SUBJECT], (same_words, wrong_count), 500, EXCLUDED)
     assert min(Counter(name for name, _, _ in cases).values()) >= 10
     check(cases, subtests)

@@ -1,4 +1,4 @@
-"""The validation loop: it converges, keeps to its budget, and measures nothing twice."""
+"""The validation loop: convergence, budget, and no repeated measurement."""
 
 import math
 from collections import Counter
@@ -31,12 +31,12 @@ PASS, OVER, UNDER = CaptionVerdict
 
 
 class World:
-    """A caption is as many words as details; the more, the lower its dis(t)."""
+    """A model of captions in which dis(t) falls with the number of words."""
 
     def __init__(self) -> None:
         self.measured: Counter[tuple[str, str]] = Counter()
         self.asked: Counter[tuple[str, str]] = Counter()
-        self.message: list[tuple[CaptionVerdict, int]] = []
+        self.failed: list[tuple[CaptionVerdict, int]] = []
 
     def measure(self, drafts: Sequence[Draft]) -> list[float]:
         self.measured.update((draft.key, draft.text) for draft in drafts)
@@ -44,12 +44,12 @@ class World:
 
     def rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
         self.asked.update((history.key, history.current.text) for history in failing)
-        return [self.obey(history) for history in failing]
+        return [self.revise(history) for history in failing]
 
-    def obey(self, history: CaptionHistory) -> str | Rejection:
-        """A caption half-way to where it is sent, as a model that reads its brief would do."""
+    def revise(self, history: CaptionHistory) -> str | Rejection:
+        """Return a caption half-way toward the requested length."""
         words = len(history.current.text.split())
-        self.message.append((history.current.verdict, words))
+        self.failed.append((history.current.verdict, words))
         if history.current.verdict is OVER:
             bound = max((len(one.split()) for one in history.tried(UNDER)), default=0)
         else:
@@ -58,22 +58,22 @@ class World:
 
 
 class Stubborn(World):
-    def obey(self, history: CaptionHistory) -> str | Rejection:
+    def revise(self, history: CaptionHistory) -> str | Rejection:
         return f"{history.key} {history.round} " + "detail " * (LONGEST - 3)
 
 
 class Silent(World):
-    def obey(self, history: CaptionHistory) -> str | Rejection:
+    def revise(self, history: CaptionHistory) -> str | Rejection:
         return Rejection(stage="revise_caption", reason="empty", detail="The answer is empty.")
 
 
 class Parrot(World):
-    def obey(self, history: CaptionHistory) -> str | Rejection:
+    def revise(self, history: CaptionHistory) -> str | Rejection:
         return history.current.text
 
 
 class OneForAll(World):
-    def obey(self, history: CaptionHistory) -> str | Rejection:
+    def revise(self, history: CaptionHistory) -> str | Rejection:
         return text_of("same", 10)
 
 
@@ -95,7 +95,7 @@ lengths = st.lists(st.integers(0, LONGEST), min_size=1, max_size=15)
 
 
 @given(lengths, st.integers(0, 4))
-def test_the_budget_is_kept_and_nothing_is_done_twice(found: list[int], rounds: int) -> None:
+def test_the_budget_is_kept_and_no_caption_is_measured_twice(found: list[int], rounds: int) -> None:
     settings = SETTINGS.model_copy(update={"rounds": rounds})
     for world in (World(), Stubborn(), Silent(), Parrot(), OneForAll()):
         drafts = drafts_of(found)
@@ -117,18 +117,18 @@ def test_a_model_that_follows_its_instructions_converges(found: list[int]) -> No
     world = World()
     outcome = run_validation(drafts_of(found), world.measure, world.rewrite, SETTINGS, 0.1)
     assert {history.current.verdict for history in outcome.histories} == {PASS}
-    for verdict, words in world.message:
+    for verdict, words in world.failed:
         assert (words > LONGEST / 2) is (verdict is OVER)
 
 
-def test_what_passes_is_left_alone() -> None:
+def test_passing_captions_are_not_revised() -> None:
     world = World()
     outcome = run_validation(drafts_of([10, 11, 9]), world.measure, world.rewrite, SETTINGS, 0.1)
     assert outcome.calls == 0
     assert all(history.round == 0 for history in outcome.histories)
 
 
-def test_what_still_fails_goes_to_people_with_all_that_was_tried() -> None:
+def test_captions_that_keep_failing_go_to_annotators_with_all_attempts() -> None:
     world = Stubborn()
     outcome = run_validation(drafts_of([20, 10]), world.measure, world.rewrite, SETTINGS, 0.1)
     failed, passed = outcome.histories
@@ -139,7 +139,7 @@ def test_what_still_fails_goes_to_people_with_all_that_was_tried() -> None:
     assert passed.next_step(SETTINGS) is Step.PASS
 
 
-def test_an_answer_that_is_no_use_is_not_asked_for_again(subtests: pytest.Subtests) -> None:
+def test_an_unusable_answer_is_not_requested_again(subtests: pytest.Subtests) -> None:
     for world, reason in [(Silent(), "empty"), (Parrot(), "tried_before")]:
         with subtests.test(world=world, reason=reason):
             outcome = run_validation(
@@ -152,7 +152,7 @@ def test_an_answer_that_is_no_use_is_not_asked_for_again(subtests: pytest.Subtes
                 assert history.next_step(SETTINGS) is Step.ASK_PEOPLE
 
 
-def test_two_captions_of_an_image_do_not_become_the_same() -> None:
+def test_captions_of_an_image_stay_different() -> None:
     world = OneForAll()
     outcome = run_validation(drafts_of([20, 1, 20]), world.measure, world.rewrite, SETTINGS, 0.1)
     texts = [history.current.text for history in outcome.histories]
@@ -169,14 +169,14 @@ def test_two_captions_of_an_image_do_not_become_the_same() -> None:
     assert {history.current.verdict for history in others.histories} == {PASS}
 
 
-def test_a_degenerate_criterion_stops_before_anything_is_written() -> None:
+def test_a_degenerate_criterion_raises_before_any_revision() -> None:
     world = World()
     with pytest.raises(DegenerateCriterionError, match="0 of 30 pass"):
         run_validation(drafts_of([1] * 30), world.measure, world.rewrite, SETTINGS, 1.0)
     assert world.asked == {}
 
 
-def test_success_is_not_taken_for_degeneracy() -> None:
+def test_success_in_revisions_is_not_degeneracy() -> None:
     world = World()
     outcome = run_validation(
         drafts_of([20] * 90 + [10] * 10), world.measure, world.rewrite, SETTINGS, 0.1
@@ -196,7 +196,7 @@ def test_every_round_of_every_caption_is_reported() -> None:
     assert (reports[0].k, reports[0].temperature) == (10, 0.1)
 
 
-def test_rounds_and_tasks_are_summed_up() -> None:
+def test_summaries_by_round_and_task() -> None:
     world = World()
     outcome = run_validation(
         drafts_of([10] * 5 + [19, 1, 20, 9, 10]), world.measure, world.rewrite, SETTINGS, 0.1
@@ -216,13 +216,13 @@ def test_rounds_and_tasks_are_summed_up() -> None:
     assert summary_by_round([]) == []
 
 
-def test_two_captions_with_one_name_are_refused() -> None:
+def test_duplicate_keys_are_refused() -> None:
     world = World()
     with pytest.raises(ValueError, match="same key"):
         run_validation(drafts_of([10]) * 2, world.measure, world.rewrite, SETTINGS, 0.1)
 
 
-def test_the_best_attempt_is_the_one_nearest_to_passing() -> None:
+def test_the_best_attempt_is_nearest_to_the_interval() -> None:
     tried = (Attempt("a", 0.1, OVER), Attempt("b", 2.0, UNDER), Attempt("c", 0.05, OVER))
     history = CaptionHistory("c", "i", RetrievalTask.COLOR, tried)
     assert history.best(INTERVAL).text == "b"

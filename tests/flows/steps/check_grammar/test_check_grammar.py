@@ -1,4 +1,4 @@
-"""The grammar check: planted faults are found, and right captions are left alone."""
+"""The grammar check: planted faults are found, and correct captions pass."""
 
 import io
 import json
@@ -83,13 +83,13 @@ WRONG = {
 }
 
 
-def test_a_right_caption_is_left_alone(subtests: pytest.Subtests) -> None:
+def test_a_correct_caption_has_no_finding(subtests: pytest.Subtests) -> None:
     for text in RIGHT:
         with subtests.test(text=text):
             assert check_grammar(text) == ()
 
 
-def test_a_planted_fault_is_found_with_its_place_and_what_to_write(
+def test_a_planted_fault_is_found_with_its_position_and_correction(
     subtests: pytest.Subtests,
 ) -> None:
     for text in WRONG:
@@ -104,7 +104,7 @@ def test_a_planted_fault_is_found_with_its_place_and_what_to_write(
             assert check_grammar(fixed) == ()
 
 
-def test_another_language_is_said_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_another_language_is_the_only_finding(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str, str]] = [
         ("Un homme est assis sur un banc dans le parc.", "Un homme", "'fr'"),
         ("Ein Mann sitzt auf einer Bank.", "Ein Mann", "'de'"),
@@ -125,7 +125,7 @@ def test_a_sentence_half_in_another_language_is_found() -> None:
     assert {"sur", "banc"} <= {one.text for one in found}
 
 
-def test_what_is_known_is_right() -> None:
+def test_known_words_are_accepted() -> None:
     text = "Zxyqua stands near the Blorft in 出口 street with a frobnitz."
     assert check_grammar(text)[0].rule == "Language"
     known = frozenset(("Zxyqua", "出口", "frobnitz"))
@@ -137,7 +137,7 @@ def test_what_is_known_is_right() -> None:
     assert [one.text for one in check_grammar(text, known_words=without)] == ["Zxyqua", "frobnitz"]
 
 
-def test_settings_say_what_is_reported() -> None:
+def test_settings_control_what_is_reported() -> None:
     strict = GrammarSettings(
         ignored_categories=(), ignored_rules=(), words=(), names=False, quotes=False, code=False
     )
@@ -150,7 +150,7 @@ def test_settings_say_what_is_reported() -> None:
     assert check_grammar("A apple lies there.", lenient) == ()
 
 
-def test_a_subject_is_known_where_it_opens_the_sentence(subtests: pytest.Subtests) -> None:
+def test_opens_sentence_recognises_a_subject_at_the_start(subtests: pytest.Subtests) -> None:
     cases = [
         ("A man ", True),
         ("It rains. The tall man ", True),
@@ -170,7 +170,7 @@ def rules_of(pack: bytes) -> dict[str, bytes]:
         return {name: opened.read(name) for name in opened.namelist()}
 
 
-def test_the_rules_are_the_same_every_time_and_pass_their_own_tests() -> None:
+def test_the_rule_pack_is_deterministic_and_passes_its_own_tests() -> None:
     from harper import Linter
 
     assert rules_of(rule_pack()) == rules_of(rule_pack())
@@ -179,23 +179,23 @@ def test_the_rules_are_the_same_every_time_and_pass_their_own_tests() -> None:
 
 @given(st.text(max_size=80))
 @settings(max_examples=60, deadline=None)
-def test_any_text_is_taken(text: str) -> None:
+def test_findings_of_any_text_have_valid_positions(text: str) -> None:
     for one in check_grammar(text):
         assert 0 <= one.start <= one.end <= len(text)
         assert text[one.start : one.end] == one.text
 
 
-def test_threads_get_what_one_thread_gets() -> None:
+def test_threads_get_the_same_findings_as_one_thread() -> None:
     texts = [*RIGHT, *WRONG] * 3
     with ThreadPoolExecutor(4) as pool:
         assert list(pool.map(check_grammar, texts)) == [check_grammar(text) for text in texts]
 
 
-def test_real_captions_are_hardly_ever_blamed() -> None:
+def test_real_captions_have_almost_no_findings() -> None:
     if not REAL.exists():
         pytest.skip("../shared/data/coco_captions is not here")
     lines = REAL.read_text(encoding="utf-8").splitlines()
     texts = [one["caption"] for line in lines for one in json.loads(line)["captions"]]
-    blamed = {text: [one.text for one in found] for text in texts if (found := check_grammar(text))}
+    faults = {text: [one.text for one in found] for text in texts if (found := check_grammar(text))}
     assert len(texts) == 50
-    assert list(blamed.values()) == [["asia"]]
+    assert list(faults.values()) == [["asia"]]

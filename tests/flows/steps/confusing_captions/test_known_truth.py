@@ -14,7 +14,7 @@ def truth(question: str, answer: str) -> RenderedTruth:
     )
 
 
-def test_what_only_one_image_shows_tells_them_apart() -> None:
+def test_a_fact_of_only_one_image_distinguishes_the_images() -> None:
     for caption, known in (
         ("The sum 17 + 25 is written on a blackboard.", True),
         ("A sum in chalk whose result is 42.", True),
@@ -26,12 +26,12 @@ def test_what_only_one_image_shows_tells_them_apart() -> None:
         assert differs is known, caption
 
 
-def test_what_both_show_tells_nothing() -> None:
+def test_a_fact_of_both_images_does_not_distinguish_them() -> None:
     caption = "A sum whose result is 42."
     assert not truth_differs(caption, truth("17 + 25", "42"), truth("40 + 2", "42"))
     assert truth_differs("17 + 25 = 42", truth("17 + 25", "42"), truth("40 + 2", "42"))
 
 
-def test_where_nothing_is_known_nothing_is_said() -> None:
+def test_without_ground_truth_images_are_not_distinguished() -> None:
     assert not truth_differs("17 + 25", truth("17 + 25", "42"), None)
     assert not truth_differs("17 + 25", None, truth("17 + 25", "42"))

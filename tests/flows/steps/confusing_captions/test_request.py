@@ -1,4 +1,4 @@
-"""What a model is asked, and what is taken of its answers."""
+"""Requests for confusing captions, and parsing of their answers."""
 
 import json
 
@@ -25,7 +25,7 @@ def answered(text: str, *, truncated: bool = False) -> ChatAnswer:
     return ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0.1, truncated=truncated)
 
 
-def test_the_brief_is_set_apart_as_data_and_stands_in_the_subject() -> None:
+def test_the_brief_is_delimited_as_data_and_is_the_subject() -> None:
     prompt = load_prompt("confuse_caption")
     request = request_confusion(IMAGE, BRIEF, prompt)
     assert f"<brief>\n{BRIEF.text()}\n</brief>" in request.prompt
@@ -36,18 +36,18 @@ def test_the_brief_is_set_apart_as_data_and_stands_in_the_subject() -> None:
     assert request.purpose == "confuse_caption"
 
 
-def test_answers_are_read() -> None:
+def test_a_caption_is_extracted_from_chatter() -> None:
     text = "A green car stands left of a blue bicycle."
     answer = answered(f"Sure! Here is the caption:\n```json\n{json.dumps({'caption': text})}\n```")
     assert read_confusion(answer, CAPTION) == text
 
 
-def test_an_answer_is_taken_to_the_letter() -> None:
+def test_a_caption_is_returned_verbatim() -> None:
     text = 'The sign says "Danger." If you need help, call 112*2*3.'
     assert read_confusion(answered(json.dumps({"caption": text})), CAPTION) == text
 
 
-def test_what_cannot_be_used_is_rejected_with_its_answer(subtests: pytest.Subtests) -> None:
+def test_unusable_answers_are_rejected_with_the_raw_answer(subtests: pytest.Subtests) -> None:
     cases = [
         (answered('{"caption": "a red car stands, left of a blue bicycle"}'), "same_words"),
         (answered('{"caption": "A green'), "truncated_answer"),

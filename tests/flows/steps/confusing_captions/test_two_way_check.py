@@ -1,4 +1,4 @@
-"""The two-way check in a world of vectors in which it is known what fits what."""
+"""The two-way check on synthetic vectors with planted false negatives."""
 
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ def unit(rows: NDArray[Any]) -> NDArray[np.float64]:
 
 
 class World(NamedTuple):
-    """D, its captions and for every image a similar one with a confusing caption."""
+    """Images of D, their captions, and for each a similar image with a confusing caption."""
 
     images: NDArray[np.float64]
     captions: NDArray[np.float64]
@@ -42,11 +42,11 @@ class World(NamedTuple):
 
 
 def world(seed: int, noise: float = 0.3, planted_share: float = 0.5) -> World:
-    """Images and texts as a dual encoder sees them: apart from each other, hubs, and noise.
+    """Return vectors like those of a dual encoder, with a modality gap, hubs, and noise.
 
-    An image is made of what captions say (its subject) and of what they do not. A similar image
-    shares what captions do not say; its subject is another one, but where a false negative is
-    planted: there it is the same, and what the captions do not say changes in part.
+    An image consists of its subject, which captions describe, and of the rest, which they do not.
+    A similar image shares most of the rest and has another subject, except where a false negative
+    is planted: there the subject is the same.
     """
     random = np.random.default_rng(seed)
 
@@ -60,18 +60,18 @@ def world(seed: int, noise: float = 0.3, planted_share: float = 0.5) -> World:
     other_subject = np.where(planted[:, None], subject, other)
     other_rest = unit(rest + 0.5 * draw(IMAGES))
 
-    def seen(what: NDArray[np.float64], unsaid: NDArray[np.float64]) -> NDArray[np.float64]:
-        hubness = random.normal(0.3, 0.2, (len(what), 1))
-        return unit(what + 0.5 * unsaid + hubness * (hub + gap) + noise * draw(len(what)))
+    def images_of(subject: NDArray[np.float64], rest: NDArray[np.float64]) -> NDArray[np.float64]:
+        hubness = random.normal(0.3, 0.2, (len(subject), 1))
+        return unit(subject + 0.5 * rest + hubness * (hub + gap) + noise * draw(len(subject)))
 
-    def said(what: NDArray[np.float64]) -> NDArray[np.float64]:
-        return unit(what - 0.5 * gap + 0.2 * hub + noise * draw(len(what)))
+    def texts_of(subject: NDArray[np.float64]) -> NDArray[np.float64]:
+        return unit(subject - 0.5 * gap + 0.2 * hub + noise * draw(len(subject)))
 
     owners = np.repeat(np.arange(IMAGES), CAPTIONS)
-    images, captions = seen(subject, rest), said(subject[owners])
+    images, captions = images_of(subject, rest), texts_of(subject[owners])
     firsts = np.arange(IMAGES) * CAPTIONS
     pairs = PairVectors(
-        images, captions[firsts], seen(other_subject, other_rest), said(other_subject)
+        images, captions[firsts], images_of(other_subject, other_rest), texts_of(other_subject)
     )
     return World(images, captions, owners, pairs, planted)
 
@@ -86,18 +86,18 @@ def verdicts(of: World, settings: ConfusionSettings = SETTINGS) -> NDArray[np.st
     return np.array([str(check.verdict) for check in checks])
 
 
-def test_planted_false_negatives_are_flagged_and_most_others_are_not() -> None:
+def test_planted_false_negatives_are_flagged_and_most_other_pairs_are_clear() -> None:
     for noise, cleared_share in ((0.1, 0.9), (0.3, 0.9), (0.6, 0.7)):
         worlds = [world(seed, noise) for seed in range(4)]
         found = [(verdicts(one), one.planted) for one in worlds]
-        flagged = np.concatenate([said[planted] != "clear" for said, planted in found])
-        cleared = np.concatenate([said[~planted] == "clear" for said, planted in found])
+        flagged = np.concatenate([verdict[planted] != "clear" for verdict, planted in found])
+        cleared = np.concatenate([verdict[~planted] == "clear" for verdict, planted in found])
         assert len(flagged) >= 200, noise
         assert flagged.mean() >= 0.95, noise
         assert cleared.mean() >= cleared_share, noise
 
 
-def test_a_wide_margin_flags_everything_and_none_only_what_is_nearer_to_the_other_image() -> None:
+def test_a_wide_margin_flags_every_pair_and_a_zero_margin_only_planted_ones() -> None:
     one = world(0)
     assert "clear" not in verdicts(one, ConfusionSettings(margin=2))
     none = verdicts(one, ConfusionSettings(margin=0))
@@ -106,7 +106,7 @@ def test_a_wide_margin_flags_everything_and_none_only_what_is_nearer_to_the_othe
 
 
 def test_hubs_do_not_hide_false_negatives() -> None:
-    """x is near to every caption, x′ to none: raw cosines would say that t does not fit x′."""
+    """With x near to every caption and x′ near to none, raw cosines would miss that t fits x′."""
     one = world(3)
     raw = np.einsum("ij,ij->i", one.pairs.captions, one.pairs.images - one.pairs.similar)
     hidden = one.planted & (raw > 0)
@@ -114,7 +114,7 @@ def test_hubs_do_not_hide_false_negatives() -> None:
     assert (verdicts(one)[hidden] != "clear").mean() >= 0.9
 
 
-def test_too_few_images_are_not_calibrated_on() -> None:
+def test_the_usual_margin_is_used_with_too_few_images() -> None:
     one = world(0)
     few = one.owners < 5
     found = calibrate(one.images[:5], one.captions[few], one.owners[few], SETTINGS, "model@1")
@@ -122,8 +122,8 @@ def test_too_few_images_are_not_calibrated_on() -> None:
     assert (found.images, found.captions) == (5, 25)
 
 
-def test_the_margin_is_found_within_groups() -> None:
-    """Captions of one task fit much better than those of another: that is no spread of either."""
+def test_the_margin_is_calibrated_within_groups() -> None:
+    """A difference between the mean similarities of two tasks must not widen the margin."""
     one = world(0, noise=0.1)
     groups = np.arange(IMAGES) % 2
     poor = (groups == 1)[one.owners]
@@ -136,17 +136,17 @@ def test_the_margin_is_found_within_groups() -> None:
 
 
 @given(st.integers(0, 5))
-def test_a_background_is_the_mean_over_captions_of_others(image: int) -> None:
+def test_the_background_is_the_mean_similarity_to_captions_of_other_images(image: int) -> None:
     random = np.random.default_rng(0)
     captions, owners = random.normal(size=(12, 4)), np.repeat(np.arange(6), 2)
-    looked_at = random.normal(size=(1, 4))
-    found = Background(captions, owners).of(looked_at, np.array([image]))
-    wanted = np.mean([looked_at[0] @ captions[j] for j in range(12) if owners[j] != image])
+    images = random.normal(size=(1, 4))
+    found = Background(captions, owners).of(images, np.array([image]))
+    wanted = np.mean([images[0] @ captions[j] for j in range(12) if owners[j] != image])
     assert found == pytest.approx([wanted])
 
 
 def checked(caption: str, confusing: str, advantages: tuple[float, float]) -> Any:
-    """A check of vectors whose advantages are those given, with a margin of 0.1."""
+    """Check a pair of vectors with the given advantages and a margin of 0.1."""
     calibration = ConfusionCalibration(
         margin=0.1, calibrated=False, images=1, captions=1, missed_share=0.02, embedder="model@1"
     )
@@ -162,7 +162,7 @@ def checked(caption: str, confusing: str, advantages: tuple[float, float]) -> An
     return found
 
 
-def test_what_speaks_against_a_pair(subtests: pytest.Subtests) -> None:
+def test_verdicts_and_findings_of_a_pair(subtests: pytest.Subtests) -> None:
     cases: list[
         tuple[str, str, tuple[float, float], ConfusionVerdict, tuple[ConfusionFinding, ...]]
     ] = [
@@ -201,7 +201,7 @@ def test_what_speaks_against_a_pair(subtests: pytest.Subtests) -> None:
             assert measured == pytest.approx(advantages, abs=1e-6)
 
 
-def test_no_pairs_no_checks() -> None:
+def test_without_pairs_there_are_no_checks() -> None:
     calibration = calibrate(
         np.eye(3), np.eye(3), np.arange(3), ConfusionSettings(margin=0.1), "model@1"
     )

@@ -1,4 +1,4 @@
-"""Distances in words, against a literal reference."""
+"""Edit distances in words, compared with a literal reference."""
 
 from functools import cache
 
@@ -23,13 +23,15 @@ def literal_distance(first: list[str], second: list[str]) -> int:
 
 
 @given(texts, texts)
-def test_distances_are_those_of_the_definition(first: list[str], second: list[str]) -> None:
+def test_distances_equal_those_of_the_literal_definition(
+    first: list[str], second: list[str]
+) -> None:
     found = word_change(" ".join(first), " ".join(second))
     assert found == (literal_distance(first, second), max(len(first), len(second)))
     assert 0 <= found.share <= 1
 
 
-def test_what_counts_as_a_change(subtests: pytest.Subtests) -> None:
+def test_case_and_punctuation_are_no_changes(subtests: pytest.Subtests) -> None:
     cases = [
         ("A red car.", "a RED car", 0),
         ("A red car.", "A green car.", 1),

@@ -1,4 +1,4 @@
-"""A right answer to a request for strategies, and answers as servers give them."""
+"""A correct answer to a request for strategies, and helpers that build answers."""
 
 import json
 from typing import Any
@@ -44,12 +44,12 @@ STRATEGIES: list[dict[str, Any]] = [
 
 
 def a_strategy(**changes: str) -> dict[str, Any]:
-    """The third strategy, with changes."""
+    """Return the third strategy with changes."""
     return {**STRATEGIES[2], **changes}
 
 
 def answer_text(*strategies: Any) -> str:
-    """The JSON of an answer."""
+    """Return the JSON of an answer."""
     return json.dumps({"strategies": list(strategies)}, ensure_ascii=False)
 
 
@@ -58,7 +58,7 @@ def answered(text: str, *, truncated: bool = False) -> ChatAnswer:
 
 
 def as_proposed(strategy: dict[str, Any]) -> ProposedStrategy:
-    """What a strategy of an answer says."""
+    """Return the record of a strategy of an answer."""
     return ProposedStrategy(
         detail=strategy["detail"],
         difference=DifferenceType(strategy["type"]),

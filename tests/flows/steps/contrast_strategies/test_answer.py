@@ -1,4 +1,4 @@
-"""Which of a model's strategies are taken, and why the others are refused."""
+"""Parsing strategies from an answer, and the reasons of rejections."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ def read(*strategies: object, brief: StrategyBrief = BRIEF) -> StrategiesRead:
     return found
 
 
-def test_a_right_answer_is_taken_whole() -> None:
+def test_a_correct_answer_is_parsed_completely() -> None:
     assert read(*STRATEGIES) == StrategiesRead(tuple(map(as_proposed, STRATEGIES)), ())
 
 
-def test_of_too_many_the_first_of_different_types_stay() -> None:
+def test_of_too_many_strategies_the_first_of_different_types_stay() -> None:
     more = [
         a_strategy(
             detail="The cat is grey.",
@@ -49,13 +49,13 @@ def test_of_too_many_the_first_of_different_types_stay() -> None:
     )
 
 
-def test_a_strategy_that_is_refused_takes_no_place() -> None:
+def test_a_rejected_strategy_does_not_count_toward_the_limit() -> None:
     found = read(a_strategy(plan=""), *STRATEGIES)
     assert len(found.strategies) == 4
     assert [one.reason for one in found.refused] == ["empty"]
 
 
-def test_what_is_wrong_with_one_costs_that_one(subtests: pytest.Subtests) -> None:
+def test_a_fault_rejects_only_its_strategy(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"type": "Colour"}, "unknown_type", "Strategy 1: There is no type 'Colour'."),
         ({"plan": 3}, "wrong_type", "Strategy 1: Its plan must be a text; got int."),
@@ -87,7 +87,7 @@ def test_what_is_wrong_with_one_costs_that_one(subtests: pytest.Subtests) -> Non
             assert [(one.reason, one.detail) for one in found.refused] == [(reason, detail)]
 
 
-def test_where_nothing_is_left_the_answer_is_refused_with_all_that_was_wrong() -> None:
+def test_an_answer_without_a_usable_strategy_is_rejected_with_all_faults() -> None:
     answer = answered(answer_text(a_strategy(type="Colour"), a_strategy(plan="")))
     found = read_strategies(answer, BRIEF)
     assert isinstance(found, Rejection)
@@ -99,7 +99,7 @@ def test_where_nothing_is_left_the_answer_is_refused_with_all_that_was_wrong() -
     assert found.context == {"answer": answer.text, "reasons": ["unknown_type", "empty"]}
 
 
-def test_the_same_detail_may_change_to_another_value_of_another_type() -> None:
+def test_a_detail_may_have_two_strategies_of_different_types() -> None:
     other = a_strategy(
         type="Entity Type",
         plan="Turn both dogs into wolves.",
@@ -110,7 +110,7 @@ def test_the_same_detail_may_change_to_another_value_of_another_type() -> None:
     assert [one.detail for one in again.refused] == ["Strategy 2: It says what strategy 1 says."]
 
 
-def test_writing_of_other_scripts_may_be_quoted_and_kept() -> None:
+def test_quotations_and_captions_in_other_languages_are_accepted() -> None:
     quoting = a_strategy(caption="Two white dogs pass a sign that says «止まれ» on a lawn.")
     assert len(read(quoting).strategies) == 1
     brief = StrategyBrief(caption="Ein roter Wagen steht an einer Straße in der Stadt.")
@@ -126,7 +126,7 @@ def test_writing_of_other_scripts_may_be_quoted_and_kept() -> None:
     assert [one.reason for one in english.refused] == ["wrong_language"]
 
 
-def test_long_instructions_are_for_searching_only() -> None:
+def test_strategies_with_long_instructions_are_unfit_for_editing() -> None:
     long = a_strategy(instruction="Recolour the dogs white. " * 26)
     (strategy,) = read(long).strategies
     dropped = unfit_for_editing(strategy.editing_instruction)

@@ -1,4 +1,4 @@
-"""Mutated answers: each is parsed correctly, or rejected with the answer kept."""
+"""Mutated answers: each is parsed correctly, or rejected with the raw answer."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ def missing_key(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(as_text(content), Survives.ONE_SPOILT, position)
 
 
-def key_more(subject: Subject, rng: random.Random) -> Mutated:
+def extra_key(subject: Subject, rng: random.Random) -> Mutated:
     content, position = copy.deepcopy(subject.content), rng.randrange(4)
     content["strategies"][position][rng.choice(("why", "Type", "detail "))] = "because"
     return Mutated(as_text(content), Survives.ONE_SPOILT, position)
@@ -43,13 +43,13 @@ def key_twice(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(text.replace('"plan": ', '"plan": "Nothing.", "plan": ', 1), Survives.NONE)
 
 
-def no_object(subject: Subject, rng: random.Random) -> Mutated:
+def not_an_object(subject: Subject, rng: random.Random) -> Mutated:
     content, position = copy.deepcopy(subject.content), rng.randrange(4)
     content["strategies"][position] = rng.choice((None, 3, "a dog", ["a", "b"], [], [{}], {}))
     return Mutated(as_text(content), Survives.ONE_SPOILT, position)
 
 
-def no_such_type(subject: Subject, rng: random.Random) -> Mutated:
+def unknown_type(subject: Subject, rng: random.Random) -> Mutated:
     content, position = copy.deepcopy(subject.content), rng.randrange(4)
     kind = rng.choice(("Entity", "Colour", "Entity Type/Scene Type", "", "1", "Type of entity?"))
     content["strategies"][position]["type"] = rng.choice((kind, 4, None, ["Entity Type"]))
@@ -84,7 +84,7 @@ def no_change(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(as_text(content), Survives.ONE_SPOILT, position)
 
 
-def said_twice(subject: Subject, rng: random.Random) -> Mutated:
+def repeated_text(subject: Subject, rng: random.Random) -> Mutated:
     content = copy.deepcopy(subject.content)
     field = rng.choice(("plan", "caption"))
     text = content["strategies"][0][field]
@@ -96,15 +96,15 @@ def as_text(content: dict[str, Any]) -> str:
     return json.dumps(content, ensure_ascii=False)
 
 
-OWN = (
+EXTRA = (
     missing_key,
-    key_more,
+    extra_key,
     key_twice,
-    no_object,
-    no_such_type,
+    not_an_object,
+    unknown_type,
     type_by_another_name,
     no_change,
-    said_twice,
+    repeated_text,
 )
 SUBJECTS = [subject_of(field, STRATEGIES) for field in TEXTS]
 TRUE = [as_proposed(one) for one in STRATEGIES]
@@ -138,12 +138,12 @@ def check_one(at: int, case: Mutated) -> None:
 
 
 def test_mutated_answers_are_parsed_or_rejected_with_the_answer(subtests: pytest.Subtests) -> None:
-    check(mutated(SUBJECTS, OWN, 60), subtests)
+    check(mutated(SUBJECTS, EXTRA, 60), subtests)
 
 
 @pytest.mark.soak
 def test_500_mutated_answers(subtests: pytest.Subtests) -> None:
-    cases = mutated(SUBJECTS, OWN, 500)
+    cases = mutated(SUBJECTS, EXTRA, 500)
     assert min(Counter(name for name, _, _ in cases).values()) >= 10
     assert Counter(case.survives for _, _, case in cases)[Survives.ALL] >= 90
     check(cases, subtests)

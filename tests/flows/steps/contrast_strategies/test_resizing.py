@@ -1,4 +1,4 @@
-"""At which size a model looks at images."""
+"""Resizing of images before they are sent to a model."""
 
 import io
 import math
@@ -50,7 +50,7 @@ def published_size(height: int, width: int) -> tuple[int, int]:
 
 
 @given(SIDES, SIDES)
-def test_sides_are_multiples_and_pixels_within_bounds(width: int, height: int) -> None:
+def test_sides_are_multiples_and_the_area_is_within_bounds(width: int, height: int) -> None:
     size = smart_size(width, height, AREA)
     if max(width, height) > 200 * min(width, height):
         assert size is None
@@ -67,14 +67,14 @@ def test_the_aspect_ratio_is_kept_to_within_a_patch(width: int, height: int) -> 
     if size is None:
         return
     scale = math.sqrt(size[0] * size[1] / (width * height))
-    # Both sides are rounded, the other one's rounding moves the scale.
+    # Both sides are rounded, and rounding one changes the scale of the other.
     for side, was in zip(size, (width, height), strict=True):
         other = min(size)
         assert abs(side - was * scale) <= 28 + side * 28 / other
 
 
 @given(SIDES, SIDES)
-def test_a_size_that_fits_stays(width: int, height: int) -> None:
+def test_a_size_that_fits_is_unchanged(width: int, height: int) -> None:
     size = smart_size(width, height, AREA)
     if size is not None and max(size) <= AREA.longest_ratio * min(size):  # rounding may lengthen
         assert smart_size(*size, AREA) == size
@@ -88,7 +88,7 @@ def test_a_size_that_fits_stays(width: int, height: int) -> None:
     st.integers(1, 5000),
     st.integers(1, 5000),
 )
-def test_all_bounds_that_are_taken_are_kept(
+def test_sizes_keep_to_all_valid_bounds(
     multiple: int, ratio: float, least: int, times: float, width: int, height: int
 ) -> None:
     bounds = {"least_pixels": least, "most_pixels": math.ceil(times * least)}
@@ -103,7 +103,7 @@ def test_all_bounds_that_are_taken_are_kept(
     assert area.least_pixels <= size[0] * size[1] <= area.most_pixels
 
 
-def test_sizes_of_usual_images(subtests: pytest.Subtests) -> None:
+def test_sizes_of_common_images(subtests: pytest.Subtests) -> None:
     cases: list[tuple[tuple[int, int], tuple[int, int]]] = [
         ((640, 480), (644, 476)),
         ((4000, 3000), (728, 560)),
@@ -115,7 +115,7 @@ def test_sizes_of_usual_images(subtests: pytest.Subtests) -> None:
             assert decoded(smart_resized(encoded(Image.new("RGB", size)))).size == wanted
 
 
-def test_bounds_that_no_image_could_keep_are_refused(subtests: pytest.Subtests) -> None:
+def test_bounds_that_no_image_can_meet_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[dict[str, int]] = [
         {"least_pixels": 300_000, "most_pixels": 400_000},
         {"least_pixels": 10, "most_pixels": 30},
@@ -127,24 +127,24 @@ def test_bounds_that_no_image_could_keep_are_refused(subtests: pytest.Subtests) 
             ImageArea.model_validate(bounds)
 
 
-def test_what_fits_already_comes_back_as_it_is() -> None:
+def test_an_image_that_fits_is_returned_unchanged() -> None:
     for kind in ("PNG", "JPEG"):
         image = encoded(Image.new("RGB", (560, 448), "red"), kind)
         assert smart_resized(image) is image
 
 
-def test_images_can_be_left_as_they_are() -> None:
+def test_resizing_can_be_disabled() -> None:
     area = ImageArea(side_multiple_px=1, least_pixels=1, most_pixels=10**9)
     for size in ((320, 240), (7, 3), (1999, 1303)):
         image = encoded(Image.new("RGB", size))
         assert smart_resized(image, area) is image
 
 
-def test_it_is_turned_upright() -> None:
+def test_an_image_is_rotated_by_its_exif_orientation() -> None:
     turned = Image.new("RGB", (560, 448), "red")
-    turned.paste("blue", (0, 0, 560, 224))  # above, as it is stored
+    turned.paste("blue", (0, 0, 560, 224))  # the upper half as stored
     exif = Image.Exif()
-    exif[0x0112] = 6  # to be turned a quarter to the right
+    exif[0x0112] = 6  # orientation: rotate by 90° clockwise
     picture = decoded(smart_resized(encoded(turned, "JPEG", exif=exif)))
     assert picture.size == (448, 560)
     right, left = picture.getpixel((440, 280)), picture.getpixel((8, 280))
@@ -155,7 +155,7 @@ def test_it_is_turned_upright() -> None:
     assert picture.getexif().get(0x0112, 1) == 1
 
 
-def test_it_is_rgb(subtests: pytest.Subtests) -> None:
+def test_an_image_is_converted_to_rgb(subtests: pytest.Subtests) -> None:
     for mode in ["L", "1", "P", "CMYK", "RGBA", "LA", "I;16"]:
         with subtests.test(mode=mode):
             shade = 255 if mode == "1" else 200
@@ -168,12 +168,12 @@ def test_it_is_rgb(subtests: pytest.Subtests) -> None:
             assert np.abs(np.asarray(picture, np.int16) - shade).max() <= 3
 
 
-def test_what_is_transparent_is_white() -> None:
+def test_transparent_pixels_become_white() -> None:
     picture = decoded(smart_resized(encoded(Image.new("RGBA", (90, 90), (0, 0, 0, 0)))))
     assert picture.getextrema() == ((255, 255),) * 3
 
 
-def test_a_strip_gets_a_sentence() -> None:
+def test_an_extreme_aspect_ratio_is_rejected() -> None:
     refused = smart_resized(encoded(Image.new("RGB", (2010, 10))))
     assert isinstance(refused, Rejection)
     assert refused.reason == "extreme_aspect_ratio"
@@ -182,7 +182,7 @@ def test_a_strip_gets_a_sentence() -> None:
     )
 
 
-def test_what_is_no_image_gets_a_sentence(subtests: pytest.Subtests) -> None:
+def test_an_undecodable_image_is_rejected(subtests: pytest.Subtests) -> None:
     cases: list[bytes] = [b"", b"<svg/>", encoded(Image.new("RGB", (64, 64))).data[:60]]
     for data in cases:
         with subtests.test(data=data):

@@ -1,4 +1,4 @@
-"""Which changes change nothing."""
+"""Detection of strategies that change nothing."""
 
 import pytest
 from hypothesis import given
@@ -21,7 +21,7 @@ def proposed(**changes: str) -> ProposedStrategy:
     return ProposedStrategy(difference=DifferenceType.ENTITY_ATTRIBUTE, **{**texts, **changes})
 
 
-def test_no_change_is_seen(subtests: pytest.Subtests) -> None:
+def test_a_change_of_a_value_to_itself_is_detected(subtests: pytest.Subtests) -> None:
     texts = [
         "Change the red car into a red car.",
         "change the colour of the car from red to red",
@@ -40,7 +40,7 @@ def test_no_change_is_seen(subtests: pytest.Subtests) -> None:
                 assert what_stays(proposed(**{field: text}), CAPTION) is not None
 
 
-def test_a_change_is_left_alone(subtests: pytest.Subtests) -> None:
+def test_a_real_change_is_accepted(subtests: pytest.Subtests) -> None:
     cases = [
         "Change the dogs chasing the cat into the cat chasing the dogs.",
         "Change the dog from sitting to wagging its tail from side to side.",
@@ -61,28 +61,28 @@ def test_a_change_is_left_alone(subtests: pytest.Subtests) -> None:
             assert what_stays(proposed(plan=text, editing_instruction=text), CAPTION) is None
 
 
-def test_the_caption_of_the_anchor_is_no_contrastive_caption() -> None:
+def test_the_caption_of_the_anchor_is_not_a_contrastive_caption() -> None:
     reason = what_stays(proposed(contrastive_caption="the red car, on the STREET"), CAPTION)
     assert reason == "The caption of the contrastive image says what the caption of the image says."
     assert what_stays(proposed(contrastive_caption="A red car under a street."), CAPTION) is None
 
 
-def test_the_detail_is_no_plan() -> None:
+def test_a_plan_that_repeats_the_detail_is_no_change() -> None:
     assert what_stays(proposed(plan="the car is red"), CAPTION) is not None
 
 
-def test_a_change_is_named_by_its_values() -> None:
+def test_named_changes_are_pairs_of_old_and_new_value() -> None:
     text = "Change the colour of the car from red to blue; the sky becomes grey."
     assert list(named_changes(text)) == [("red", "blue"), (" the sky", "grey")]
 
 
 @given(st.text(max_size=200))
-def test_any_text_can_be_asked_about(text: str) -> None:
+def test_any_text_can_be_checked(text: str) -> None:
     strategy = proposed(plan=text, editing_instruction=text, detail=text)
     assert what_stays(strategy, text) is None or folded(text) is not None
 
 
 @given(st.sampled_from(("red", "an old", "wooden")), st.sampled_from(("car", "oak tree", "dogs")))
-def test_whatever_is_changed_into_itself(what: str, thing: str) -> None:
+def test_any_phrase_changed_into_itself_is_no_change(what: str, thing: str) -> None:
     plan = f"Change the {what} {thing} into the {what} {thing}."
     assert what_stays(proposed(plan=plan), CAPTION) is not None

@@ -1,4 +1,4 @@
-"""Who is one person: what people said, taken together, and what is refused."""
+"""Merging tracklets into identities by the claims of annotators, and rejections."""
 
 from collections.abc import Mapping, Sequence
 
@@ -32,7 +32,7 @@ def reasons(found: MergedIdentities) -> dict[str, str]:
     return {id_: rejection.reason for id_, rejection in found.rejections.items()}
 
 
-def test_a_tracklet_that_nobody_merged_is_a_person() -> None:
+def test_a_tracklet_without_claims_is_an_identity() -> None:
     found = merged(tracklet("b", range(5), track=12), tracklet("a", range(7, 9), track=3))
     assert groups(found) == [["b"], ["a"]]
     assert [one.name.rpartition("mp4")[2] for one in found.identities] == [
@@ -42,7 +42,7 @@ def test_a_tracklet_that_nobody_merged_is_a_person() -> None:
     assert not found.rejections
 
 
-def test_the_same_person_three_times_in_order_of_time() -> None:
+def test_three_tracklets_of_a_person_are_merged_in_order_of_time() -> None:
     found = merged(
         tracklet("late", range(90, 95), track=3, same=("middle",)),
         tracklet("middle", range(50, 55), track=2, same=("early",)),
@@ -52,7 +52,7 @@ def test_the_same_person_three_times_in_order_of_time() -> None:
     assert found.identities[0].name.endswith("-1-10")
 
 
-def test_what_was_edited_is_found_under_its_new_id() -> None:
+def test_a_claim_about_an_edited_tracklet_follows_its_successor() -> None:
     found = merged(
         tracklet("a2", range(10)),
         tracklet("b", range(20, 30), track=2, same=("a0",)),
@@ -61,7 +61,7 @@ def test_what_was_edited_is_found_under_its_new_id() -> None:
     assert groups(found) == [["a2", "b"]]
 
 
-def test_two_who_are_the_same_as_one_that_was_turned_down_are_the_same() -> None:
+def test_tracklets_equal_to_a_rejected_one_are_merged() -> None:
     found = merged(
         tracklet("a", range(10), same=("blurred",)),
         tracklet("b", range(20, 30), track=2, same=("blurred",)),
@@ -70,7 +70,7 @@ def test_two_who_are_the_same_as_one_that_was_turned_down_are_the_same() -> None
     assert groups(found) == [["a", "b"], ["c"]]
 
 
-def test_the_same_as_one_that_was_split_is_refused() -> None:
+def test_a_claim_about_a_split_tracklet_is_ambiguous() -> None:
     found = merged(
         tracklet("part1", range(5)),
         tracklet("part2", range(5, 10)),
@@ -83,7 +83,7 @@ def test_the_same_as_one_that_was_split_is_refused() -> None:
     assert "the same person as whole" in found.rejections["c"].detail
 
 
-def test_one_person_at_two_places_at_once_is_refused() -> None:
+def test_a_person_in_two_places_at_once_is_rejected() -> None:
     found = merged(
         tracklet("a", range(0, 20, 2)),
         tracklet("b", range(11, 30, 2), track=2),
@@ -96,14 +96,14 @@ def test_one_person_at_two_places_at_once_is_refused() -> None:
     assert found.rejections["c"].context["together_with"] == ["a", "b", "c"]
 
 
-def test_one_person_at_one_time_in_two_videos_is_possible() -> None:
+def test_a_person_in_two_videos_at_the_same_time_is_accepted() -> None:
     found = merged(
         tracklet("a", range(10)), tracklet("b", range(10), video="square.mp4", same=("a",))
     )
     assert groups(found) == [["b", "a"]]
 
 
-def test_names_do_not_depend_on_what_else_there_is_and_are_unique() -> None:
+def test_identity_names_are_unique_and_independent_of_other_identities() -> None:
     one = tracklet("a", range(10))
     others = [
         tracklet("b", range(10), video="elsewhere/street.mp4"),
@@ -148,7 +148,7 @@ def test_every_tracklet_is_in_one_identity_or_rejected(
     assert merged(*tracklets) == found
 
 
-def test_images_know_where_they_were_cut_from() -> None:
+def test_images_record_the_video_and_frame_they_were_cropped_from() -> None:
     (identity,) = merged(
         tracklet("a", range(3)), tracklet("b", range(20, 22), track=2, same=("a",))
     ).identities

@@ -1,4 +1,4 @@
-"""Splits: nothing that belongs together is torn apart, and nothing moves when videos are added."""
+"""Splits: connected identities share a split, and adding videos moves no identity."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ FAR_APART = LeakLimits(hash_bits=0)
 def image(
     identity: str, video: str, content: int, embedding: Sequence[float] | None = None
 ) -> ComparedImage:
-    """An image of `content`: equal numbers look alike."""
+    """Return an image whose perceptual hash is `content`."""
     return ComparedImage(
         name=f"{identity} in {video}: {content}",
         identity=identity,
@@ -57,7 +57,7 @@ worlds = st.lists(
 
 
 def components(images: Sequence[ComparedImage]) -> list[set[str]]:
-    """Identities that belong together, found slowly: until nothing changes."""
+    """Return the connected identities, by a slow reference."""
     found = [{one.identity} for one in images]
     marks: dict[object, set[str]] = defaultdict(set)
     for one in images:
@@ -72,7 +72,9 @@ def components(images: Sequence[ComparedImage]) -> list[set[str]]:
 
 @BUSY_MACHINE
 @given(worlds, st.floats(0, 1), st.integers(0, 5))
-def test_no_component_is_torn_apart(images: list[ComparedImage], share: float, seed: int) -> None:
+def test_every_component_is_in_one_split(
+    images: list[ComparedImage], share: float, seed: int
+) -> None:
     found = split(images, share, seed)
     assert not found.rejections
     assert set(found.splits) == {one.identity for one in images}
@@ -82,7 +84,7 @@ def test_no_component_is_torn_apart(images: list[ComparedImage], share: float, s
 
 @BUSY_MACHINE
 @given(worlds, st.floats(0, 1), st.integers(0, 5))
-def test_the_share_is_within_one_component_of_what_was_asked(
+def test_the_test_share_is_within_half_a_component_of_the_requested_one(
     images: list[ComparedImage], share: float, seed: int
 ) -> None:
     splits = split(images, share, seed).splits
@@ -93,7 +95,7 @@ def test_the_share_is_within_one_component_of_what_was_asked(
 
 @BUSY_MACHINE
 @given(worlds, worlds, st.integers(0, 5))
-def test_what_is_in_a_split_stays_when_videos_are_added(
+def test_identities_keep_their_split_when_videos_are_added(
     before: list[ComparedImage], added: list[ComparedImage], seed: int
 ) -> None:
     added = [one._replace(identity=f"new {one.identity}") for one in added]
@@ -118,15 +120,15 @@ def test_the_order_of_images_does_not_matter(images: list[ComparedImage], chance
     assert split(images) == found
 
 
-def test_another_seed_gives_another_draw() -> None:
+def test_another_seed_gives_other_splits() -> None:
     images = [image(f"p{number}", f"v{number}", number * 1000) for number in range(40)]
     draws = {tuple(split(images, seed=seed).splits.items()) for seed in range(5)}
     assert len(draws) == 5
     assert {sum(one == "test" for _, one in draw) for draw in draws} == {12}
 
 
-def test_a_video_that_was_encoded_again_goes_with_the_first() -> None:
-    """Other digests, all but the same pictures."""
+def test_a_re_encoded_video_is_in_the_split_of_the_original() -> None:
+    """The videos have different digests and near-duplicate images."""
     for number in range(20):
         images = [
             image("a", "street.mp4", 0b1111 << 20),
@@ -137,7 +139,7 @@ def test_a_video_that_was_encoded_again_goes_with_the_first() -> None:
         assert splits["a"] == splits["b"]
 
 
-def test_near_embeddings_tie_too_but_not_those_of_another_model() -> None:
+def test_near_embeddings_connect_identities_only_within_a_model() -> None:
     images = [
         image("a", "v1", 1 << 40, (1, 0, 0)),
         image("b", "v2", 1 << 20, (0.999, 0.02, 0)),
@@ -150,7 +152,7 @@ def test_near_embeddings_tie_too_but_not_those_of_another_model() -> None:
     assert len({split([images[0], other], 0.5, seed).splits["c"] for seed in range(10)}) == 2
 
 
-def test_a_new_identity_between_both_splits_is_rejected_with_what_it_touches() -> None:
+def test_a_new_identity_connected_to_both_splits_is_rejected() -> None:
     images = [image("a", "v1", 1), image("b", "v2", 2 << 20), image("c", "v1", 3 << 30)]
     images.append(image("c", "v2", 4 << 40))
     found = split(images, taken={"a": "train", "v1": "train", "b": "test", "v2": "test"})
@@ -161,7 +163,7 @@ def test_a_new_identity_between_both_splits_is_rejected_with_what_it_touches() -
     assert set(rejection.context["touches"]) == {"a", "b", "v1", "v2"}
 
 
-def test_images_that_tie_what_was_in_two_splits_before_leave_train() -> None:
+def test_images_that_connect_existing_splits_are_removed_from_train() -> None:
     images = [
         image("a", "v1", 1),
         image("a", "v2", 1 << 50),
@@ -185,7 +187,7 @@ def test_images_that_tie_what_was_in_two_splits_before_leave_train() -> None:
 
 @BUSY_MACHINE
 @given(worlds, st.integers(0, 5), st.randoms(use_true_random=False))
-def test_without_the_tied_images_nothing_is_in_both_splits(
+def test_without_the_removed_images_no_component_is_in_both_splits(
     images: list[ComparedImage], seed: int, chance: object
 ) -> None:
     names = {one.identity for one in images}
@@ -201,7 +203,7 @@ def test_without_the_tied_images_nothing_is_in_both_splits(
     assert split(images, taken=taken) == found
 
 
-def test_one_component_goes_where_it_is_nearer() -> None:
+def test_a_single_component_goes_to_the_split_nearer_to_the_share() -> None:
     images = [image("a", "v", 1), image("b", "v", 2)]
     for share, wanted in ((0.29, "train"), (0.5, "train"), (0.7, "test")):
         assert set(split(images, share).splits.values()) == {wanted}, share

@@ -1,4 +1,4 @@
-"""Tracklets to make identities of."""
+"""Tracklets for tests of identities."""
 
 from flows.ufine6926.identities import AcceptedTracklet
 from schemas.base import sha256_of
@@ -13,7 +13,7 @@ def tracklet(
     track: int = 1,
     same: tuple[str, ...] = (),
 ) -> AcceptedTracklet:
-    """A tracklet called `name` that shows in `frames` of a video."""
+    """Return an accepted tracklet with the id `name` in `frames` of a video."""
     record = Tracklet(
         source="LUPerson-NL",
         video=video,

@@ -1,4 +1,4 @@
-"""Pictures, what re-encoding does to them, and edits of which the changed box is known."""
+"""Pictures, re-encodings of them, and edits with a known changed box."""
 
 import io
 from collections.abc import Callable
@@ -18,28 +18,28 @@ Picture = Image.Image
 
 @cache
 def truth(place: int, seed: int = 11) -> StillTruth:
-    """What is known of a still of the demonstration."""
+    """Return the ground truth of a demonstration still."""
     return list(plan_stills(seed, place + 1))[place]
 
 
 def still(place: int) -> Picture:
-    """A drawn still."""
+    """Draw a still."""
     return draw_still(truth(place).scene)
 
 
 def photographs() -> list[Picture]:
-    """Two real photographs; none where they are not at hand."""
+    """Return two real photographs, or none if they are not available."""
     files = sorted(PHOTOGRAPHS.glob("*.jpg"))[:2]
     return [Image.open(file).convert("RGB") for file in files]
 
 
 def pictures() -> list[Picture]:
-    """Drawn ones and, where they are at hand, photographs."""
+    """Return drawn pictures and, if available, photographs."""
     return [still(1), still(4), street(3), *photographs()]
 
 
 def saved(picture: Picture, **options: object) -> Picture:
-    """The picture saved as a JPEG and read again."""
+    """Save the picture as a JPEG and read it again."""
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", **options)
     return Image.open(buffer).convert("RGB")
@@ -76,7 +76,7 @@ def _from(values: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]") -> Pictur
 
 
 def as_a_model_would(picture: Picture) -> Picture:
-    """All of it at once: softer, a little larger and warmer, with more contrast, and saved."""
+    """Soften, enlarge and warm a picture, raise its contrast, and save it as a JPEG."""
     softer = _warmer(_enlarged(_softer(picture), 1.008))
     return saved(ImageEnhance.Contrast(softer).enhance(1.05), quality=90, subsampling=0)
 
@@ -94,7 +94,7 @@ RE_ENCODINGS: dict[str, Callable[[Picture], Picture]] = {
 
 
 def pasted(picture: Picture, box: tuple[int, int, int, int], seed: int = 0) -> Picture:
-    """Another picture put into a box."""
+    """Paste another picture into a box."""
     left, top, right, bottom = box
     patch = street(20 + seed).rotate(180).resize((right - left, bottom - top))
     edited = picture.copy()
@@ -103,5 +103,5 @@ def pasted(picture: Picture, box: tuple[int, int, int, int], seed: int = 0) -> P
 
 
 def chance(*parts: str | int) -> Chance:
-    """A stream of draws."""
+    """Return a stream of random draws."""
     return Chance("edits", *parts)

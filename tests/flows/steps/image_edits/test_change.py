@@ -18,7 +18,7 @@ from tests.flows.steps.image_edits.pictures import (
 SETTINGS = EditCheckSettings()
 
 
-def test_re_encoding_alone_changes_next_to_nothing(subtests: pytest.Subtests) -> None:
+def test_re_encoding_alone_changes_almost_no_pixels(subtests: pytest.Subtests) -> None:
     for name in RE_ENCODINGS:
         with subtests.test(name=name):
             re_encode: Callable[[Picture], Picture] = RE_ENCODINGS[name]
@@ -27,7 +27,7 @@ def test_re_encoding_alone_changes_next_to_nothing(subtests: pytest.Subtests) ->
                 assert share < SETTINGS.least_changed_share / 2
 
 
-def test_what_was_put_into_a_picture_is_found_where_it_is(subtests: pytest.Subtests) -> None:
+def test_a_pasted_region_is_located(subtests: pytest.Subtests) -> None:
     cases: list[Callable[[Picture], Picture]] = [lambda picture: picture, as_a_model_would]
     for case, encode in enumerate(cases):
         with subtests.test(case=case):
@@ -44,7 +44,7 @@ def test_what_was_put_into_a_picture_is_found_where_it_is(subtests: pytest.Subte
                 assert change.mask[~inside].mean() < 0.002
 
 
-def test_neither_order_nor_size_changes_what_is_found() -> None:
+def test_the_change_does_not_depend_on_order_or_size() -> None:
     one, box = still(4), (40, 60, 120, 150)
     other = pasted(one, box)
     there, back = (change_between(*pair, SETTINGS).mask for pair in ((one, other), (other, one)))
@@ -55,7 +55,7 @@ def test_neither_order_nor_size_changes_what_is_found() -> None:
     assert np.mean(there != again) < 0.01
 
 
-def test_areas_are_separated_by_distance_and_come_largest_first() -> None:
+def test_distant_areas_are_separate_and_sorted_by_size() -> None:
     plain = Image.new("RGB", (400, 300), (120, 130, 140))
     edited = plain.copy()
     edited.paste((200, 40, 40), (20, 20, 60, 60))
@@ -71,7 +71,7 @@ def test_areas_are_separated_by_distance_and_come_largest_first() -> None:
     assert large.colour[2] < -40  # towards blue
 
 
-def test_odd_shapes_are_compared_too(subtests: pytest.Subtests) -> None:
+def test_extreme_sizes_are_compared(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int]] = [(1, 1), (3, 200), (31, 31), (2000, 40)]
     for size in cases:
         with subtests.test(size=size):

@@ -21,7 +21,7 @@ def measured(
     )
 
 
-def test_an_edit_against_which_nothing_speaks() -> None:
+def test_a_good_edit_has_no_doubts() -> None:
     assert judge_edit(measured(0.04, 0.0, 0.2), COLOUR, SETTINGS) == ()
     assert judge_edit(measured(0.04, 0.001), COLOUR, SETTINGS) == ()
     assert judge_edit(measured(0.9, None, 0.2), STYLE, SETTINGS) == ()
@@ -94,7 +94,7 @@ def test_doubts_are_sentences(subtests: pytest.Subtests) -> None:
             assert judge_edit(measurement, difference, SETTINGS) == tuple(doubts)
 
 
-def test_where_no_region_is_known_the_embedder_has_to_be_surer() -> None:
+def test_without_a_region_the_embedder_threshold_is_higher() -> None:
     easy = EditCheckSettings(least_shift=-0.02, doubtful_shift=-0.02)
     assert judge_edit(measured(0.04, 0.0, 0.01), COLOUR, easy) == ()
     assert judge_edit(measured(0.9, None, 0.01), STYLE, easy) == ()
@@ -103,5 +103,5 @@ def test_where_no_region_is_known_the_embedder_has_to_be_surer() -> None:
 
 
 def test_the_embedder_can_be_left_out() -> None:
-    deaf = EditCheckSettings(least_shift=None)
-    assert judge_edit(measured(0.2, 0.0, -0.3), COLOUR, deaf) == ()
+    without_embedder = EditCheckSettings(least_shift=None)
+    assert judge_edit(measured(0.2, 0.0, -0.3), COLOUR, without_embedder) == ()

@@ -42,7 +42,7 @@ def measured_between(
 BIG, SMALL = (100, 100, 220, 200), (300, 30, 350, 80)
 
 
-def test_what_lies_outside_of_a_given_region_is_counted() -> None:
+def test_changes_outside_a_given_region_are_counted() -> None:
     edited = painted((BIG, (200, 30, 30)), (SMALL, (30, 200, 30)))
     region = ((100.0, 100.0, 220.0, 200.0),)
     kind = DifferenceType.ENTITY_TYPE
@@ -62,7 +62,7 @@ def test_what_lies_outside_of_a_given_region_is_counted() -> None:
     ]
 
 
-def test_without_a_region_none_is_made_up_and_further_places_are_counted(
+def test_without_a_region_separate_changed_places_are_counted(
     subtests: pytest.Subtests,
 ) -> None:
     cases: list[tuple[DifferenceType, bool | None]] = [
@@ -91,7 +91,7 @@ def test_without_a_region_none_is_made_up_and_further_places_are_counted(
             ] * bool(apart)
 
 
-def test_what_changed_elsewhere_is_doubted_though_it_is_the_largest_change() -> None:
+def test_a_change_outside_the_region_is_doubted_even_if_it_is_the_largest() -> None:
     edited = painted((BIG, (200, 30, 30)))
     kind = DifferenceType.ENTITY_ATTRIBUTE
     wanted = ((300.0, 30.0, 350.0, 80.0),)
@@ -103,14 +103,14 @@ def test_what_changed_elsewhere_is_doubted_though_it_is_the_largest_change() -> 
     )
 
 
-def test_things_that_took_the_same_colour_changed_together() -> None:
+def test_objects_recoloured_alike_count_as_one_change() -> None:
     red = painted((BIG, (200, 30, 30)), (SMALL, (200, 30, 30)))
     kind = DifferenceType.ENTITY_ATTRIBUTE
     assert measured_between(painted(), red, kind).apart_share == 0
     assert measured_between(painted(), red, DifferenceType.ENTITY_TYPE).apart_share
 
 
-def test_variants_of_drawn_stills_are_edits_even_when_redrawn(subtests: pytest.Subtests) -> None:
+def test_variants_of_drawn_stills_are_accepted_after_re_encoding(subtests: pytest.Subtests) -> None:
     for place in range(0, 24, 3):
         with subtests.test(place=place):
             known = truth(place)
@@ -153,7 +153,7 @@ def unit(row: list[float]) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
 
 
 @given(UNIT, UNIT, UNIT, UNIT)
-def test_the_shift_is_what_it_says(
+def test_the_caption_shift_equals_its_definition(
     one: list[float], two: list[float], three: list[float], four: list[float]
 ) -> None:
     anchor, candidate, caption, wanted = map(unit, (one, two, three, four))

@@ -26,7 +26,7 @@ def colourfulness(
     return np.asarray(values.max(axis=2) - values.min(axis=2))
 
 
-def test_only_what_changed_has_colour() -> None:
+def test_only_changed_pixels_have_colour() -> None:
     anchor = still(4)
     marked = overlay(anchor, pasted(anchor, BOX))
     assert marked.size == anchor.size
@@ -37,13 +37,13 @@ def test_only_what_changed_has_colour() -> None:
     assert not colour.any()
 
 
-def test_where_nothing_changed_the_picture_is_pale_grey() -> None:
+def test_an_unchanged_picture_is_pale_grey() -> None:
     pixels = np.asarray(overlay(still(1), still(1)))
     assert colourfulness(pixels).max() == 0
     assert pixels.min() >= 0.5 * 255
 
 
-def test_the_line_shows_on_any_ground_without_colours(subtests: pytest.Subtests) -> None:
+def test_the_outline_has_contrast_in_grey_on_any_background(subtests: pytest.Subtests) -> None:
     cases: list[str] = ["black", "grey", "white", "orange"]
     for anchor in cases:
         with subtests.test(anchor=anchor):

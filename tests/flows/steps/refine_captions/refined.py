@@ -1,4 +1,4 @@
-"""A right answer to a request for fine captions, and groups that hold such captions."""
+"""A correct answer to a request for fine captions, and groups with such captions."""
 
 from schemas.proposals import CaptionGroup, GroupMember, Picture
 from schemas.requests import RefinementBrief
@@ -30,7 +30,7 @@ def a_group(
     coarse: tuple[str, ...] | None = None,
     kinds: tuple[DifferenceType | None, ...] = _KINDS,
 ) -> CaptionGroup:
-    """A group with a row of captions for each coarse caption, one of each image."""
+    """Return a group with a row of captions, one for each image, for each coarse caption."""
     rows = rows or (CAPTIONS,)
     picture = Picture(sha256="0" * 64, media_type="image/png", width_px=1, height_px=1)
     return CaptionGroup(

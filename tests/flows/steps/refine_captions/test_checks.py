@@ -1,4 +1,4 @@
-"""What speaks against the captions of a group."""
+"""Checks of the captions of a group."""
 
 import itertools
 import json
@@ -23,18 +23,18 @@ from tests.flows.steps.refine_captions.refined import CAPTIONS, COARSE, a_group
 LIMITS = StyleLimits()
 
 
-def test_a_right_group_has_no_doubts() -> None:
+def test_a_good_group_has_no_doubts() -> None:
     assert check_group(a_group()) == ((), ())
 
 
-def test_what_is_not_there_is_a_doubt() -> None:
+def test_a_caption_that_names_what_is_absent_is_doubted() -> None:
     row = (CAPTIONS[0], CAPTIONS[1], "Two brown dogs chase a cat over a lawn without any grass.")
     check = check_group(a_group(row))
     assert check.doubts == ("Caption C1 names what is not there: 'without'.",)
     assert check.unusable == ()
 
 
-def test_a_caption_that_speaks_of_another_image_is_unusable() -> None:
+def test_a_caption_that_refers_to_another_image_is_unusable() -> None:
     row = (
         CAPTIONS[0],
         "A cat chases two dogs that are browner than in the other image.",
@@ -54,13 +54,13 @@ def test_two_images_cannot_have_the_same_caption() -> None:
     assert refused.detail == "Caption B2 says what A1 says of another image."
 
 
-def test_one_image_may_but_should_not_have_a_caption_twice() -> None:
+def test_a_caption_repeated_for_one_image_is_a_doubt() -> None:
     check = check_group(a_group(CAPTIONS, CAPTIONS))
     assert check.unusable == ()
     assert check.doubts == tuple(f"Captions {one}1 and {one}2 say the same." for one in "ABC")
 
 
-def test_a_caption_must_say_something_that_each_sibling_lacks() -> None:
+def test_a_caption_without_a_distinguishing_word_is_doubted() -> None:
     kinds = (None, DifferenceType.ENTITY_ATTRIBUTE, DifferenceType.SCENE_ATTRIBUTE)
     row = (
         "Two dogs chase a cat over a lawn.",
@@ -71,13 +71,13 @@ def test_a_caption_must_say_something_that_each_sibling_lacks() -> None:
     assert check.doubts == ("Caption A1 says nothing that tells it from B and C.",)
 
 
-def test_who_does_what_follows_from_the_order_of_words() -> None:
+def test_the_order_of_words_can_distinguish_captions() -> None:
     row = ("Two dogs chase a cat.", "A cat chase two dogs.", "Two dogs chase a cat in snow.")
     doubts = check_group(a_group(row)).doubts
     assert doubts == ("Caption A1 says nothing that tells it from C.",)
 
 
-def test_another_style_is_a_doubt(subtests: pytest.Subtests) -> None:
+def test_a_style_unlike_the_coarse_caption_is_doubted(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("Dogs.", "is much shorter than the coarse caption"),
         (" ".join(["Two dogs chase a cat"] * 7), "is 7.0 times as long as the coarse caption"),
@@ -92,7 +92,7 @@ def test_another_style_is_a_doubt(subtests: pytest.Subtests) -> None:
             assert doubts in style_doubts(fine, COARSE, LIMITS)
 
 
-def test_a_style_that_the_coarse_caption_has_is_right() -> None:
+def test_a_style_like_the_coarse_caption_is_accepted() -> None:
     fine = "A picture of a man with a bowl. It hangs on a wall. You can see it!"
     assert style_doubts(fine, "A picture of a man with a bowl. You can see it!", LIMITS) == []
 
@@ -102,12 +102,12 @@ def test_the_measures_of_style() -> None:
     assert style == (9, 9 / 5, 1.0, 2, 1, ())
 
 
-def test_a_long_caption_of_a_short_one_is_free_up_to_a_length() -> None:
+def test_a_long_caption_of_a_short_coarse_caption_is_accepted() -> None:
     assert style_doubts("Two dogs " + "chase " * 28, "Two dogs chase.", LIMITS) == []
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
-def test_captions_of_photographs_are_in_their_own_style_and_not_in_that_of_others() -> None:
+def test_photograph_captions_match_their_own_style_but_not_that_of_others() -> None:
     rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
     images = [[one["caption"].strip() for one in json.loads(row)["captions"]] for row in rows]
     captions = [caption for row in images for caption in row]

@@ -1,4 +1,4 @@
-"""Mutated answers: parsed correctly, or rejected with the answer kept; none is cut to fit."""
+"""Mutated answers: parsed correctly, or rejected with the raw answer; none is truncated to fit."""
 
 import copy
 import json
@@ -59,7 +59,7 @@ def numbered(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(changed(subject, captions=captions), Survives.ALL)
 
 
-def numbered_otherwise(subject: Subject, rng: random.Random) -> Mutated:
+def wrongly_numbered(subject: Subject, rng: random.Random) -> Mutated:
     numbers = rng.choice(((2, 1, 3), (1, 1, 2), (0, 1, 2), (1, 2, 4)))
     captions = [f"{at}. {text}" for at, text in zip(numbers, CAPTIONS, strict=True)]
     return Mutated(changed(subject, captions=captions), Survives.NONE)
@@ -71,7 +71,7 @@ def same_for_two(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(changed(subject, captions=captions), Survives.NONE)
 
 
-def of_other_images(subject: Subject, rng: random.Random) -> Mutated:
+def references_to_other_images(subject: Subject, rng: random.Random) -> Mutated:
     captions, at = list(CAPTIONS), rng.randrange(3)
     captions[at] = rng.choice(
         (
@@ -119,14 +119,14 @@ def spoilt_translations(subject: Subject, rng: random.Random) -> Mutated:
     return Mutated(json.dumps(content), Survives.NONE)
 
 
-OWN = (
+EXTRA = (
     one_too_few,
     one_too_many,
     two_in_one,
     numbered,
-    numbered_otherwise,
+    wrongly_numbered,
     same_for_two,
-    of_other_images,
+    references_to_other_images,
     captions_by_number,
     captions_as_objects,
     a_plain_list,
@@ -134,9 +134,9 @@ OWN = (
 
 
 def cases_of(count: int) -> list[tuple[RefinementBrief, str, Mutated]]:
-    """`count` mutations of an answer in one language and as many of one with translations."""
-    plain = mutated([PLAIN], OWN, count)
-    translated = mutated([WITH_TRANSLATIONS], (*OWN, spoilt_translations), count)
+    """Return `count` mutations of an answer without translations and of one with translations."""
+    plain = mutated([PLAIN], EXTRA, count)
+    translated = mutated([WITH_TRANSLATIONS], (*EXTRA, spoilt_translations), count)
     return [
         *((BRIEF, name, case) for name, _, case in plain),
         *((TRANSLATED, name, case) for name, _, case in translated),

@@ -1,4 +1,4 @@
-"""What a model is asked when fine captions are wanted."""
+"""Requests for fine captions and for repairs of their answers."""
 
 import io
 
@@ -35,7 +35,7 @@ def a_request(brief: RefinementBrief = BRIEF) -> ChatRequest:
     return request_refinement(images, brief, prompt)
 
 
-def test_every_image_is_sent_in_its_order_and_scaled() -> None:
+def test_all_images_are_sent_in_order_and_scaled() -> None:
     request = a_request()
     pictures = [Image.open(io.BytesIO(image.data)) for image in request.images]
     assert [picture.size for picture in pictures] == [(560, 392)] * 3
@@ -46,7 +46,7 @@ def test_every_image_is_sent_in_its_order_and_scaled() -> None:
     assert f"<brief>\n{BRIEF.text()}\n</brief>" in request.prompt
 
 
-def test_the_papers_prompt_tells_the_caption_and_no_planned_difference() -> None:
+def test_the_prompt_of_the_paper_has_the_caption_and_no_planned_difference() -> None:
     brief = BRIEF.model_copy(update={"differences": ()})
     images = [png(colour) for colour in COLOURS]
     request = request_refinement(images, brief, load_prompt("paper_refine_captions"))
@@ -64,14 +64,14 @@ def test_images_are_scaled_once_for_all_captions_of_a_group() -> None:
         assert all(one is image for one, image in zip(sent, images, strict=True))
 
 
-def test_a_second_language_is_asked_for_where_it_is_wanted() -> None:
+def test_translations_are_requested_only_with_a_second_language() -> None:
     assert "translat" not in a_request().prompt.casefold()
     prompt = a_request(TRANSLATED).prompt
     assert 'code "zh"' in prompt
     assert 'field "translations" is a list' in prompt
 
 
-def test_the_schema_wants_a_text_for_each_image() -> None:
+def test_the_schema_requires_one_text_for_each_image() -> None:
     schema = answer_schema(TRANSLATED)
     assert schema["required"] == ["captions", "translations"]
     assert schema["additionalProperties"] is False
@@ -80,13 +80,13 @@ def test_the_schema_wants_a_text_for_each_image() -> None:
     assert answer_schema(BRIEF)["required"] == ["captions"]
 
 
-def test_another_number_of_images_is_a_mistake_of_the_caller() -> None:
+def test_a_wrong_number_of_images_raises_value_error() -> None:
     prompt = load_prompt("refine_captions")
     with pytest.raises(ValueError, match="the brief describes 3 images; got 2"):
         request_refinement([png("red"), png("blue")], BRIEF, prompt)
 
 
-def test_one_image_that_cannot_be_shown_refuses_the_group() -> None:
+def test_one_unusable_image_rejects_the_group() -> None:
     images = [png("red"), png("green", 2010, 10), png("blue")]
     refused = resized_images(images)
     assert isinstance(refused, Rejection)
@@ -94,7 +94,7 @@ def test_one_image_that_cannot_be_shown_refuses_the_group() -> None:
     assert refused.context == {"image": 1}
 
 
-def test_a_repair_tells_what_was_wrong_and_shows_all_images_again(
+def test_a_repair_request_states_the_problem_and_sends_all_images_again(
     subtests: pytest.Subtests,
 ) -> None:
     cases: list[RefinementBrief] = [BRIEF, TRANSLATED]
@@ -112,7 +112,7 @@ def test_a_repair_tells_what_was_wrong_and_shows_all_images_again(
             assert ("zh" in again.prompt) == (brief is TRANSLATED)
 
 
-def test_a_count_mismatch_tells_both_counts() -> None:
+def test_a_rejection_for_a_wrong_count_states_both_counts() -> None:
     text = f'{{"captions": ["{CAPTIONS[0]}", "{CAPTIONS[1]}"]}}'
     found = read_refinement(answered(text), BRIEF)
     assert isinstance(found, Rejection)
@@ -120,7 +120,7 @@ def test_a_count_mismatch_tells_both_counts() -> None:
     assert found.detail == "The answer holds 2 captions; wanted 3, one of each image."
 
 
-def test_captions_may_mention_pictures_that_the_coarse_caption_mentions() -> None:
+def test_captions_may_mention_pictures_if_the_coarse_caption_does() -> None:
     coarse = "A wall with two pictures on it."
     brief = RefinementBrief(images=2, caption=coarse, differences=("Entity Attribute: it is red",))
     texts = '"A white wall with two pictures on it.", "A red wall with two pictures on it."'

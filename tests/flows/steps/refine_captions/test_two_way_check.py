@@ -1,4 +1,4 @@
-"""Whether captions prefer their own images, against a slow literal reference."""
+"""The two-way check of captions and images, compared with a literal reference."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ def unit(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def confused_with(one: CaptionPreference) -> int | None:
-    """The image that a caption is confused with, by the caption's side first; None for none."""
+    """Return the image that a caption is confused with, checked from the caption first, or None."""
     if one.prefers_other_image:
         return one.nearest_image
     return one.best_caption if one.loses_own_image else None
@@ -66,7 +66,9 @@ def test_ties_are_errors() -> None:
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 4), st.integers(2, 5), st.booleans())
-def test_it_is_what_the_words_say(seed: int, rows: int, images: int, single: bool) -> None:
+def test_findings_equal_those_of_a_literal_reference(
+    seed: int, rows: int, images: int, single: bool
+) -> None:
     rng = np.random.default_rng(seed)
     pictures = unit(rng.normal(size=(images, 6)))
     pictures[-1] = pictures[0] if seed % 3 == 0 else pictures[-1]
@@ -103,13 +105,13 @@ def test_the_order_of_rows_does_not_matter() -> None:
     assert {one[2:] for one in there} == {one[2:] for one in back}
 
 
-def test_what_does_not_fit_is_refused(subtests: pytest.Subtests) -> None:
+def test_vectors_of_wrong_shape_or_value_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[NDArray[np.float64], NDArray[np.float64], str]] = [
         (np.ones((1, 1, 3)), np.ones((1, 3)), "n at least 2; got"),
         (np.ones((1, 2, 3)), np.ones((3, 3)), r"got \(1, 2, 3\) and \(3, 3\)"),
         (np.ones((2, 3)), np.ones((2, 3)), "must be"),
         (np.full((1, 2, 3), np.nan), np.ones((2, 3)), "finite"),
     ]
-    for texts, images, told in cases:
-        with subtests.test(told=told), pytest.raises(ValueError, match=told):
+    for texts, images, message in cases:
+        with subtests.test(message=message), pytest.raises(ValueError, match=message):
             check_preferences(texts, images)

@@ -1,4 +1,4 @@
-"""What v2 has more than v1, and that the counts add up."""
+"""Images that v2 adds to v1, and the counts of the report."""
 
 from collections.abc import Sequence
 
@@ -15,14 +15,14 @@ from tests.retrieval.similarity.test_clusters import on_a_circle
 V1, POOL = 6, 40
 
 
-def look(place: int) -> ImageFingerprint:
-    """Every tenth image looks like the one before it, every seventh has its bytes."""
+def fingerprint(place: int) -> ImageFingerprint:
+    """Fingerprint of an image; some are near (every 10th) or exact (every 7th) duplicates."""
     same = place - (place % 7 == 6)
     return on_a_circle(12 * (place - (place % 10 == 9)) % 180, number=same)
 
 
 def deduplicate(ids: Sequence[str], protected: frozenset[str]) -> NearDuplicates:
-    images = {name: look(int(name)) for name in ids}
+    images = {name: fingerprint(int(name)) for name in ids}
     return find_near_duplicates(images, NearDuplicateSettings(), protected=protected)
 
 
@@ -54,12 +54,12 @@ def test_counts_add_up_and_the_order_does_not_matter(
     assert found == expanded(dict(reversed(neighbours.items())), wanted)
     assert found.report.images == len(neighbours)
     assert found.report.short == sum(len(others) < wanted for others in neighbours.values())
-    looks = [look(int(name)).sha256 for name in found.images]
-    assert len(set(looks)) == len(looks)
-    assert not set(looks) & {look(int(name)).sha256 for name in neighbours}
+    digests = [fingerprint(int(name)).sha256 for name in found.images]
+    assert len(set(digests)) == len(digests)
+    assert not set(digests) & {fingerprint(int(name)).sha256 for name in neighbours}
 
 
-def test_with_neighbours_by_embedding() -> None:
+def test_counts_add_up_with_neighbours_by_embedding() -> None:
     vectors = np.random.default_rng(0).normal(size=(POOL, 8))
     nearest = nearest_rows(vectors[:V1], vectors, 5, excluded=np.arange(V1))
     neighbours = {str(i): [str(j) for j in row] for i, row in enumerate(nearest.places.tolist())}

@@ -1,4 +1,4 @@
-"""What leaves where people found images to be the same."""
+"""Removing images that annotators found to be the same as another."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,21 +11,21 @@ _PAIRS = st.sets(
 )
 
 
-def test_of_two_that_are_the_same_the_first_stays() -> None:
+def test_of_two_equal_images_the_first_stays() -> None:
     assert leaving_images(["a", "b", "c"], [("b", "a")]) == {"b": "a"}
     assert leaving_images(["b", "a", "c"], [("b", "a")]) == {"a": "b"}
 
 
-def test_none_leaves_because_of_one_that_leaves() -> None:
+def test_an_image_is_not_removed_because_of_a_removed_one() -> None:
     assert leaving_images(["a", "b", "c"], [("a", "b"), ("b", "c")]) == {"b": "a"}
 
 
-def test_what_is_protected_stays() -> None:
+def test_protected_images_stay() -> None:
     assert leaving_images(["a", "b"], [("a", "b")], protected=["a", "b"]) == {}
 
 
 @given(same=_PAIRS, order=st.permutations(_IDS), protected=st.sets(st.sampled_from(_IDS)))
-def test_no_two_that_stay_are_the_same_and_each_that_leaves_has_one_that_stays(
+def test_remaining_images_differ_and_each_removed_one_equals_a_remaining_one(
     same: set[tuple[str, str]], order: list[str], protected: set[str]
 ) -> None:
     leaves = leaving_images(order, same, protected)

@@ -1,4 +1,4 @@
-"""One similar image for each: none twice, none of D, no duplicates, whatever the order."""
+"""Matching each image with one similar image: unique, outside D, and without duplicates."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -47,7 +47,7 @@ def candidates_of(similarities: list[float]) -> dict[str, list[Candidate]]:
 def literal(
     candidates: dict[str, list[Candidate]], duplicates: dict[str, frozenset[str]]
 ) -> dict[str, str]:
-    """Always the most similar of all pairs that are left."""
+    """Match greedily the most similar of all remaining pairs."""
     closed = set(OWN).union(*(duplicates.get(image, frozenset()) for image in OWN))
     found: dict[str, str] = {}
     while True:
@@ -65,7 +65,7 @@ def literal(
 
 
 @given(worlds, st.permutations(OWN))
-def test_what_is_found(world: dict[str, Any], order: list[str]) -> None:
+def test_matches_equal_those_of_a_greedy_reference(world: dict[str, Any], order: list[str]) -> None:
     duplicates = duplicates_of(both for both in world["duplicates"] if both[0] != both[1])
     candidates = candidates_of(world["similarities"])
     found = match_similar_images(candidates, duplicates)
@@ -82,7 +82,7 @@ def test_what_is_found(world: dict[str, Any], order: list[str]) -> None:
     assert list(shuffled.found) == [image for image in order if image in found.found]
 
 
-def test_no_two_would_rather_have_each_other() -> None:
+def test_matches_are_stable() -> None:
     values = [0.9, 0.8, 0.85, 0.1]
     for order in permutations(range(4)):
         numbers = [values[place] for place in order]
@@ -104,12 +104,12 @@ def _assert_stable(candidates: dict[str, list[Candidate]], matches: Matches) -> 
     owner = {candidate.image: (image, candidate) for image, candidate in has.items()}
     for image, others in candidates.items():
         for other in others:
-            would = image not in has or other.similarity > has[image].similarity
-            _, now = owner.get(other.image, ("", Candidate("", -2)))
-            assert not (would and other.similarity > now.similarity)
+            prefers = image not in has or other.similarity > has[image].similarity
+            _, current = owner.get(other.image, ("", Candidate("", -2)))
+            assert not (prefers and other.similarity > current.similarity)
 
 
-def test_what_finds_none_is_named() -> None:
+def test_an_image_without_a_match_has_a_rejection() -> None:
     only = [Candidate("x", 0.5)]
     found = match_similar_images({"a": only, "b": [Candidate("x", 0.4)], "c": []}, {})
     assert found.found.keys() == {"a"}
@@ -118,7 +118,7 @@ def test_what_finds_none_is_named() -> None:
     assert found.rejections["c"].context == {"image": "c", "candidates": 0}
 
 
-def test_the_rank_counts_what_was_passed_over() -> None:
+def test_the_rank_counts_skipped_candidates() -> None:
     candidates = {"a": [Candidate("x", 0.9), Candidate("y", 0.8), Candidate("z", 0.7)]}
     found = match_similar_images(candidates, duplicates_of([("a", "x"), ("x", "y")]))
     assert found.found["a"] == (Candidate("y", 0.8), 2)

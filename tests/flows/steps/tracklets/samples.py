@@ -1,4 +1,4 @@
-"""Tracks with known faults, made by hand: no picture is decoded for them."""
+"""Hand-made tracks with known faults, without pixels."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -23,16 +23,16 @@ GOOD: dict[str, Any] = {
     "overlap": 0.0,
     "other_people": 0,
 }
-"""Measures that no rule has anything against."""
+"""Measures that pass all rules."""
 
 
 def hash_of(number: int) -> str:
-    """A perceptual hash that is far from those of all other numbers below 1,000."""
+    """Return a perceptual hash far from those of all other numbers below 1,000."""
     return sha256_of(f"hash {number}".encode())[:16]
 
 
 def person(number: int, *, noise: float = 0.0, seed: int = 0) -> NDArray[np.float32]:
-    """An embedding of unit length: the same for one person, but for noise."""
+    """Return a unit embedding of shape (16,), the same for each person except for noise."""
     direction = np.eye(DIMENSIONS)[number]
     direction = direction + noise * np.random.default_rng(seed).normal(size=DIMENSIONS)
     unit: NDArray[np.float32] = (direction / np.linalg.norm(direction)).astype(np.float32)
@@ -46,7 +46,7 @@ def observation(
     score: float = 0.9,
     **measures: Any,
 ) -> Observation:
-    """A frame that is good but for what is given."""
+    """Return a good observation with the given faults."""
     values = {**GOOD, "perceptual_hash": hash_of(frame), **measures}
     vector = person(0) if embedding is None else embedding
     return Observation(
@@ -66,7 +66,7 @@ def observation(
 
 
 def track(observations: Sequence[Observation], number: int = 1, **changes: Any) -> Track:
-    """A track of these observations, and nothing before or after them."""
+    """Return a track of these observations."""
     values: dict[str, Any] = {
         "source": "street",
         "video": "street/one.mp4",
@@ -84,8 +84,8 @@ def track(observations: Sequence[Observation], number: int = 1, **changes: Any) 
 def walk(
     people: Iterable[int], *, step: int = 5, begin: int = 0, noise: float = 0.05
 ) -> list[Observation]:
-    """One good observation after the other, each of the person that is said."""
+    """Return one good observation for each of `people`."""
     return [
-        observation(begin + step * place, person(who, noise=noise, seed=1000 * begin + place))
-        for place, who in enumerate(people)
+        observation(begin + step * place, person(number, noise=noise, seed=1000 * begin + place))
+        for place, number in enumerate(people)
     ]

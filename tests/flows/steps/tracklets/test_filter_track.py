@@ -1,4 +1,4 @@
-"""The noise filter: rules find their planted faults; frames are kept, or dropped with a reason."""
+"""The noise filter: rules find planted faults; frames are kept or dropped with a reason."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ POSE = ViTPoseModel(name="pose", revision="1")
 
 
 def found(report: FilterReport, frame: int | None) -> dict[str, str]:
-    """The outcomes of a frame by rule."""
+    """Return the outcomes of a frame by rule."""
     return {one.rule: one.outcome for one in report.findings if one.frame == frame}
 
 
@@ -26,13 +26,13 @@ def kept(report: FilterReport) -> list[int]:
     return [frame for part in report.parts for frame in part]
 
 
-def test_a_good_track_is_kept_whole() -> None:
+def test_a_good_track_is_kept_completely() -> None:
     report, rejection = filter_track(track(walk([0] * 6)), SETTINGS)
     assert report.parts == ((0, 5, 10, 15, 20, 25),)
     assert (report.findings, report.switches, rejection) == ((), (), None)
 
 
-def test_an_image_rule_drops_its_planted_fault_and_nothing_else(subtests: pytest.Subtests) -> None:
+def test_an_image_rule_drops_only_its_planted_fault(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, float, float, dict[str, Any]]] = [
         ("too_small", 60.0, 64.0, {"height_px": 60.0, "width_px": 25.0}),
         ("too_small", 19.0, 20.0, {"height_px": 90.0, "width_px": 19.0}),
@@ -72,7 +72,7 @@ def test_an_image_rule_drops_its_planted_fault_and_nothing_else(subtests: pytest
             )
 
 
-def test_all_that_is_wrong_with_a_crop_is_reported() -> None:
+def test_all_faults_of_a_crop_are_reported() -> None:
     bad = observation(10, score=0.1, brightness=10, overlap=0.9, border_px=0)
     report, _ = filter_track(track([*walk([0] * 2), bad, *walk([0] * 2, begin=15)]), SETTINGS)
     assert found(report, 10) == dict.fromkeys(
@@ -80,7 +80,7 @@ def test_all_that_is_wrong_with_a_crop_is_reported() -> None:
     )
 
 
-def test_keypoints_count_only_where_a_pose_model_was_asked() -> None:
+def test_keypoints_are_judged_only_with_a_pose_model() -> None:
     observations = [observation(frame, keypoints=None) for frame in (0, 5, 10)]
     with_model = FilterSettings(pose_model=POSE)
     assert filter_track(track(observations), with_model)[0].findings == ()
@@ -90,7 +90,7 @@ def test_keypoints_count_only_where_a_pose_model_was_asked() -> None:
     assert filter_track(track(crippled), with_model)[0].parts == ()
 
 
-def test_the_band_of_suspicion_lies_on_the_side_that_passes(subtests: pytest.Subtests) -> None:
+def test_values_that_pass_near_the_threshold_are_suspected(subtests: pytest.Subtests) -> None:
     cases: list[tuple[float, float, Any, float, str]] = [
         (59.999, 60, "≥", 0, "dropped"),
         (60, 60, "≥", 0, "suspected"),
@@ -111,14 +111,14 @@ def test_the_band_of_suspicion_lies_on_the_side_that_passes(subtests: pytest.Sub
             assert outcome_of(value, threshold, direction, scale_end=scale_end) == outcome
 
 
-def test_what_is_suspected_is_kept() -> None:
+def test_suspected_frames_are_kept() -> None:
     observations = [*walk([0] * 3), observation(15, brightness=45)]
     report, _ = filter_track(track(observations), SETTINGS)
     assert kept(report) == [0, 5, 10, 15]
     assert found(report, 15) == {"too_dark": "suspected"}
 
 
-def test_of_near_duplicates_the_sharpest_stays() -> None:
+def test_the_sharpest_of_near_duplicates_is_kept() -> None:
     near = f"{int(hash_of(0), 16) ^ 0b1111:016x}"
     beyond = f"{int(hash_of(0), 16) ^ 0b111110000:016x}"
     observations = [
@@ -136,7 +136,7 @@ def test_of_near_duplicates_the_sharpest_stays() -> None:
     assert values == {0: 4.0, 10: 4.0}
 
 
-def test_one_bit_more_than_a_duplicate_is_suspected() -> None:
+def test_a_hash_one_bit_beyond_the_threshold_is_suspected() -> None:
     near = f"{int(hash_of(0), 16) ^ 0b11111:016x}"
     observations = [observation(0), observation(5, perceptual_hash=near), *walk([0], begin=10)]
     report, _ = filter_track(track(observations), SETTINGS)
@@ -151,7 +151,7 @@ def test_one_bit_more_than_a_duplicate_is_suspected() -> None:
     sharpnesses=st.lists(st.integers(400, 700), min_size=12, max_size=12),
     bits=st.integers(0, 4),
 )
-def test_whatever_stays_differs_and_whatever_goes_has_a_sharper_one(
+def test_kept_frames_differ_and_dropped_duplicates_have_a_sharper_kept_one(
     hashes: list[int], sharpnesses: list[int], bits: int
 ) -> None:
     observations = [
@@ -171,7 +171,7 @@ def test_whatever_stays_differs_and_whatever_goes_has_a_sharper_one(
         assert any(distance(one, frame) <= bits for one in sharper)
 
 
-def test_an_outlier_is_no_switch() -> None:
+def test_an_outlier_is_dropped_without_a_switch() -> None:
     people = [0, 0, 0, 0, 1, 0, 0, 0]
     report, _ = filter_track(track(walk(people)), SETTINGS)
     assert found(report, 20) == {"outlier": "dropped"}
@@ -179,7 +179,7 @@ def test_an_outlier_is_no_switch() -> None:
     assert kept(report) == [0, 5, 10, 15, 25, 30, 35]
 
 
-def test_a_track_is_split_where_another_person_begins() -> None:
+def test_a_track_is_split_where_the_person_changes() -> None:
     report, _ = filter_track(track(walk([0] * 5 + [1] * 4)), SETTINGS)
     assert report.parts == ((0, 5, 10, 15, 20), (25, 30, 35, 40))
     assert report.switches == (25,)
@@ -188,7 +188,7 @@ def test_a_track_is_split_where_another_person_begins() -> None:
     assert finding.value > finding.threshold
 
 
-def test_a_track_is_split_as_often_as_its_person_changes() -> None:
+def test_a_track_is_split_at_every_change_of_the_person() -> None:
     report, _ = filter_track(track(walk([0] * 5 + [1] * 4 + [2] * 6)), SETTINGS)
     assert report.parts == (
         (0, 5, 10, 15, 20),
@@ -198,13 +198,13 @@ def test_a_track_is_split_as_often_as_its_person_changes() -> None:
     assert report.switches == (25, 45)
 
 
-def test_a_passer_by_who_takes_the_track_over_for_a_while_is_cut_out() -> None:
+def test_a_passer_by_in_a_track_becomes_a_separate_part() -> None:
     report, _ = filter_track(track(walk([0] * 5 + [1] * 3 + [0] * 5)), SETTINGS)
     assert [len(part) for part in report.parts] == [5, 3, 5]
     assert report.switches == (25, 40)
 
 
-def test_a_side_with_too_few_images_is_dropped_and_the_other_stays() -> None:
+def test_a_part_with_too_few_images_is_dropped_and_the_other_kept() -> None:
     report, rejection = filter_track(track(walk([0] * 6 + [1] * 2)), SETTINGS)
     assert report.parts == ((0, 5, 10, 15, 20, 25),)
     assert found(report, 35) == {"too_few_images": "dropped"}
@@ -212,14 +212,14 @@ def test_a_side_with_too_few_images_is_dropped_and_the_other_stays() -> None:
     assert rejection is None
 
 
-def test_a_gap_is_no_switch() -> None:
+def test_a_gap_in_time_is_no_switch() -> None:
     early, late = walk([0] * 4, noise=0.1), walk([0] * 4, begin=900, noise=0.1)
     report, _ = filter_track(track([*early, *late]), SETTINGS)
     assert len(report.parts) == 1
     assert report.switches == ()
 
 
-def test_a_slow_change_is_suspected_and_not_cut() -> None:
+def test_a_slow_change_is_suspected_but_not_split() -> None:
     def turned(degrees: float) -> Any:
         angle = np.radians(degrees)
         return (np.cos(angle) * person(0) + np.sin(angle) * person(1)).astype(np.float32)
@@ -231,7 +231,7 @@ def test_a_slow_change_is_suspected_and_not_cut() -> None:
     assert found(report, switch) == {"identity_switch": "suspected"}
 
 
-def test_too_little_is_rejected_with_reasons() -> None:
+def test_a_track_with_too_few_images_is_rejected_with_reasons() -> None:
     observations = [observation(0), observation(5), observation(10, overlap=0.8)]
     report, rejection = filter_track(track(observations, number=7), SETTINGS)
     assert report.parts == ()
@@ -242,13 +242,13 @@ def test_too_little_is_rejected_with_reasons() -> None:
     assert "Track 7 of 'street/one.mp4'" in rejection.detail
 
 
-def test_without_embeddings_only_looks_are_judged() -> None:
+def test_without_embeddings_only_image_rules_apply() -> None:
     bare = [one.model_copy(update={"embedding": ""}) for one in walk([0] * 4 + [1] * 4)]
     report, rejection = filter_track(track(bare), SETTINGS)
     assert (len(report.parts), report.findings, rejection) == (1, (), None)
 
 
-def test_of_too_many_images_the_best_and_most_varied_stay() -> None:
+def test_of_too_many_images_the_best_and_most_varied_are_kept() -> None:
     observations = [
         observation(frame, sharpness=1000.0 if frame in (3, 50) else 200.0) for frame in range(60)
     ]
@@ -262,7 +262,7 @@ def test_of_too_many_images_the_best_and_most_varied_stay() -> None:
     assert sorted(one.value for one in surplus) == list(range(5, 61))
 
 
-def test_of_equal_images_the_one_that_nothing_suspects_stays() -> None:
+def test_of_equal_images_the_unsuspected_ones_are_kept() -> None:
     observations = [observation(frame, perceptual_hash=hash_of(frame)) for frame in range(3)]
     doubtful = [observation(frame, brightness=42) for frame in range(3, 6)]
     settings = FilterSettings(most_images=3)
@@ -290,7 +290,7 @@ faults: st.SearchStrategy[dict[str, Any]] = st.one_of(st.just({}), st.just({}), 
 
 @st.composite
 def tracks(draw: st.DrawFn) -> Track:
-    """Tracks of one to four people, with faults in many frames."""
+    """Generate tracks of one to four people with faults in many frames."""
     count = draw(st.integers(1, 16))
     observations: list[Observation] = []
     for place in range(count):
@@ -311,7 +311,7 @@ def tracks(draw: st.DrawFn) -> Track:
 
 @settings(max_examples=60, deadline=None)
 @given(tracks())
-def test_every_frame_is_either_kept_once_or_dropped_by_a_finding(one: Track) -> None:
+def test_every_frame_is_kept_once_or_dropped_by_a_finding(one: Track) -> None:
     report, rejection = filter_track(one, SETTINGS)
     frames = [observation.frame for observation in one.observations]
     dropped = {finding.frame for finding in report.findings if finding.outcome == "dropped"}
@@ -323,7 +323,7 @@ def test_every_frame_is_either_kept_once_or_dropped_by_a_finding(one: Track) -> 
     assert set(report.switches) <= set(frames)
 
 
-LOOSER = [
+LOOSER_DIRECTIONS = [
     ("least_height_px", -1),
     ("least_width_px", -1),
     ("narrowest_aspect", -1),
@@ -342,7 +342,7 @@ LOOSER = [
 
 
 @settings(max_examples=60, deadline=None)
-@given(tracks(), st.sampled_from(LOOSER), st.floats(0, 1))
+@given(tracks(), st.sampled_from(LOOSER_DIRECTIONS), st.floats(0, 1))
 def test_a_looser_threshold_never_drops_more(
     one: Track, loosened: tuple[str, int], by: float
 ) -> None:
@@ -364,20 +364,20 @@ def test_a_looser_threshold_never_drops_more(
     assert dropped(changed) <= dropped(SETTINGS)
 
 
-def test_there_is_a_case_for_every_image_rule() -> None:
+def test_the_tests_cover_every_image_rule() -> None:
     fields = {rule.setting for rule in IMAGE_RULES}
-    assert {field for field, _ in LOOSER} | set(BODY_RULES) == fields
+    assert {field for field, _ in LOOSER_DIRECTIONS} | set(BODY_RULES) == fields
 
 
 @settings(max_examples=60, deadline=None)
 @given(tracks())
-def test_what_passed_is_measured_too(one: Track) -> None:
+def test_passing_measurements_are_recorded_too(one: Track) -> None:
     judgement = judge_track(one, SETTINGS)
     report, _ = filter_track(one, SETTINGS)
     findings = [found.finding for found in judgement.measurements if found.finding is not None]
     assert tuple(findings) == report.findings
-    per_crop = len(IMAGE_RULES) - len(BODY_RULES)  # no pose model was asked
-    held = [rule.setting for rule in IMAGE_RULES]
-    assert sum(found.setting in held for found in judgement.measurements) == per_crop * len(
-        one.observations
-    )
+    per_crop = len(IMAGE_RULES) - len(BODY_RULES)  # without a pose model
+    image_settings = [rule.setting for rule in IMAGE_RULES]
+    assert sum(
+        found.setting in image_settings for found in judgement.measurements
+    ) == per_crop * len(one.observations)

@@ -1,4 +1,4 @@
-"""Measures of crops against slow, literal references, and the crops themselves."""
+"""Crops and their measures, compared with slow literal references."""
 
 from io import BytesIO
 from typing import Any
@@ -36,7 +36,7 @@ def noise(seed: int, height: int = HEIGHT, width: int = WIDTH) -> Pixels:
 
 
 def smooth(seed: int, radius: float) -> Pixels:
-    """Noise of 128 × 64 pixels, blurred."""
+    """Return blurred noise of 128 × 64 pixels."""
     return cv2.GaussianBlur(noise(seed, 128, 64), (0, 0), radius).astype(np.uint8)
 
 
@@ -55,7 +55,7 @@ boxes = st.builds(lambda x, y, w, h: (x, y, x + w, y + h), numbers, numbers, spa
 
 @settings(deadline=None)
 @given(boxes)
-def test_a_cut_holds_the_pixels_of_the_box_that_are_in_the_frame(
+def test_a_cut_contains_the_pixels_of_the_box_inside_the_frame(
     sides: tuple[int, int, int, int],
 ) -> None:
     pixels = np.arange(HEIGHT * WIDTH * 3).astype(np.uint8).reshape(HEIGHT, WIDTH, 3)
@@ -71,19 +71,19 @@ def test_a_cut_holds_the_pixels_of_the_box_that_are_in_the_frame(
         assert found.size == 0
 
 
-def test_a_margin_is_left_on_every_side() -> None:
+def test_a_cut_has_a_margin_on_every_side() -> None:
     pixels = noise(0)
     assert cut(pixels, box(50, 40, 90, 100), 0.1).shape == (72, 48, 3)
     assert cut(pixels, box(0, 0, 40, 60), 0.1).shape == (66, 44, 3)
     assert cut(pixels, box(10.2, 10.7, 20.1, 30.2)).shape == (21, 11, 3)
 
 
-def test_a_crop_knows_the_others_who_cover_enough_of_it() -> None:
+def test_a_crop_records_other_people_who_cover_enough_of_it() -> None:
     others = np.array(
         [
-            (80.0, 20, 130, 110),  # reaches in from the right
+            (80.0, 20, 130, 110),  # overlaps from the right
             (46, 40, 50, 100),  # covers 4 %
-            (100, 0, 160, 30),  # is elsewhere
+            (100, 0, 160, 30),  # does not overlap
         ]
     )
     crop = cut_person(noise(0), box(50, 40, 90, 100), others)
@@ -94,7 +94,7 @@ def test_a_crop_knows_the_others_who_cover_enough_of_it() -> None:
     assert "others_xyxy" not in alone.picture.model_dump()
 
 
-def test_a_crop_reads_back_with_its_colours() -> None:
+def test_an_encoded_crop_keeps_its_colours() -> None:
     pixels = np.full((40, 20, 3), (200, 40, 90), np.uint8)
     crop = encode(pixels)
     assert crop.picture.sha256 == sha256_of(crop.data)
@@ -111,7 +111,7 @@ def literal_grey(pixels: Pixels) -> NDArray[np.float64]:
 
 
 def literal_laplacian_variance(grey: NDArray[np.uint8]) -> float:
-    """The 3×3 cross at every pixel, mirrored without the border pixel."""
+    """Variance of the 3×3 Laplacian, with borders reflected without the border pixel."""
     padded = np.pad(grey.astype(float), 1, mode="reflect")
     values = [
         padded[row - 1, column]
@@ -132,7 +132,7 @@ def test_sharpness_is_the_variance_of_the_laplacian() -> None:
     assert sharpness(grey) == pytest.approx(literal_laplacian_variance(grey), rel=1e-9)
 
 
-def test_sharpness_does_not_depend_on_how_near_somebody_is() -> None:
+def test_sharpness_does_not_depend_on_the_size_of_the_person() -> None:
     far = smooth(2, 1.5)
     near = cv2.resize(far, (192, 384), interpolation=cv2.INTER_CUBIC)
     values = [sharpness(as_grey(np.asarray(one))) for one in (far, near, smooth(2, 3))]
@@ -151,7 +151,7 @@ def test_luma_is_measured_inside_the_box() -> None:
     assert (found.cut_off, found.overlap, found.other_people) == (0, 0, 0)
 
 
-def test_the_hash_is_that_of_the_library_and_near_for_what_looks_alike() -> None:
+def test_the_hash_equals_that_of_imagehash_and_is_near_for_similar_images() -> None:
     from imagehash import phash
 
     pixels = smooth(4, 6)
@@ -166,7 +166,7 @@ def test_the_hash_is_that_of_the_library_and_near_for_what_looks_alike() -> None
 
 @settings(deadline=None)
 @given(boxes, st.lists(boxes, max_size=4))
-def test_measures_of_boxes_are_what_counting_pixels_gives(
+def test_measures_of_boxes_equal_those_by_counting_pixels(
     sides: tuple[int, int, int, int], others: list[tuple[int, int, int, int]]
 ) -> None:
     frame = Frame(0, 0.0, np.zeros((HEIGHT, WIDTH, 3), np.uint8))
@@ -194,20 +194,20 @@ def test_measures_of_boxes_are_what_counting_pixels_gives(
     assert found.other_people == crowd
 
 
-def test_two_people_cover_each_other_whoever_is_in_front() -> None:
+def test_overlap_is_the_same_for_both_people() -> None:
     behind, front = box(10, 10, 50, 100), box(30, 20, 70, 110)
     assert overlap(behind, front[None]) == pytest.approx(20 * 80 / (40 * 90))
     assert overlap(front, behind[None]) == pytest.approx(20 * 80 / (40 * 90))
     assert overlap(behind, NOBODY) == 0
 
 
-def test_half_of_somebody_in_the_box_is_another_person() -> None:
+def test_a_person_with_half_of_their_box_inside_counts() -> None:
     large = box(0, 0, 100, 100)
     assert other_people(large, np.array([[80, 0, 120, 50.0], [81, 0, 120, 50], [5, 5, 9, 9]])) == 2
     assert other_people(large, NOBODY) == 0
 
 
-def test_quality_prefers_what_is_sharp_large_whole_alone_and_sure() -> None:
+def test_quality_is_higher_for_sharp_large_whole_single_and_certain_people() -> None:
     frame = Frame(0, 0.0, noise(6))
     good = measure_quickly(frame, box(30, 20, 70, 110), NOBODY)
     assert good is not None

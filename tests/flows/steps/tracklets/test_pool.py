@@ -1,4 +1,4 @@
-"""Pools of observations: bounded, spread over time, the best of each span, and restorable."""
+"""Observation pools: bounded size, the best frame of each span of time, saving and restoring."""
 
 from itertools import pairwise
 
@@ -34,7 +34,7 @@ _NOISE = np.random.default_rng(0).integers(0, 256, (64, 48, 3)).astype(np.float6
 
 
 class Blobs:
-    """Where crops go; counts how often."""
+    """A blob store that counts its `put` calls."""
 
     def __init__(self) -> None:
         self.stored: dict[str, bytes] = {}
@@ -48,7 +48,7 @@ class Blobs:
 
 
 def frame(number: int, strength: int) -> Frame:
-    """A frame that is the sharper, the greater `strength` is (0 to 9)."""
+    """Return a frame whose sharpness increases with `strength` (0 to 9)."""
     pixels = 128 + (_NOISE - 128) * (strength + 1) / 20 + number % 5
     return Frame(number, number / 10, pixels.astype(np.uint8))
 
@@ -68,15 +68,15 @@ sightings: st.SearchStrategy[Seen] = st.lists(
 )
 
 
-def pool_of(frames: Seen, most: int) -> ObservationPool:
-    pool = ObservationPool(1, most)
+def pool_of(frames: Seen, limit: int) -> ObservationPool:
+    pool = ObservationPool(1, limit)
     for number, strength in frames:
         pool.offer(frame(number, strength), seen(), NOBODY)
     return pool
 
 
-def literal_choice(frames: Seen, most: int) -> list[int]:
-    """The best frame of each span, for the shortest spans of which no more than `most` are full."""
+def literal_choice(frames: Seen, limit: int) -> list[int]:
+    """Return the best frame of each span, for the shortest spans that number at most `limit`."""
     first = frames[0][0]
     qualities = {}
     for number, strength in frames:
@@ -88,7 +88,7 @@ def literal_choice(frames: Seen, most: int) -> list[int]:
         spans: dict[int, list[int]] = {}
         for number, _ in frames:
             spans.setdefault((number - first) // length, []).append(number)
-        if len(spans) <= most:
+        if len(spans) <= limit:
             return [
                 max(span, key=lambda number: (qualities[number], -number))
                 for span in spans.values()
@@ -98,24 +98,22 @@ def literal_choice(frames: Seen, most: int) -> list[int]:
 
 @settings(max_examples=20, deadline=None)
 @given(sightings, st.integers(2, 8))
-def test_a_pool_keeps_the_best_of_each_span_whatever_came_when(frames: Seen, most: int) -> None:
-    track = pool_of(frames, most).close(Blobs().put, ORIGIN)
+def test_a_pool_keeps_the_best_frame_of_each_span(frames: Seen, limit: int) -> None:
+    track = pool_of(frames, limit).close(Blobs().put, ORIGIN)
     assert isinstance(track, Track)
-    assert [one.frame for one in track.observations] == literal_choice(frames, most)
+    assert [one.frame for one in track.observations] == literal_choice(frames, limit)
     assert track.seen_frames == len(frames)
     assert (track.first_frame, track.last_frame) == (frames[0][0], frames[-1][0])
 
 
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(0, 9), min_size=10, max_size=60), st.integers(2, 12))
-def test_a_pool_is_never_too_full_and_reaches_from_first_to_last(
-    strengths: list[int], most: int
-) -> None:
-    pool = ObservationPool(1, most)
+def test_a_pool_is_bounded_and_covers_the_whole_time(strengths: list[int], limit: int) -> None:
+    pool = ObservationPool(1, limit)
     for number, strength in enumerate(strengths):
         pool.offer(frame(number, strength), seen(), NOBODY)
-        assert len(pool) <= most
-        assert len(pool) >= min(number + 1, most // 2)
+        assert len(pool) <= limit
+        assert len(pool) >= min(number + 1, limit // 2)
     state = pool.state(Blobs().put)
     frames = [one.frame for one in state.observations]
     length = state.span_frames
@@ -124,7 +122,7 @@ def test_a_pool_is_never_too_full_and_reaches_from_first_to_last(
     assert all(b - a < 2 * length for a, b in pairwise(frames))
 
 
-def test_who_comes_nearer_does_not_crowd_out_the_time_before() -> None:
+def test_better_late_frames_do_not_displace_early_ones() -> None:
     pool = ObservationPool(1, 8)
     for number in range(100):
         near = np.array([2.0, 2, 20 + number / 5, 30 + number / 4])
@@ -138,17 +136,19 @@ def test_who_comes_nearer_does_not_crowd_out_the_time_before() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(sightings, st.integers(2, 8), st.data())
-def test_a_restored_pool_gives_the_same_track(frames: Seen, most: int, data: st.DataObject) -> None:
+def test_a_restored_pool_gives_the_same_track(
+    frames: Seen, limit: int, data: st.DataObject
+) -> None:
     cuts = data.draw(st.sets(st.integers(0, len(frames)), max_size=3))
     blobs = Blobs()
-    pool = ObservationPool(1, most)
+    pool = ObservationPool(1, limit)
     for place, (number, strength) in enumerate(frames):
         if place in cuts and place:
             text = pool.state(blobs.put).model_dump_json()
             pool = ObservationPool.restored(PoolState.model_validate_json(text))
         pool.offer(frame(number, strength), seen(), NOBODY)
     track = pool.close(blobs.put, ORIGIN)
-    whole = pool_of(frames, most).close(Blobs().put, ORIGIN)
+    whole = pool_of(frames, limit).close(Blobs().put, ORIGIN)
     assert isinstance(track, Track)
     assert isinstance(whole, Track)
     assert track.payload() == whole.payload()
@@ -157,7 +157,7 @@ def test_a_restored_pool_gives_the_same_track(frames: Seen, most: int, data: st.
     assert {one.crop.sha256 for one in track.observations} <= blobs.stored.keys()
 
 
-def test_crops_are_stored_once_and_are_what_the_record_says() -> None:
+def test_crops_are_stored_once_and_match_their_records() -> None:
     blobs = Blobs()
     pool = pool_of([(0, 3), (1, 4)], 4)
     assert blobs.puts == 0
@@ -176,7 +176,7 @@ def test_crops_are_stored_once_and_are_what_the_record_says() -> None:
         assert unpacked(one.embedding) @ person(3) > 0.999
 
 
-def test_who_never_was_inside_the_frame_is_a_rejection() -> None:
+def test_a_person_never_inside_the_frame_is_rejected() -> None:
     pool = ObservationPool(4, 8)
     pool.offer(frame(7, 5), seen(box=np.array([-50.0, 0, -10, 60])), NOBODY)
     found = pool.close(Blobs().put, ORIGIN)
@@ -185,7 +185,7 @@ def test_who_never_was_inside_the_frame_is_a_rejection() -> None:
     assert "Track 4 of 'street/one.mp4'" in found.detail
 
 
-def test_a_person_without_embedding_and_a_score_beyond_one() -> None:
+def test_a_missing_embedding_is_empty_and_the_score_is_clipped() -> None:
     pool = ObservationPool(1, 2)
     pool.offer(frame(0, 5), TrackedPerson(1, BOX, 1.0000001, None), NOBODY)
     track = pool.close(Blobs().put, ORIGIN)
@@ -193,16 +193,16 @@ def test_a_person_without_embedding_and_a_score_beyond_one() -> None:
     assert (track.observations[0].embedding, track.observations[0].score) == ("", 1.0)
 
 
-def test_keypoints_are_added_by_frame() -> None:
+def test_keypoints_are_added_to_the_given_frames() -> None:
     track = pool_of([(0, 3), (1, 4)], 4).close(Blobs().put, ORIGIN)
     assert isinstance(track, Track)
     counted = with_bodies(track, {1: Body(keypoints=12)})
     assert [one.measures.keypoints for one in counted.observations] == [None, 12]
 
 
-def test_frames_that_are_far_apart_do_not_shorten_what_is_kept() -> None:
+def test_a_pool_is_filled_with_frames_that_are_far_apart() -> None:
     frames = [(number * 5, 5) for number in range(24)]
-    for most in (2, 24):
-        track = pool_of(frames, most).close(Blobs().put, ORIGIN)
+    for limit in (2, 24):
+        track = pool_of(frames, limit).close(Blobs().put, ORIGIN)
         assert isinstance(track, Track)
-        assert len(track.observations) == most
+        assert len(track.observations) == limit

@@ -1,4 +1,4 @@
-"""Tracklets from reports: parts, suspicions, switches, and proposals to merge."""
+"""Tracklets from filter reports: parts, suspicions, switches, and merge proposals."""
 
 from collections.abc import Sequence
 from itertools import count
@@ -24,7 +24,7 @@ def proposed(tracks: Sequence[Track], settings: FilterSettings = SETTINGS) -> li
     return propose_tracklets(filtered(tracks), settings, lambda _: f"id {next(numbers)}")
 
 
-def test_a_tracklet_has_the_frames_that_are_kept_with_their_suspicions() -> None:
+def test_a_tracklet_has_the_kept_frames_with_their_suspicions() -> None:
     doubtful = observation(15, brightness=45, contrast=13)
     (tracklet,) = proposed([track([*walk([0] * 3), doubtful, observation(20, overlap=0.9)], 6)])
     assert [frame.frame for frame in tracklet.frames] == [0, 5, 10, 15]
@@ -34,7 +34,7 @@ def test_a_tracklet_has_the_frames_that_are_kept_with_their_suspicions() -> None
     assert tracklet.frames[1].crop == walk([0] * 3)[1].crop
 
 
-def test_the_parts_of_a_split_are_tracklets_without_the_switch_between_them() -> None:
+def test_the_parts_of_a_split_track_are_tracklets_without_the_switch() -> None:
     first, second = proposed([track(walk([0] * 4 + [1] * 4), 3)])
     assert (first.track, second.track) == (3, 3)
     assert [frame.frame for frame in second.frames] == [20, 25, 30, 35]
@@ -42,7 +42,7 @@ def test_the_parts_of_a_split_are_tracklets_without_the_switch_between_them() ->
     assert all(frame.suspicions == () for frame in (*first.frames, *second.frames))
 
 
-def test_a_suspected_switch_is_named_by_a_frame_of_the_tracklet() -> None:
+def test_a_suspected_switch_is_given_by_a_frame_of_the_tracklet() -> None:
     one = track(walk([0] * 6))
     for switch, shown in ((10, (10,)), (12, (15,)), (0, ()), (25, (25,))):
         report = FilterReport(
@@ -52,11 +52,11 @@ def test_a_suspected_switch_is_named_by_a_frame_of_the_tracklet() -> None:
         assert tracklet.switches == shown
 
 
-def test_a_track_that_was_dropped_gives_no_tracklet() -> None:
+def test_a_dropped_track_gives_no_tracklet() -> None:
     assert proposed([track([observation(0)])]) == []
 
 
-def test_a_broken_track_is_proposed_to_be_merged_with_earlier_ones_only() -> None:
+def test_merge_proposals_are_earlier_tracklets_only() -> None:
     early = track(walk([0] * 5), 1)
     other = track(walk([1] * 5, begin=30), 2)
     late = track(walk([0] * 5, begin=100), 3)
@@ -70,7 +70,7 @@ def test_a_broken_track_is_proposed_to_be_merged_with_earlier_ones_only() -> Non
     assert {frame.frame for frame in proposal.frames} <= {frame.frame for frame in one.frames}
 
 
-def test_who_shows_at_one_time_is_not_one_person() -> None:
+def test_tracklets_that_overlap_in_time_are_not_proposed_for_merging() -> None:
     one = track(walk([0] * 5), 1)
     beside = track(walk([0] * 5, begin=20), 2)
     assert [tracklet.others for tracklet in proposed([one, beside])] == [(), ()]
@@ -80,7 +80,7 @@ def test_who_shows_at_one_time_is_not_one_person() -> None:
     assert len(proposed([track(walk([0] * 5), 1), after])[1].others) == 1
 
 
-def test_the_sides_of_a_switch_may_be_the_same_person_as_others() -> None:
+def test_each_part_of_a_split_track_has_its_own_merge_proposals() -> None:
     split = track(walk([0] * 4 + [1] * 4), 1)
     after = track(walk([1] * 4, begin=100), 2)
     while_first = track(walk([1] * 3, begin=2), 3)
@@ -91,7 +91,7 @@ def test_the_sides_of_a_switch_may_be_the_same_person_as_others() -> None:
     assert {one.tracklet_id for one in last.others} == {"id 2", "id 3"}
 
 
-def test_only_the_likeliest_are_proposed() -> None:
+def test_only_the_most_similar_tracklets_are_proposed() -> None:
     tracks = [
         track(walk([0] * 4, begin=100 * number, noise=0.1), number + 1) for number in range(6)
     ]
@@ -103,7 +103,7 @@ def test_only_the_likeliest_are_proposed() -> None:
     assert all(not one.others for one in proposed(tracks, FilterSettings(most_merge_proposals=0)))
 
 
-def test_without_embeddings_nothing_is_proposed() -> None:
+def test_without_embeddings_no_merge_is_proposed() -> None:
     def bare(begin: int) -> list[Observation]:
         return [one.model_copy(update={"embedding": ""}) for one in walk([0] * 4, begin=begin)]
 
@@ -113,7 +113,9 @@ def test_without_embeddings_nothing_is_proposed() -> None:
 
 @settings(max_examples=10, deadline=None)
 @given(st.permutations(range(5)))
-def test_the_order_of_tracks_does_not_matter_and_ids_are_asked_in_order(order: list[int]) -> None:
+def test_the_order_of_tracks_does_not_matter_and_ids_are_requested_in_order(
+    order: list[int],
+) -> None:
     tracks = [track(walk([number % 2] * 4, begin=40 * number), number + 1) for number in range(5)]
     asked: list[Tracklet] = []
 
