@@ -122,7 +122,7 @@ def least_certain_first(probabilities: Mapping[str, float]) -> dict[str, int]:
 
 def _evidence(candidate: Candidate) -> Iterator[tuple[str, float]]:
     yield "flagged", float(candidate.suspect)
-    yield "flags", float(len(candidate.doubts))
+    yield "flags", float(len(candidate.warnings))
     yield from _leaves(json.loads(candidate.entity.payload), "")
 
 

@@ -244,7 +244,7 @@ class ChoiceAgreement(Record):
 
     Attributes:
         control: its name on the page.
-        alike: the share of pairs of answers that are the same, from 0 to 1, as a mean over items.
+        observed: the share of pairs of equal answers, from 0 to 1, as a mean over items.
         cohen: Cohen's kappa (1960), if exactly two annotators share items.
         fleiss: Fleiss' kappa (1971), over the items with the commonest number of answers.
         krippendorff: Krippendorff's alpha for nominal data, over all items with two or more
@@ -252,7 +252,7 @@ class ChoiceAgreement(Record):
     """
 
     control: str
-    alike: Estimate
+    observed: Estimate
     cohen: Estimate
     fleiss: Estimate
     krippendorff: Estimate
@@ -275,12 +275,12 @@ class TextAgreement(Record):
 class OwnChoiceAgreement(Record):
     """Agreement of one annotator with all others in a control with choices.
 
-    `alike` is the share of the others' answers that are the same. `kappa` is Cohen's kappa over all
-    pairs of the annotator's answer and another's.
+    `observed` is the share of equal answers of the others. `kappa` is Cohen's kappa over all pairs
+    of the annotator's answer and another's.
     """
 
     control: str
-    alike: Estimate
+    observed: Estimate
     kappa: Estimate
 
 
@@ -332,8 +332,8 @@ def agreement_of(
     choices = []
     for control, rated in _values_by_control(shared, _categories).items():
         pairs = _pairs_of(annotator, rated)
-        alike = _mean([_observed_agreement(item) for item in pairs])
-        choices.append(OwnChoiceAgreement(control=control, alike=alike, kappa=_cohen(pairs)))
+        observed = _mean([_observed_agreement(item) for item in pairs])
+        choices.append(OwnChoiceAgreement(control=control, observed=observed, kappa=_cohen(pairs)))
     return OwnAgreement(
         items=len(shared),
         choices=tuple(choices),
@@ -373,7 +373,7 @@ def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> 
     categories = [tuple(sorted(ratings.values())) for ratings in rated]
     return ChoiceAgreement(
         control=control,
-        alike=_mean([_observed_agreement(combinations(chosen, 2)) for chosen in categories]),
+        observed=_mean([_observed_agreement(combinations(chosen, 2)) for chosen in categories]),
         cohen=_cohen_of_two(rated),
         fleiss=_fleiss(categories),
         krippendorff=_krippendorff(categories),

@@ -14,7 +14,7 @@ from annotate.answers import ReviewAnswer
 from annotate.assignment import Assignment
 from annotate.audits import draw
 from annotate.interfaces.registry import interface_of
-from annotate.queues import HOUSE, Queue
+from annotate.queues import SHARED, Queue
 from db.annotations import CountedAnswer, counted_answers
 from db.entities import StoredEntity, fetch, pages
 from db.gold import (
@@ -340,7 +340,7 @@ def answers_to_qualify(store: Store, queue: Queue, names: Iterable[str]) -> dict
         return {}
     checks = all_checks(store, queue.name)
     missing = {name: queue.qualification - len(checks.get(name, ())) for name in names}
-    return {name: count for name, count in missing.items() if count > 0 and name != HOUSE}
+    return {name: count for name, count in missing.items() if count > 0 and name != SHARED}
 
 
 def qualification_round(

@@ -11,7 +11,7 @@ from typing import Literal
 from annotate.agreement import Facts, Share
 from annotate.gold import answers_to_qualify
 from annotate.planning import people_of, too_little_gold
-from annotate.queues import HOUSE, Queue
+from annotate.queues import SHARED, Queue
 from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics, timesheet
 from db.calls import cost_rows
 from db.gold import IN_FORCE, gold_items
@@ -298,7 +298,7 @@ def _problems(
     elif (days := _idle_days(one, waiting)) >= _IDLE_DAYS:
         yield f"idle: no answer for {days} days; {open_tasks}: " + _listed(sorted(holders), name)
     conflicts = [task for task in waiting if (task.purpose, task.assignee) == ("adjudication", "")]
-    if conflicts and holders != {HOUSE}:
+    if conflicts and holders != {SHARED}:
         number = _count(sum(task.tasks for task in conflicts), "conflict")
         yield (
             f"{number} in {_LOUPE}, as no adjudicator is free for them: "

@@ -9,7 +9,7 @@ from annotate.assignment import Assignment, Item, Worker, assign
 from annotate.audits import wanted
 from annotate.decisions import outcomes
 from annotate.gold import Seen, answers_to_qualify, gold_in_batch, mix, qualification_round
-from annotate.queues import HOUSE, Purpose, Queue, candidates, needs_review
+from annotate.queues import SHARED, Purpose, Queue, candidates, needs_review
 from db.annotations import answer_counts, counted_answers, entity_states
 from db.gold import gold_items, suspended_annotators
 from db.reviews import WAITING, StoredTask, active_annotators, paused_annotators, priorities
@@ -44,7 +44,7 @@ class People(NamedTuple):
     def may(self, purpose: str) -> frozenset[str]:
         """Return who may have tasks of that purpose; the own account may settle conflicts."""
         if purpose == "adjudication":
-            return frozenset((HOUSE, *self.adjudicators))
+            return frozenset((SHARED, *self.adjudicators))
         return frozenset(self.annotators)
 
 
@@ -63,7 +63,7 @@ def people_of(store: Store, queue: Queue) -> People:
         out = suspended_annotators(connection, queue.name) | paused
     working = tuple(name for name in annotators if name not in out)
     is_alone = not (working or paused.intersection(annotators) or queue.annotators)
-    alone = (HOUSE,) if is_alone and queue.overlap == 1 else ()
+    alone = (SHARED,) if is_alone and queue.overlap == 1 else ()
     return People(working or alone, tuple(name for name in adjudicators if name not in paused))
 
 
@@ -253,7 +253,7 @@ class _Planner:
         for entity_id in entity_ids:
             had = {task.assignee for task in self._by_entity[entity_id] if task.state != "closed"}
             free = [name for name in self._people.adjudicators if name not in had]
-            chosen = min(free, key=lambda name: (load[name], name), default=HOUSE)
+            chosen = min(free, key=lambda name: (load[name], name), default=SHARED)
             load[chosen] += 1
             yield self._task(entity_id, chosen, purpose="adjudication")
 

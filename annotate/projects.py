@@ -14,7 +14,7 @@ from db.store import Store
 from schemas.errors import ServiceError
 
 Desks = Callable[[str], AnnotationBackend]
-"""Returns the workspace of an assignee, by pseudonym; `HOUSE` is the installation itself."""
+"""Returns the workspace of an assignee, by pseudonym; `SHARED` is the installation itself."""
 
 
 class Seat(NamedTuple):
@@ -26,7 +26,7 @@ class Seat(NamedTuple):
     @property
     def shown(self) -> str:
         """Its name in messages."""
-        return f"{self.purpose} by {self.assignee or 'the house'}"
+        return f"{self.purpose} by {self.assignee or 'the shared workspace'}"
 
 
 def project_spec(queue: Queue, seat: Seat) -> ProjectSpec:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 from annotate.backend import AnnotationBackend, RemoteTask
 from annotate.projects import Desks, Seat, find_project, settle
-from annotate.queues import HOUSE, Queue
+from annotate.queues import SHARED, Queue
 from annotate.received import Notice, Reader, Reading
 from db.annotations import (
     UnclearAnnotation,
@@ -62,7 +62,7 @@ class PullReport(Record):
         remarks: ambiguous answers and how they were interpreted.
         deleted: answers deleted in Label Studio; their decisions stay, as only a decision reverses
             a decision.
-        too_late: answers about withdrawn entities.
+        late: answers about withdrawn entities.
         foreign: tasks that are not ours.
         unreached: workspaces that could not be read now, and why.
     """
@@ -79,7 +79,7 @@ class PullReport(Record):
     unclear: tuple[Notice, ...] = ()
     remarks: tuple[Notice, ...] = ()
     deleted: tuple[Notice, ...] = ()
-    too_late: tuple[Notice, ...] = ()
+    late: tuple[Notice, ...] = ()
     foreign: tuple[int, ...] = ()
     unreached: tuple[str, ...] = ()
 
@@ -129,7 +129,7 @@ def pull(
     Raises:
         ServiceError: no workspace can be read.
     """
-    reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
+    reader = Reader(store, queue, desks(SHARED).server_name, code_revision, flow_run)
     found = Reading()
 
     def pull_seat(seat: Seat) -> None:
@@ -152,7 +152,7 @@ def reconcile(
     Raises:
         ServiceError: no workspace can be read.
     """
-    reader = Reader(store, queue, desks(HOUSE).server_name, code_revision, flow_run)
+    reader = Reader(store, queue, desks(SHARED).server_name, code_revision, flow_run)
     stored = review_tasks(store, queue.name)
     open_tasks = {key for key, task in stored.items() if task.state in WAITING}
     missing: set[str] = set()

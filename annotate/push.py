@@ -13,7 +13,7 @@ from annotate.interfaces.page import TaskContent, adjudication_data, returned_co
 from annotate.interfaces.registry import interface_of
 from annotate.planning import make_plan, midnight
 from annotate.projects import Desks, Seat, project_spec, settle
-from annotate.queues import HOUSE, Queue
+from annotate.queues import SHARED, Queue
 from db.annotations import (
     annotations_of,
     answer_counts,
@@ -139,7 +139,7 @@ def push(
     """
     sent_back = _remove_unclear(store, desks, queue)
     stored = review_tasks(store, queue.name)
-    plan = make_plan(store, queue, desks(HOUSE).server_name, stored)
+    plan = make_plan(store, queue, desks(SHARED).server_name, stored)
     announce_tasks(store, plan.new, {})  # so that an interrupted push does not plan again
     pusher = _Pusher(store, desks, queue, images_url, pause_seconds, _progress_notes(store, queue))
     projects = tuple(

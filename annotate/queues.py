@@ -107,7 +107,7 @@ Purpose = Literal["review", "adjudication", "audit"]
 Gold items have the purpose `review`, so that they cannot be recognised.
 """
 
-HOUSE = ""
+SHARED = ""
 """The assignee of tasks in the installation's own account, used if no annotators were added."""
 
 
@@ -192,7 +192,7 @@ class Queue(Step):
         """The agent of decisions by the policy."""
         return AgentRef("software", f"{GATE_PREFIX}{self.name}", str(self.policy))
 
-    def task_key(self, entity_id: str, assignee: str = HOUSE, purpose: Purpose = "review") -> str:
+    def task_key(self, entity_id: str, assignee: str = SHARED, purpose: Purpose = "review") -> str:
         """Return the key of the review task for an entity, the same for every push."""
         return digest_of("review-task", self.name, entity_id, assignee, purpose)
 
@@ -293,12 +293,12 @@ class Candidate(NamedTuple):
     """A proposed entity, and whether its check flagged it.
 
     The check of a tracklet is the filter; candidates and groups of a contrastive benchmark contain
-    their own flags. `doubts` are warnings, one sentence each.
+    their own flags. `warnings` are for reviewers, one sentence each.
     """
 
     entity: StoredEntity
     suspect: bool
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
@@ -354,13 +354,13 @@ def _may_show_several(entity: StoredEntity) -> bool:
 def _entity_flags(entity: StoredEntity) -> tuple[str, ...]:
     """Return the flags in a record; empty for kinds without flags."""
     kind = _FLAGGED_KINDS.get(entity.kind)
-    return () if kind is None else entity.record(kind).doubts
+    return () if kind is None else entity.record(kind).warnings
 
 
 def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the flags of each examined caption, from its last examination."""
     newest = _newest_children(store, entity_ids, Role.EXAMINES)
-    return {entity_id: check.record(CaptionCheck).doubts for entity_id, check in newest.items()}
+    return {entity_id: check.record(CaptionCheck).warnings for entity_id, check in newest.items()}
 
 
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
@@ -405,10 +405,10 @@ def decide_by_policy(queue: Queue, found: Iterable[Candidate]) -> list[NewDecisi
 
 
 def _check_result(queue: Queue, candidate: Candidate) -> str:
-    if candidate.doubts:
-        more = len(candidate.doubts) - 1
+    if candidate.warnings:
+        more = len(candidate.warnings) - 1
         others = f" (and {more} more)" if more else ""
-        return f"something speaks against it: {candidate.doubts[0]}{others}"
+        return f"something speaks against it: {candidate.warnings[0]}{others}"
     if candidate.suspect and not queue.checked:
         if candidate.entity.kind == proposals.Tracklet.kind:
             return "the filter suspects that it shows more than one person"

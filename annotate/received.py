@@ -14,7 +14,7 @@ from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation
 from annotate.gold import enforce
 from annotate.interfaces.page import adjudication_config, malformed, taken_answer
 from annotate.interfaces.registry import interface_of
-from annotate.queues import HOUSE, Queue
+from annotate.queues import SHARED, Queue
 from db.annotations import (
     AnnotationState,
     NewAnnotation,
@@ -65,7 +65,7 @@ class Reading(NamedTuple):
     returned: int = 0
     remarks: tuple[Notice, ...] = ()
     deleted: tuple[Notice, ...] = ()
-    too_late: tuple[Notice, ...] = ()
+    late: tuple[Notice, ...] = ()
     foreign: tuple[int, ...] = ()
 
     def plus(self, other: "Reading") -> "Reading":
@@ -129,7 +129,7 @@ class Reader:
             same = [one for one in before.get(task.key, ()) if one.remote_id == received.remote.id]
             if received.remote.cancelled and not received.quarantined:
                 reading = reading.plus(_skip_effect(received, answered=bool(same)))
-                if task.assignee != HOUSE and task.state in WAITING:
+                if task.assignee != SHARED and task.state in WAITING:
                     skipped.add(task.key)  # others get it; in the own account it stays open
             elif _is_known(received, same):
                 reading = reading.plus(Reading(known=1))
@@ -182,11 +182,11 @@ class Reader:
 
         People with their own workspaces may not answer in that of the installation.
         """
-        strangers = self._colleagues if task.assignee == HOUSE else {*people} - {task.assignee}
+        strangers = self._colleagues if task.assignee == SHARED else {*people} - {task.assignee}
         others = sorted(strangers.intersection(people))
         if not others:
             return ""
-        whose = "the house" if task.assignee == HOUSE else task.assignee
+        whose = "the shared workspace" if task.assignee == SHARED else task.assignee
         return f"made or changed by {' and '.join(others)}, but the task is for {whose} alone"
 
     def _store_all(self, new: Sequence[Received], skipped: set[str]) -> Reading:
@@ -300,7 +300,7 @@ def _move(connection: Connection, read: Sequence[Understood], skipped: set[str])
 
 def _skip_effect(received: Received, *, answered: bool) -> Reading:
     """Return the effect of a skip; if the task was already assigned to others, it is known."""
-    if received.task.assignee != HOUSE and received.task.state not in (*WAITING, "answered"):
+    if received.task.assignee != SHARED and received.task.state not in (*WAITING, "answered"):
         return Reading(known=1)
     if received.task.state != "answered":
         return Reading(skipped=1)
@@ -388,7 +388,7 @@ def _tally(stored: Sequence[Understood], states: Mapping[str, str]) -> Reading:
             # otherwise every pull reports it until it is corrected
         elif states[received.task.entity_id] == "withdrawn":
             late = received.notice("its entity was withdrawn before the answer came")
-            reading = reading.plus(Reading(too_late=(late,)))
+            reading = reading.plus(Reading(late=(late,)))
         else:
             counted = Reading(
                 accepted=int(answer.verdict == "accept"),

@@ -19,7 +19,7 @@ from schemas.provenance import Role
 
 def contrast_method(payload: str) -> str | None:
     """Return how an image was obtained by its payload, if it is contrastive: edit, search."""
-    return (json.loads(payload).get("contrast") or {}).get("way")
+    return (json.loads(payload).get("contrast") or {}).get("method")
 
 
 # The names that people use for entities: the file of an image, the words of a text.

@@ -137,7 +137,7 @@ class OpenAIChatModel:
     async def _ask(self, client: openai.AsyncOpenAI, request: ChatRequest) -> ChatOutcome:
         try:
             # The body is read here and not by the client, which would send the request again if the
-            # body breaks off: an answer that has begun is paid for.
+            # body breaks off: an answer that has started is paid for.
             async with client.chat.completions.with_streaming_response.create(
                 **_body(self._spec, request)
             ) as response:

@@ -448,11 +448,11 @@ def _empty_release_reason(dataset: str, images: int, statistics: ReleaseStatisti
     if rewrites.pending:
         reasons.append(f"{_counted(rewrites.pending, 'text')} not decided on yet")
     if rewrites.rejected:
-        reasons.append(f"{_counted(rewrites.rejected, 'text')} turned down")
+        reasons.append(f"{_counted(rewrites.rejected, 'text')} rejected")
     if contrasts is not None and (left_out := contrasts.left_out) is not None:
         details = (
             (left_out.alone, "anchor", "without an image that differs from it"),
-            (left_out.turned_down, "group", "with captions that were turned down"),
+            (left_out.rejected, "group", "with rejected captions"),
             (left_out.undecided, "group", "whose captions are not written or not decided on"),
         )
         reasons += [f"{_counted(count, what)} {why}" for count, what, why in details if count]

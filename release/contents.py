@@ -21,7 +21,7 @@ from release.publishable import published_name
 from release.row_making import (
     Anchor,
     ReleasableTexts,
-    is_turned_down,
+    is_rejected,
     left_out,
     origin_of,
     releasable_texts,
@@ -210,7 +210,7 @@ class Contents:
             candidates = candidates_of(self._connection, page) if self.form.contrasts else {}
             origins = {id_: one.record(Candidate).origin for id_, one in candidates.items()}
             self._edited_by = {
-                id_: origin.model for id_, origin in origins.items() if origin.way == "edit"
+                id_: origin.model for id_, origin in origins.items() if origin.method == "edit"
             }
             self._strategies = strategy_origins(self._connection, candidates)
             yield from described_images(self._connection, page)
@@ -234,7 +234,7 @@ class Contents:
         """Why an anchor has no fine captions, as a field name of `LeftOutGroups`."""
         if not self._scratch.has_contrasts(anchor.image.id):
             return "alone"
-        return "turned_down" if is_turned_down(anchor) else "undecided"
+        return "rejected" if is_rejected(anchor) else "undecided"
 
     def left_out(self) -> LeftOutGroups | None:
         """The anchors that are left out without fine captions; None if there are none."""

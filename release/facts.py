@@ -166,8 +166,8 @@ def _agreement_sentence(one: AgreementStatistics) -> str:
     what = "agreement" if one.kind == "choice" else "similarity"
     alpha = "" if one.coefficient is None else f", Krippendorff's alpha {one.coefficient:.3f}"
     return (
-        f"{one.queue}, {one.control}: {what} {one.alike:.3f} between answers of {one.annotators} "
-        f"people to {one.items:,} shared items{alpha}."
+        f"{one.queue}, {one.control}: {what} {one.observed:.3f} between answers of "
+        f"{one.annotators} people to {one.items:,} shared items{alpha}."
     )
 
 

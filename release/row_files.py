@@ -105,7 +105,7 @@ def _ccd_line(row: Mapping[str, Any]) -> bytes:
         details["contrastive_aspect"] = spelled(DifferenceType(contrast["difference"]))
         details["contrastive_detail"] = contrast["detail"]
         details["contrastive_strategy"] = contrast["plan"]
-        details["way"] = contrast["way"]
+        details["method"] = contrast["method"]
     if row["coarse_captions"]:
         details["coarse_captions"] = row["coarse_captions"]
     details |= {f"captions_{language}": texts for language, texts in translated(row).items()}

@@ -88,7 +88,7 @@ def _contrast(contrast: Contrast, anchor: Anchor) -> ReleasedContrast:
         difference=contrast.difference,
         detail=contrast.detail,
         plan=contrast.plan,
-        way=contrast.way,
+        method=contrast.method,
         anchor_entity_id=anchor.entity_id,
     )
 
@@ -173,7 +173,7 @@ def _is_released(text: DescribedText) -> bool:
     return text.entity.state in (LIVE if origin_of(text) == "source" else ("accepted",))
 
 
-def is_turned_down(described: DescribedImage) -> bool:
+def is_rejected(described: DescribedImage) -> bool:
     """Whether fine captions of an image were rejected and none is pending."""
     states = {
         text.entity.state

@@ -54,7 +54,7 @@ _PUBLISHED_TASK = ("id", "source", "task", "tier", "split", "file_path", "captio
 _PUBLISHED_CROP = ("split", "id", "file_path", "captions")
 _PUBLISHED_CONTRAST = ("coarse_captions", "translations", "contrast")
 _PUBLISHED_TERMS = ("licence", "creator", "source_url")
-_OF_CONTRAST = ("anchor", "difference", "detail", "plan", "way")
+_OF_CONTRAST = ("anchor", "difference", "detail", "plan", "method")
 
 
 class RowForm(NamedTuple):
@@ -210,7 +210,7 @@ class ReleasedContrast(NamedTuple):
     difference: DifferenceType
     detail: str
     plan: str
-    way: str | None
+    method: str | None
     anchor_entity_id: str
 
 
@@ -424,15 +424,15 @@ def _faults_of_structs(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     translations = columns.get("translations") or ()
     if crop and None in (*crop.values(), *(crop["box_xyxy"] or ())):
         yield "row_malformed", "has a crop that is not complete"
-    if contrast and any(value is None for name, value in contrast.items() if name != "way"):
+    if contrast and any(value is None for name, value in contrast.items() if name != "method"):
         yield "contrast_wrong", "has a contrast that is not complete"
     elif contrast and not (contrast["anchor"] and contrast["anchor_entity_id"]):
         yield "contrast_wrong", "has a contrast without an anchor"
     elif contrast and contrast["difference"] not in _TYPES:
         what = f"differs by {contrast['difference']!r}; expected one of {', '.join(_TYPES)}"
         yield "difference_unknown", what
-    elif contrast and contrast["way"] not in _METHODS:
-        what = f"has a contrast that was neither found nor edited: {contrast['way']!r}"
+    elif contrast and contrast["method"] not in _METHODS:
+        what = f"has a contrast that was neither found nor edited: {contrast['method']!r}"
         yield "contrast_wrong", what
     if any(one is None or None in one.values() for one in translations):
         yield "row_malformed", "has a translation that is not complete"

@@ -117,7 +117,7 @@ class _ContrastCounter:
         """Count an image: its captions and, unless it is an anchor, its type and method."""
         self._images += 1
         if row.contrast is not None:
-            self._methods[row.contrast.difference, row.contrast.way] += 1
+            self._methods[row.contrast.difference, row.contrast.method] += 1
         self._per_image.add(len(row.captions))
         for kind, captions in (("fine", row.captions), ("coarse", row.coarse_captions)):
             self._captions[kind] += len(captions)
@@ -345,7 +345,7 @@ class StatisticsCounter:
             **{kind: made[kind] for kind in ("written", "edited", "drafted", "reviewed")},
             annotators=len(annotators),
             drafts=tuple(
-                DraftStatistics(model=model, begun=count, unchanged=self._unchanged[model])
+                DraftStatistics(model=model, started=count, unchanged=self._unchanged[model])
                 for model, count in sorted(self._drafts.items())
             ),
         )
@@ -477,7 +477,7 @@ class ReleaseAccumulator:
         credit = Credit(licence, row.number, row.file_path, creator, page, row.source, own)
         self._scratch.add_credit(credit)
         contrast = row.contrast
-        anchor = (contrast.anchor, contrast.way) if contrast else (None, None)
+        anchor = (contrast.anchor, contrast.method) if contrast else (None, None)
         return self.derived.check(row.file_path, licence, *anchor)
 
     def add_entities(self, entity_ids: Sequence[str]) -> None:

@@ -189,14 +189,14 @@ class DerivedTerms:
         self.wrong: list[str] = []
 
     def check(
-        self, file_path: str, licence: str, anchor: str | None, way: str | None
+        self, file_path: str, licence: str, anchor: str | None, method: str | None
     ) -> str | None:
         """Check a row; returns a problem or None. Anchors must come before their images."""
         if anchor is None:
             self._anchors = {file_path: licence}
             return None
         original = self._anchors.get(anchor)
-        if way != "edit" or original is None or is_compatible(original, licence):
+        if method != "edit" or original is None or is_compatible(original, licence):
             return None
         problem = (
             f"is under {licence!r}, and was edited out of {anchor}, which is under {original!r} "

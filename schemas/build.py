@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from schemas.base import Record
-from schemas.contrast import Way
+from schemas.contrast import Method
 from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
 from schemas.similarity import TEST_SHARE
@@ -294,8 +294,8 @@ class CcdBuild(Build):
     """A CCD-style benchmark: images in groups that differ in one labelled detail (CCD, section 2).
 
     From each source, `anchors` images are drawn (all, if it is None), each with its captions.
-    `ways` are tried in order: a strategy for which one way produced no accepted image is passed to
-    the next. With a `search_folder`, images are searched there (each with a licence, in the format
+    `methods` are tried in order: if one gives no accepted image for a strategy, the next is tried.
+    With a `search_folder`, images are searched there (each with a licence, in the format
     of `licensed-images`) instead of with a service on the web. The gates are for strategies, for
     the images made or found, and for the captions of whole groups: `required`, `sample:RATE` or
     `auto` (no review; flagged items are dropped and the release is marked *unreviewed*). With a
@@ -308,7 +308,7 @@ class CcdBuild(Build):
     version: Version = "0.1.0"
     seed: int = Field(default=0, ge=0)
     anchors: int | None = Field(default=None, gt=0)
-    ways: tuple[Way, ...] = Field(default=("search", "edit"), min_length=1)
+    methods: tuple[Method, ...] = Field(default=("search", "edit"), min_length=1)
     search_folder: PlacedPath | None = None
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
     keep_lone_anchors: bool = False
@@ -319,8 +319,8 @@ class CcdBuild(Build):
 
     @model_validator(mode="after")
     def _methods_differ(self) -> Self:
-        if len(set(self.ways)) < len(self.ways):
-            raise ValueError(f"ways must differ; got {', '.join(self.ways)}")
+        if len(set(self.methods)) < len(self.methods):
+            raise ValueError(f"methods must differ; got {', '.join(self.methods)}")
         return self
 
 

@@ -176,7 +176,7 @@ class ChoiceCalibration(EntityRecord):
 
 # Records of the steps of a contrastive benchmark (CCD), in their order.
 
-Way = Literal["search", "edit"]
+Method = Literal["search", "edit"]
 """How contrastive images are obtained: found on the web or in a folder, or edited."""
 
 
@@ -203,7 +203,7 @@ class ImageRequest(EntityRecord):
     """A request for the contrastive image of a strategy (its parent), by one method."""
 
     kind: ClassVar[str] = "image_order"
-    way: Way
+    method: Method
 
 
 class StoredEdit(EntityRecord):

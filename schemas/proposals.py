@@ -129,7 +129,7 @@ class Strategy(EntityRecord):
 class FoundImage(Record):
     """Where a candidate was found, and its terms of use."""
 
-    way: Literal["search"] = "search"
+    method: Literal["search"] = "search"
     engine: str
     query: str
     rank: int = Field(ge=1)
@@ -141,7 +141,7 @@ class FoundImage(Record):
 class EditedImage(Record):
     """How a candidate was edited from its anchor."""
 
-    way: Literal["edit"] = "edit"
+    method: Literal["edit"] = "edit"
     model: str
     instruction: str
     seed: int
@@ -180,7 +180,7 @@ class Candidate(EntityRecord):
         similarity: cosine of its embedding to the anchor's, if computed.
         measurement: what an edit changed.
         overlay: the anchor with the differences marked, if both show the same scene.
-        doubts: reasons for doubt as sentences; a gate without review rejects the candidate.
+        warnings: for reviewers, one sentence each; a gate without review rejects the candidate.
     """
 
     kind: ClassVar[str] = "candidate"
@@ -193,11 +193,11 @@ class Candidate(EntityRecord):
     plan: str
     contrastive_caption: str
     image: Picture
-    origin: Annotated[FoundImage | EditedImage, Field(discriminator="way")]
+    origin: Annotated[FoundImage | EditedImage, Field(discriminator="method")]
     similarity: float | None = Field(default=None, ge=-1, le=1)
     measurement: EditMeasurement | None = None
     overlay: Picture | None = None
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class GroupMember(Record):
@@ -220,7 +220,7 @@ class CaptionGroup(EntityRecord):
     Attributes:
         author: the model (`name@revision`) or the person who edited them.
         second_language: language of the translations (ISO 639-1); None for none.
-        doubts: reasons for doubt as sentences; a gate without review rejects the group.
+        warnings: for reviewers, one sentence each; a gate without review rejects the group.
     """
 
     kind: ClassVar[str] = "caption_group"
@@ -229,7 +229,7 @@ class CaptionGroup(EntityRecord):
     members: tuple[GroupMember, ...] = Field(min_length=1)
     author: str
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @model_validator(mode="after")
     def _is_complete(self) -> "CaptionGroup":

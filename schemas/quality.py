@@ -215,4 +215,4 @@ class CaptionCheck(EntityRecord):
     """
 
     kind: ClassVar[str] = "caption_check"
-    doubts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()

@@ -94,14 +94,14 @@ class Contrast(Record):
         difference: the type of the difference.
         detail: the detail of the anchor that differs.
         plan: its replacement.
-        way: whether the image was found or edited; None if its source does not state it.
+        method: whether the image was found or edited; None if its source does not state it.
     """
 
     anchor_id: str
     difference: DifferenceType
     detail: str
     plan: str
-    way: Literal["search", "edit"] | None
+    method: Literal["search", "edit"] | None
 
 
 class Image(EntityRecord):

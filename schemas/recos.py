@@ -93,14 +93,14 @@ class DiscriminabilityReport(EntityRecord):
 class TaskDraw(EntityRecord):
     """The images of a source that a task begins with, and how they were selected.
 
-    `way` is `named`, `nearest` (to `query`, by `embedder`), `categories` (random images with one of
-    the categories) or `random`; `digest` is that of the ids of the images in their order.
+    `method` is `named`, `nearest` (to `query`, by `embedder`), `categories` (random images with one
+    of the categories) or `random`; `digest` is that of the ids of the images in their order.
     """
 
     kind: ClassVar[str] = "task_draw"
     task: RetrievalTask
     source: str
-    way: Literal["named", "nearest", "categories", "random"]
+    method: Literal["named", "nearest", "categories", "random"]
     query: str | None
     categories: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
     embedder: str | None

@@ -438,7 +438,7 @@ class DraftStatistics(Record):
     """Descriptions that people began from a draft of `model`, and how many are unchanged drafts."""
 
     model: str
-    begun: Count
+    started: Count
     unchanged: Count
 
 
@@ -540,12 +540,12 @@ class LeftOutGroups(Record):
 
     Attributes:
         alone: anchors without an active contrastive image, which form no group.
-        turned_down: groups whose fine captions were rejected.
+        rejected: groups whose fine captions were rejected.
         undecided: groups whose fine captions were not written, or not decided on.
     """
 
     alone: Count
-    turned_down: Count
+    rejected: Count
     undecided: Count
 
 
@@ -617,7 +617,7 @@ class ChoiceStatistics(Record):
 class AgreementStatistics(Record):
     """The agreement in one control of a review queue, over items with several answers.
 
-    `alike` is the share of pairs of equal answers, or the similarity of texts. `coefficient` is
+    `observed` is the share of pairs of equal answers, or the similarity of texts. `coefficient` is
     Krippendorff's alpha, for choices, with its 95 % interval; None if it is not defined. All are
     rounded to three decimals.
     """
@@ -627,7 +627,7 @@ class AgreementStatistics(Record):
     kind: Literal["choice", "text"]
     items: Count
     annotators: Count
-    alike: float
+    observed: float
     coefficient: float | None = _IF_KNOWN
     low: float | None = _IF_KNOWN
     high: float | None = _IF_KNOWN

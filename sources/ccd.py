@@ -43,7 +43,7 @@ _ASPECT, _ANCHOR = "contrastive_aspect", "ori_image"
 _FOLDERS: Final = ("images", "val2014", "edit_images", "flickr30k-images", "flickr30k_images")
 _NUMBER: Final = re.compile(r"[0-9]{1,12}")
 _TRANSLATED: Final = re.compile(r"captions_([a-z]{2})")
-_WAYS: Final[dict[object, Literal["search", "edit"]]] = {"search": "search", "edit": "edit"}
+_METHODS: Final[dict[object, Literal["search", "edit"]]] = {"search": "search", "edit": "edit"}
 
 _Anchors = Mapping[str, SourceRow]
 """The rows of the anchors by the name of their image."""
@@ -155,7 +155,9 @@ def _contrast(
         difference=_difference(fields.get(_ASPECT)),
         detail=optional_text(fields, "contrastive_detail", options) or "",
         plan=optional_text(fields, "contrastive_strategy", options) or "",
-        way=_WAYS.get(fields.get("way") if isinstance(fields.get("way"), str) else None),
+        method=_METHODS.get(
+            fields.get("method") if isinstance(fields.get("method"), str) else None
+        ),
     )
 
 

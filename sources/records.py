@@ -20,7 +20,7 @@ class SourceContrast(Record):
     difference: DifferenceType
     detail: str
     plan: str
-    way: Literal["search", "edit"] | None
+    method: Literal["search", "edit"] | None
 
 
 class SourceRow(Record):

@@ -223,8 +223,8 @@ def _measured(candidate: Candidate, images_url: str) -> str:
         )
     sentences = measured_in_words(candidate)
     said = f"<p>{escape(' '.join(sentences))}</p>" if sentences else ""
-    doubts = "".join(f"<li>{escape(doubt)}</li>" for doubt in candidate.doubts)
-    listed = f'<ul class="loupe-doubts">{doubts}</ul>' if doubts else ""
+    warnings = "".join(f"<li>{escape(warning)}</li>" for warning in candidate.warnings)
+    listed = f'<ul class="loupe-warnings">{warnings}</ul>' if warnings else ""
     return f'<div class="loupe-measured">{changes}<div>{listed}{said}</div></div>'
 
 

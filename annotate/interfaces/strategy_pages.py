@@ -185,10 +185,12 @@ class GroupRefinement(Interface):
                 f"<figure>{picture_tag(member.picture, images_url)}"
                 f"<figcaption><b>{image_letter(column)}</b> {escape(said)}</figcaption></figure>"
             )
-        flags = "".join(f"<li>{escape(flag)}</li>" for flag in group.doubts)
+        flags = "".join(f"<li>{escape(flag)}</li>" for flag in group.warnings)
         data = {
             "pictures_html": f'<div class="loupe-pictures">{"".join(figures)}</div>',
-            "doubts_html": f'<ul class="loupe-doubts">{flags}</ul>' if flags else "<span></span>",
+            "warnings_html": f'<ul class="loupe-warnings">{flags}</ul>'
+            if flags
+            else "<span></span>",
             "rows": [_row(group, row) for row in range(len(group.coarse_captions))],
         }
         return TaskContent(data, [], tuple(shown_image(one.picture) for one in group.members))
@@ -236,7 +238,7 @@ class GroupRefinement(Interface):
             )
             for column, member in enumerate(group.members)
         )
-        change = {"members": members, "author": author, "doubts": tuple(removed)}
+        change = {"members": members, "author": author, "warnings": tuple(removed)}
         return (group.model_copy(update=change),)
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:

@@ -144,19 +144,19 @@ def style_beside(fine: str, coarse: str) -> Style:
     )
 
 
-def style_doubts(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
+def style_warnings(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
     """Return objections to the style of a fine caption, as ends of a sentence about it."""
     style = style_beside(fine, coarse)
-    doubts = []
+    warnings = []
     if style.length_ratio < limits.shortest_ratio:
-        doubts.append("is much shorter than the coarse caption")
+        warnings.append("is much shorter than the coarse caption")
     if style.length_ratio > limits.longest_ratio and style.words > limits.free_words:
-        doubts.append(f"is {style.length_ratio:.1f} times as long as the coarse caption")
+        warnings.append(f"is {style.length_ratio:.1f} times as long as the coarse caption")
     if style.kept_share < limits.kept_share:
-        doubts.append(f"keeps {style.kept_share:.0%} of the coarse caption's words")
+        warnings.append(f"keeps {style.kept_share:.0%} of the coarse caption's words")
     if style.further_sentences > limits.further_sentences:
-        doubts.append(f"has {style.sentences} sentences")
-    return [*doubts, *style.new_forms]
+        warnings.append(f"has {style.sentences} sentences")
+    return [*warnings, *style.new_forms]
 
 
 def _sentences(text: str) -> int:
@@ -168,7 +168,7 @@ def _is_form(one: str, other: str) -> bool:
     return one[:letters] == other[:letters] if min(len(one), len(other)) > 2 else one == other
 
 
-# Problems of a group's captions: doubts for reviewers, and captions that are unusable.
+# Problems of a group's captions: warnings for reviewers, and captions that are unusable.
 
 _CHECKS_STAGE = "check_group"
 _CHECKS_VERSION = "1"
@@ -180,13 +180,13 @@ class GroupCheck(NamedTuple):
     """Problems of a group.
 
     Attributes:
-        doubts: sentences for reviewers in the order of the captions; `CaptionGroup.doubts`.
+        warnings: sentences for reviewers in the order of the captions; `CaptionGroup.warnings`.
         unusable: captions with which the group cannot be released, even if it was accepted: they
             refer to another image, or two images have the same caption. The context has `caption`
             (A1 is the first caption of the anchor), `row` and `column`, both from 0.
     """
 
-    doubts: tuple[str, ...]
+    warnings: tuple[str, ...]
     unusable: tuple[Rejection, ...]
 
 
@@ -197,7 +197,7 @@ def check_group(group: CaptionGroup, limits: StyleLimits = _LIMITS) -> GroupChec
     were refined from the same coarse caption. The images are not read: see `two_way_check`.
     """
     return GroupCheck(
-        doubts=(*_wording_doubts(group, limits), *_contrast_doubts(group), *_repeated(group)),
+        warnings=(*_wording_warnings(group, limits), *_contrast_warnings(group), *_repeated(group)),
         unusable=(*_of_other_images(group), *_same_for_two(group)),
     )
 
@@ -209,16 +209,16 @@ def _cells(group: CaptionGroup) -> Iterator[tuple[int, int, str, str]]:
             yield row, column, coarse, member.captions[row]
 
 
-def _wording_doubts(group: CaptionGroup, limits: StyleLimits) -> Iterator[str]:
+def _wording_warnings(group: CaptionGroup, limits: StyleLimits) -> Iterator[str]:
     for row, column, coarse, fine in _cells(group):
         name = f"Caption {caption_name(row, column)}"
         for phrase in doubtful_phrases(fine, coarse):
             yield f"{name} {phrase.kind}: {shown(phrase.text)}."
-        for doubt in style_doubts(fine, coarse, limits):
-            yield f"{name} {doubt}."
+        for warning in style_warnings(fine, coarse, limits):
+            yield f"{name} {warning}."
 
 
-def _contrast_doubts(group: CaptionGroup) -> Iterator[str]:
+def _contrast_warnings(group: CaptionGroup) -> Iterator[str]:
     differences = [member.difference for member in group.members]
     for row in range(len(group.coarse_captions)):
         captions = [member.captions[row] for member in group.members]
@@ -397,18 +397,18 @@ def _refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
     return report
 
 
-def group_doubts(
+def group_warnings(
     context: RunContext,
     embedder: CachedEmbedder,
     limits: StyleLimits,
     groups: Sequence[CaptionGroup],
 ) -> list[tuple[str, ...]]:
-    """Return the doubts about each group as sentences, the most important first."""
+    """Return the warnings about each group as sentences, the most important first."""
     found = []
     for group, preferences in zip(groups, _preferences(context, embedder, groups), strict=True):
         check = check_group(group, limits)
         unusable = (f"{one.detail} It cannot be released so." for one in check.unusable)
-        found.append((*unusable, *preferences, *check.doubts))
+        found.append((*unusable, *preferences, *check.warnings))
     return found
 
 

@@ -353,7 +353,7 @@ def _around(boxes: Sequence[Box]) -> Box:
     return (min(lefts), min(tops), max(rights), max(bottoms))
 
 
-# The verdict: whether the image was edited at all, and doubts about the edit.
+# The verdict: whether the image was edited at all, and warnings about the edit.
 
 STAGE = "judge_edits"
 
@@ -364,7 +364,7 @@ NO_CHANGE = "no_change"
 def judge_edit(
     measurement: EditMeasurement, difference: DifferenceType, settings: EditCheckSettings
 ) -> tuple[str, ...] | Rejection:
-    """Return doubts about an edit as sentences, or a rejection (`no_change`).
+    """Return warnings about an edit as sentences, or a rejection (`no_change`).
 
     An edit is rejected if almost nothing changed visibly, or if the candidate fits the wanted
     caption no better than the anchor does by the embedder.
@@ -387,24 +387,24 @@ def judge_edit(
     if detail:
         context = measurement.model_dump(mode="json")
         return Rejection(stage=STAGE, reason=NO_CHANGE, detail=detail, context=context)
-    doubts: list[str] = []
+    warnings: list[str] = []
     if outside is not None and changed - outside < settings.least_changed_share:
-        doubts.append("Next to nothing changed in the wanted region.")
+        warnings.append("Next to nothing changed in the wanted region.")
     if outside is not None and outside >= settings.doubtful_outside_share:
-        doubts.append(f"{_percent(outside)} of the picture changed outside the wanted region.")
+        warnings.append(f"{_percent(outside)} of the picture changed outside the wanted region.")
     if apart is not None and apart >= settings.doubtful_outside_share:
-        doubts.append(
+        warnings.append(
             f"{_percent(apart)} of the picture changed in further places than one such change "
             "explains."
         )
     if concerns_all(difference):
         if changed < settings.doubtful_global_share:
-            doubts.append(
+            warnings.append(
                 f"Only {_percent(changed)} of the picture changed, though {difference} concerns "
                 "all of it."
             )
     elif changed >= settings.doubtful_changed_share:
-        doubts.append(
+        warnings.append(
             f"{_percent(changed)} of the picture changed, though {difference} concerns one thing "
             "in it."
         )
@@ -412,11 +412,11 @@ def judge_edit(
     if apart is not None:  # at an unknown place, only the embedder can identify the intended change
         doubtful_shift = max(doubtful_shift, settings.doubtful_unplaced_shift)
     if shift is not None and shift < doubtful_shift:
-        doubts.append(
+        warnings.append(
             f"The wanted detail may not have changed: the image fits the wanted caption hardly "
             f"better than the anchor does (shift {shift:+.3f})."
         )
-    return tuple(doubts)
+    return tuple(warnings)
 
 
 def _percent(share: float) -> str:

@@ -512,7 +512,7 @@ class _Editing:
             ),
             measurement=edited.measurement,
             overlay=self._overlay(edited),
-            doubts=edited.verdict,
+            warnings=edited.verdict,
         )
         return WorkResult(number, (candidate,))
 

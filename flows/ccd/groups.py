@@ -297,7 +297,7 @@ def _images(
                 difference=record.difference,
                 detail=record.detail,
                 plan=record.plan,
-                way=record.origin.way,
+                method=record.origin.method,
             ),
         )
         parents = [

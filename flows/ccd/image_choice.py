@@ -107,8 +107,8 @@ def choose_candidate(
     return Choice(best, similarities[best], _considered(similarities, outcomes))
 
 
-def fit_doubts(fit: float, settings: ChoiceSettings) -> tuple[str, ...]:
-    """Return doubts about a chosen result as sentences.
+def fit_warnings(fit: float, settings: ChoiceSettings) -> tuple[str, ...]:
+    """Return warnings about a chosen result as sentences.
 
     Args:
         fit: its cosine to the contrastive caption minus the anchor's cosine to its own caption.
@@ -116,11 +116,11 @@ def fit_doubts(fit: float, settings: ChoiceSettings) -> tuple[str, ...]:
     """
     if fit >= -settings.doubtful_misfit:
         return ()
-    doubt = (
+    warning = (
         f"It fits the wanted caption less than the anchor fits its own (by {-fit:.3f}), so that "
         "more may differ than the one detail."
     )
-    return (doubt,)
+    return (warning,)
 
 
 def similarities_to(anchor: Vector, results: CandidateVectors) -> list[float]:
@@ -493,6 +493,6 @@ class _Choosing:
                 creator=hit.creator,
             ),
             similarity=outcome.similarity,
-            doubts=fit_doubts(fit, self._bounds),
+            warnings=fit_warnings(fit, self._bounds),
         )
         return WorkResult(order.seq, (candidate, looked_at))

@@ -18,7 +18,7 @@ from db.work import WorkResult
 from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from schemas.contrast import ImageRequest, Way
+from schemas.contrast import ImageRequest, Method
 from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
 
@@ -27,7 +27,7 @@ VERSION = "1"
 
 
 def request_images(
-    context: RunContext, dataset: str, method: Way, waiting: Collection[str] = ()
+    context: RunContext, dataset: str, method: Method, waiting: Collection[str] = ()
 ) -> StageReport:
     """Request an image by this method for every accepted strategy without an active candidate.
 
@@ -38,12 +38,12 @@ def request_images(
     served = _served_by(context.store, [one.id for one in strategies], Role.MADE_FOR, LIVE)
     left_out = served.union(waiting)
     open_ = [(one.seq, one) for one in strategies if one.id not in left_out]
-    configuration = {"dataset": dataset, "way": method}
+    configuration = {"dataset": dataset, "method": method}
     stage = Stage(STAGE, VERSION, dataset, configuration, label=f"order images ({method})")
 
     def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
         parents = [[(Role.ORDERED_BY, strategy.id)] for _, strategy in items]
-        record = ImageRequest(way=method)
+        record = ImageRequest(method=method)
         orders = (new_entity(record, dataset, parents=one, group=method) for one in parents)
         return [WorkResult(item[0], (order,)) for item, order in zip(items, orders, strict=True)]
 

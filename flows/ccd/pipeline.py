@@ -30,7 +30,7 @@ from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release
 from flows.engine.runner import sole_run
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild
-from schemas.contrast import Way
+from schemas.contrast import Method
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import FolderSearch, ImageSearchSpec
 from schemas.profile import ContrastSettings, Profile
@@ -54,7 +54,7 @@ class CcdRun(PipelineRun[CcdBuild]):
     settings: ContrastSettings = field(init=False)
     embedder: CachedEmbedder = field(init=False)
     search: ImageSearchSpec | None = field(init=False)
-    method: Way = field(init=False)
+    method: Method = field(init=False)
     stopped: LoupeError | None = field(init=False, default=None)
     deferred: set[str] = field(init=False, default_factory=set)
 
@@ -116,11 +116,11 @@ def ccd_pipeline(
 def _models(build: CcdBuild, profile: Profile) -> list[ModelSpec]:
     """Return the writers, the embedder, and the searches and editors of the build."""
     settings = profile.contrast
-    search = _search_of(build, profile) if "search" in build.ways else None
+    search = _search_of(build, profile) if "search" in build.methods else None
     return [
         *(settings.strategist, settings.refiner, settings.embedder),
         *([search] if search is not None else []),
-        *([settings.editor] if "edit" in build.ways else []),
+        *([settings.editor] if "edit" in build.methods else []),
     ]
 
 
@@ -137,7 +137,7 @@ def _propose_strategies(run: CcdRun) -> None:
 
 def _each_method(run: CcdRun) -> Generator[None]:
     """Run a pass for each method of the build, until people have to decide."""
-    for method in run.build.ways:
+    for method in run.build.methods:
         if method == "search" and run.search is None:
             run.say(
                 "nothing is searched: the profile names no service ([contrast.search]) and the "
@@ -162,7 +162,7 @@ def _alone(run: CcdRun, work: str) -> AbstractContextManager[None]:
 
 def _edits_alone(run: CcdRun) -> bool:
     """Return whether all images of the build are edited."""
-    return run.search is None or "search" not in run.build.ways
+    return run.search is None or "search" not in run.build.methods
 
 
 def _request_images(run: CcdRun) -> None:

@@ -19,7 +19,7 @@ from flows.answers import (
     shown,
     text_schema,
 )
-from flows.ccd.caption_checks import group_doubts, refused_phrase, same_captions
+from flows.ccd.caption_checks import group_warnings, refused_phrase, same_captions
 from flows.ccd.groups import coarse_captions, sync_active_groups
 from flows.ccd.resizing import smart_resized
 from flows.engine.embedding import CachedEmbedder
@@ -281,12 +281,12 @@ def refine_captions(
             ]
 
     def outputs(groups: Sequence[Sequence[_Answer]]) -> list[WorkResult]:
-        """Return the captions of each group, and doubts about them."""
+        """Return the captions of each group, and warnings about them."""
         records = [_record(rows, refiner.author, second_language) for rows in groups]
-        doubts = group_doubts(refiner.context, embedder, settings.caption_style, records)
+        warnings = group_warnings(refiner.context, embedder, settings.caption_style, records)
         return [
-            result(rows, record.model_copy(update={"doubts": own}))
-            for rows, record, own in zip(groups, records, doubts, strict=True)
+            result(rows, record.model_copy(update={"warnings": own}))
+            for rows, record, own in zip(groups, records, warnings, strict=True)
         ]
 
     def result(rows: Sequence[_Answer], record: CaptionGroup) -> WorkResult:
@@ -386,7 +386,7 @@ def _briefs(
 
 
 def _record(rows: Sequence[_Answer], author: str, second_language: str | None) -> CaptionGroup:
-    """Return the group as people judge it, without doubts."""
+    """Return the group as people judge it, without warnings."""
     group, answers = rows[0].subject.group, [one.value for one in rows]
     members = []
     for place, image in enumerate(group.images):

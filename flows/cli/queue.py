@@ -328,7 +328,7 @@ def _show_pull(report: "PullReport") -> None:
     )
     _show_notices("unclear", report.unclear)
     _show_notices("interpreted", report.remarks)
-    _show_notices("late", report.too_late)
+    _show_notices("late", report.late)
     _show_troubles(report)
 
 

@@ -189,8 +189,8 @@ def _show_agreement(statistics: "QueueStatistics") -> None:
     rows = [
         [
             choice.control,
-            choice.alike.items,
-            *map(_estimate, (choice.alike, choice.cohen, choice.fleiss, choice.krippendorff)),
+            choice.observed.items,
+            *map(_estimate, (choice.observed, choice.cohen, choice.fleiss, choice.krippendorff)),
         ]
         for choice in agreement.choices
     ]

@@ -115,8 +115,8 @@ def build(
         NamedDatasets(lambda: open_context(settings)) as named,
         progress_bar() as on_progress,
     ):
-        for doubt in unknown_names(settings.releases_file, facts, store):
-            warn(doubt)
+        for warning in unknown_names(settings.releases_file, facts, store):
+            warn(warning)
         warn_of_unfinished(store)
         checks = release_checks(store, settings, dataset, facts=facts)
         checks = checks._replace(against=comparison_with(map(named.called, against or ())))

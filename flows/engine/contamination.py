@@ -177,7 +177,7 @@ def similarity_name(pair: AlikePair) -> str:
 
 def _evidence(pair: AlikePair) -> dict[str, Any]:
     measures = {"hash_bits": pair.hash_bits, "spectrum_distance": pair.spectrum_distance}
-    return {"way": similarity_name(pair), **({} if pair.exact else measures)}
+    return {"method": similarity_name(pair), **({} if pair.exact else measures)}
 
 
 def find_in_folder(

@@ -10,7 +10,7 @@ from annotate.projects import Desks
 from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import (
-    HOUSE,
+    SHARED,
     Declarations,
     Policy,
     Queue,
@@ -94,7 +94,7 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBa
     def desk_of(assignee: str) -> AnnotationBackend:
         if assignee not in opened:
             opened[assignee] = (
-                _open_desk(settings) if assignee == HOUSE else _open(settings, store, assignee)
+                _open_desk(settings) if assignee == SHARED else _open(settings, store, assignee)
             )
         return opened[assignee]
 

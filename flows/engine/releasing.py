@@ -93,7 +93,9 @@ def agreement_statistics(
         found = agreement(shared)
         people = len({annotator for item in shared for annotator in item.answers})
         line = partial(_agreement_line, queue.name, people)
-        lines += [line("choice", one.control, one.alike, one.krippendorff) for one in found.choices]
+        lines += [
+            line("choice", one.control, one.observed, one.krippendorff) for one in found.choices
+        ]
         lines += [line("text", one.control, one.similarity) for one in found.texts]
     return tuple(line for line in lines if line.items)
 
@@ -103,16 +105,16 @@ def _agreement_line(
     annotators: int,
     kind: Literal["choice", "text"],
     control: str,
-    alike: Estimate,
+    observed: Estimate,
     alpha: Estimate = _NO_COEFFICIENT,
 ) -> AgreementStatistics:
     return AgreementStatistics(
         queue=queue,
         control=control,
         kind=kind,
-        items=alike.items,
+        items=observed.items,
         annotators=annotators,
-        alike=round(alike.value or 0.0, _DECIMALS),
+        observed=round(observed.value or 0.0, _DECIMALS),
         coefficient=_rounded(alpha.value),
         low=_rounded(alpha.low),
         high=_rounded(alpha.high),
@@ -198,7 +200,7 @@ def _groups_of(samples: Sequence[WrittenSample]) -> ContrastiveSamples:
             ]
         ),
         tuple(one and one.difference for one in contrasts),
-        methods=tuple(one and one.way for one in contrasts),
+        methods=tuple(one and one.method for one in contrasts),
     )
 
 

@@ -238,7 +238,7 @@ def samples_of(read: ReadRelease) -> ContrastiveSamples:
         np.array(anchors),
         tuple(row.contrast and row.contrast.difference for row in read.rows),
         np.array([len(row.captions) for row in read.rows]),
-        tuple(row.contrast and row.contrast.way for row in read.rows),
+        tuple(row.contrast and row.contrast.method for row in read.rows),
         tuple(_changed_share(read.folder, row) for row in read.rows),
     )
 
@@ -248,7 +248,7 @@ _AREA_SETTINGS = EditCheckSettings(side_px=128)  # thirds do not need more
 
 def _changed_share(folder: Path, row: ReleaseRow) -> float | None:
     """The share of its anchor's area that an edit changed; None for images that are not edited."""
-    if row.contrast is None or row.contrast.way != "edit":
+    if row.contrast is None or row.contrast.method != "edit":
         return None
     paths = folder / row.contrast.anchor, folder / row.file_path
     with Image.open(paths[0]) as anchor, Image.open(paths[1]) as edited:

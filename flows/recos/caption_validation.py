@@ -27,7 +27,7 @@ from flows.recos.captioning import (
     request_revision,
     task_of,
 )
-from flows.recos.image_selection import turned_down
+from flows.recos.image_selection import rejected_images
 from flows.recos.task_images import embed_stored, images_of_tier, picture_of
 from flows.recos.validation_loop import (
     STAGE,
@@ -71,7 +71,7 @@ class CaptionPool:
         Raises:
             ConfigurationError: there are none.
         """
-        not_selected = turned_down(store, dataset)
+        not_selected = rejected_images(store, dataset)
         self.images = [
             image for image in images_of_tier(store, dataset, "v0") if image.id not in not_selected
         ]
@@ -377,15 +377,15 @@ class _Loop:
         return WorkResult(number, entities=tuple(entities), decisions=tuple(decisions))
 
     def _checked(self, history: CaptionHistory, chosen: int) -> CaptionCheck:
-        """Return the doubts about the chosen text."""
+        """Return the warnings about the chosen text."""
         attempt = history.attempts[chosen]
         known = words_of(self._facts.get(history.image, ()))
-        doubts = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
+        warnings = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
         if attempt.verdict is not CaptionVerdict.PASS:
             words = attempt.verdict.value.replace("_", "-")
             rounds = "1 round" if history.round == 1 else f"{history.round} rounds"
-            doubts.append(f"It is {words} after {rounds}.")
-        return CaptionCheck(doubts=tuple(doubts))
+            warnings.append(f"It is {words} after {rounds}.")
+        return CaptionCheck(warnings=tuple(warnings))
 
     def show(self, outcome: ValidationOutcome) -> Path:
         """Write the page that shows the results."""

@@ -278,8 +278,8 @@ def _written(
     pair = answer.subject
     text = _different(answer.value.text, said)
     if isinstance(text, Rejection):
-        doubts = (_SAME_WORDS,) if text.reason == "same_words" else ()
-        asked = question(pair.caption, pair.image, pair.similar, pair.similar, doubts)
+        warnings = (_SAME_WORDS,) if text.reason == "same_words" else ()
+        asked = question(pair.caption, pair.image, pair.similar, pair.similar, warnings)
         return WorkResult(pair.number, entities=asked, rejection=text)
     said.add(words_of(text))
     position = pair.caption.record(Caption).position

@@ -316,16 +316,16 @@ def question(
     own: StoredEntity,
     other: StoredEntity,
     similar: StoredEntity,
-    doubts: Sequence[str],
+    warnings: Sequence[str],
 ) -> tuple[NewEntity, NewEntity]:
-    """Return a question with the doubts about the caption.
+    """Return a question with the warnings about the caption.
 
     Args:
         caption: the caption in question.
         own: its image.
         other: the image that the caption must not fit.
         similar: which of the two is of v1.
-        doubts: sentences for people; empty if the caption is probably right.
+        warnings: sentences for people; empty if the caption is probably right.
     """
     record = caption.record(Caption)
     asked = new_entity(
@@ -340,5 +340,5 @@ def question(
         similar.dataset,
         parents=[(Role.ASKS_ABOUT, caption.id), (Role.ASKS_WITH, similar.id)],
     )
-    check = CaptionCheck(doubts=tuple(doubts))
+    check = CaptionCheck(warnings=tuple(warnings))
     return asked, new_entity(check, similar.dataset, parents=[(Role.EXAMINES, asked.id)])

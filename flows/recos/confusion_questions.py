@@ -239,7 +239,7 @@ def _questions(
     facts: Sequence[str],
     known_apart: frozenset[ConfusionFinding],
 ) -> WorkResult:
-    """Return the measurement, and the two questions with the doubts about each.
+    """Return the measurement, and the two questions with the warnings about each.
 
     Args:
         number: number of the work item.
@@ -252,12 +252,12 @@ def _questions(
     measured = new_entity(check, dataset, parents=[(Role.MEASURED, pair.confusing.id)])
     of_old = {ConfusionFinding.CAPTION_FITS_SIMILAR}
     found = [one for one in check.findings if one not in known_apart]
-    doubts_old = [_SENTENCES[one] for one in found if one in of_old]
-    doubts_new = [_SENTENCES[one] for one in found if one not in of_old]
+    warnings_old = [_SENTENCES[one] for one in found if one in of_old]
+    warnings_new = [_SENTENCES[one] for one in found if one not in of_old]
     faults = check_grammar(pair.confusing.record(Caption).text, known_words=words_of(facts))
-    doubts_new += [one.message for one in faults]
+    warnings_new += [one.message for one in faults]
     entities = [measured]
     similar = pair.similar
-    entities += question(pair.confusing, similar, pair.image, similar, doubts_new)
-    entities += question(pair.caption, pair.image, similar, similar, doubts_old)
+    entities += question(pair.confusing, similar, pair.image, similar, warnings_new)
+    entities += question(pair.caption, pair.image, similar, similar, warnings_old)
     return WorkResult(number, entities=tuple(entities))

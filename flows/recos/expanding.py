@@ -269,8 +269,8 @@ def expand_gallery(
     values = {**chosen_with, "inputs": base.digest_with(pool)}
     if earlier := _earlier_counts(context.store, dataset, values):
         return earlier, [StageReport(_LABEL)]
-    v1, turned_down = _in_pool(base, pool)
-    near = _neighbours(pool, sorted(v1), neighbours, turned_down)
+    v1, excluded = _in_pool(base, pool)
+    near = _neighbours(pool, sorted(v1), neighbours, excluded)
     found = expand_images(
         near,
         neighbours,
@@ -342,13 +342,13 @@ class _V1Images(NamedTuple):
 
     Attributes:
         live: images that are released.
-        turned_down: originals of all other images. Images that people or the policy rejected must
+        excluded: originals of all other images. Images that people or the policy rejected must
             not be added again as distractors, and an image without captions has no neighbours.
         rejected: originals whose duplicates must not be added either.
     """
 
     live: dict[str, StoredEntity]
-    turned_down: frozenset[str]
+    excluded: frozenset[str]
     rejected: frozenset[str]
 
     def digest_with(self, pool: Pool) -> str:
@@ -356,7 +356,7 @@ class _V1Images(NamedTuple):
         return digest_of(
             *sorted(self.live),
             "",
-            *sorted(self.turned_down),
+            *sorted(self.excluded),
             "",
             *sorted(self.rejected),
             pool.digest,
@@ -372,21 +372,21 @@ def _load_v1(store: Store, dataset: str) -> _V1Images:
         for image in images
         if image.state in LIVE and captions.get(image.id)
     }
-    turned_down = {originals[image.id] for image in images} - live.keys()
+    excluded = {originals[image.id] for image in images} - live.keys()
     rejected = {originals[image.id] for image in images if image.state not in LIVE}
-    return _V1Images(live, frozenset(turned_down), frozenset(rejected))
+    return _V1Images(live, frozenset(excluded), frozenset(rejected))
 
 
 def _in_pool(base: _V1Images, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
     """Return comparable images of v1, and all rejected ones with their duplicates."""
     pool.duplicates.look_up(base.rejected)
     like = {other for one in base.rejected for other in pool.duplicates.get(one, ())}
-    turned_down = base.turned_down | (like - base.live.keys())
-    return {one: image for one, image in base.live.items() if one in pool.place}, turned_down
+    excluded = base.excluded | (like - base.live.keys())
+    return {one: image for one, image in base.live.items() if one in pool.place}, excluded
 
 
 def _neighbours(
-    pool: Pool, v1: Sequence[str], wanted: int, turned_down: frozenset[str]
+    pool: Pool, v1: Sequence[str], wanted: int, excluded: frozenset[str]
 ) -> Mapping[str, list[str]]:
     """Return the most similar images of its source for each image of v1, nearest first."""
     places = np.array([pool.place[one] for one in v1], np.int64)
@@ -397,7 +397,7 @@ def _neighbours(
         query_groups=pool.sources[places],
         gallery_groups=pool.sources,
         excluded=places,
-        closed=[place for place, image in enumerate(pool.images) if image.id in turned_down],
+        closed=[place for place, image in enumerate(pool.images) if image.id in excluded],
     )
     rows = ([pool.images[place].id for place in row if place >= 0] for row in found.places.tolist())
     return dict(zip(v1, rows, strict=True))

@@ -48,7 +48,7 @@ def propose_selections(context: RunContext, dataset: str) -> StageReport:
     known = drawn.keys() - doubtful.keys()
     asked = [image for image in images if originals[image.id] not in known]
     ways = _ways(context.store, asked)
-    ways |= {one.id: way for one in asked if (way := doubtful.get(originals[one.id]))}
+    ways |= {one.id: method for one in asked if (method := doubtful.get(originals[one.id]))}
     stage = Stage(
         name=STAGE, version=VERSION, dataset=dataset, configuration={}, label="propose images"
     )
@@ -110,7 +110,7 @@ def _captions_following(
                 yield NewDecision(one, "reopen", context.software, "its image fits its task")
 
 
-def turned_down(store: Store, dataset: str) -> frozenset[str]:
+def rejected_images(store: Store, dataset: str) -> frozenset[str]:
     """Return the images that people, or the policy, found not to fit their task, by id."""
     rejected = [one.id for one in find(store, dataset, Selection.kind, states=("rejected",))]
     return frozenset(found[0] for found in parents_of(store, rejected, Role.SELECTS).values())
@@ -149,4 +149,4 @@ def _words(draw: TaskDraw) -> str:
         "nearest": f"among those nearest to “{draw.query}”",
         "categories": f"said to show {' or '.join(draw.categories)}",
         "random": "drawn at random",
-    }[draw.way]
+    }[draw.method]

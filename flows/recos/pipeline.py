@@ -22,7 +22,7 @@ from flows.recos.image_selection import (
     follow_selections,
     has_selections,
     propose_selections,
-    turned_down,
+    rejected_images,
 )
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
@@ -194,7 +194,7 @@ def _propose_selections(run: RecosRun) -> None:
 
 def _take_instead(run: RecosRun) -> bool:
     """Take the next best images instead of rejected ones; return whether there were any."""
-    rejected = turned_down(run.store, run.dataset)
+    rejected = rejected_images(run.store, run.dataset)
     # otherwise parallel runs could take one image too many
     with sole_run(run.context, run.dataset, "take_instead", "1"):
         taken = [images.take_instead(rejected) for images in run.taken]

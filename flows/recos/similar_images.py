@@ -319,7 +319,7 @@ def match_images(
         version=VERSION,
         dataset=dataset,
         configuration={
-            "turned_down": digest_of(*sorted(set(partner) - standing)),
+            "rejected": digest_of(*sorted(set(partner) - standing)),
             "calibration": judge.calibration.model_dump(mode="json"),
         },
         label="match similar images",

@@ -99,17 +99,17 @@ def copied_image(
 
 # The images of a source in the order in which a task takes them, best first.
 
-Way = Literal["named", "nearest", "categories", "random"]
+Method = Literal["named", "nearest", "categories", "random"]
 
 
 class OrderedImages(NamedTuple):
     """Images of a source in the order of a task.
 
-    `way` is how they were ordered; `unknown` are names or categories that the task wants and no
+    `method` is how they were ordered; `unknown` are names or categories that the task wants and no
     image has.
     """
 
-    way: Way
+    method: Method
     images: list[StoredEntity]
     unknown: list[str]
 
@@ -202,11 +202,11 @@ class TaskImages:
         others = (image.record(Image) for image in self._found(Image.kind))
         taken = {one.sha256 for one in others if one.task != self.task.task and one.tier == "v0"}
         chosen = _different(ordered.images, taken)[: self.task.images]
-        draw = self._record(ordered.way, chosen)
+        draw = self._record(ordered.method, chosen)
         unknown = [(-1 - place, name) for place, name in enumerate(ordered.unknown)]
         return self._take(draw.id, [*unknown, *((image.seq, image) for image in chosen)])
 
-    def take_instead(self, turned_down: frozenset[str]) -> StageReport | None:
+    def take_instead(self, rejected_images: frozenset[str]) -> StageReport | None:
         """Take the next best images instead of rejected ones of the task.
 
         Takes as many as the task lacks, or as the source still has; None if nothing was rejected.
@@ -215,8 +215,8 @@ class TaskImages:
         task, store = self.task, self.context.store
         draw = self._draws()[0]
         members = list(find_children(store, draw.id, Role.MEMBER_OF))
-        missing = task.images - sum(image.id not in turned_down for image in members)
-        if missing <= 0 or turned_down.isdisjoint(image.id for image in members):
+        missing = task.images - sum(image.id not in rejected_images for image in members)
+        if missing <= 0 or rejected_images.isdisjoint(image.id for image in members):
             return None
         ordered = self._ordered(images_of_source(store, self.source.id))
         had = images_of_tier(store, self.dataset, "v0")  # including rejected ones
@@ -247,7 +247,7 @@ class TaskImages:
             return _with_categories(self.context.store, drawn, task.categories)
         return OrderedImages("random", drawn, [])
 
-    def _record(self, way: Way, chosen: Sequence[StoredEntity]) -> NewEntity:
+    def _record(self, method: Method, chosen: Sequence[StoredEntity]) -> NewEntity:
         """Store the draw and how it was made.
 
         Raises:
@@ -257,10 +257,10 @@ class TaskImages:
         draw = TaskDraw(
             task=task.task,
             source=source.dataset,
-            way=way,
+            method=method,
             query=task.query,
             categories=task.categories,
-            embedder=str(self.embedder.ref) if way == "nearest" else None,
+            embedder=str(self.embedder.ref) if method == "nearest" else None,
             seed=self.seed,
             images_wanted=task.images,
             images_drawn=len(chosen),
@@ -270,8 +270,8 @@ class TaskImages:
             if (record := earlier.record(TaskDraw)) != draw:
                 raise ConfigurationError(
                     f"dataset {self.dataset!r} already holds another draw of {draw.task} images "
-                    f"from {draw.source} ({record.images_drawn} {record.way}); build under another "
-                    f"dataset name"
+                    f"from {draw.source} ({record.images_drawn} {record.method}); build under "
+                    f"another dataset name"
                 )
         return get_or_create_entity(
             self.context, draw, self.dataset, [(Role.DRAWN_FROM, source.id)]

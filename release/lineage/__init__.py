@@ -60,7 +60,7 @@ _SETTINGS = frozenset(
         *("authors", "caption_similarity", "choice", "dataset", "draw", "embedder", "filter", "id"),
         *("image_similarity", "input", "interface", "limits", "made_by", "max_characters", "model"),
         *("near_duplicates", "options", "overlap", "parameters", "prompt", "queue", "sample"),
-        *("search", "seed", "settings", "size", "source", "tracking", "way"),
+        *("search", "seed", "settings", "size", "source", "tracking", "method"),
     }
 )
 """The part of a plan's configuration that depends on settings alone.

@@ -194,11 +194,11 @@ _CONTENT = {"image": "sha256", "caption": "text", "rewrite": "text"}
 _AUTHORED = frozenset({"caption", "rewrite", "strategy", "track"})
 """Kinds whose records name the model, tracker or person that made them."""
 _IMAGE = ("source", "identity", "split", "file_path", "width_px", "height_px", "task", "tier")
-_CONTRAST = ("difference", "detail", "plan", "way", "anchor_id")
+_CONTRAST = ("difference", "detail", "plan", "method", "anchor_id")
 _ROW_IMAGE = (
     *("source", "identity", "split", "source_file_path", "width_px", "height_px", "task", "tier"),
 )
-_ROW_CONTRAST = ("difference", "detail", "plan", "way", "anchor_entity_id")
+_ROW_CONTRAST = ("difference", "detail", "plan", "method", "anchor_entity_id")
 _CROP = ("tracklet_entity_id", "frame", "time_seconds", "score")
 _UNSTATED = 0
 _MOST_AUTHORS = 100_000

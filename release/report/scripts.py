@@ -346,7 +346,7 @@ def _gist_of(entity: TracedEntity) -> str:
 _SNIPPET_CHARACTERS = 140
 _SAFE_URL = re.compile(r"https?://[^\s]+\Z", re.IGNORECASE)
 _CROP = ("video", "frame", "time_seconds", "box_xyxy", "score")
-_CONTRAST = ("difference", "detail", "plan", "way")
+_CONTRAST = ("difference", "detail", "plan", "method")
 _PLAIN = (
     *("id", "source", "identity", "split", "file_path", "source_file_path", "width_px"),
     *("height_px", "sha256", "image_entity_id", "task", "tier", "licence", "creator"),
@@ -428,7 +428,7 @@ _FACETS = {
     "task": "Task",
     "tier": "Tier",
     "difference": "Difference",
-    "way": "Made by",
+    "method": "Made by",
     "reviewed": "Reviewed by a person",
     "licence": "Licence",
 }
@@ -460,8 +460,8 @@ def _facet_values(row: Mapping[str, Any]) -> dict[str, str]:
     if "contrast" in row:
         contrast = row["contrast"]
         values["difference"] = contrast["difference"] if contrast else _ANCHOR
-        if contrast and contrast["way"]:
-            values["way"] = contrast["way"]
+        if contrast and contrast["method"]:
+            values["method"] = contrast["method"]
     values["reviewed"] = _review(row["caption_reviewed"])
     return values
 

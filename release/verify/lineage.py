@@ -665,7 +665,7 @@ class _LineageChecks:
         if column == "image_entity_id" or kinds == _TEXTS:
             is_live = _is_any(self._entities["state"][places], _STATES, *_LIVE)
             what = f"holds {{}}, which is rejected in {ENTITIES.path}"
-            self._add_first(shard, named, is_right & ~is_live, what, "lineage_turned_down")
+            self._add_first(shard, named, is_right & ~is_live, what, "lineage_rejected")
 
     def _check_repeated(
         self, shard: str, piece: pa.RecordBatch, named: _EntityReferences, column: str

@@ -65,7 +65,7 @@ def test_cohens_kappa_equals_a_textbook_value() -> None:
     (found,) = agreement(items_of(rows)).choices
     assert found.control == "colour"
     assert found.cohen.value == pytest.approx(0.4)
-    assert found.alike.value == pytest.approx(0.7)
+    assert found.observed.value == pytest.approx(0.7)
     assert found.cohen.items == 50
     assert found.cohen.low is not None
     assert found.cohen.high is not None
@@ -136,16 +136,16 @@ def test_the_order_of_multiple_choices_does_not_matter() -> None:
         ItemAnswers("1", {"a": answers("blur", "dark"), "b": answers("dark", "blur")}),
         ItemAnswers("2", {"a": answers("blur"), "b": answers()}),
     ]
-    assert agreement(items).choices[0].alike.value == 0.5
+    assert agreement(items).choices[0].observed.value == 0.5
 
 
 def test_a_control_that_only_one_annotator_saw_is_not_a_disagreement() -> None:
     rejected = ReviewAnswer(verdict="reject", choices={"verdict": ("reject",), "reason": ("blur",)})
     accepted = ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)})
     reason, verdict = agreement([ItemAnswers("1", {"a": rejected, "b": accepted})]).choices
-    assert reason.alike.value is None
-    assert reason.alike.reason == "no item was answered by two people"
-    assert verdict.alike.value == 0
+    assert reason.observed.value is None
+    assert reason.observed.reason == "no item was answered by two people"
+    assert verdict.observed.value == 0
 
 
 UNDEFINED = {
@@ -161,7 +161,7 @@ def test_kappa_is_undefined_if_one_annotator_always_chose_the_same() -> None:
     (found,) = agreement(items).choices
     for kappa in (found.cohen, agreement_of("a", items).choices[0].kappa):
         assert (kappa.value, kappa.reason) == (None, "one side always chose the same")
-    assert found.alike.value == 0.8
+    assert found.observed.value == 0.8
 
 
 def test_undefined_coefficients_are_none_with_a_reason() -> None:
@@ -174,14 +174,14 @@ def test_undefined_coefficients_are_none_with_a_reason() -> None:
         for one in (choices.cohen, choices.fleiss, choices.krippendorff):
             figures = (one.value, one.low, one.high, one.reason)
             assert figures == (None, None, None, reason), case
-        assert choices.alike.value == 1, case
+        assert choices.observed.value == 1, case
 
 
 def test_a_single_item_has_a_value_but_no_interval() -> None:
     (found,) = agreement(items_of([{"a": "x", "b": "y"}])).choices
-    assert found.alike.value == 0
-    assert found.alike.low is None
-    assert found.alike.reason == "a single item has no variance"
+    assert found.observed.value == 0
+    assert found.observed.low is None
+    assert found.observed.reason == "a single item has no variance"
 
 
 ratings = st.lists(
@@ -204,7 +204,7 @@ def test_order_and_names_of_items_and_annotators_do_not_matter(
         ]
     )
     for ours, theirs in zip(found.choices, agreement(renamed).choices, strict=True):
-        for name in ("alike", "fleiss", "krippendorff", "cohen"):
+        for name in ("observed", "fleiss", "krippendorff", "cohen"):
             one, other = getattr(ours, name), getattr(theirs, name)
             assert one.value == pytest.approx(other.value)
             assert one.low == pytest.approx(other.low)
@@ -224,7 +224,7 @@ def shuffled(items: list[ItemAnswers], shuffler: Random) -> list[ItemAnswers]:
 def test_perfect_agreement_is_one(values: list[str], people: int) -> None:
     items = items_of([dict.fromkeys("abcd"[:people], value) for value in values])
     (found,) = agreement(items).choices
-    assert found.alike.value == 1
+    assert found.observed.value == 1
     figures = [found.fleiss, found.krippendorff, agreement_of("a", items).choices[0].kappa]
     for figure in [*figures, *([found.cohen] if people == 2 else [])]:
         assert figure.value == (pytest.approx(1) if len(set(values)) > 1 else None)

@@ -8,7 +8,7 @@ from sqlalchemy import update
 
 from annotate.audits import draw_audit_sample
 from annotate.pull import pull, reconcile
-from annotate.queues import HOUSE, Queue, shipped
+from annotate.queues import SHARED, Queue, shipped
 from db.decisions import NewDecision, append_decisions
 from db.entities import AgentRef, find
 from db.gold import KnownAnswer, add_gold_items, remove_gold_items
@@ -91,8 +91,8 @@ def test_tasks_of_the_only_annotator_go_to_loupes_own_account(
     set_annotator_state(world.store, "ann", "left")
     assert pull(world.store, office, ONE).decided == 1
     push(world.store, office, ONE)
-    assert waiting(world) == {(HOUSE, "review"): 2}
-    assert work(world.store, office, HOUSE, says_accept) == 2
+    assert waiting(world) == {(SHARED, "review"): 2}
+    assert work(world.store, office, SHARED, says_accept) == 2
     pull(world.store, office, ONE)
     assert states(world)["proposed"] == 0
     assert len(items) == 3
@@ -103,14 +103,14 @@ def test_tasks_of_loupes_own_account_go_to_the_first_annotators(
 ) -> None:
     add_rewrites(world, 4)
     push(world.store, office, ONE)
-    first = office(HOUSE).open_tasks()[0]
-    office(HOUSE).annotate(first.id, accepting(REWRITE))
+    first = office(SHARED).open_tasks()[0]
+    office(SHARED).annotate(first.id, accepting(REWRITE))
     pull(world.store, office, ONE)
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     report = push(world.store, office, ONE)
     assert (report.closed, report.pushed) == (3, 3)
     assert set(waiting(world)) == {(ann, "review"), (bea, "review")}
-    assert office(HOUSE).open_tasks() == []
+    assert office(SHARED).open_tasks() == []
 
 
 def test_conflicts_of_an_adjudicator_who_left_are_reassigned(
@@ -140,13 +140,13 @@ def test_a_skipped_adjudication_goes_to_others_and_last_to_loupes_account(
     push(world.store, office, TWO)
     work(world.store, office, ann, says_accept)
     work(world.store, office, bea, says_reject)
-    for person in (cem, dan, HOUSE):
+    for person in (cem, dan, SHARED):
         pull(world.store, office, TWO)
         push(world.store, office, TWO)
         assert waiting(world) == {(person, "adjudication"): 1}
         (task,) = office(person).open_tasks("adjudication")
-        office(person).annotate(task.id, [], cancelled=person != HOUSE)
-    office(HOUSE).annotate(task.id, accepting(REWRITE))
+        office(person).annotate(task.id, [], cancelled=person != SHARED)
+    office(SHARED).annotate(task.id, accepting(REWRITE))
     pull(world.store, office, TWO)
     assert states(world)["proposed"] == 0
 
@@ -230,10 +230,10 @@ def test_if_an_answer_becomes_unclear_the_earlier_clear_one_counts(
 ) -> None:
     add_rewrites(world, 1)
     push(world.store, office, ONE)
-    (task,) = office(HOUSE).open_tasks()
-    number = office(HOUSE).annotate(task.id, accepting(REWRITE + " 0"))
+    (task,) = office(SHARED).open_tasks()
+    number = office(SHARED).annotate(task.id, accepting(REWRITE + " 0"))
     pull(world.store, office, ONE)
-    office(HOUSE).annotate(task.id, rejecting(REWRITE, reason=None), number)
+    office(SHARED).annotate(task.id, rejecting(REWRITE, reason=None), number)
     (remark,) = pull(world.store, office, ONE).remarks
     assert "the clear answer before it still counts" in remark.detail
     assert states(world) == {"accepted": 1}

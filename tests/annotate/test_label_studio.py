@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from annotate.backend import AnnotationBackend, LabelStudioDesk
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
-from annotate.queues import HOUSE, Queue, shipped
+from annotate.queues import SHARED, Queue, shipped
 from db.entities import fetch, find
 from db.reviews import review_tasks
 from schemas.errors import ServiceError
@@ -86,7 +86,7 @@ def office(request: pytest.FixtureRequest) -> tuple[Desks, Annotator]:
     """Desks, and an annotator who works on Loupe's own desk."""
     if request.param == "memory":
         desks = MemoryOffice()
-        return desks, desks(HOUSE)
+        return desks, desks(SHARED)
     server: LabelStudioServer = request.getfixturevalue("label_studio")
     token = SecretStr(server.token)
     return at(LabelStudioDesk(server.url, token)), ApiAnnotator(server.url, token)
@@ -149,7 +149,7 @@ def test_lost_tasks_are_reported_missing_and_sent_again(
     push(world.store, desks, queue)
     before = task_ids(world, queue)
     (project_id,) = {task.project_id for task in review_tasks(world.store, queue.name).values()}
-    desks(HOUSE).delete_tasks(project_id, [before[lost], before[lost]])
+    desks(SHARED).delete_tasks(project_id, [before[lost], before[lost]])
     assert reconcile(world.store, desks, queue).missing == (lost,)
     assert push(world.store, desks, queue).pushed == 1
     assert task_ids(world, queue)[kept] == before[kept]

@@ -17,7 +17,7 @@ from annotate.interfaces.page import controls, malformed
 from annotate.interfaces.registry import interface_of
 from annotate.projects import Seat, project_spec
 from annotate.pull import discard, pull
-from annotate.queues import HOUSE, Queue, shipped
+from annotate.queues import SHARED, Queue, shipped
 from annotate.statistics import queue_statistics
 from db.entities import NewEntity, find
 from db.reviews import StoredTask, announce_tasks, place_tasks, review_tasks
@@ -113,17 +113,17 @@ def mutate(regions: Regions, chance: random.Random) -> Any:
 def push_two_tasks(world: World, office: MemoryOffice, step: str) -> tuple[Queue, list[int]]:
     """Create a queue with two tasks for Loupe's own account; return it and the task ids."""
     queue = shipped().queue("people", step).model_copy(update={"overlap": 1})
-    shown, desk = one_of_each_kind()[queue.kind].shown, office(HOUSE)
+    shown, desk = one_of_each_kind()[queue.kind].shown, office(SHARED)
     kind, payload = shown.kind, shown.payload
     entities = [
         NewEntity(entity_id(name, kind, payload), name, kind, payload, None, None, (), None)
         for name in ("people", "others")
     ]
     world.keep(*entities)
-    project = desk.ensure_project(project_spec(queue, Seat(HOUSE, "review")))
+    project = desk.ensure_project(project_spec(queue, Seat(SHARED, "review")))
     keys = {one.id: queue.task_key(one.id) for one in entities}
     tasks = [
-        StoredTask(key, queue.name, about, HOUSE, "review", False, desk.url, project, None, "open")
+        StoredTask(key, queue.name, about, SHARED, "review", False, desk.url, project, None, "open")
         for about, key in keys.items()
     ]
     announce_tasks(world.store, tasks, {})
@@ -153,8 +153,8 @@ def pull_mutated_answers(world: World, answers: int, seed: int) -> dict[str, int
         assert len(regions) == len(genuine), step
         each = -(-answers // len(GENUINE))
         for _ in range(each):
-            office(HOUSE).annotate(mutated, mutate(regions, chance))
-        office(HOUSE).annotate(valid, regions)
+            office(SHARED).annotate(mutated, mutate(regions, chance))
+        office(SHARED).annotate(valid, regions)
         good += 1
         report = pull(world.store, office, queue)
         assert report.accepted + report.edited + report.rejected == 1, (step, report)
@@ -194,7 +194,7 @@ def test_a_discarded_unclear_answer_reopens_its_task(
 ) -> None:
     office = MemoryOffice()
     queue, (mutated, valid) = push_two_tasks(world, office, "rewrites")
-    desk = office(HOUSE)
+    desk = office(SHARED)
     broken = [{"from_name": "verdict", "value": "x"}, ticked("verdict", "accept")]
     number = desk.annotate(mutated, broken)
     desk.annotate(valid, as_sent_by_the_page(queue, GENUINE["rewrites"]))
@@ -283,9 +283,9 @@ def test_an_annotators_answer_in_loupes_own_workspace_does_not_count(
     office = MemoryOffice()
     world.add()
     push(world.store, office, ONE)
-    (task,) = office(HOUSE).open_tasks()
+    (task,) = office(SHARED).open_tasks()
     ann = hire(world.store, office, "ann")
-    office(HOUSE).annotate(task.id, accepting(REWRITE), user_id=office(ann).user_id)
+    office(SHARED).annotate(task.id, accepting(REWRITE), user_id=office(ann).user_id)
     report = pull(world.store, office, ONE)
     assert (report.accepted, len(report.unclear)) == (0, 1)
 

@@ -9,7 +9,7 @@ import pytest
 
 from annotate.audits import draw_audit_sample
 from annotate.pull import pull, reconcile
-from annotate.queues import HOUSE, Queue, shipped
+from annotate.queues import SHARED, Queue, shipped
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
 from db.entities import fetch, find
@@ -70,7 +70,7 @@ def test_each_item_goes_to_as_many_annotators_as_the_overlap(
     assert {frozenset(found) for found in by_item.values()} == set(
         map(frozenset, combinations(people, 2))
     )
-    assert office(HOUSE).sent == []
+    assert office(SHARED).sent == []
 
 
 def test_too_few_annotators_are_an_error_that_says_how_to_add_some(
@@ -152,7 +152,7 @@ def test_without_an_adjudicator_conflicts_go_to_loupes_own_account(
     work(world.store, office, bea, says_reject)
     pull(world.store, office, QUEUE)
     push(world.store, office, QUEUE)
-    assert work(world.store, office, HOUSE, says_reject, "adjudication") == 1
+    assert work(world.store, office, SHARED, says_reject, "adjudication") == 1
     pull(world.store, office, QUEUE)
     assert states(world) == {"rejected": 1}
 

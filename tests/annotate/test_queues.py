@@ -198,12 +198,12 @@ def test_only_checked_undecided_items_are_candidates(tmp_path: Path) -> None:
     assert apply_policy(world.store, queue) == 0
 
 
-def test_an_item_with_doubts_in_its_record_is_suspect(
+def test_an_item_with_warnings_in_its_record_is_suspect(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     cases: list[tuple[str, Proposal, Proposal]] = [
-        ("candidates", a_candidate(), a_candidate(doubts=("A tree moved.", "So did a bench."))),
-        ("groups", a_group(), a_group(doubts=("A tree moved.", "So did a bench."))),
+        ("candidates", a_candidate(), a_candidate(warnings=("A tree moved.", "So did a bench."))),
+        ("groups", a_group(), a_group(warnings=("A tree moved.", "So did a bench."))),
     ]
     for step, trusted, doubted in cases:
         with subtests.test(step=step):

@@ -16,7 +16,7 @@ from pydantic import SecretStr
 from annotate.backend import LabelStudioDesk
 from annotate.projects import Desks, Seat, find_project
 from annotate.pull import PullReport, pull, reconcile
-from annotate.queues import HOUSE, Queue, shipped
+from annotate.queues import SHARED, Queue, shipped
 from db.annotations import annotations_of
 from db.entities import fetch
 from db.reviews import StoredTask, add_annotator, review_tasks
@@ -159,7 +159,7 @@ def new_review(site: Site, folder: Path, url: str, overlap: int = 2) -> Review:
         name: add_annotator(world.store, name, url, workspace.user_id, ["annotator"]).pseudonym
         for name, workspace in site.workspaces.items()
     }
-    tokens = {HOUSE: site.house, **{pseudonyms[name]: site.token(name) for name in NAMES}}
+    tokens = {SHARED: site.house, **{pseudonyms[name]: site.token(name) for name in NAMES}}
     changed = {"name": f"{uuid4().hex[:8]}-rewrites", "overlap": overlap}
     queue = shipped().queue(DATASET, "rewrites").model_copy(update=changed)
     return Review(

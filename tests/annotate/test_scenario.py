@@ -25,7 +25,7 @@ from annotate.backend import LabelStudioDesk
 from annotate.interfaces.registry import interface_of
 from annotate.projects import Desks
 from annotate.pull import pull, reconcile
-from annotate.queues import HOUSE, Queue, shipped
+from annotate.queues import SHARED, Queue, shipped
 from annotate.statistics import queue_statistics
 from db.annotations import annotations_of
 from db.decisions import NewDecision, append_decisions
@@ -208,7 +208,7 @@ def outcome_without_faults(size: Size, tmp_path_factory: pytest.TempPathFactory)
     """The outcome without faults."""
     world = new_world(tmp_path_factory.mktemp("undisturbed") / "world", size)
     office = MemoryOffice()
-    everybody = (HOUSE, *ANNOTATORS, ADJUDICATOR)
+    everybody = (SHARED, *ANNOTATORS, ADJUDICATOR)
     hire(world.store, office.server.url, {p: office(p).user_id for p in everybody if p})
 
     def work(person: str, answer_of: Callable[[StoredEntity], Regions]) -> int:
@@ -331,7 +331,7 @@ def site(
         assert service.url is not None
         people = (*ANNOTATORS, ADJUDICATOR)
         workspaces = add_workspaces(settings, people)
-        services = {HOUSE: label_studio_token(home, service.url)}
+        services = {SHARED: label_studio_token(home, service.url)}
         logins, user_ids = {}, {}
         for person, one in zip(people, workspaces, strict=True):
             services[person], user_ids[person] = one.credentials.token, one.user_id

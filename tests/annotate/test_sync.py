@@ -8,7 +8,7 @@ from annotate.projects import Desks
 from annotate.pull import OVERLAP, PullReport, ReconcileReport, moved, pull, reconcile
 from annotate.push import PUSH_ATTEMPTS, PushReport
 from annotate.push import push as push_patiently
-from annotate.queues import HOUSE, Auto, Queue, Sample, shipped
+from annotate.queues import SHARED, Auto, Queue, Sample, shipped
 from db.annotations import annotations_of, unclear_annotations
 from db.decisions import NewDecision, append_decisions, set_active
 from db.entities import AgentRef, StoredEntity, fetch, find, parents_of
@@ -39,7 +39,7 @@ def office() -> MemoryOffice:
 @pytest.fixture
 def desk(office: MemoryOffice) -> MemoryDesk:
     """The workspace of Loupe's own account."""
-    return office(HOUSE)
+    return office(SHARED)
 
 
 def push(store: Store, desks: Desks, queue: Queue, images_url: str = IMAGES) -> PushReport:
@@ -68,7 +68,7 @@ def push_and_answer(world: World, office: MemoryOffice, regions: Regions) -> tup
     """Push a rewrite and answer it; return its id and the id of the annotation."""
     entity_id = world.add()
     push(world.store, office, QUEUE)
-    return entity_id, office(HOUSE).annotate(task_of(world, entity_id), regions)
+    return entity_id, office(SHARED).annotate(task_of(world, entity_id), regions)
 
 
 def test_a_push_sends_each_task_once(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
@@ -102,7 +102,7 @@ def test_reactivated_items_keep_decisions_and_get_later_answers(
     texts = [f"{REWRITE} {number}" for number in range(2)]
     kept, changed = map(world.add, texts)
     push(world.store, office, QUEUE)
-    desk, tasks = office(HOUSE), [task_of(world, one) for one in (kept, changed)]
+    desk, tasks = office(SHARED), [task_of(world, one) for one in (kept, changed)]
     numbers = [
         desk.annotate(task, accepting(text)) for task, text in zip(tasks, texts, strict=True)
     ]
@@ -370,7 +370,7 @@ def test_an_answer_after_a_withdrawal_decides_nothing(
     with world.store.write() as connection:
         append_decisions(connection, [NewDecision(shown, "withdraw", QUEUE.agent, "takedown")])
     report = pull(world.store, office, QUEUE)
-    assert (report.edited, len(report.too_late)) == (0, 1)
+    assert (report.edited, len(report.late)) == (0, 1)
     assert [entity.state for entity in rewrites(world)] == ["withdrawn"]
     assert pull(world.store, office, QUEUE).known == 1
 

@@ -32,7 +32,7 @@ def test_a_strategy_leads_to_its_prompt_and_call(tmp_path: Path) -> None:
     first = proposed_strategy(world, anchor, world.prompt, "first call", "a blue bus")
     other = proposed_strategy(world, anchor, world.prompt, "other call", "a green bus")
     images = [
-        contrast(world, anchor, 70, place, way="edit", editor=f"an/editor@{place}", strategy=one)
+        contrast(world, anchor, 70, place, method="edit", editor=f"an/editor@{place}", strategy=one)
         for place, one in enumerate((first, other))
     ]
     found = origins(sample, tmp_path, *images, *sample.groups[1].contrasts)
@@ -50,7 +50,7 @@ def test_a_strategy_edited_by_people_leads_to_the_original_prompt_and_call(tmp_p
     for word in ("bright", "dark"):
         edited = strategy_of(f"a {word} blue bus", "a person")
         strategy = world.add(new_entity(edited, CCD, parents=[(Role.EDITED_FROM, strategy)]))
-    image = contrast(world, anchor, 70, 0, way="edit", editor="an/editor@1", strategy=strategy)
+    image = contrast(world, anchor, 70, 0, method="edit", editor="an/editor@1", strategy=strategy)
     found = origins(sample, tmp_path, image)[image]
     assert found == StrategyOrigin(
         frozenset([world.prompt]), frozenset(["a call"]), frozenset([str(LLAMA)])
@@ -61,5 +61,5 @@ def test_a_strategy_written_by_a_person_has_no_prompt_or_call(tmp_path: Path) ->
     sample = benchmark(1)
     world, anchor = sample.world, sample.groups[0].anchor
     strategy = world.add(new_entity(strategy_of("a blue bus", "a person"), CCD))
-    image = contrast(world, anchor, 70, 0, way="edit", editor="an/editor@1", strategy=strategy)
+    image = contrast(world, anchor, 70, 0, method="edit", editor="an/editor@1", strategy=strategy)
     assert origins(sample, tmp_path, image) == {image: StrategyOrigin()}

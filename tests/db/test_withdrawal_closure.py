@@ -27,11 +27,11 @@ CHANGED = next(iter(DifferenceType))
 
 
 def image(
-    number: int, digest: int, *, dataset: str = "people", way: str | None = None, **links: Any
+    number: int, digest: int, *, dataset: str = "people", method: str | None = None, **links: Any
 ) -> NewEntity:
     """Return an image with one of a few contents, so that several images share one."""
     sha256 = sha256_of(b"%d" % digest)
-    contrast = Contrast(anchor_id="a", difference=CHANGED, detail="d", plan="p", way=way)
+    contrast = Contrast(anchor_id="a", difference=CHANGED, detail="d", plan="p", method=method)
     record = Image(
         source="s",
         identity=str(number),
@@ -42,7 +42,7 @@ def image(
         media_type="image/jpeg",
         width_px=1,
         height_px=1,
-        contrast=contrast if way else None,
+        contrast=contrast if method else None,
     )
     return new_entity(record, dataset, parents=links.get("parents", ()))
 
@@ -93,9 +93,9 @@ def graphs(draw: st.DrawFn) -> Graph:
         elif kind == "tracklet":
             entities.append(tracklet(number, parents))
         else:
-            way = {"found": "search", "edited": "edit"}.get(kind)
+            method = {"found": "search", "edited": "edit"}.get(kind)
             digest = draw(st.integers(0, 3))
-            entities.append(image(number, digest, way=way, parents=parents))
+            entities.append(image(number, digest, method=method, parents=parents))
     return Graph(tuple({one.id: one for one in entities}.values()))
 
 
@@ -109,8 +109,8 @@ def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bo
         before = dict(goes)
         for child in entities.values():
             for role, parent in child.parents:
-                way = _way(child)
-                bond = cascade_policy(role, way)
+                method = _way(child)
+                bond = cascade_policy(role, method)
                 if parent in goes and bond is not CascadePolicy.KEEP:
                     goes[child.id] = goes.get(child.id, False) or (
                         goes[parent] and bond is CascadePolicy.ERASE
@@ -142,7 +142,7 @@ def _way(entity: NewEntity) -> str | None:
     if entity.kind != "image":
         return None
     contrast = Image.model_validate_json(entity.payload).contrast
-    return contrast.way if contrast else None
+    return contrast.method if contrast else None
 
 
 @pytest.fixture(scope="module")
@@ -204,9 +204,9 @@ def the_original_of_a_copy_and_its_other_copies_are_withdrawn(store: Store) -> N
 
 def candidates_of_an_anchor_are_withdrawn_but_not_copies_of_found_ones(store: Store) -> None:
     anchor = image(1, 1)
-    found = image(2, 2, way="search", parents=[(Role.CONTRAST_OF, anchor.id)])
+    found = image(2, 2, method="search", parents=[(Role.CONTRAST_OF, anchor.id)])
     elsewhere = image(3, 2, dataset="others")
-    edited = image(4, 3, way="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
+    edited = image(4, 3, method="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
     copied = image(5, 3, dataset="others")
     store_entities(store, [anchor, found, elsewhere, edited, copied])
     assert reached(store, [anchor]) == {anchor.id, found.id, edited.id, copied.id}
@@ -257,8 +257,8 @@ def a_group_and_its_fine_captions_are_withdrawn_with_any_of_its_images(
     store: Store,
 ) -> None:
     anchor = image(1, 1)
-    contrast = image(2, 2, way="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
-    other = image(3, 3, way="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
+    contrast = image(2, 2, method="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
+    other = image(3, 3, method="edit", parents=[(Role.CONTRAST_OF, anchor.id)])
     group = text(1, [(Role.MEMBER, one.id) for one in (anchor, contrast, other)])
     coarse = text(2, [(Role.DESCRIBES, anchor.id)])
     written = text(3, [(Role.REFINED_FOR, group.id)])

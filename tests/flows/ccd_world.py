@@ -23,7 +23,7 @@ def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
         "dataset": DATASET,
         "seed": 3,
         "anchors": ANCHORS,
-        "ways": ("edit",),
+        "methods": ("edit",),
         "sources": (stills_source(stills),),
     }
     return CcdBuild(**{**defaults, **values})

@@ -49,7 +49,7 @@ def found_variants(
     """Serve each variant as the only result for its caption; other queries have no results."""
     source = source_of_anchors(stills, [one.first for one in families], folder / "anchors.json")
     wanted = contrast_build(
-        stills, **{"anchors": None, "ways": ("search",), "sources": (source,), **build}
+        stills, **{"anchors": None, "methods": ("search",), "sources": (source,), **build}
     )
     with search_server() as service, serving() as host:
         known = found_on(host, stills, families)

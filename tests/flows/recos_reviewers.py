@@ -5,7 +5,7 @@ from collections.abc import Callable
 from sqlalchemy import func, select
 
 from annotate.interfaces.text_pages import own_side
-from annotate.queues import HOUSE
+from annotate.queues import SHARED
 from db.entities import LIVE, StoredEntity, fetch, find
 from db.reviews import tasks_by_key
 from db.tables import Decision, Entity, ModelCall
@@ -46,7 +46,7 @@ def answer(
     run: RunContext, office: MemoryOffice, opinion: Opinion, limit: int | None = None
 ) -> int:
     """Answer the open tasks, at most `limit`; return how many."""
-    desk = office(HOUSE)
+    desk = office(SHARED)
     waiting = desk.open_tasks()[:limit]
     tasks = tasks_by_key(run.store, [task.key for task in waiting])
     shown = fetch(run.store, [task.entity_id for task in tasks.values()])
@@ -59,7 +59,7 @@ def change_answer(
     run: RunContext, office: MemoryOffice, shown: StoredEntity, regions: Regions
 ) -> None:
     """Change the answer to a task that was answered before."""
-    desk = office(HOUSE)
+    desk = office(SHARED)
     answered = [task for tasks in desk.tasks.values() for task in tasks.values()]
     known = tasks_by_key(run.store, [task.key for task in answered])
     (task,) = (one for one in answered if known[one.key].entity_id == shown.id)

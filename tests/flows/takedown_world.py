@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotate.projects import Desks
-from annotate.queues import HOUSE
+from annotate.queues import SHARED
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
@@ -168,13 +168,13 @@ class TakedownWorld:
             dataset=CONTRASTS,
             version=version,
             seed=3,
-            ways=("edit",),
+            methods=("edit",),
             groups_gate="required",
             sources=(self.photographs.spec("photographs"),),
         )
         pipeline, profile = ccd_pipeline(), load_profile("builtin")
         while run_pipeline(self.run, pipeline, build, profile, lambda: self.office).waiting:
-            assert answer(self.run, self.office, HOUSE, right), "waits without open tasks"
+            assert answer(self.run, self.office, SHARED, right), "waits without open tasks"
 
     def release(self, name: str) -> Path:
         """Return the folder of a release, such as `walkers-0.1.0`."""

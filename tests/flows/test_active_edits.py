@@ -122,7 +122,7 @@ def test_candidates_of_a_new_editor_replace_those_of_the_old_one(
     unattended(done, build, "0.2.0", editor=BuiltinEditor(revision="3"))
     origins = [one.record(Candidate).origin for one in active_candidates(done).values()]
     assert origins
-    assert {one.model for one in origins if one.way == "edit"} == {"loupe-coded-stills-editor@3"}
+    assert {one.model for one in origins if one.method == "edit"} == {"loupe-coded-stills-editor@3"}
 
 
 def test_verdicts_on_a_picture_hold_after_it_is_measured_again(

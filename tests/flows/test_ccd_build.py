@@ -27,7 +27,7 @@ from models.profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast import ContrastGroup, StoredEdit, Way
+from schemas.contrast import ContrastGroup, Method, StoredEdit
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role
@@ -157,10 +157,10 @@ def test_fine_captions_have_authors_and_coarse_captions_stay_proposed(built: Run
 def test_without_review_flagged_candidates_and_groups_are_rejected(built: RunContext) -> None:
     groups = entities(built, CaptionGroup.kind)
     candidates = entities(built, Candidate.kind)
-    judged = [(one.state, one.record(CaptionGroup).doubts) for one in groups]
-    judged += [(one.state, one.record(Candidate).doubts) for one in candidates]
-    assert {state for state, doubts in judged if doubts} <= {"rejected"}
-    assert {state for state, doubts in judged if not doubts} == {"accepted"}
+    judged = [(one.state, one.record(CaptionGroup).warnings) for one in groups]
+    judged += [(one.state, one.record(Candidate).warnings) for one in candidates]
+    assert {state for state, warnings in judged if warnings} <= {"rejected"}
+    assert {state for state, warnings in judged if not warnings} == {"accepted"}
 
 
 def test_a_second_run_changes_nothing_and_gives_the_same_release(
@@ -187,24 +187,26 @@ def test_a_folder_is_searched_before_images_are_edited(
     folder = searched_folder(stills, tmp_path / "pictures")
     with (folder / "licences.jsonl").open("a", encoding="utf-8") as listed:
         listed.write('{"file_name": "none-such.jpg", "licence": "CC0-1.0"}\n')
-    ways: tuple[Way, ...] = ("search", "edit")
-    report = run_unattended(run, contrast_build(stills, anchors=6, ways=ways, search_folder=folder))
+    methods: tuple[Method, ...] = ("search", "edit")
+    report = run_unattended(
+        run, contrast_build(stills, anchors=6, methods=methods, search_folder=folder)
+    )
     assert report.release is not None
     candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
-    found = [one for one in candidates if one.origin.way == "search"]
+    found = [one for one in candidates if one.origin.method == "search"]
     assert found, "the folder holds similar images"
-    rejected = {one.strategy_id for one in candidates if one.doubts}
-    accepted = Counter(one.strategy_id for one in candidates if not one.doubts)
+    rejected = {one.strategy_id for one in candidates if one.warnings}
+    accepted = Counter(one.strategy_id for one in candidates if not one.warnings)
     assert set(accepted.values()) == {1}, "one image a strategy"
     assert "missing_image" in {one.reason for one in quarantined(run.store, DATASET)}
-    assert any(one.origin.way == "edit" and one.strategy_id in rejected for one in candidates)
+    assert any(one.origin.method == "edit" and one.strategy_id in rejected for one in candidates)
 
 
 def test_a_missing_search_folder_is_reported_before_any_model_is_asked(
     run: RunContext, stills: StillsWorld, tmp_path: Path
 ) -> None:
     folder = tmp_path / "pictures"
-    build = contrast_build(stills, ways=("search",), search_folder=folder)
+    build = contrast_build(stills, methods=("search",), search_folder=folder)
     for missing in ("pictures", "pictures/licences.jsonl"):
         with pytest.raises(ConfigurationError, match=f"search_folder must hold .*{missing}"):
             run_unattended(run, build)
@@ -239,7 +241,7 @@ def test_the_command_builds_the_demonstration_from_a_file(
         f"""
 dataset = "{DATASET}"
 anchors = 2
-ways = ["edit"]
+methods = ["edit"]
 [[sources]]
 name = "stills"
 format = "coco-captions"

@@ -133,7 +133,9 @@ def build(stills: StillsWorld) -> CcdBuild:
 def searching(stills: StillsWorld, tmp_path: Path) -> CcdBuild:
     """Found and edited images of two anchors, with annotators at all gates."""
     folder = searched_folder(stills, tmp_path / "pictures")
-    return contrast_build(stills, anchors=2, ways=("search", "edit"), search_folder=folder, **GATES)
+    return contrast_build(
+        stills, anchors=2, methods=("search", "edit"), search_folder=folder, **GATES
+    )
 
 
 def later(build: CcdBuild, number: int = 1) -> CcdBuild:
@@ -223,7 +225,7 @@ def test_a_rejected_found_image_is_replaced_by_an_edit(work: Work, searching: Cc
     work.answer(right)
     work.build_once(searching)
     found = work.waiting(Candidate.kind)
-    assert {one.record(Candidate).origin.way for one in found} == {"search"}
+    assert {one.record(Candidate).origin.method for one in found} == {"search"}
     without = {one.id for one in entities(work.run, Strategy.kind)}
     without -= {strategy_of(work, one) for one in found}
     refused = found[::2]
@@ -232,7 +234,7 @@ def test_a_rejected_found_image_is_replaced_by_an_edit(work: Work, searching: Cc
     second = work.build_once(searching)
     edits = work.waiting(Candidate.kind)
     assert second.waiting == len(edits) > 0
-    assert {one.record(Candidate).origin.way for one in edits} == {"edit"}
+    assert {one.record(Candidate).origin.method for one in edits} == {"edit"}
     orders = [one for one in entities(work.run, ImageRequest.kind) if one.group == "edit"]
     ordered = parents_of(work.run.store, [one.id for one in orders], Role.ORDERED_BY)
     wanted = without | {strategy_of(work, one) for one in refused}
@@ -254,7 +256,7 @@ def test_a_rejected_found_image_is_replaced_by_an_edit(work: Work, searching: Cc
     }
     assert grouped == {one.id for one in images}
     released = contrastive(work.released(searching))
-    assert {row["contrast"]["way"] for row in released.values()} == {"search", "edit"}
+    assert {row["contrast"]["method"] for row in released.values()} == {"search", "edit"}
     assert released.keys() <= grouped
 
 
@@ -530,7 +532,7 @@ def test_of_two_accepted_candidates_the_found_one_gives_the_image(
     found = {
         strategy_of(work, one): one
         for one in entities(work.run, Candidate.kind, "rejected")
-        if one.record(Candidate).origin.way == "search"
+        if one.record(Candidate).origin.method == "search"
     }
     edited = entities(work.run, Candidate.kind, "accepted")
     second = next(one for one in edited if strategy_of(work, one) in found)

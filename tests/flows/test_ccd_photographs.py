@@ -15,7 +15,7 @@ import pytest
 from PIL import Image as Pictures
 
 from annotate.projects import Desks
-from annotate.queues import HOUSE
+from annotate.queues import SHARED
 from db.entities import StoredEntity, find
 from db.quarantine import quarantined
 from flows.ccd.pipeline import ccd_pipeline
@@ -56,7 +56,7 @@ def build(tmp_path: Path) -> CcdBuild:
         dataset=DATASET,
         seed=1,
         anchors=ANCHORS,
-        ways=("search", "edit"),
+        methods=("search", "edit"),
         search_folder=searched(tmp_path / "searched"),
         sources=(
             SourceSpec(
@@ -109,7 +109,7 @@ def test_without_review_indistinguishable_variants_are_not_released(
     assert_strategies_change_the_whole_picture(run)
     groups = stored(run, CaptionGroup.kind)
     assert len(groups) == ANCHORS
-    assert {(one.state, bool(one.record(CaptionGroup).doubts)) for one in groups} == {
+    assert {(one.state, bool(one.record(CaptionGroup).warnings)) for one in groups} == {
         ("rejected", True)
     }
 
@@ -133,15 +133,15 @@ def test_with_review_found_images_are_rejected_and_edits_are_released(
     asked = build.model_copy(update={"candidates_gate": "required", "groups_gate": "required"})
     assert build_once(run, asked, office).waiting
     found = [one.record(Candidate) for one in stored(run, Candidate.kind, "proposed")]
-    assert {one.origin.way for one in found} == {"search"}
+    assert {one.origin.method for one in found} == {"search"}
     for one in found:
         assert one.image.sha256 != one.anchor.sha256, "the anchor itself is in the folder"
-        assert one.origin.way == "search"
+        assert one.origin.method == "search"
         assert one.origin.licence != NOT_TO_BE_CHANGED
 
-    answer(run, office, HOUSE, only_edits)
+    answer(run, office, SHARED, only_edits)
     while (report := build_once(run, asked, office)).waiting:
-        assert answer(run, office, HOUSE, only_edits)
+        assert answer(run, office, SHARED, only_edits)
     edits = [one.record(Candidate) for one in stored(run, Candidate.kind, "accepted")]
     assert Counter(one.difference for one in edits) == dict.fromkeys(WHOLE_PICTURE, ANCHORS)
     for one in edits:
@@ -151,7 +151,7 @@ def test_with_review_found_images_are_rejected_and_edits_are_released(
     assert verify_release(folder) == []
     rows = json.loads((folder / f"{DATASET}.json").read_text())
     assert len(rows) == 3 * ANCHORS
-    assert {one["contrast"]["way"] for one in rows if one["contrast"]} == {"edit"}
+    assert {one["contrast"]["method"] for one in rows if one["contrast"]} == {"edit"}
     by_file = {row["file_path"]: row for row in rows}
     for row in rows:
         if row["contrast"]:
@@ -165,7 +165,7 @@ def test_with_review_found_images_are_rejected_and_edits_are_released(
 
 def only_edits(shown: StoredEntity) -> Regions:
     """Reject images found by search; accept edits and their captions."""
-    is_found = shown.kind == Candidate.kind and shown.record(Candidate).origin.way == "search"
+    is_found = shown.kind == Candidate.kind and shown.record(Candidate).origin.method == "search"
     return wrong(shown) if is_found else right(shown)
 
 

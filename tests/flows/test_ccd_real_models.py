@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import select
 
 from annotate.projects import Desks
-from annotate.queues import HOUSE
+from annotate.queues import SHARED
 from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined
 from db.tables import ModelCall
@@ -133,7 +133,7 @@ def test_nonsense_edits_go_to_annotators_and_nonsense_captions_to_quarantine(
     office = MemoryOffice()
     waiting = build_once(run, build, office, profile).waiting
     assert_every_request_has_a_result(run, waiting, editor)
-    answer(run, office, HOUSE, right)
+    answer(run, office, SHARED, right)
     is_released = releases(run, build, office, profile)
     groups = entities(run, ContrastGroup.kind)
     written = entities(run, CaptionGroup.kind)
@@ -159,7 +159,7 @@ def assert_every_request_has_a_result(run: RunContext, waiting: int, editor: Qwe
     assert len(candidates) + len(lost) == len(orders)
     assert waiting == len(candidates) > 0
     for one in candidates:
-        assert one.origin.way == "edit"
+        assert one.origin.method == "edit"
         assert (one.origin.model, one.origin.steps) == (str(editor.ref), editor.steps)
         assert one.measurement is not None
         assert one.overlay is not None
@@ -168,7 +168,7 @@ def assert_every_request_has_a_result(run: RunContext, waiting: int, editor: Qwe
             one.anchor.height_px,
         )
         assert one.measurement.changed_share > 0.9, "the whole picture is noise"
-        assert bool(one.doubts) or concerns_all(one.difference)
+        assert bool(one.warnings) or concerns_all(one.difference)
 
 
 def releases(run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Profile) -> bool:

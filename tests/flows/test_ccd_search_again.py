@@ -164,14 +164,14 @@ def test_image_requests_of_a_rejected_strategy_are_inactive_until_it_is_accepted
 def test_images_found_within_the_budget_become_candidates(
     run: RunContext, web: FoundVariants, model: CountingServer
 ) -> None:
-    build = web.build.model_copy(update={"ways": ("search", "edit")})
+    build = web.build.model_copy(update={"methods": ("search", "edit")})
     profile = web.profile(model, daily_budget=2)
     with pytest.raises(BudgetReachedError, match="the daily budget is 2"):
         build_found(run, build, profile, clock=lambda: NOON)
     accepted = entities(run, Candidate.kind, "accepted")
-    assert [one.record(Candidate).origin.way for one in accepted].count("search") == 2
+    assert [one.record(Candidate).origin.method for one in accepted].count("search") == 2
     assert len(accepted) == 2
-    orders = [one.record(ImageRequest).way for one in entities(run, ImageRequest.kind)]
+    orders = [one.record(ImageRequest).method for one in entities(run, ImageRequest.kind)]
     assert orders == ["search"] * 3, "a strategy that was not searched for yet is not edited"
 
     report = build_found(run, build, profile, clock=lambda: NOON + timedelta(days=1))

@@ -64,7 +64,7 @@ def model(shown_families: list[Family]) -> Iterator[CountingServer]:
 def web(
     stills: StillsWorld, shown_families: list[Family], tmp_path: Path
 ) -> Iterator[FoundVariants]:
-    with found_variants(stills, shown_families, tmp_path, ways=("search", "edit")) as found:
+    with found_variants(stills, shown_families, tmp_path, methods=("search", "edit")) as found:
         found.service.seconds = DELAY_SECONDS
         yield found
 
@@ -178,7 +178,7 @@ def test_a_picture_is_used_for_one_strategy_only(
         for variant in family.variants
     }
     web.service.results_of = known.__getitem__
-    build = web.build.model_copy(update={"ways": ("search",)})
+    build = web.build.model_copy(update={"methods": ("search",)})
     model.complete = remembered(proposing(shown_families))
     both = run_together(tmp_path / "both", migrated_sqlite, 2, build, web.profile(model))
     assert both.release_id is not None

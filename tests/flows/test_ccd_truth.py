@@ -44,7 +44,9 @@ def test_accepted_pairs_differ_in_exactly_the_labelled_detail(
     truths = {one.file_name: one for one in load_stills_truth(stills.folder)}
     run = context_of(sqlite_store, tmp_path / "home")
     folder = searched_folder(stills, tmp_path / "pictures")
-    build = contrast_build(stills, anchors=ANCHORS, ways=("search", "edit"), search_folder=folder)
+    build = contrast_build(
+        stills, anchors=ANCHORS, methods=("search", "edit"), search_folder=folder
+    )
     run_pipeline(
         run,
         ccd_pipeline(),
@@ -55,7 +57,7 @@ def test_accepted_pairs_differ_in_exactly_the_labelled_detail(
     pairs = list(_accepted(run, truths))
     wrong = {pair.candidate: found for pair in pairs if (found := _faults(run, pair, truths))}
     assert len(pairs) >= 2 * ANCHORS
-    assert {pair.candidate.origin.way for pair in pairs} == {"search", "edit"}
+    assert {pair.candidate.origin.method for pair in pairs} == {"search", "edit"}
     right = 1 - len(wrong) / len(pairs)
     assert right >= MIN_CORRECT_SHARE, [(one.plan, found) for one, found in wrong.items()]
 

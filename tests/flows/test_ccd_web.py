@@ -268,7 +268,7 @@ def web(
         service.results_of = world(stills, shown_families, host).__getitem__
         firsts = [one.first for one in shown_families]
         source = source_of_anchors(stills, firsts, home / "anchors.json")
-        build = contrast_build(stills, anchors=None, ways=("search",), sources=(source,))
+        build = contrast_build(stills, anchors=None, methods=("search",), sources=(source,))
 
         def build_once() -> BuildReport:
             pipeline = ccd_pipeline(make_downloader=downloader)
@@ -289,7 +289,9 @@ def test_permitted_images_are_released_with_licence_and_creator(web: Web) -> Non
         assert as_text(creator or "creator not named") in sections[licence]
     candidates = entities(web.run, Candidate.kind, "accepted")
     origins = [one.record(Candidate).origin for one in candidates]
-    assert {one.page: (one.licence, one.creator) for one in origins if one.way == "search"} == pages
+    assert {
+        one.page: (one.licence, one.creator) for one in origins if one.method == "search"
+    } == pages
     assert len(origins) == len(pages)
 
 

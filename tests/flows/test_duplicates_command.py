@@ -44,8 +44,8 @@ def test_clusters_as_json(loupe: Loupe, folder: Path) -> None:
     (cluster,) = found["clusters"]
     assert cluster["kept"] == "1.jpg"
     copy, half = cluster["dropped"]
-    assert copy == {"file": "deeper/copy of 1.JPG", "way": "exact"}
-    assert (half["file"], half["way"]) == ("deeper/half.jpg", "near")
+    assert copy == {"file": "deeper/copy of 1.JPG", "method": "exact"}
+    assert (half["file"], half["method"]) == ("deeper/half.jpg", "near")
     assert half["spectrum_distance"] < 0.02
     assert found["unreadable"] == []
     assert found["settings"]["hash_bits"] == 10
@@ -77,7 +77,7 @@ def test_duplicates_among_photographs(loupe: Loupe) -> None:
     assert [one["file"] for one in ran.json["unreadable"]] == ["ukbench09268_corrupt.jpg"]
     (cluster,) = ran.json["clusters"]
     assert cluster["kept"] == "ukbench00120.jpg"
-    assert [(one["file"], one["way"]) for one in cluster["dropped"]] == [
+    assert [(one["file"], one["method"]) for one in cluster["dropped"]] == [
         ("ukbench00120_hflip.jpg", "mirrored"),
         ("ukbench00120_resize.jpg", "near"),
     ]

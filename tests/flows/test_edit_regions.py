@@ -93,7 +93,7 @@ def test_the_region_to_change_is_stored_and_compared_with_the_change(
     known = [one for one in candidates if one.measurement and one.measurement.region_by]
     assert known
     assert all(one.measurement.outside_share is not None for one in known if one.measurement)
-    assert not [one.doubts for one in known if any("region" in doubt for doubt in one.doubts)]
+    assert not [one.warnings for one in known if any("region" in doubt for doubt in one.warnings)]
     assert any(one.record(StoredEdit).regions for one in entities(run, StoredEdit.kind))
 
 
@@ -109,7 +109,7 @@ def test_an_edit_outside_the_region_is_flagged(
     ]
     assert len(wrong) >= 4
     for one in wrong:
-        assert "Next to nothing changed in the wanted region." in one.doubts
+        assert "Next to nothing changed in the wanted region." in one.warnings
     assert not [one for one in entities(run, Candidate.kind, "accepted") if is_flagged(one)]
 
 
@@ -124,10 +124,10 @@ def test_without_a_region_the_embedder_flags_an_edit_of_the_wrong_object(
     ]
     wrong = [one for one in unplaced if one.measurement and (one.measurement.shift or 0) < 0.03]
     assert len(wrong) >= 4
-    assert all("wanted detail may not have changed" in " ".join(one.doubts) for one in wrong)
+    assert all("wanted detail may not have changed" in " ".join(one.warnings) for one in wrong)
     assert len(unplaced) > len(wrong), "some edits are right"
-    assert not any(one.doubts for one in unplaced if one not in wrong)
+    assert not any(one.warnings for one in unplaced if one not in wrong)
 
 
 def is_flagged(candidate: StoredEntity) -> bool:
-    return bool(candidate.record(Candidate).doubts)
+    return bool(candidate.record(Candidate).warnings)

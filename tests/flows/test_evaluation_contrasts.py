@@ -111,7 +111,7 @@ def test_traces_of_an_editor_raise_the_prediction_of_the_method(
     read = read_release(many)
     images, texts = noisy(read, 1.0)
     plain = evaluated(home_run, many, tmp_path, images, texts, "plain").contrasts
-    is_edited = [row.contrast is not None and row.contrast.way == "edit" for row in read.rows]
+    is_edited = [row.contrast is not None and row.contrast.method == "edit" for row in read.rows]
     images[:, 0] += 9.0 * np.array(is_edited)
     marked = evaluated(home_run, many, tmp_path, images, texts, "marked").contrasts
     assert plain is not None
@@ -274,7 +274,7 @@ def test_the_leaderboard_shows_scores_beside_those_of_the_paper(
     assert first.metrics[:4] == ("R@1", "R@5", "R@10", "FG-CDA")
     assert "Rzen-E" in " ".join(row.model for table in first.published for row in table.rows)
     dimensions = [one.dimension for one in board.tables if one.direction == "text-to-image"]
-    methods = {row.contrast.way for row in read_release(folder).rows if row.contrast}
+    methods = {row.contrast.method for row in read_release(folder).rows if row.contrast}
     by_method = [one for one in board.tables if one.dimension == "method"]
     assert {group for one in by_method for group in one.groups} == methods
     assert sum(by_method[0].queries) == sum(board.tables[0].queries)

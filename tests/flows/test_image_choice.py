@@ -12,7 +12,7 @@ from flows.ccd.image_choice import (
     Choice,
     are_again,
     choose_candidate,
-    fit_doubts,
+    fit_warnings,
     similarities_to,
 )
 from models.embedding import Vectors
@@ -140,8 +140,8 @@ def test_a_zero_vector_has_similarity_zero() -> None:
 
 
 def test_a_result_that_fits_its_caption_much_less_than_the_anchor_is_flagged() -> None:
-    assert fit_doubts(0.2, SETTINGS) == fit_doubts(-0.05, SETTINGS) == ()
-    (doubt,) = fit_doubts(-0.12, SETTINGS)
+    assert fit_warnings(0.2, SETTINGS) == fit_warnings(-0.05, SETTINGS) == ()
+    (doubt,) = fit_warnings(-0.12, SETTINGS)
     assert "less than the anchor fits its own (by 0.120)" in doubt
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from annotate.queues import HOUSE
+from annotate.queues import SHARED
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from db.reviews import tasks_by_key
@@ -196,14 +196,14 @@ def test_open_questions_on_a_rejected_image_are_removed_from_the_desk(
     assert not waiting & about_it
     assert report.waiting == len(waiting)
     assert {one.id for one in asked} - about_it < waiting, "the replacement has questions already"
-    desk = office(HOUSE)
+    desk = office(SHARED)
     keys = tasks_by_key(run.store, [task.key for task in desk.open_tasks()])
     assert {task.entity_id for task in keys.values()} == waiting
 
 
 def answer_fits_both(run: RunContext, office: MemoryOffice, question: StoredEntity) -> None:
     """Answer one question: the caption fits both images."""
-    desk = office(HOUSE)
+    desk = office(SHARED)
     tasks = tasks_by_key(run.store, [task.key for task in desk.open_tasks()])
     for task in desk.open_tasks():
         if tasks[task.key].entity_id == question.id:

@@ -20,8 +20,8 @@ def test_a_release_states_the_agreement_of_the_queue(sqlite_store: Store, tmp_pa
     choices = [one for one in lines if one.kind == "choice"]
     assert [one.control for one in choices] == [one.control for one in shown.choices]
     for line, choice in zip(choices, shown.choices, strict=True):
-        assert line.items == choice.alike.items
+        assert line.items == choice.observed.items
         assert line.annotators == 3
-        assert choice.alike.value is not None
-        assert abs(line.alike - choice.alike.value) <= 0.0005
+        assert choice.observed.value is not None
+        assert abs(line.observed - choice.observed.value) <= 0.0005
     assert agreement_statistics(sqlite_store, Settings(home=tmp_path), "another") == ()

@@ -210,7 +210,7 @@ def test_every_release_shows_the_person_and_others(taken: Takedown) -> None:
     counts = {name: (len(taken.showing(name)), len(taken.rows(name))) for name in PATCHES}
     assert all(0 < shown < rows for shown, rows in counts.values()), counts
     contrastive = [row for row in taken.showing(f"{CONTRASTS}-0.1.0") if row["contrast"]]
-    assert {row["contrast"]["way"] for row in contrastive} == {"edit"}
+    assert {row["contrast"]["method"] for row in contrastive} == {"edit"}
     assert {row["tier"] for row in taken.showing(f"{TASKS}-2.1.0")} == {"v0", "v2"}
     assert {path.name for path in taken.copies.iterdir()} == set(PATCHES)
     released = {sha256_of(row["image"]["bytes"]) for name in PATCHES for row in taken.showing(name)}

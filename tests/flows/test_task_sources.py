@@ -129,7 +129,7 @@ def test_images_are_taken_by_category(run: RunContext, tmp_path: Path) -> None:
     (lost,) = quarantined(run.store, DATASET)
     assert lost.detail == "No usable image of coco has the category 'unicorn'."
     (draw,) = (one.record(TaskDraw) for one in find(run.store, DATASET, TaskDraw.kind))
-    assert (draw.way, draw.categories) == ("categories", ("Dog", "car", "unicorn"))
+    assert (draw.method, draw.categories) == ("categories", ("Dog", "car", "unicorn"))
 
 
 def test_the_licence_of_an_image_is_kept_when_it_is_taken(run: RunContext, tmp_path: Path) -> None:
@@ -241,12 +241,12 @@ def test_captions_in_other_languages_are_rejected(
     foreign = {id_ for id_, one in captions.items() if one.record(Caption).text in FOREIGN}
     checks = list(find(run.store, DATASET, CaptionCheck.kind))
     doubted = parents_of(run.store, [one.id for one in checks], Role.EXAMINES)
-    doubts = {doubted[one.id][0]: " ".join(one.record(CaptionCheck).doubts) for one in checks}
-    assert all("must be in English" in doubts[one] for one in foreign)
+    warnings = {doubted[one.id][0]: " ".join(one.record(CaptionCheck).warnings) for one in checks}
+    assert all("must be in English" in warnings[one] for one in foreign)
     assert {captions[one].state for one in foreign} == {"rejected"}
     accepted = {id_ for id_, one in captions.items() if one.state == "accepted"}
     assert accepted  # some English captions are accepted
-    assert not any(doubts[one] for one in accepted)
+    assert not any(warnings[one] for one in accepted)
 
 
 def _asking(server: CountingServer) -> Profile:

@@ -87,7 +87,7 @@ def test_backbone_files_are_compared_by_content(request_of: TrainingRequest) -> 
     clip = moved / "clip.json"
     text = clip.read_text(encoding="utf-8")
     clip.write_text(text.replace('"heads": 2', '"heads": 4'), encoding="utf-8")
-    with pytest.raises(UsageError, match="was begun with other settings"):
+    with pytest.raises(UsageError, match="was started with other settings"):
         run_training(there, Progress())
 
 

@@ -64,7 +64,7 @@ def test_an_anchor_is_withdrawn_with_its_group_and_a_contrast_alone(make_home: M
         record = images[contrast]
         assert record.contrast is not None
         is_there = home.world.blobs.has(record.sha256, record.media_type)
-        assert is_there == (record.contrast.way == "search")
+        assert is_there == (record.contrast.method == "search")
     plan = home.withdraw("entity", other.contrasts[0], "copyright")
     reached = {id_ for id_, one in plan.reached.items() if one.kind == Image.kind}
     assert reached == {other.contrasts[0]}

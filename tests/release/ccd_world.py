@@ -54,9 +54,13 @@ def benchmark(
         contrasts = []
         for place in range(size):
             kind = KINDS[(number * size + place) % len(KINDS)]
-            way: Literal["search", "edit"] = "edit" if (number + place) % 2 else "search"
-            image = contrast(world, anchor, number, place, difference=kind, way=way, split=split)
-            refine(world, image, OPENVERSE if way == "search" else COCO, f"{kind} {number} {place}")
+            method: Literal["search", "edit"] = "edit" if (number + place) % 2 else "search"
+            image = contrast(
+                world, anchor, number, place, difference=kind, method=method, split=split
+            )
+            refine(
+                world, image, OPENVERSE if method == "search" else COCO, f"{kind} {number} {place}"
+            )
             contrasts.append(image)
         made.append(Group(anchor, tuple(contrasts)))
     return Benchmark(world, tuple(made))
@@ -69,13 +73,13 @@ def contrast(
     place: int,
     *,
     difference: DifferenceType = DifferenceType.ENTITY_TYPE,
-    way: Literal["search", "edit"] = "search",
+    method: Literal["search", "edit"] = "search",
     editor: str | None = None,
     strategy: str | None = None,
     **changes: Any,
 ) -> str:
     """Add a contrastive image: searched, with its own licence terms, or edited."""
-    of = OPENVERSE if way == "search" else COCO
+    of = OPENVERSE if method == "search" else COCO
     origin = world.add(new_entity(of, of.name))
     data = picture(1000 + 10 * number + place)
     world.pictures.append(data)
@@ -89,13 +93,13 @@ def contrast(
         "media_type": "image/jpeg",
         "width_px": 12,
         "height_px": 24,
-        "attribution": FOUND if way == "search" else None,
+        "attribution": FOUND if method == "search" else None,
         "contrast": Contrast(
             anchor_id=anchor,
             difference=difference,
             detail="a red bus",
             plan="a blue bus",
-            way=way,
+            method=method,
         ),
     }
     record = Image(**(values | changes))

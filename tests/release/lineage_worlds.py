@@ -42,7 +42,7 @@ def _contrasts() -> Composer:
     strategy = ccd_world.proposed_strategy(world, group.anchor, world.prompt, call, "a green bus")
     editor = "loupe-stills-editor@1"
     image = ccd_world.contrast(
-        world, group.anchor, 77, 0, way="edit", editor=editor, strategy=strategy, identity="100"
+        world, group.anchor, 77, 0, method="edit", editor=editor, strategy=strategy, identity="100"
     )
     ccd_world.refine(world, image, ccd_world.COCO, "a green bus")
     return world

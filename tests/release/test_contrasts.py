@@ -89,8 +89,8 @@ def test_groups_are_contiguous_and_start_with_their_anchor(released: BuiltReleas
 
 def test_rows_contain_their_contrast_and_licence_terms(released: BuiltRelease) -> None:
     rows = [row for row in rows_of(released.folder) if row["contrast"]]
-    found = next(row for row in rows if row["contrast"]["way"] == "search")
-    edited = next(row for row in rows if row["contrast"]["way"] == "edit")
+    found = next(row for row in rows if row["contrast"]["method"] == "search")
+    edited = next(row for row in rows if row["contrast"]["method"] == "edit")
     assert (found["licence"], found["creator"]) == ("CC-BY-SA-4.0", "Ada [Lovelace]")
     assert found["source_url"] == "https://example.org/a_b/1"
     assert (edited["licence"], edited["creator"]) == (COCO.licence, None)
@@ -205,7 +205,7 @@ def test_left_out_groups_are_counted_by_reason(tmp_path: Path) -> None:
     built = build(made, tmp_path)
     found = built.manifest.statistics.contrasts
     assert found is not None
-    assert found.left_out == LeftOutGroups(alone=3, turned_down=2, undecided=1)
+    assert found.left_out == LeftOutGroups(alone=3, rejected=2, undecided=1)
     assert (found.without_captions, found.without_anchor) == (3 + 2 * 2 + 2, 0)
     assert verify_release(built.folder) == []
     card = (built.folder / "README.md").read_text(encoding="utf-8")
@@ -314,7 +314,7 @@ def test_images_under_a_forbidding_licence_stop_the_build(tmp_path: Path) -> Non
 def test_editors_of_images_are_listed(tmp_path: Path) -> None:
     for editor in ("loupe-editor@1", "Qwen/Qwen-Image-Edit@abc"):
         made = benchmark(2)
-        image = contrast(made.world, made.groups[0].anchor, 70, 0, way="edit", editor=editor)
+        image = contrast(made.world, made.groups[0].anchor, 70, 0, method="edit", editor=editor)
         refine(made.world, image, COCO, "x")
         built = build(made, tmp_path / editor.partition("/")[0])
         assert built.manifest.demonstration is editor.startswith("loupe-")
@@ -334,7 +334,7 @@ def test_models_and_prompts_of_strategies_are_listed(tmp_path: Path) -> None:
     edited = strategy_of("a bright blue bus", "a person")
     changed = world.add(new_entity(edited, CCD, parents=[(Role.EDITED_FROM, proposed)]))
     image = contrast(
-        world, anchor, 70, 0, way="edit", editor="publisher/editor@1", strategy=changed
+        world, anchor, 70, 0, method="edit", editor="publisher/editor@1", strategy=changed
     )
     refine(world, image, COCO, "x")
     built = build(made, tmp_path)
@@ -385,7 +385,7 @@ def test_verify_reports_faults_of_contrastive_rows(released: BuiltRelease, tmp_p
             lambda rows: _first_contrast(rows)["contrast"].update(difference="Mood"),
             "difference_unknown",
         ),
-        (lambda rows: _first_contrast(rows)["contrast"].update(way="drawn"), "contrast_wrong"),
+        (lambda rows: _first_contrast(rows)["contrast"].update(method="drawn"), "contrast_wrong"),
         (
             lambda rows: _first_contrast(rows)["contrast"].update(difference=KINDS[4]),
             "totals_differ",

@@ -199,7 +199,7 @@ def test_a_changed_plan_of_a_contrast_is_a_changed_row(tmp_path: Path) -> None:
             difference=DifferenceType.ENTITY_TYPE,
             detail="a red bus",
             plan=plan,
-            way="search",
+            method="search",
         )
         image = ccd_world.contrast(made.world, anchor, 0, 0, contrast=contrast)
         ccd_world.refine(made.world, image, ccd_world.OPENVERSE, "a bus")

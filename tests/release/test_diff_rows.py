@@ -66,7 +66,7 @@ def _row(draw: st.DrawFn, number: int) -> Row:
                     "difference": st.just("attribute"),
                     "detail": _TEXT,
                     "plan": st.just("blue"),
-                    "way": st.none(),
+                    "method": st.none(),
                 }
             )
         ),

@@ -80,7 +80,7 @@ def contrast_release(home: Path, anchor: dict[str, Any], made: dict[str, Any]) -
     world = Composer(ccd_world.CCD)
     image = world.image(ccd_world.COCO, "1", "1.jpg", **anchor)
     ccd_world.refine(world, image, ccd_world.COCO, "an anchor")
-    edited = ccd_world.contrast(world, image, 1, 0, way="edit", **made)
+    edited = ccd_world.contrast(world, image, 1, 0, method="edit", **made)
     ccd_world.refine(world, edited, ccd_world.COCO, "an edited one")
     stored = store_world(home / "world", world.contents())
     try:

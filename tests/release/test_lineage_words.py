@@ -28,7 +28,7 @@ def test_payloads_are_summarised_by_kind() -> None:
             {"file_path": "demo/0012_3.jpg", "sha256": "0123456789abcdef", "contrast": None},
             "demo/0012_3.jpg, SHA-256 0123456789ab…",
         ),
-        ("candidate", {"origin": {"way": "edit", "model": "shapes"}}, "by edit, shapes"),
+        ("candidate", {"origin": {"method": "edit", "model": "shapes"}}, "by edit, shapes"),
         ("contrast_group", {"image_ids": ["a", "b", "c"]}, "3 image ids"),
         ("task_draw", {"per_task": 4, "seed": 7, "images": []}, "per task 4, seed 7"),
         ("unheard_of", {"a{b}": "x", "{0}": 1}, "a{b} x, {0} 1"),

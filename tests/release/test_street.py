@@ -212,7 +212,7 @@ def test_descriptions_based_on_drafts_are_counted_by_model(tmp_path: Path) -> No
     found = made.manifest.statistics.descriptions
     assert found is not None
     assert (found.written, found.edited, found.drafted, found.reviewed) == (8, 4, 4, 4)
-    assert [(one.model, one.begun, one.unchanged) for one in found.drafts] == [
+    assert [(one.model, one.started, one.unchanged) for one in found.drafts] == [
         (str(QWEN), 5, 3),
         (str(LLAMA), 3, 1),
     ]
@@ -231,7 +231,7 @@ def test_a_rejected_draft_still_counts_as_base_of_its_edit(tmp_path: Path) -> No
     world.decisions.append(NewDecision(draft, "reject", GATE, "other settings"))
     found = built(world, tmp_path).manifest.statistics.descriptions
     assert found is not None
-    assert [(one.begun, one.unchanged) for one in found.drafts] == [(1, 0)]
+    assert [(one.started, one.unchanged) for one in found.drafts] == [(1, 0)]
     assert (found.written, found.edited) == (0, 1)
 
 

@@ -153,7 +153,7 @@ def test_rows_with_rejected_entities_are_reported(built: Path, tmp_path: Path) -
     def check(folder: Path, state: str) -> None:
         caption = pq.read_table(folder / SHARD)["caption_entity_ids"].to_pylist()[4][1]
         _set(folder, ENTITIES, "state", state, lambda row: row["id"] == caption)
-        assert ("lineage_turned_down", 5) in {(one.fault, one.row) for one in found(folder)}
+        assert ("lineage_rejected", 5) in {(one.fault, one.row) for one in found(folder)}
 
     check_on_copies(built, tmp_path, ("rejected", "withdrawn", "superseded"), check)
 

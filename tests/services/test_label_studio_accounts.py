@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from annotate.queues import HOUSE
+from annotate.queues import SHARED
 from db.reviews import active_annotators, add_annotator, pseudonyms
 from db.store import Store
 from flows.cli.main import app
@@ -104,10 +104,10 @@ def test_adding_deactivating_and_reactivating_an_annotator(
     desks = open_desks(load_settings(), store)
     assert desks(added["pseudonym"]) is desks(added["pseudonym"])
     assert desks(added["pseudonym"]).find_project("nothing") is None
-    assert desks(HOUSE).url == desks(added["pseudonym"]).url == label_studio.url
+    assert desks(SHARED).url == desks(added["pseudonym"]).url == label_studio.url
     (user_id,) = [
         number
-        for number, name in pseudonyms(store, desks(HOUSE).server_name, range(1, 50)).items()
+        for number, name in pseudonyms(store, desks(SHARED).server_name, range(1, 50)).items()
         if name == added["pseudonym"]
     ]
     assert user_id > 1

@@ -49,7 +49,7 @@ def test_an_anchor_and_its_contrastive_image_are_read(tmp_path: Path) -> None:
     assert contrast.contrast is not None
     assert contrast.contrast.difference is DifferenceType.ENTITY_RELATION
     assert contrast.contrast.anchor == anchor.model_copy(update={"captions": (), "positions": ()})
-    assert (contrast.contrast.detail, contrast.contrast.way) == ("", None)
+    assert (contrast.contrast.detail, contrast.contrast.method) == ("", None)
 
 
 def test_the_order_of_lines_does_not_matter(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_additional_fields_of_releases_are_read(tmp_path: Path) -> None:
         "ori_image": "391895.jpg",
         "contrastive_detail": "a red bus",
         "contrastive_strategy": "a blue bus",
-        "way": "edit",
+        "method": "edit",
         "captions_zh": [None, "一辆公共汽车"],
         "licence": "CC BY 4.0",
         "creator": "Ada",
@@ -105,7 +105,7 @@ def test_additional_fields_of_releases_are_read(tmp_path: Path) -> None:
     )
     difference = contrast.contrast
     assert difference is not None
-    assert (difference.detail, difference.plan, difference.way) == (
+    assert (difference.detail, difference.plan, difference.method) == (
         "a red bus",
         "a blue bus",
         "edit",
@@ -181,7 +181,7 @@ def test_an_image_name_of_one_slash_is_read_as_a_row(tmp_path: Path) -> None:
             optional={
                 "contrastive_aspect": st.text(max_size=5) | st.none() | st.lists(st.integers()),
                 "ori_image": st.text(max_size=5) | st.integers(),
-                "way": st.text(max_size=3) | st.lists(st.integers()),
+                "method": st.text(max_size=3) | st.lists(st.integers()),
                 "captions_zh": st.integers() | st.lists(st.text(max_size=3)),
             },
         ),

@@ -738,7 +738,7 @@ class _Trainer:
         if (progress.settings, progress.images) != (fresh.settings, fresh.images):
             what = "settings" if progress.settings != fresh.settings else "images"
             raise UsageError(
-                f"the training in {self._home} was begun with other {what}; "
+                f"the training in {self._home} was started with other {what}; "
                 f"choose another folder, or train with the same ones"
             )
         self._model.load_state_dict(load_model(self._checkpoints.last).state_dict())

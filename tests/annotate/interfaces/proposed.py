@@ -193,7 +193,7 @@ def marked_changes(number: int = 2) -> Drawn:
 
 
 def a_candidate(
-    caption: str | None = None, *, found: bool = False, doubts: tuple[str, ...] = ()
+    caption: str | None = None, *, found: bool = False, warnings: tuple[str, ...] = ()
 ) -> Proposal:
     """Return a candidate for the strategy above, edited or found."""
     anchor, captions = photograph(2)
@@ -220,7 +220,7 @@ def a_candidate(
         similarity=0.87,
         measurement=None if found else MEASURED,
         overlay=None if found else marked_changes(2).picture,
-        doubts=doubts,
+        warnings=warnings,
     )
     return proposal(record, anchor, image, *(() if found else (marked_changes(2),)))
 
@@ -249,7 +249,7 @@ def a_group(
     images: int = 3,
     captions: int = 5,
     caption: str | None = None,
-    doubts: tuple[str, ...] = (),
+    warnings: tuple[str, ...] = (),
 ) -> Proposal:
     """Return a photograph and contrastive images with fine captions that differ in a few words."""
     anchor, coarse = photograph(2)
@@ -277,7 +277,7 @@ def a_group(
             for one, texts, kind, plan in zip(pictures, fine, differences, plans, strict=False)
         ),
         author="captioner@1",
-        doubts=doubts,
+        warnings=warnings,
     )
     return proposal(record, *pictures)
 

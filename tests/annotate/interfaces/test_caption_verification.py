@@ -39,7 +39,7 @@ def add_caption(
     *,
     checked: bool = False,
     task: RetrievalTask | None = None,
-    doubts: tuple[str, ...] | None = None,
+    warnings: tuple[str, ...] | None = None,
 ) -> StoredEntity:
     drawn, _ = photograph(2)
     image = new_entity(
@@ -65,7 +65,7 @@ def add_caption(
         image,
         caption,
         *([_check(caption, text)] if checked else []),
-        *([_examined(caption, doubts)] if doubts is not None else []),
+        *([_examined(caption, warnings)] if warnings is not None else []),
     )
     return fetch(world.store, [caption.id])[caption.id]
 
@@ -78,8 +78,10 @@ def _check(caption: NewEntity, text: str) -> NewEntity:
     return new_entity(report, DATASET, parents=[(Role.CHECKS, caption.id)])
 
 
-def _examined(caption: NewEntity, doubts: tuple[str, ...]) -> NewEntity:
-    return new_entity(CaptionCheck(doubts=doubts), DATASET, parents=[(Role.EXAMINES, caption.id)])
+def _examined(caption: NewEntity, warnings: tuple[str, ...]) -> NewEntity:
+    return new_entity(
+        CaptionCheck(warnings=warnings), DATASET, parents=[(Role.EXAMINES, caption.id)]
+    )
 
 
 def content_of(world: World, shown: StoredEntity, images_url: str = "http://images") -> TaskContent:
@@ -87,8 +89,8 @@ def content_of(world: World, shown: StoredEntity, images_url: str = "http://imag
     return content
 
 
-def test_suspected_words_and_doubts_of_a_check_are_shown(world: World) -> None:
-    data = content_of(world, add_caption(world, checked=True, doubts=DOUBTS[:1])).data
+def test_suspected_words_and_warnings_of_a_check_are_shown(world: World) -> None:
+    data = content_of(world, add_caption(world, checked=True, warnings=DOUBTS[:1])).data
     assert variables(PAGE.config) == set(data)
     assert (
         '<mark class="loupe-contradicted" title="The bicycle is blue elsewhere.">red</mark>'
@@ -100,8 +102,8 @@ def test_suspected_words_and_doubts_of_a_check_are_shown(world: World) -> None:
     assert data["heading"] == "Caption"
 
 
-def test_the_page_shows_the_doubts_and_the_task_of_a_caption(world: World) -> None:
-    shown = add_caption(world, task=RetrievalTask.COUNT, doubts=(*DOUBTS, HOSTILE))
+def test_the_page_shows_the_warnings_and_the_task_of_a_caption(world: World) -> None:
+    shown = add_caption(world, task=RetrievalTask.COUNT, warnings=(*DOUBTS, HOSTILE))
     data = content_of(world, shown).data
     assert data["heading"] == "Caption for the task count: how many things of each kind there are"
     parsed = ParsedHtml(data["findings_html"])
@@ -113,7 +115,7 @@ def test_the_page_shows_the_doubts_and_the_task_of_a_caption(world: World) -> No
     assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
     assert data["findings_html"] == "<p>Not checked.</p>"
 
-    data = content_of(world, add_caption(world, "A red bus.", doubts=())).data
+    data = content_of(world, add_caption(world, "A red bus.", warnings=())).data
     assert data["findings_html"] == "<p>No warnings.</p>"
 
 
@@ -146,7 +148,7 @@ def test_an_annotator_edits_a_caption_of_a_task(
     world: World, bench: Bench, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     text = f"{TEXT} {HOSTILE}"
-    shown = add_caption(world, text, task=RetrievalTask.TRANSLATION, doubts=DOUBTS)
+    shown = add_caption(world, text, task=RetrievalTask.TRANSLATION, warnings=DOUBTS)
     drawn, _ = photograph(2)
     content = content_of(world, shown, bench.images_url)
     page = bench.open(PAGE, content, {drawn.picture.sha256: drawn.data})

@@ -84,23 +84,23 @@ def test_markup_is_escaped(sqlite_store: Store) -> None:
     ]
 
 
-def test_doubts_are_shown_below_the_caption(sqlite_store: Store) -> None:
+def test_warnings_are_shown_below_the_caption(sqlite_store: Store) -> None:
     shown, other = a_confusion(), a_confusion("A red bicycle.")
-    keep_doubts(sqlite_store, shown, *DOUBTS, HOSTILE)
+    keep_warnings(sqlite_store, shown, *DOUBTS, HOSTILE)
     parsed = ParsedHtml(content_of(shown, sqlite_store).data["caption_html"])
     assert parsed.tags == ["p", "ul", "li", "li", "li"]
     assert parsed.text.endswith("".join((*DOUBTS, HOSTILE)))
 
     before = content_of(other, sqlite_store)
-    keep_doubts(sqlite_store, other)
+    keep_warnings(sqlite_store, other)
     assert content_of(other, sqlite_store) == before
 
 
-def keep_doubts(store: Store, asked: Proposal, *doubts: str) -> None:
-    """Store the question and the doubts about its caption."""
+def keep_warnings(store: Store, asked: Proposal, *warnings: str) -> None:
+    """Store the question and the warnings about its caption."""
     question = new_entity(asked.shown.record(Confusion), asked.shown.dataset)
     assert question.id == asked.shown.id
-    check = CaptionCheck(doubts=doubts)
+    check = CaptionCheck(warnings=warnings)
     examined = new_entity(check, asked.shown.dataset, parents=[(Role.EXAMINES, question.id)])
     store_entities(store, [question, examined])
 
@@ -117,7 +117,7 @@ def test_an_annotator_answers_by_keyboard(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     shown = a_confusion(f"A blue bicycle is locked to a post. {HOSTILE}")
-    keep_doubts(sqlite_store, shown, *DOUBTS)
+    keep_warnings(sqlite_store, shown, *DOUBTS)
     page = bench.open(PAGE, content_of(shown, sqlite_store, bench.images_url), shown.pictures)
     assert "Which of the two images does the caption fit?" in page.read_instructions()
     page.wait_for_images()

@@ -34,7 +34,7 @@ def translated(shown: StoredEntity) -> StoredEntity:
     return shown._replace(payload=group.model_copy(update=change).payload())
 
 
-TRANSLATED = translated(a_group(images=3, captions=2, doubts=("Caption A1 is long.",)).shown)
+TRANSLATED = translated(a_group(images=3, captions=2, warnings=("Caption A1 is long.",)).shown)
 TRANSLATED_GROUP = TRANSLATED.record(CaptionGroup)
 
 
@@ -118,7 +118,7 @@ def test_a_translation_is_removed_if_only_its_caption_was_edited() -> None:
     old = TRANSLATED_GROUP.members
     assert edited.members[2].translations == (old[2].translations[0], "")
     assert [one.translations for one in edited.members[:2]] == [one.translations for one in old[:2]]
-    assert edited.doubts == ("Caption C2 has no translation: it was edited.",)
+    assert edited.warnings == ("Caption C2 has no translation: it was edited.",)
     assert CaptionGroup.model_validate_json(edited.payload()) == edited
     changed = [("C2", "A grey bike."), ("C2 translated", "(removed)")]
     assert PAGE.summary(answer, TRANSLATED)[2:] == changed
@@ -132,7 +132,7 @@ def test_a_translation_edited_with_its_caption_is_kept() -> None:
     (edited,) = PAGE.successors(TRANSLATED, answer, "reviewer-1")
     assert isinstance(edited, CaptionGroup)
     assert edited.members[2].translations[1] == "一辆灰色的自行车。"
-    assert edited.doubts == ()
+    assert edited.warnings == ()
 
 
 def test_a_translation_can_be_edited_without_its_caption() -> None:
@@ -153,18 +153,18 @@ def test_a_missing_translation_is_shown_as_missing(sqlite_store: Store) -> None:
     shown = TRANSLATED._replace(payload=edited.payload())
     (content,) = PAGE.contents(sqlite_store, [shown], "http://b")
     assert "<p><i>no translation</i></p>" in content.data["rows"][0]["html"]
-    assert "Caption A1 has no translation" in content.data["doubts_html"]
+    assert "Caption A1 has no translation" in content.data["warnings_html"]
 
 
-def test_doubts_and_translations_are_shown(sqlite_store: Store) -> None:
+def test_warnings_and_translations_are_shown(sqlite_store: Store) -> None:
     (content,) = PAGE.contents(sqlite_store, [TRANSLATED], "http://b")
     assert set(content.data) == variables(PAGE.config)
-    assert ParsedHtml(content.data["doubts_html"]).text == "Caption A1 is long."
+    assert ParsedHtml(content.data["warnings_html"]).text == "Caption A1 is long."
     row = content.data["rows"][1]
     assert row["translations"] == [one.translations[1] for one in TRANSLATED_GROUP.members]
     assert TRANSLATED_GROUP.members[0].translations[1] in ParsedHtml(row["html"]).text
     (plain,) = PAGE.contents(sqlite_store, [SHOWN], "http://b")
-    assert plain.data["doubts_html"] == "<span></span>"
+    assert plain.data["warnings_html"] == "<span></span>"
     assert plain.data["rows"][0]["translations"] == []
 
 
@@ -230,23 +230,23 @@ def test_an_annotator_edits_one_caption_of_many(
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_an_annotator_sees_doubts_and_edits_a_translation(
+def test_an_annotator_sees_warnings_and_edits_a_translation(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
-    doubts = (
+    warnings = (
         "Caption B3 says nothing that tells it from A.",
         "Caption C2 names what is not there: 'without'.",
         "Caption D5 fits image A as well as its own or better (0.412 and 0.398).",
         f"Caption A1 is 4.3 times as long as the coarse caption {HOSTILE}.",
     )
-    proposed, pictures = a_group(images=4, captions=5, doubts=doubts)
+    proposed, pictures = a_group(images=4, captions=5, warnings=warnings)
     shown = translated(proposed)
     (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
     page = bench.open(PAGE, content, pictures)
     page.read_instructions()
     page.wait_for_images()
-    page.assert_in_view(".loupe-pictures figure", ".loupe-doubts li", ".loupe-answer")
-    page.assert_apart(".loupe-pictures figure", ".loupe-doubts")
+    page.assert_in_view(".loupe-pictures figure", ".loupe-warnings li", ".loupe-answer")
+    page.assert_apart(".loupe-pictures figure", ".loupe-warnings")
     keep_screenshot(page)
     page.press("2")
     assert len(page.boxes(".loupe-fields textarea")) == 40
@@ -260,6 +260,6 @@ def test_an_annotator_sees_doubts_and_edits_a_translation(
     assert isinstance(edited, CaptionGroup)
     assert edited.members[0].translations[0] == "人行道上的一辆蓝色自行车。"
     assert edited.members[2].translations[1] == ""
-    assert edited.doubts == ("Caption C2 has no translation: it was edited.",)
+    assert edited.warnings == ("Caption C2 has no translation: it was edited.",)
     assert page.browser_page.evaluate("window.hacked") is None
     assert page.console_errors == []

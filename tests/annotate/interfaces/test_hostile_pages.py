@@ -86,10 +86,10 @@ def hostile_proposal(one: Proposal) -> Proposal:
 
 
 def stored_proposal(world: World, kind: str) -> tuple[StoredEntity, dict[str, bytes]]:
-    """Store a rewrite or a caption, whose pages look up images, checks and doubts."""
+    """Store a rewrite or a caption, whose pages look up images, checks and warnings."""
     picture, _ = photograph(2)
     if kind == "caption":
-        shown = add_caption(world, f"A red coat. {ATTACK}", checked=True, doubts=(ATTACK,))
+        shown = add_caption(world, f"A red coat. {ATTACK}", checked=True, warnings=(ATTACK,))
     else:
         wanted = world.add(f"{REWRITE} {ATTACK}", f"{SOURCE} {ATTACK}", picture=picture.data)
         shown = fetch(world.store, [wanted])[wanted]

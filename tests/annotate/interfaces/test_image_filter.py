@@ -95,8 +95,8 @@ def test_the_page_shows_the_strategy_and_the_origin_of_the_candidate(
             assert content.data["candidate"].endswith(f"/{record.image.sha256}")
 
 
-def test_measurements_and_doubts_are_shown_as_text(sqlite_store: Store) -> None:
-    shown = a_candidate(doubts=(HOSTILE, "Too little changed.")).shown
+def test_measurements_and_warnings_are_shown_as_text(sqlite_store: Store) -> None:
+    shown = a_candidate(warnings=(HOSTILE, "Too little changed.")).shown
     (content,) = PAGE.contents(sqlite_store, [shown], "http://127.0.0.1:8/blobs")
     measured = ParsedHtml(content.data["measured_html"])
     assert set(measured.tags) == {"div", "h4", "img", "ul", "li", "p"}
@@ -172,15 +172,15 @@ def assert_nothing_is_cut_off(page: LabellingPage) -> None:
 def test_the_marked_changes_cover_the_anchor_while_the_pointer_is_on_them(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
-    doubts = ("2.3 % of the picture changed outside the wanted region.", HOSTILE)
-    shown, pictures = a_candidate(doubts=doubts)
+    warnings = ("2.3 % of the picture changed outside the wanted region.", HOSTILE)
+    shown, pictures = a_candidate(warnings=warnings)
     (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
     page = bench.open(PAGE, content, pictures)
     page.read_instructions()
     page.wait_for_images()
     page.press("2")
     page.assert_in_view(
-        ".loupe-one", ".loupe-small", ".loupe-doubts", ".loupe-wanted", ".loupe-answer"
+        ".loupe-one", ".loupe-small", ".loupe-warnings", ".loupe-wanted", ".loupe-answer"
     )
     page.assert_apart(".loupe-pair", ".loupe-figures", ".loupe-what", ".loupe-answer")
     assert page.boxes(".loupe-large") == []

@@ -149,8 +149,8 @@ FILTERS: dict[str, Callable[[Row], bool]] = {
     "source=coco&source=openverse": lambda row: True,
     "difference=Entity+Type": lambda row: contrast(row, "difference") == "Entity Type",
     "difference=none+%28anchor%29": lambda row: not row["contrast"],
-    "difference=Style+%26+Presentation&way=edit": lambda row: (
-        contrast(row, "difference") == "Style & Presentation" and contrast(row, "way") == "edit"
+    "difference=Style+%26+Presentation&method=edit": lambda row: (
+        contrast(row, "difference") == "Style & Presentation" and contrast(row, "method") == "edit"
     ),
     "licence=CC-BY-SA-4.0": lambda row: row["licence"] == "CC-BY-SA-4.0",
     "source=nowhere": lambda row: False,

@@ -128,7 +128,7 @@ function contrastOf(detail) {
   return h(
     "section",
     { class: "card contrast", "aria-label": "difference from the anchor" },
-    h("p", { class: "line" }, h("span", { class: "badge contrast" }, contrast.difference), h("span", { class: "soft" }, WAYS[contrast.way] || "")),
+    h("p", { class: "line" }, h("span", { class: "badge contrast" }, contrast.difference), h("span", { class: "soft" }, WAYS[contrast.method] || "")),
     change(contrast)
   );
 }

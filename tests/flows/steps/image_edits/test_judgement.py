@@ -21,7 +21,7 @@ def measured(
     )
 
 
-def test_a_good_edit_has_no_doubts() -> None:
+def test_a_good_edit_has_no_warnings() -> None:
     assert judge_edit(measured(0.04, 0.0, 0.2), COLOUR, SETTINGS) == ()
     assert judge_edit(measured(0.04, 0.001), COLOUR, SETTINGS) == ()
     assert judge_edit(measured(0.9, None, 0.2), STYLE, SETTINGS) == ()
@@ -43,7 +43,7 @@ def test_a_no_op_is_rejected_with_its_figures(subtests: pytest.Subtests) -> None
             assert EditMeasurement.model_validate(found.context) == measurement
 
 
-def test_doubts_are_sentences(subtests: pytest.Subtests) -> None:
+def test_warnings_are_sentences(subtests: pytest.Subtests) -> None:
     cases: list[tuple[EditMeasurement, DifferenceType, list[str]]] = [
         (
             measured(0.1, 0.031, 0.2),
@@ -89,9 +89,9 @@ def test_doubts_are_sentences(subtests: pytest.Subtests) -> None:
             ],
         ),
     ]
-    for measurement, difference, doubts in cases:
+    for measurement, difference, warnings in cases:
         with subtests.test(measurement=measurement, difference=difference):
-            assert judge_edit(measurement, difference, SETTINGS) == tuple(doubts)
+            assert judge_edit(measurement, difference, SETTINGS) == tuple(warnings)
 
 
 def test_without_a_region_the_embedder_threshold_is_higher() -> None:

@@ -55,9 +55,9 @@ def test_changes_outside_a_given_region_are_counted() -> None:
     around = measured_between(painted(), edited, kind, regions=both)
     assert around.outside_share == 0
     assert around.region_xyxy == (100.0, 20.0, 360.0, 200.0)
-    doubts = judge_edit(measured, kind, SETTINGS)
-    assert isinstance(doubts, tuple)
-    assert [doubt.split(" % ")[1] for doubt in doubts] == [
+    warnings = judge_edit(measured, kind, SETTINGS)
+    assert isinstance(warnings, tuple)
+    assert [doubt.split(" % ")[1] for doubt in warnings] == [
         "of the picture changed outside the wanted region."
     ]
 
@@ -84,9 +84,9 @@ def test_without_a_region_separate_changed_places_are_counted(
             )
             assert (measured.apart_share is None) is (apart is None) is concerns_all(difference)
             assert bool(measured.apart_share) is bool(apart)
-            doubts = judge_edit(measured, difference, EditCheckSettings(doubtful_global_share=0))
-            assert isinstance(doubts, tuple)
-            assert [doubt.split(" % ")[1] for doubt in doubts] == [
+            warnings = judge_edit(measured, difference, EditCheckSettings(doubtful_global_share=0))
+            assert isinstance(warnings, tuple)
+            assert [doubt.split(" % ")[1] for doubt in warnings] == [
                 "of the picture changed in further places than one such change explains."
             ] * bool(apart)
 

@@ -13,7 +13,7 @@ from flows.ccd.caption_checks import (
     refused_phrase,
     same_captions,
     style_beside,
-    style_doubts,
+    style_warnings,
 )
 from schemas.requests import StyleLimits
 from schemas.taxonomy import DifferenceType
@@ -23,14 +23,14 @@ from tests.flows.steps.refine_captions.refined import CAPTIONS, COARSE, a_group
 LIMITS = StyleLimits()
 
 
-def test_a_good_group_has_no_doubts() -> None:
+def test_a_good_group_has_no_warnings() -> None:
     assert check_group(a_group()) == ((), ())
 
 
 def test_a_caption_that_names_what_is_absent_is_doubted() -> None:
     row = (CAPTIONS[0], CAPTIONS[1], "Two brown dogs chase a cat over a lawn without any grass.")
     check = check_group(a_group(row))
-    assert check.doubts == ("Caption C1 names what is not there: 'without'.",)
+    assert check.warnings == ("Caption C1 names what is not there: 'without'.",)
     assert check.unusable == ()
 
 
@@ -57,7 +57,7 @@ def test_two_images_cannot_have_the_same_caption() -> None:
 def test_a_caption_repeated_for_one_image_is_a_doubt() -> None:
     check = check_group(a_group(CAPTIONS, CAPTIONS))
     assert check.unusable == ()
-    assert check.doubts == tuple(f"Captions {one}1 and {one}2 say the same." for one in "ABC")
+    assert check.warnings == tuple(f"Captions {one}1 and {one}2 say the same." for one in "ABC")
 
 
 def test_a_caption_without_a_distinguishing_word_is_doubted() -> None:
@@ -68,13 +68,13 @@ def test_a_caption_without_a_distinguishing_word_is_doubted() -> None:
         "Two dogs chase a cat over a snowy lawn.",
     )
     check = check_group(a_group(row, kinds=kinds))
-    assert check.doubts == ("Caption A1 says nothing that tells it from B and C.",)
+    assert check.warnings == ("Caption A1 says nothing that tells it from B and C.",)
 
 
 def test_the_order_of_words_can_distinguish_captions() -> None:
     row = ("Two dogs chase a cat.", "A cat chase two dogs.", "Two dogs chase a cat in snow.")
-    doubts = check_group(a_group(row)).doubts
-    assert doubts == ("Caption A1 says nothing that tells it from C.",)
+    warnings = check_group(a_group(row)).warnings
+    assert warnings == ("Caption A1 says nothing that tells it from C.",)
 
 
 def test_a_style_unlike_the_coarse_caption_is_doubted(subtests: pytest.Subtests) -> None:
@@ -87,14 +87,14 @@ def test_a_style_unlike_the_coarse_caption_is_doubted(subtests: pytest.Subtests)
         ("You see two dogs chase a cat.", "speaks to somebody"),
         ("Will two dogs chase a cat?", "asks or exclaims"),
     ]
-    for fine, doubts in cases:
-        with subtests.test(fine=fine, doubts=doubts):
-            assert doubts in style_doubts(fine, COARSE, LIMITS)
+    for fine, warnings in cases:
+        with subtests.test(fine=fine, warnings=warnings):
+            assert warnings in style_warnings(fine, COARSE, LIMITS)
 
 
 def test_a_style_like_the_coarse_caption_is_accepted() -> None:
     fine = "A picture of a man with a bowl. It hangs on a wall. You can see it!"
-    assert style_doubts(fine, "A picture of a man with a bowl. You can see it!", LIMITS) == []
+    assert style_warnings(fine, "A picture of a man with a bowl. You can see it!", LIMITS) == []
 
 
 def test_the_measures_of_style() -> None:
@@ -103,7 +103,7 @@ def test_the_measures_of_style() -> None:
 
 
 def test_a_long_caption_of_a_short_coarse_caption_is_accepted() -> None:
-    assert style_doubts("Two dogs " + "chase " * 28, "Two dogs chase.", LIMITS) == []
+    assert style_warnings("Two dogs " + "chase " * 28, "Two dogs chase.", LIMITS) == []
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")
@@ -111,10 +111,10 @@ def test_photograph_captions_match_their_own_style_but_not_that_of_others() -> N
     rows = (PHOTOGRAPHS / "annotations.jsonl").read_text(encoding="utf-8").splitlines()
     images = [[one["caption"].strip() for one in json.loads(row)["captions"]] for row in rows]
     captions = [caption for row in images for caption in row]
-    assert all(style_doubts(caption, caption, LIMITS) == [] for caption in captions)
+    assert all(style_warnings(caption, caption, LIMITS) == [] for caption in captions)
     details = [f"{caption.rstrip(' .')} beside two green benches." for caption in captions]
     finer = zip(details, captions, strict=True)
-    assert [one for one, coarse in finer if style_doubts(one, coarse, LIMITS)] == []
+    assert [one for one, coarse in finer if style_warnings(one, coarse, LIMITS)] == []
     strange = [
         style_beside(one, coarse).kept_share >= LIMITS.kept_share
         for ours, others in itertools.permutations(images, 2)
@@ -137,5 +137,5 @@ def test_same_captions_are_paired_with_the_first() -> None:
 @given(st.lists(st.tuples(*[st.text(max_size=30)] * 3), min_size=1, max_size=3))
 def test_any_group_can_be_checked(rows: list[tuple[str, str, str]]) -> None:
     check = check_group(a_group(*rows))
-    assert all(doubt.endswith(".") for doubt in check.doubts)
+    assert all(doubt.endswith(".") for doubt in check.warnings)
     assert all(refused.model_dump_json() for refused in check.unusable)

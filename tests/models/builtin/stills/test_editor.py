@@ -120,9 +120,9 @@ def test_what_is_asked_is_done_and_nothing_else(
                 for left, top, right, bottom in outcome.regions:
                     changed[int(top) : int(bottom), int(left) : int(right)] = 0
                 assert not changed.any()
-                measured, doubts = _measured(_opened(image), outcome, outcome.regions)
+                measured, warnings = _measured(_opened(image), outcome, outcome.regions)
                 assert measured.outside_share == 0
-                assert doubts == ()
+                assert warnings == ()
 
 
 def test_a_thing_moves_to_the_other_side(editor: ImageEditor) -> None:
@@ -213,14 +213,14 @@ def test_what_is_said_of_a_change_is_read_as_that_change(subtests: pytest.Subtes
 def _measured(
     picture: Image.Image, outcome: EditOutcome, regions: tuple[Box, ...]
 ) -> tuple[EditMeasurement, tuple[str, ...]]:
-    """What changed, compared with some regions, and the doubts."""
+    """What changed, compared with some regions, and the warnings."""
     assert isinstance(outcome, EditedPicture), outcome
     kind, settings = DifferenceType.ENTITY_ATTRIBUTE, EditCheckSettings()
     change = change_between(picture, _opened(outcome.image), settings)
     measured = measure_edit(change, picture.size, kind, regions=regions)
-    doubts = judge_edit(measured, kind, settings)
-    assert isinstance(doubts, tuple), doubts
-    return measured, doubts
+    warnings = judge_edit(measured, kind, settings)
+    assert isinstance(warnings, tuple), warnings
+    return measured, warnings
 
 
 def test_the_wrong_thing_in_another_colour_is_doubted(editor: ImageEditor) -> None:
@@ -230,9 +230,9 @@ def test_the_wrong_thing_in_another_colour_is_doubted(editor: ImageEditor) -> No
         done = _edit(editor, _jpeg(picture), "Change the colour of the cat from black to white.")
         assert isinstance(asked, EditedPicture)
         assert _measured(picture, asked, asked.regions)[1] == (), size
-        measured, doubts = _measured(picture, done, asked.regions)
+        measured, warnings = _measured(picture, done, asked.regions)
         assert measured.outside_share == measured.changed_share, size
-        assert "Next to nothing changed in the wanted region." in doubts, size
+        assert "Next to nothing changed in the wanted region." in warnings, size
 
 
 def test_a_larger_drawing_keeps_its_size_and_all_that_did_not_change(editor: ImageEditor) -> None:

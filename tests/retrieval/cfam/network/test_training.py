@@ -159,12 +159,12 @@ def test_a_finished_training_is_not_continued(trainings: Trainings, uninterrupte
 
 
 def test_other_settings_or_images_are_refused(trainings: Trainings, uninterrupted: Notes) -> None:
-    with pytest.raises(UsageError, match="was begun with other settings"):
+    with pytest.raises(UsageError, match="was started with other settings"):
         trainings.run("uninterrupted", trainings.settings(losses={"matching": 0.0}))
     settings = trainings.settings()
     splits = tiny_splits(trainings.home("people"), settings)
     fewer = splits._replace(training=splits.training[1:])
-    with pytest.raises(UsageError, match="was begun with other images"):
+    with pytest.raises(UsageError, match="was started with other images"):
         train(settings, fewer, trainings.home("uninterrupted"), Notes())
 
 
