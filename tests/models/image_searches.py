@@ -1,4 +1,4 @@
-"""Searches of all kinds as tests want them: services on loopback, and a folder of few colours."""
+"""Searches of all kinds for tests: services on loopback, and a folder of coloured images."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ COLOURS = ("red", "green", "blue")
 
 
 def set_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment that a profile for Google wants."""
+    """Set the environment variables that a profile for Google needs."""
     monkeypatch.setenv("GOOGLE_SEARCH_ENGINE_ID", ENGINE)
     monkeypatch.setenv("GOOGLE_SEARCH_API_KEY", API_KEY)
 
@@ -30,24 +30,24 @@ def google_spec(base_url: str, **fields: Any) -> GoogleSearch:
     return GoogleSearch(provider="google", **fields)
 
 
-def at_once(_: float) -> None:
+def no_pause(_: float) -> None:
     """A pause that takes no time."""
 
 
-def google(server: SearchServer, *, sleep: Sleep = at_once, **fields: Any) -> GoogleImageSearch:
+def google(server: SearchServer, *, sleep: Sleep = no_pause, **fields: Any) -> GoogleImageSearch:
     assert os.environ["GOOGLE_SEARCH_API_KEY"]
     return GoogleImageSearch(google_spec(**{"base_url": server.base_url, **fields}), sleep=sleep)
 
 
 def openverse(
-    server: SearchServer, *, sleep: Sleep = at_once, **fields: Any
+    server: SearchServer, *, sleep: Sleep = no_pause, **fields: Any
 ) -> OpenverseImageSearch:
     fields = {"timeout_seconds": 5, "max_retries": 2, "base_url": server.base_url, **fields}
     return OpenverseImageSearch(OpenverseSearch(provider="openverse", **fields), sleep=sleep)
 
 
 class ColourWords:
-    """Embeds a text as how often it names each of three colours."""
+    """Embeds a text by the counts of three colour names."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -72,7 +72,7 @@ def folder_image(name: str, licence: str = "CC BY 4.0", **fields: Any) -> Folder
 
 
 def folder(images: int = 12) -> FolderImageSearch:
-    """Images of one colour each, in turn."""
+    """Return a search over images that are red, green and blue in turn."""
     listed = [folder_image(f"{COLOURS[n % 3]} {n}") for n in range(images)]
     vectors = np.eye(3, dtype=np.float32)[[n % 3 for n in range(images)]]
     return FolderImageSearch(FolderSearch(folder="anywhere"), listed, vectors, ColourWords())

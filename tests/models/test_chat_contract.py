@@ -1,4 +1,4 @@
-"""One contract, kept by every chat model: real ones with tiny random weights included."""
+"""Contract tests of chat models, including real ones with tiny random weights."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -36,9 +36,11 @@ DESCRIPTIONS = (
 
 @dataclass(frozen=True)
 class Subject:
-    """A model under test. `in_flight` bounds the requests it takes before an outcome is out.
+    """A model under test.
 
-    A built-in model writes what its rules give: a schema's `maxLength` does not bind it.
+    Attributes:
+        in_flight: the most requests that it takes before it yields an outcome.
+        obeys_lengths: whether it respects `maxLength` of a schema; built-in models do not.
     """
 
     model: ChatModel
@@ -64,7 +66,7 @@ def requests(count: int = len(DESCRIPTIONS)) -> list[ChatRequest]:
 def subjects(
     request: pytest.FixtureRequest,
 ) -> Callable[[str], Subject]:
-    """Builds each subject when it is first asked for, once."""
+    """Return a function that builds each subject once, on first use."""
     built: dict[str, Subject] = {}
 
     def fixture(name: str) -> Any:
@@ -104,12 +106,12 @@ def subjects(
                 )
                 return Subject(build_chat_model(transformers), IN_FLIGHT)
 
-    def ask(name: str) -> Subject:
+    def get(name: str) -> Subject:
         if name not in built:
             built[name] = build(name)
         return built[name]
 
-    return ask
+    return get
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +135,7 @@ def subject(request: pytest.FixtureRequest, subjects: Callable[[str], Subject]) 
 
 
 def closable(model: ChatModel, asked: Iterator[ChatRequest]) -> Any:
-    """The outcomes as the generator that they are: an iterator that can be closed."""
+    """Return the outcomes as a context manager that closes the generator."""
     return closing(cast("Any", model.answer(asked)))
 
 
@@ -144,7 +146,7 @@ def test_each_request_is_answered_once_under_its_own_position(subject: Subject) 
         assert isinstance(outcome, ChatAnswer), outcome
 
 
-def test_an_answer_belongs_to_the_request_of_its_position(subject: Subject) -> None:
+def test_answers_do_not_depend_on_other_requests(subject: Subject) -> None:
     together = dict(subject.model.answer(requests()))
     for position, alone in enumerate(requests()):
         [(_, outcome)] = subject.model.answer([alone])
@@ -155,7 +157,7 @@ def test_no_requests_give_no_outcomes(subject: Subject) -> None:
     assert list(subject.model.answer([])) == []
 
 
-def test_requests_are_taken_only_while_there_is_room(subject: Subject) -> None:
+def test_requests_are_taken_lazily_up_to_the_limit_in_flight(subject: Subject) -> None:
     taken = 0
 
     def endless() -> Iterator[ChatRequest]:
@@ -170,8 +172,8 @@ def test_requests_are_taken_only_while_there_is_room(subject: Subject) -> None:
             assert taken <= received - 1 + subject.in_flight
 
 
-def test_what_is_in_flight_when_requests_end_is_answered(subject: Subject) -> None:
-    """A caller with a budget stops handing out requests after the first outcome."""
+def test_requests_in_flight_are_answered_when_no_more_follow(subject: Subject) -> None:
+    """As when a caller with a budget stops sending after the first outcome."""
     taken = 0
     spent = False
 
@@ -189,7 +191,7 @@ def test_what_is_in_flight_when_requests_end_is_answered(subject: Subject) -> No
     assert taken <= subject.in_flight
 
 
-def test_closing_early_leaves_the_model_fit_for_more(subject: Subject) -> None:
+def test_a_model_can_be_used_again_after_closing_early(subject: Subject) -> None:
     with closable(subject.model, iter(requests(20))) as outcomes:
         next(outcomes)
     assert len(list(subject.model.answer(requests(2)))) == 2
@@ -211,7 +213,7 @@ def test_the_same_request_gets_the_same_answer(subject: Subject) -> None:
     assert first == again
 
 
-def test_a_schema_is_kept(subject: Subject) -> None:
+def test_answers_conform_to_the_schema(subject: Subject) -> None:
     for _, outcome in subject.model.answer(requests()):
         answer = json.loads(text_of(outcome))
         assert list(answer) == ["rewrite"]
@@ -224,13 +226,13 @@ def test_tokens_and_time_are_counted(subject: Subject) -> None:
     for _, outcome in subject.model.answer(requests(3)):
         assert isinstance(outcome, ChatAnswer)
         assert outcome.seconds >= 0
-        if subject.obeys_lengths:  # a built-in model has no tokens
+        if subject.obeys_lengths:  # built-in models have no tokens
             assert outcome.tokens_in
             assert 0 < (outcome.tokens_out or 0) <= SAMPLING.max_tokens
         assert not outcome.truncated
 
 
-def test_name_revision_and_parameters_are_values_for_keys(subject: Subject) -> None:
+def test_name_revision_and_parameters_can_be_used_in_keys(subject: Subject) -> None:
     model = subject.model
     assert isinstance(model, ChatModel)
     assert model.ref.name

@@ -14,7 +14,7 @@ CPU = torch.device("cpu")
 
 
 def draws(count: int, seed: int | None) -> list[int]:
-    """`count` tokens drawn one after another from a distribution of (0.5, 0.3, 0.2, 0)."""
+    """Draw `count` tokens in sequence from the distribution (0.5, 0.3, 0.2, 0)."""
     scores = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).log()
     draw = SeededDraw(1, seed, CPU)
     return [int(draw(torch.zeros(1, 1), scores).argmax()) for _ in range(count)]
@@ -27,13 +27,13 @@ def test_tokens_are_drawn_from_the_distribution() -> None:
     assert 3 not in drawn
 
 
-def test_a_seed_repeats_its_draw_and_none_does_not() -> None:
+def test_draws_are_reproducible_only_with_a_seed() -> None:
     assert draws(50, seed=1) == draws(50, seed=1)
     assert draws(50, seed=1) != draws(50, seed=2)
     assert draws(50, seed=None) != draws(50, seed=None)
 
 
-def test_rows_do_not_disturb_each_other() -> None:
+def test_rows_are_drawn_independently() -> None:
     scores = torch.randn(1, 100)
     alone = SeededDraw(1, 5, CPU)(torch.zeros(1, 1), scores)
     among_others = SeededDraw(3, 5, CPU)(torch.zeros(3, 1), scores.repeat(3, 1))
@@ -46,21 +46,23 @@ def grammar(tiny_qwen3: Path) -> SchemaGrammar:
     return SchemaGrammar(tokenizer, len(tokenizer), [tokenizer.eos_token_id])
 
 
-def test_only_tokens_of_the_schema_are_left(grammar: SchemaGrammar, tiny_qwen3: Path) -> None:
+def test_only_tokens_allowed_by_the_schema_have_finite_scores(
+    grammar: SchemaGrammar, tiny_qwen3: Path
+) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tiny_qwen3)
     matcher = grammar.matcher({"enum": ["red", "blue"]})
     constraint = SchemaConstraint([matcher, None])
     tokens = torch.zeros((2, 1), dtype=torch.long)
-    said = ""
+    text = ""
     for _ in range(10):
         scores = constraint(tokens, torch.randn(2, len(tokenizer)))
-        assert torch.isfinite(scores[1]).all()  # the row without a schema is left alone
+        assert torch.isfinite(scores[1]).all()  # the row without a schema is unchanged
         best = scores.argmax(dim=1, keepdim=True)
         if best[0] == tokenizer.eos_token_id:
             break
-        said += tokenizer.decode(best[0])
+        text += tokenizer.decode(best[0])
         tokens = torch.cat([tokens, best], dim=1)
-    assert json.loads(said) in ("red", "blue")
+    assert json.loads(text) in ("red", "blue")
 
 
 def test_a_schema_that_cannot_be_enforced_is_refused(grammar: SchemaGrammar) -> None:

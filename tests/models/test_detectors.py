@@ -54,12 +54,12 @@ def test_importing_the_adapters_loads_no_heavy_library() -> None:
     assert loaded == "set()"
 
 
-def test_the_builtin_detector_needs_nothing_else() -> None:
+def test_the_builtin_detector_needs_no_extra() -> None:
     spec = BuiltinDetector()
     assert build_detector(spec).ref == spec.ref
 
 
-def test_a_checkpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_checkpoint_is_named(tmp_path: Path) -> None:
     spec = FairMOTDetector(provider="fairmot", checkpoint=tmp_path / "missing.pth", device="cpu")
     with pytest.raises(ModelError, match=r"missing\.pth.*No such file"):
         build_detector(spec)

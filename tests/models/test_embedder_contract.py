@@ -1,4 +1,4 @@
-"""One contract, kept by every embedder: real classes with tiny random weights included."""
+"""Contract tests of embedders, including real classes with tiny random weights."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.models.tiny_embedders import BUILDERS
 pytestmark = pytest.mark.slow
 
 CLOSE = 2e-5
-"""Rounding differs with the shape of a batch."""
+"""Tolerance: rounding depends on the shape of a batch."""
 
 TEXTS = (
     "A woman in a red shirt, blue trousers and white shoes.",
@@ -65,7 +65,7 @@ def assert_are_unit_rows(vectors: object, rows: int, embedder: ImageTextEmbedder
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_it_is_an_embedder_that_says_who_it_is(
+def test_an_embedder_has_the_reference_of_its_specification(
     spec: PlainModelSpec, embedder: ImageTextEmbedder
 ) -> None:
     assert isinstance(embedder, ImageTextEmbedder)
@@ -84,7 +84,7 @@ def test_different_inputs_have_different_vectors(embedder: ImageTextEmbedder) ->
     assert np.abs(texts[0] - texts[1]).max() > 10 * CLOSE
 
 
-def test_a_row_does_not_depend_on_its_company(embedder: ImageTextEmbedder) -> None:
+def test_a_row_does_not_depend_on_the_rest_of_the_batch(embedder: ImageTextEmbedder) -> None:
     images, texts = embedder.embed_images(IMAGES), embedder.embed_texts(TEXTS)
     alone = np.concatenate([embedder.embed_images([image]) for image in IMAGES])
     np.testing.assert_allclose(images, alone, atol=CLOSE)
@@ -94,22 +94,24 @@ def test_a_row_does_not_depend_on_its_company(embedder: ImageTextEmbedder) -> No
     np.testing.assert_allclose(embedder.embed_texts(TEXTS[::-1]), texts[::-1], atol=CLOSE)
 
 
-def test_nothing_in_nothing_out(embedder: ImageTextEmbedder) -> None:
+def test_empty_input_gives_empty_output(embedder: ImageTextEmbedder) -> None:
     assert_are_unit_rows(embedder.embed_images([]), 0, embedder)
     assert_are_unit_rows(embedder.embed_texts([]), 0, embedder)
 
 
-def test_very_long_texts_are_cut(embedder: ImageTextEmbedder) -> None:
+def test_very_long_texts_are_truncated(embedder: ImageTextEmbedder) -> None:
     long = " ".join([TEXTS[0]] * 400)
     assert_are_unit_rows(embedder.embed_texts([long, TEXTS[1]]), 2, embedder)
 
 
-def test_huge_images_are_taken(embedder: ImageTextEmbedder) -> None:
+def test_huge_images_are_accepted(embedder: ImageTextEmbedder) -> None:
     huge = noise("RGB", (60, 120), 1).resize((3000, 6000))
     assert_are_unit_rows(embedder.embed_images([huge]), 1, embedder)
 
 
-def test_a_second_copy_gives_the_same(spec: PlainModelSpec, embedder: ImageTextEmbedder) -> None:
+def test_a_second_instance_gives_equal_vectors(
+    spec: PlainModelSpec, embedder: ImageTextEmbedder
+) -> None:
     again = build_embedder(spec)
     np.testing.assert_array_equal(again.embed_texts(TEXTS), embedder.embed_texts(TEXTS))
     np.testing.assert_array_equal(again.embed_images(IMAGES), embedder.embed_images(IMAGES))

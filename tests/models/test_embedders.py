@@ -1,4 +1,4 @@
-"""Embedders of real classes: right against their libraries, and clear about what cannot be used."""
+"""Embedders of real classes: equal to their libraries, with clear errors for unusable models."""
 
 import json
 import subprocess
@@ -70,7 +70,7 @@ def open_clip_spec(**values: object) -> OpenClipEmbedder:
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folders of tiny models, by kind."""
+    """Folders of tiny models, by kind."""
     pytest.importorskip("torch")
     pytest.importorskip("open_clip")
     home = tmp_path_factory.mktemp("tiny")
@@ -100,7 +100,7 @@ def test_importing_the_adapters_loads_no_heavy_library() -> None:
     assert loaded == "set()"
 
 
-def test_open_clip_vectors_are_those_that_its_loss_compares(folders: dict[str, Path]) -> None:
+def test_open_clip_vectors_equal_those_of_the_library(folders: dict[str, Path]) -> None:
     import open_clip
     import torch
 
@@ -115,7 +115,7 @@ def test_open_clip_vectors_are_those_that_its_loss_compares(folders: dict[str, P
     np.testing.assert_allclose(embedder.embed_texts(TEXTS), texts, atol=1e-5)
 
 
-def test_an_architecture_and_a_checkpoint_of_ones_own(folders: dict[str, Path]) -> None:
+def test_open_clip_loads_a_local_architecture_and_checkpoint(folders: dict[str, Path]) -> None:
     folder = folders["open_clip"]
     spec = open_clip_spec(
         architecture_file=folder / "tiny-clip-of-tests.json",
@@ -126,7 +126,7 @@ def test_an_architecture_and_a_checkpoint_of_ones_own(folders: dict[str, Path]) 
     np.testing.assert_allclose(found, whole.embed_texts(TEXTS), atol=1e-6)
 
 
-def test_what_open_clip_does_not_know_is_named(subtests: pytest.Subtests) -> None:
+def test_unknown_open_clip_models_are_named(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, object], str]] = [
         ({"name": "ViT-Q"}, "OpenCLIP could not load ViT-Q@1: Model config for 'ViT-Q' not found"),
         ({"name": "ViT-B-32", "revision": "none"}, "Pretrained value 'none' is not a known tag"),
@@ -139,7 +139,7 @@ def test_what_open_clip_does_not_know_is_named(subtests: pytest.Subtests) -> Non
             build_embedder(open_clip_spec(**values))
 
 
-def test_an_architecture_file_under_the_name_of_another_is_refused(tmp_path: Path) -> None:
+def test_an_architecture_file_with_a_known_name_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ViT-B-32.json"
     path.write_text(json.dumps(tiny_embedders.ARCHITECTURE), encoding="utf-8")
     with pytest.raises(ModelError, match="has the name of another architecture"):
@@ -149,7 +149,7 @@ def test_an_architecture_file_under_the_name_of_another_is_refused(tmp_path: Pat
         build_embedder(open_clip_spec(architecture_file=tmp_path / "nothing.json"))
 
 
-def test_blip2_compares_as_transformers_does(folders: dict[str, Path]) -> None:
+def test_blip2_scores_equal_those_of_transformers(folders: dict[str, Path]) -> None:
     import torch
     import transformers
 
@@ -176,7 +176,7 @@ def test_blip2_compares_as_transformers_does(folders: dict[str, Path]) -> None:
     np.testing.assert_allclose(mean.judge(mean.see(PICTURES), texts), judged[:, 1], atol=1e-5)
 
 
-def test_an_mllm_gives_the_last_state_of_its_prompt(folders: dict[str, Path]) -> None:
+def test_an_mllm_vector_is_the_last_hidden_state_of_the_prompt(folders: dict[str, Path]) -> None:
     import torch
     import transformers
 
@@ -196,22 +196,22 @@ def test_an_mllm_gives_the_last_state_of_its_prompt(folders: dict[str, Path]) ->
     np.testing.assert_allclose(found, wanted.numpy(), atol=1e-5)
 
 
-def test_what_asks_has_another_prompt_than_what_is_found(folders: dict[str, Path]) -> None:
+def test_queries_and_candidates_have_different_prompts(folders: dict[str, Path]) -> None:
     neutral = tiny_embedders.mllm_spec(folders["qwen2-vl"], "rzen")
-    asking = {side: directed(neutral, side) for side in ("images", "texts")}
-    images = {side: _images(spec) for side, spec in asking.items()}
+    query_specs = {side: directed(neutral, side) for side in ("images", "texts")}
+    images = {side: _images(spec) for side, spec in query_specs.items()}
     assert np.abs(images["images"] - images["texts"]).max() > 1e-3
     np.testing.assert_array_equal(images["texts"], _images(neutral))
-    assert directed(asking["texts"], "images") == asking["texts"]
+    assert directed(query_specs["texts"], "images") == query_specs["texts"]
     assert directed(BuiltinEmbedder(), "images") == BuiltinEmbedder()
-    assert len({str(one.parameters) for one in (neutral, *asking.values())}) == 3
+    assert len({str(one.parameters) for one in (neutral, *query_specs.values())}) == 3
 
 
 def _images(spec: EmbedderSpec) -> Vectors:
     return build_embedder(cast("MllmEmbedder", spec)).embed_images(PICTURES)
 
 
-def test_families_know_their_checkpoints_and_prompts(subtests: pytest.Subtests) -> None:
+def test_families_define_their_checkpoints_and_prompts(subtests: pytest.Subtests) -> None:
     for name, family in mllm_families().items():
         with subtests.test(family=name):
             token = "<|image_pad|>" if family.model_type == "qwen2_vl" else "<image>"
@@ -224,7 +224,7 @@ def test_families_know_their_checkpoints_and_prompts(subtests: pytest.Subtests) 
         MllmEmbedder(provider="mllm", name="somebody/else", revision="main")
 
 
-def test_blip_and_align_compare_as_transformers_does(tmp_path: Path) -> None:
+def test_blip_and_align_scores_equal_those_of_transformers(tmp_path: Path) -> None:
     import torch
     import transformers
 
@@ -252,10 +252,10 @@ def test_blip_and_align_compare_as_transformers_does(tmp_path: Path) -> None:
             np.testing.assert_allclose(found, judged[:, 1], atol=1e-4)
 
 
-def test_a_qwen_vl_is_read_as_embedders_are_published(
+def test_a_qwen_vl_loads_from_the_published_weight_names(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
-    """Without the layer that writes, under the names that transformers had when GME was saved."""
+    """The weights lack the LM head and have the names that GME was saved with."""
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folders["qwen2-vl"] / "model.safetensors")
@@ -281,12 +281,12 @@ def test_a_model_of_another_class_is_refused(folders: dict[str, Path]) -> None:
         build_embedder(tiny_embedders.mllm_spec(folders["clip"], "gme"))
 
 
-def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=f"could not load .*{tmp_path.name}"):
         build_embedder(transformers_spec(tmp_path))
 
 
-def test_weights_that_are_missing_are_named_not_made_up(
+def test_missing_weights_are_named_instead_of_initialised(
     folders: dict[str, Path], tmp_path: Path
 ) -> None:
     from safetensors.torch import load_file, save_file
@@ -305,7 +305,7 @@ def test_a_folder_is_pinned_by_its_files(folders: dict[str, Path], tmp_path: Pat
         (tmp_path / file.name).write_bytes(file.read_bytes())
     spec = pinned(transformers_spec(tmp_path))
     assert isinstance(spec, TransformersEmbedder)
-    command = "sha256sum *.json *.safetensors | sha256sum"  # as the documentation says it is
+    command = "sha256sum *.json *.safetensors | sha256sum"  # as documented
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=True)
     lines = done.stdout.decode()
     assert spec.folder_sha256 == lines.split()[0]
@@ -330,7 +330,7 @@ def test_checkpoints_are_pinned_by_their_digest(folders: dict[str, Path]) -> Non
     assert pinned(BuiltinEmbedder()) == BuiltinEmbedder()
 
 
-def test_a_vector_that_is_no_direction_is_an_error(folders: dict[str, Path]) -> None:
+def test_a_zero_vector_is_an_error(folders: dict[str, Path]) -> None:
     embedder = build_embedder(transformers_spec(folders["clip"]))
     import torch
 
@@ -340,7 +340,7 @@ def test_a_vector_that_is_no_direction_is_an_error(folders: dict[str, Path]) -> 
         embedder.embed_texts(["a man"])
 
 
-def test_images_of_other_modes_are_taken_as_rgb(folders: dict[str, Path]) -> None:
+def test_images_of_other_modes_are_converted_to_rgb(folders: dict[str, Path]) -> None:
     embedder = build_embedder(transformers_spec(folders["clip"]))
     grey = Image.new("L", (40, 60), 90)
     np.testing.assert_array_equal(

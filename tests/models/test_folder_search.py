@@ -1,4 +1,4 @@
-"""The built-in search ranks by similarity, breaks ties by the list, and tells where images lie."""
+"""The built-in folder search: ranking, ties, licences and addresses of images."""
 
 import numpy as np
 import pytest
@@ -17,14 +17,14 @@ def names(search: FolderImageSearch, query: str, count: int) -> list[str]:
     return [hit.title for hit in outcome.hits]
 
 
-def test_what_is_most_similar_comes_first() -> None:
+def test_the_most_similar_images_come_first() -> None:
     assert names(folder(6), "something green", 2) == ["green 1", "green 4"]
     assert names(folder(6), "red red blue", 6) == [
         *("red 0", "red 3", "blue 2", "blue 5", "green 1", "green 4")
     ]
 
 
-def test_equal_images_keep_the_order_of_the_list() -> None:
+def test_ties_keep_the_order_of_the_list() -> None:
     assert names(folder(9), "nothing of these", 9) == names(folder(9), "nor of these", 9)
     many = [int(name.split()[1]) for name in names(folder(300), "red", 300)]
     assert many == sorted(many, key=lambda place: place % 3 != 0)
@@ -32,7 +32,7 @@ def test_equal_images_keep_the_order_of_the_list() -> None:
     assert names(folder(4), "nothing of these", 4) == ["red 0", "green 1", "blue 2", "red 3"]
 
 
-def test_licence_author_and_page_are_those_of_the_list() -> None:
+def test_licence_creator_and_page_come_from_the_list() -> None:
     source = "https://example.org/page"
     images = [
         folder_image("red", "by-nc 2.0", creator="A. Painter", source_url=source),
@@ -48,7 +48,7 @@ def test_licence_author_and_page_are_those_of_the_list() -> None:
     assert outcome.requests == 0
 
 
-def test_an_address_leads_back_to_its_path(subtests: pytest.Subtests) -> None:
+def test_a_folder_url_can_be_converted_back_to_its_path(subtests: pytest.Subtests) -> None:
     cases: list[str] = ["a.png", "a b/ü 猫%20#?.jpg", "x:y/z.png"]
     for path in cases:
         with subtests.test(path=path):
@@ -56,7 +56,7 @@ def test_an_address_leads_back_to_its_path(subtests: pytest.Subtests) -> None:
             assert path_in_folder(f"https://example.org/{path}") is None
 
 
-def test_parameters_change_with_images_and_terms_alone() -> None:
+def test_parameters_depend_only_on_images_and_licences() -> None:
     def parameters(*images: object) -> object:
         vectors = np.eye(3, dtype=np.float32)[: len(images)]
         listed = list(images)

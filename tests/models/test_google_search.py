@@ -1,4 +1,4 @@
-"""What is Google's own: filters, quotas, keys that nobody sees, and the end of the service."""
+"""The Google search: filters, quotas, secrecy of keys, and the end of the service."""
 
 import json
 import logging
@@ -51,7 +51,7 @@ def failure(outcome: SearchOutcome) -> SearchFailure:
     return outcome
 
 
-def test_the_service_is_asked_as_the_paper_asks_it(server: SearchServer) -> None:
+def test_requests_have_the_parameters_of_the_paper(server: SearchServer) -> None:
     google(server, image_size="LARGE").search("a cat", 5)
     [seen] = server.seen
     assert seen.headers["X-Goog-Api-Key"] == API_KEY
@@ -67,7 +67,7 @@ def test_the_service_is_asked_as_the_paper_asks_it(server: SearchServer) -> None
     }
 
 
-def test_the_licence_is_that_of_the_filter_and_says_so(server: SearchServer) -> None:
+def test_the_licence_of_a_hit_comes_from_the_filter(server: SearchServer) -> None:
     outcome = google(server, rights=("cc_publicdomain", "cc_attribute")).search("a cat", 3)
     assert isinstance(outcome, SearchAnswer)
     for hit in outcome.hits:
@@ -77,7 +77,7 @@ def test_the_licence_is_that_of_the_filter_and_says_so(server: SearchServer) -> 
         assert (hit.creator, hit.licence_url) == (None, None)
 
 
-def test_a_day_that_is_over_is_not_asked_again(server: SearchServer) -> None:
+def test_an_exhausted_daily_quota_is_not_retried(server: SearchServer) -> None:
     refusals = [
         DAY,
         google_error(403, "Daily Limit Exceeded", "dailyLimitExceeded"),
@@ -91,23 +91,23 @@ def test_a_day_that_is_over_is_not_asked_again(server: SearchServer) -> None:
         assert len(server.seen) == asked, refusal
 
 
-def test_who_is_too_fast_waits_and_asks_again(server: SearchServer) -> None:
+def test_rate_limited_requests_wait_and_are_retried(server: SearchServer) -> None:
     for refusal in (MINUTE, google_error(403, "Rate Limit Exceeded", "userRateLimitExceeded")):
         server.faults = [refusal, refusal]
         outcome = google(server).search("a cat", 5)
         assert isinstance(outcome, SearchAnswer), refusal
-        assert outcome.requests == 1, "what was refused does not count"
+        assert outcome.requests == 1, "refused requests do not count"
         server.faults = [refusal] * 3
         assert failure(google(server).search("a cat", 5)).reason == "rate_limited", refusal
 
 
-def test_a_long_wait_is_not_waited_for(server: SearchServer) -> None:
+def test_a_long_retry_after_is_not_awaited(server: SearchServer) -> None:
     server.faults = [Reply(429, MINUTE.body, {"Retry-After": "3600"})]
     assert failure(google(server).search("a cat", 5)).reason == "rate_limited"
     assert len(server.seen) == 1
 
 
-def test_settings_that_are_wrong_are_named_so(
+def test_wrong_settings_are_reported_as_misconfigured(
     subtests: pytest.Subtests, server: SearchServer
 ) -> None:
     for status in (401, 403, 404, 301):
@@ -118,7 +118,7 @@ def test_settings_that_are_wrong_are_named_so(
     assert len(server.seen) == 4
 
 
-def test_a_wrong_key_is_a_setting_and_a_wrong_query_is_not(
+def test_a_wrong_key_is_misconfigured_and_a_wrong_query_is_refused(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GOOGLE_SEARCH_API_KEY", "wrong")
@@ -129,7 +129,7 @@ def test_a_wrong_key_is_a_setting_and_a_wrong_query_is_not(
     assert (refused.reason, refused.retriable) == ("refused_query", False)
 
 
-def test_items_that_say_too_little_are_hits_or_left_out(server: SearchServer) -> None:
+def test_incomplete_items_are_hits_or_unreadable(server: SearchServer) -> None:
     items = [
         {"link": "http://images.example.org/a.jpg"},
         {"title": "no link"},
@@ -150,26 +150,26 @@ def test_items_that_say_too_little_are_hits_or_left_out(server: SearchServer) ->
     outcome.model_dump_json().encode()
 
 
-def test_neither_logs_nor_failures_tell_the_key(
+def test_the_key_is_neither_in_logs_nor_in_failures(
     server: SearchServer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said: list[Any] = []
+    outcomes: list[Any] = []
     with caplog.at_level(logging.DEBUG):
         server.faults = [google_error(403, f"the key {API_KEY} is not for this", "forbidden")]
-        said.append(google(server).search("a cat", 5))
+        outcomes.append(google(server).search("a cat", 5))
         server.faults = [Reply(500, f"?key={API_KEY}"), Reply(200, {"url": {"key": API_KEY}})]
-        said.append(google(server).search("a cat", 5))
+        outcomes.append(google(server).search("a cat", 5))
         server.faults = [Reply(reset=True)] * 3
-        said.append(google(server).search("a cat", 5))
-        said.append(google(server).search("x" * 3000, 5))
+        outcomes.append(google(server).search("a cat", 5))
+        outcomes.append(google(server).search("x" * 3000, 5))
     assert "customsearch/v1" in caplog.text
     assert all(seen.headers["X-Goog-Api-Key"] == API_KEY for seen in server.seen)
     assert server.seen[-1].headers["X-HTTP-Method-Override"] == "GET"
     for words in ("AIza", "eyes"):
-        assert words not in caplog.text + json.dumps([s.model_dump(mode="json") for s in said])
+        assert words not in caplog.text + json.dumps([s.model_dump(mode="json") for s in outcomes])
 
 
-def test_the_environment_neither_diverts_nor_adds_to_what_is_sent(
+def test_the_environment_does_not_change_requests(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
@@ -182,7 +182,7 @@ def test_the_environment_neither_diverts_nor_adds_to_what_is_sent(
     assert "Authorization" not in server.seen[0].headers
 
 
-def test_what_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_variables_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("GOOGLE_SEARCH_ENGINE_ID", "GOOGLE_SEARCH_API_KEY"):
         set_keys(monkeypatch)
         monkeypatch.setenv(variable, " ")
@@ -190,7 +190,7 @@ def test_what_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             GoogleImageSearch(google_spec("http://127.0.0.1:1"))
 
 
-def test_another_engine_has_other_parameters(
+def test_a_different_engine_has_different_parameters(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = google(server).parameters
@@ -198,7 +198,7 @@ def test_another_engine_has_other_parameters(
     assert google(server).parameters != before
 
 
-def test_after_its_end_the_service_is_not_asked(server: SearchServer) -> None:
+def test_the_service_is_not_called_after_its_end(server: SearchServer) -> None:
     def search_at(moment: datetime) -> SearchOutcome:
         return GoogleImageSearch(google_spec(server.base_url), clock=lambda: moment).search("a", 1)
 

@@ -1,4 +1,4 @@
-"""One contract, kept by every image editor: real pipelines with tiny random weights included."""
+"""Contract tests of image editors, including real pipelines with tiny random weights."""
 
 import io
 import json
@@ -36,14 +36,14 @@ def pixels(outcome: EditOutcome) -> bytes:
         return picture.tobytes()
 
 
-def test_it_is_an_editor_that_says_who_it_is(subject: Subject) -> None:
+def test_an_editor_has_a_reference_and_parameters(subject: Subject) -> None:
     assert isinstance(subject.editor, ImageEditor)
     assert subject.editor.ref.name
     assert subject.editor.ref.revision
     assert json.loads(json.dumps(subject.editor.parameters)) == subject.editor.parameters
 
 
-def test_an_edit_has_the_size_of_its_image_and_is_another(subject: Subject) -> None:
+def test_an_edit_keeps_the_size_and_changes_the_image(subject: Subject) -> None:
     outcomes = run(subject, *subject.requests)
     for request, outcome in zip(subject.requests, outcomes, strict=True):
         assert isinstance(outcome, EditedPicture)
@@ -57,7 +57,7 @@ def test_an_edit_has_the_size_of_its_image_and_is_another(subject: Subject) -> N
         assert outcome.seconds >= 0
 
 
-def test_equal_requests_give_equal_images_whatever_stands_beside_them(subject: Subject) -> None:
+def test_equal_requests_give_equal_images_in_any_batch(subject: Subject) -> None:
     first, second = subject.requests[:2]
     together = run(subject, first, second, first)
     assert pixels(together[0]) == pixels(together[2])
@@ -65,7 +65,7 @@ def test_equal_requests_give_equal_images_whatever_stands_beside_them(subject: S
     assert pixels(together[0]) != pixels(together[1])
 
 
-def test_an_image_that_does_not_decode_is_a_failure_and_the_rest_goes_on(
+def test_an_undecodable_image_does_not_affect_the_other_requests(
     subject: Subject,
 ) -> None:
     good = subject.requests[0]
@@ -91,5 +91,5 @@ def test_requests_are_taken_lazily(subject: Subject) -> None:
     assert len(list(edits)) == len(subject.requests) - 1
 
 
-def test_nothing_in_nothing_out(subject: Subject) -> None:
+def test_no_requests_give_no_outcomes(subject: Subject) -> None:
     assert run(subject) == []

@@ -1,4 +1,4 @@
-"""One contract, kept by every image search: services on loopback, and the folder."""
+"""Contract tests of image searches: services on loopback, and the folder search."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ QUERY = "a red cat on a green bench"
 Search = Callable[..., ImageSearch]
 ON_THE_WEB: tuple[Search, ...] = (google, openverse)
 REFUSED = ("", " \t\n", "a\0cat", "half \ud83d a face", "bell \x07")
-ODD = ("猫とベンチ", "un chat « gris » & l'été", "100% of a+b=c?", "👩‍🦰 " * 80, "x" * 3000)
+UNUSUAL = ("猫とベンチ", "un chat « gris » & l'été", "100% of a+b=c?", "👩‍🦰 " * 80, "x" * 3000)
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[SearchServer]:
 
 @pytest.fixture
 def searches(server: SearchServer) -> list[ImageSearch]:
-    """One of each kind."""
+    """One search of each kind."""
     return [*(build(server) for build in ON_THE_WEB), folder()]
 
 
@@ -46,7 +46,7 @@ def failure(outcome: SearchOutcome) -> SearchFailure:
     return outcome
 
 
-def test_it_is_a_search_that_says_who_it_is(searches: list[ImageSearch]) -> None:
+def test_a_search_has_a_reference_and_parameters_without_keys(searches: list[ImageSearch]) -> None:
     for search in searches:
         assert isinstance(search, ImageSearch)
         assert search.ref.name
@@ -54,7 +54,7 @@ def test_it_is_a_search_that_says_who_it_is(searches: list[ImageSearch]) -> None
         assert API_KEY not in canonical_json(search.parameters)
 
 
-def test_hits_are_in_order_of_rank_and_not_too_many(searches: list[ImageSearch]) -> None:
+def test_hits_are_ordered_by_rank_and_limited_to_the_count(searches: list[ImageSearch]) -> None:
     for search in searches:
         for count in (1, 3, 5, 10):
             hits = answer(search, QUERY, count).hits
@@ -63,14 +63,14 @@ def test_hits_are_in_order_of_rank_and_not_too_many(searches: list[ImageSearch])
         assert len(answer(search).raw) > 100
 
 
-def test_there_are_no_more_hits_than_a_request_gives(searches: list[ImageSearch]) -> None:
+def test_a_large_count_gives_the_hits_of_one_request(searches: list[ImageSearch]) -> None:
     for search in searches:
         ranks = [hit.rank for hit in answer(search, QUERY, 500).hits]
         assert ranks == [*range(1, len(ranks) + 1)], search.ref
         assert len(ranks) >= 10, search.ref
 
 
-def test_a_hit_says_what_has_to_be_named_with_it(searches: list[ImageSearch]) -> None:
+def test_a_hit_has_address_page_title_licence_and_size(searches: list[ImageSearch]) -> None:
     for hit in (hit for search in searches for hit in answer(search).hits):
         assert hit.image_url
         assert hit.page_url
@@ -82,7 +82,7 @@ def test_a_hit_says_what_has_to_be_named_with_it(searches: list[ImageSearch]) ->
         assert hit.media_type in ("image/jpeg", "image/png")
 
 
-def test_what_is_no_text_is_refused_and_not_asked(
+def test_an_invalid_query_is_refused_without_a_request(
     searches: list[ImageSearch], server: SearchServer
 ) -> None:
     for search, query in product(searches, REFUSED):
@@ -92,8 +92,10 @@ def test_what_is_no_text_is_refused_and_not_asked(
     assert server.seen == []
 
 
-def test_any_words_can_be_searched(searches: list[ImageSearch], server: SearchServer) -> None:
-    for search, query in product(searches, ODD):
+def test_queries_in_any_language_and_length_are_searched(
+    searches: list[ImageSearch], server: SearchServer
+) -> None:
+    for search, query in product(searches, UNUSUAL):
         server.seen.clear()
         answer(search, query)
         for asked in server.queries:
@@ -107,7 +109,7 @@ def test_an_empty_result_is_an_answer(server: SearchServer) -> None:
     assert answer(folder(images=0)).hits == ()
 
 
-def test_a_passing_fault_is_asked_again_and_counted(server: SearchServer) -> None:
+def test_a_transient_fault_is_retried_and_counted(server: SearchServer) -> None:
     faults = [
         (Reply(500, {"error": {"code": 500, "message": "Internal"}}), "server_error"),
         (Reply(503, "<html>busy</html>"), "server_error"),
@@ -125,10 +127,10 @@ def test_a_passing_fault_is_asked_again_and_counted(server: SearchServer) -> Non
         failed = failure(search.search(QUERY, 5))
         found = (failed.reason, failed.retriable, failed.requests)
         assert found == (reason, True, 3), (search.ref, fault)
-        assert len(server.seen) == 5, "and never behind our back"
+        assert len(server.seen) == 5, "no uncounted retries"
 
 
-def test_json_that_is_no_answer_is_kept_and_not_asked_for_again(server: SearchServer) -> None:
+def test_unexpected_json_is_kept_and_not_retried(server: SearchServer) -> None:
     bodies: list[tuple[Search, Any]] = [
         *product([google], ([], {"items": {"0": 1}}, {"items": 5})),
         *product([openverse], ([], {"results": None}, {"detail": "moved"})),
@@ -143,21 +145,21 @@ def test_json_that_is_no_answer_is_kept_and_not_asked_for_again(server: SearchSe
         assert len(server.seen) == 1
 
 
-def test_an_answer_that_does_not_come_is_a_timeout(server: SearchServer) -> None:
+def test_a_missing_answer_is_a_timeout(server: SearchServer) -> None:
     for build in ON_THE_WEB:
         server.faults = [Reply(seconds=1)]
         failed = failure(build(server, timeout_seconds=0.2, max_retries=0).search(QUERY, 5))
         assert (failed.reason, failed.requests) == ("timeout", 1)
 
 
-def test_where_nobody_is_nothing_counts(server: SearchServer) -> None:
+def test_an_unreachable_service_counts_no_request(server: SearchServer) -> None:
     for build in ON_THE_WEB:
         base_url = f"http://127.0.0.1:{free_port()}"
         failed = failure(build(server, base_url=base_url, max_retries=1).search(QUERY, 5))
         assert (failed.reason, failed.requests) == ("unreachable", 0)
 
 
-def test_nothing_is_sent_again_where_the_caller_says_so_after_the_pause(
+def test_the_caller_can_prevent_a_retry_after_the_pause(
     server: SearchServer,
 ) -> None:
     for build in ON_THE_WEB:
@@ -170,7 +172,7 @@ def test_nothing_is_sent_again_where_the_caller_says_so_after_the_pause(
     assert len(server.seen) == len(ON_THE_WEB)
 
 
-def test_what_was_stored_is_read_as_it_would_be_read_now(server: SearchServer) -> None:
+def test_a_stored_answer_is_parsed_by_the_current_version(server: SearchServer) -> None:
     for build in ON_THE_WEB:
         search = build(server)
         outcome = answer(search)

@@ -1,4 +1,4 @@
-"""PP-OCR with its own weights reads what is rendered here."""
+"""PP-OCR with its published weights reads the rendered texts."""
 
 import io
 from collections.abc import Sequence
@@ -12,23 +12,23 @@ from schemas.retrieval_task import RetrievalTask
 from sources.rendered import RenderedImage, render_tasks
 from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
-_AS_MEASURED = {
+_ERROR_RATES = {
     RetrievalTask.TRANSLATION: 0.05,
     RetrievalTask.CALCULATION: 0.05,
     RetrievalTask.CODE: 0.05,
 }
-"""The character error rate of several pictures, at most; docs/benchmarks.md has those of many."""
+"""Upper bounds of the character error rate; docs/benchmarks.md has larger measurements."""
 
 
 @pytest.fixture(scope="module")
 def reader() -> TextReader:
-    made = build_text_reader("pp-ocr")
-    assert made is not None
-    return made
+    reader = build_text_reader("pp-ocr")
+    assert reader is not None
+    return reader
 
 
 def unread(reader: TextReader, picture: RenderedImage, truth: RenderedImage) -> float:
-    """The share of what was drawn by `truth` that cannot be read in a picture."""
+    """Return the share of the texts in `truth` that cannot be read in a picture."""
     with Image.open(io.BytesIO(picture.png)) as opened:
         lines = reader.read(opened)
     orders = (lines, by_columns(lines))
@@ -36,7 +36,7 @@ def unread(reader: TextReader, picture: RenderedImage, truth: RenderedImage) -> 
 
 
 def error_rate(drawn: Sequence[str], read: Sequence[str]) -> float:
-    """The same by the definition: every stretch, every table of edit distances."""
+    """Reference for `unread_share`: try every substring with a full edit distance."""
 
     def distance(one: str, other: str) -> int:
         row = list(range(len(other) + 1))
@@ -56,29 +56,29 @@ def error_rate(drawn: Sequence[str], read: Sequence[str]) -> float:
     return wrong / sum(map(len, drawn))
 
 
-@pytest.mark.parametrize("task", _AS_MEASURED)
-def test_rendered_text_is_read_back(reader: TextReader, task: RetrievalTask) -> None:
+@pytest.mark.parametrize("task", _ERROR_RATES)
+def test_rendered_text_is_read(reader: TextReader, task: RetrievalTask) -> None:
     judged = (one for one in render_tasks(task, 2, 40) if drawn_texts(one.truth))
     drawn = list(islice(judged, 4))
     found = [unread(reader, one, one) for one in drawn]
-    assert sum(found) / len(found) <= _AS_MEASURED[task], found
+    assert sum(found) / len(found) <= _ERROR_RATES[task], found
     assert max(found) <= MOST_UNREAD
 
 
-def test_what_a_blank_or_another_picture_shows_is_not_what_was_drawn(reader: TextReader) -> None:
+def test_a_blank_or_different_picture_is_unread(reader: TextReader) -> None:
     first, second = list(render_tasks(RetrievalTask.CODE, 3, 2))
     assert reader.read(Image.new("RGB", (400, 300), "white")) == []
     assert unread_share(drawn_texts(first.truth), []) == 1
     assert unread(reader, second, first) > MOST_UNREAD
 
 
-def test_sheets_side_by_side_are_read_one_after_the_other() -> None:
+def test_columns_are_read_one_after_the_other() -> None:
     rows = [("Mind", 0, 90), ("Keep", 100, 190), ("your head", 5, 95), ("out", 120, 160)]
     lines = [TextLine(text, 20, left, right) for text, left, right in rows]
     assert [one.text for one in by_columns(lines)] == ["Mind", "your head", "Keep", "out"]
 
 
-def test_the_unread_share_is_an_edit_distance_to_the_nearest_stretch() -> None:
+def test_the_unread_share_is_an_edit_distance_to_the_nearest_substring() -> None:
     for drawn, read in (
         (["abc"], ["xxabcxx"]),
         (["abc", "de"], ["abxc", "ed"]),

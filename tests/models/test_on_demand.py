@@ -1,4 +1,4 @@
-"""Chat models that are loaded when they are first asked."""
+"""Chat models that are loaded on first use."""
 
 from collections.abc import Iterable, Iterator
 
@@ -15,7 +15,7 @@ REQUEST = ChatRequest(purpose="rewrite", prompt="Say something.", prompt_digest=
 
 
 class Model(OnDemandChatModel):
-    """Answers with its name, and notes when it is loaded and closed."""
+    """Answers with its name, and records when it is loaded and closed."""
 
     def __init__(self, spec: ChatModelSpec, events: list[str]) -> None:
         super().__init__(spec)
@@ -38,12 +38,12 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def test_a_model_that_is_asked_nothing_is_not_loaded(events: list[str]) -> None:
+def test_a_model_without_requests_is_not_loaded(events: list[str]) -> None:
     assert list(OnDemandChatModel(SMALL).answer([])) == []
     assert events == []
 
 
-def test_the_model_before_is_closed_and_equal_ones_are_shared(events: list[str]) -> None:
+def test_the_previous_model_is_closed_and_equal_ones_are_shared(events: list[str]) -> None:
     for spec in (SMALL, SMALL.model_copy(), LARGE, SMALL):
         outcomes = list(OnDemandChatModel(spec).answer([REQUEST, REQUEST]))
         assert [position for position, _ in outcomes] == [0, 1]

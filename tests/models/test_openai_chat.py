@@ -41,7 +41,7 @@ def body_of(server: CountingServer) -> dict[str, Any]:
     return seen.body
 
 
-def test_the_server_is_sent_model_sampling_and_schema(counting: CountingServer) -> None:
+def test_requests_contain_model_sampling_and_schema(counting: CountingServer) -> None:
     sampling = Sampling(temperature=0.3, top_p=0.9, seed=7, max_tokens=50)
     ask(model_of(counting.base_url, sampling=sampling), request(answer_schema=SCHEMA))
     assert body_of(counting) == {
@@ -63,7 +63,7 @@ def test_without_a_seed_none_is_sent(counting: CountingServer) -> None:
     assert "seed" not in body_of(counting)
 
 
-def test_servers_are_sent_what_they_take(counting: CountingServer) -> None:
+def test_requests_can_be_adapted_to_the_server(counting: CountingServer) -> None:
     model = model_of(
         counting.base_url,
         limit_parameter="max_completion_tokens",
@@ -88,7 +88,7 @@ def test_servers_are_sent_what_they_take(counting: CountingServer) -> None:
     }
 
 
-def test_a_key_can_have_a_header_of_its_own(
+def test_a_key_can_be_sent_in_a_custom_header(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_MODEL_KEY", SECRET)
@@ -105,12 +105,12 @@ def test_a_key_can_have_a_header_of_its_own(
     assert "response_format" not in body_of(counting)
 
 
-def test_what_is_sent_with_every_request_cannot_replace_it() -> None:
+def test_the_body_setting_cannot_replace_messages() -> None:
     with pytest.raises(ValidationError, match="body must hold further parameters; got messages"):
         model_of("http://127.0.0.1:1/v1", body={"messages": []})
 
 
-def test_a_refusal_says_what_the_server_said(subtests: pytest.Subtests) -> None:
+def test_the_error_message_of_the_server_is_extracted(subtests: pytest.Subtests) -> None:
     for body, sentence in {
         '{"error": {"message": "No such\\nparameter."}}': "No such parameter.",
         '{"error": "Too long."}': "Too long.",
@@ -132,7 +132,7 @@ def test_images_are_sent_as_data_urls_before_the_prompt(counting: CountingServer
     ]
 
 
-def test_the_key_comes_from_the_variable_that_is_named(
+def test_the_key_comes_from_the_named_variable(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_MODEL_KEY", SECRET)
@@ -140,7 +140,7 @@ def test_the_key_comes_from_the_variable_that_is_named(
     assert counting.ledger.seen[0].headers["Authorization"] == f"Bearer {SECRET}"
 
 
-def test_an_account_in_the_environment_is_not_sent_to_others(
+def test_openai_credentials_in_the_environment_are_not_sent(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable in ("OPENAI_API_KEY", "OPENAI_ADMIN_KEY", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID"):
@@ -149,7 +149,7 @@ def test_an_account_in_the_environment_is_not_sent_to_others(
     assert SECRET not in str(counting.ledger.seen[0].headers)
 
 
-def test_a_key_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_key_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MY_MODEL_KEY", raising=False)
     with pytest.raises(ConfigurationError, match="environment variable MY_MODEL_KEY"):
         model_of("http://127.0.0.1:1/v1", api_key_variable="MY_MODEL_KEY")
@@ -166,7 +166,7 @@ def test_the_key_is_not_logged(
     assert SECRET not in caplog.text
 
 
-def test_a_passing_fault_is_retried(subtests: pytest.Subtests, counting: CountingServer) -> None:
+def test_a_transient_status_is_retried(subtests: pytest.Subtests, counting: CountingServer) -> None:
     for place, status in enumerate((408, 409, 429, 500, 503), 1):
         with subtests.test(status=status):
             counting.ledger.add_faults(Fault("status", status=status, retry_after_seconds=0.01))
@@ -180,7 +180,7 @@ def test_retry_after_is_honoured(counting: CountingServer) -> None:
     answer = ask(model_of(counting.base_url))
     assert time.monotonic() - start >= 1.5
     assert isinstance(answer, ChatAnswer)
-    assert answer.seconds < 1.5  # the time of the call, without the waiting
+    assert answer.seconds < 1.5  # the time of the call, without the wait
 
 
 def test_a_lost_connection_is_retried(counting: CountingServer) -> None:
@@ -188,7 +188,7 @@ def test_a_lost_connection_is_retried(counting: CountingServer) -> None:
     assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
 
 
-def test_nothing_is_sent_again_where_it_may_not_be(counting: CountingServer) -> None:
+def test_may_retry_prevents_further_retries(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("status", status=503, times=9))
     model = model_of(counting.base_url, max_retries=5)
     model.may_retry = lambda: counting.ledger.counts.total() < 2
@@ -198,7 +198,9 @@ def test_nothing_is_sent_again_where_it_may_not_be(counting: CountingServer) -> 
     assert counting.ledger.summary()["total"] == 2
 
 
-def test_what_a_lasting_status_means(subtests: pytest.Subtests, counting: CountingServer) -> None:
+def test_a_persistent_status_is_mapped_to_a_reason(
+    subtests: pytest.Subtests, counting: CountingServer
+) -> None:
     cases: list[tuple[int, str, bool]] = [
         (400, "refused_request", False),
         (401, "misconfigured", True),
@@ -222,7 +224,7 @@ def test_what_a_lasting_status_means(subtests: pytest.Subtests, counting: Counti
             assert "instructed to answer" in failure.raw
 
 
-def test_a_server_that_does_not_answer_in_time(counting: CountingServer) -> None:
+def test_a_slow_server_is_a_timeout(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("slow", seconds=2, times=9))
     failure = ask(model_of(counting.base_url, max_retries=0, timeout_seconds=0.2))
     assert isinstance(failure, ChatFailure)
@@ -230,7 +232,7 @@ def test_a_server_that_does_not_answer_in_time(counting: CountingServer) -> None
     assert "0.2 seconds" in failure.detail
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_a_missing_server_is_unreachable() -> None:
     base_url = f"http://127.0.0.1:{free_port()}/v1"
     failure = ask(model_of(base_url))
     assert isinstance(failure, ChatFailure)
@@ -239,7 +241,7 @@ def test_a_server_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "part"),
     [
         (Fault("malformed"), '"choices"'),
         (Fault("page"), "Please log in"),
@@ -248,18 +250,18 @@ def test_a_server_that_is_not_there() -> None:
     ],
     ids=["cut", "page", "connection lost within it", "not compressed as it says"],
 )
-def test_a_body_that_is_no_completion_is_kept_and_not_asked_for_again(
-    counting: CountingServer, fault: Fault, said: str
+def test_a_body_that_is_not_a_completion_is_kept_and_not_retried(
+    counting: CountingServer, fault: Fault, part: str
 ) -> None:
     counting.ledger.add_faults(fault)
     failure = ask(model_of(counting.base_url))
     assert isinstance(failure, ChatFailure)
     assert (failure.reason, failure.retriable) == ("unreadable_answer", False)
-    assert said in failure.raw
+    assert part in failure.raw
     assert counting.ledger.summary()["total"] == 1
 
 
-def test_an_answer_counts_whatever_is_said_of_its_tokens(subtests: pytest.Subtests) -> None:
+def test_an_answer_with_invalid_token_counts_is_used(subtests: pytest.Subtests) -> None:
     counts: list[object] = [None, -1, 1.5, 10**30, "7", True, [], float("nan")]
     for count in counts:
         with subtests.test(count=repr(count)):
@@ -270,7 +272,7 @@ def test_an_answer_counts_whatever_is_said_of_its_tokens(subtests: pytest.Subtes
                 assert (answer.text, answer.tokens_in, answer.tokens_out) == ("Said.", None, known)
 
 
-def test_the_parts_of_an_answer_are_read() -> None:
+def test_the_parts_of_an_answer_are_joined() -> None:
     thought = {"type": "thinking", "text": "Thought."}
     for content in (
         [{"type": "text", "text": "Said"}, {"type": "text", "text": "."}],
@@ -281,7 +283,7 @@ def test_the_parts_of_an_answer_are_read() -> None:
         assert answer_in({"choices": [{"message": {"content": content}}]}).text == "Said."
 
 
-def test_an_answer_cut_at_the_token_limit_says_so(counting: CountingServer) -> None:
+def test_an_answer_cut_at_the_token_limit_is_marked_truncated(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("content", text='{"rewr', finish_reason="length"))
     answer = ask(model_of(counting.base_url))
     assert isinstance(answer, ChatAnswer)
@@ -289,7 +291,7 @@ def test_an_answer_cut_at_the_token_limit_says_so(counting: CountingServer) -> N
 
 
 def test_an_empty_answer_still_counts_its_tokens(counting: CountingServer) -> None:
-    """A model may spend everything on reasoning; that was paid for."""
+    """A model may spend all tokens on reasoning, and they were paid for."""
     counting.ledger.add_faults(Fault("content", text=None, finish_reason="length"))
     answer = ask(model_of(counting.base_url))
     assert isinstance(answer, ChatAnswer)
@@ -306,7 +308,7 @@ def test_reasoning_is_left_out_and_a_refusal_is_the_answer() -> None:
     assert answer_in(body).text == "I cannot."
 
 
-def test_tokens_of_an_answer_that_cannot_be_read_are_known_all_the_same() -> None:
+def test_tokens_of_an_unreadable_answer_are_counted() -> None:
     outcome = _read_completion('{"choices": [], "usage": {"prompt_tokens": 3}}', 0.1)
     assert isinstance(outcome, ChatFailure)
     assert (outcome.reason, outcome.tokens_in, outcome.tokens_out) == ("unreadable_answer", 3, None)
@@ -318,7 +320,7 @@ def test_any_body_gives_an_outcome(body: str) -> None:
     assert isinstance(_read_completion(body, 0.1), ChatFailure)
 
 
-def test_one_bad_request_leaves_the_others_alone(counting: CountingServer) -> None:
+def test_one_refused_request_does_not_affect_the_others(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("status", status=400, match="person 3 "))
     asked = [request(f"This is person {number} of ten.") for number in range(10)]
     outcomes = dict(model_of(counting.base_url).answer(asked))
@@ -326,7 +328,7 @@ def test_one_bad_request_leaves_the_others_alone(counting: CountingServer) -> No
     assert len(outcomes) == 10
 
 
-def test_many_requests_are_in_flight_but_no_more_than_allowed(counting: CountingServer) -> None:
+def test_requests_in_flight_reach_but_do_not_exceed_the_limit(counting: CountingServer) -> None:
     counting.delay_seconds = 0.2
     asked = (request(f"person {number}") for number in range(16))
     assert len(list(model_of(counting.base_url, max_in_flight=4).answer(asked))) == 16
@@ -335,7 +337,7 @@ def test_many_requests_are_in_flight_but_no_more_than_allowed(counting: Counting
     assert summary["distinct"] == summary["total"] == 16
 
 
-def test_closing_early_does_not_wait_for_what_is_in_flight(counting: CountingServer) -> None:
+def test_closing_early_does_not_wait_for_requests_in_flight(counting: CountingServer) -> None:
     counting.ledger.add_faults(Fault("slow", seconds=30, match="slow", times=9))
     outcomes: Any = model_of(counting.base_url).answer([request("slow"), request("quick")])
     position, _ = next(outcomes)
@@ -353,7 +355,7 @@ def answer_in(body: dict[str, Any]) -> ChatAnswer:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-def test_a_real_vllm_server_takes_images_and_says_what_it_cannot_take(
+def test_a_real_vllm_server_takes_images_and_refuses_long_prompts(
     vllm_server: VllmServer,
 ) -> None:
     encoded = BytesIO()
@@ -366,7 +368,7 @@ def test_a_real_vllm_server_takes_images_and_says_what_it_cannot_take(
     plain, seen, too_long = (outcomes[position] for position in range(3))
     assert isinstance(plain, ChatAnswer)
     assert isinstance(seen, ChatAnswer)
-    assert (seen.tokens_in or 0) > (plain.tokens_in or 0) > 0  # images are tokens too
+    assert (seen.tokens_in or 0) > (plain.tokens_in or 0) > 0  # images are tokens, too
     assert isinstance(too_long, ChatFailure)
     assert (too_long.reason, too_long.retriable) == ("refused_request", False)
     unknown = ask(model_of(vllm_server.base_url, name="no-such-model"))

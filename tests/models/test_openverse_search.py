@@ -1,4 +1,4 @@
-"""What is Openverse's own: licences of each hit, throttling, tokens, and where a query is cut."""
+"""The Openverse search: licences of hits, throttling, tokens, and the length of queries."""
 
 import json
 import logging
@@ -65,7 +65,7 @@ def failed(outcome: SearchOutcome) -> SearchFailure:
     return outcome
 
 
-def test_only_licences_that_let_works_be_derived_are_asked_for(server: SearchServer) -> None:
+def test_only_licences_that_permit_derivatives_are_requested(server: SearchServer) -> None:
     openverse(server).search("a cat", 5)
     [seen] = server.seen
     assert seen.parameters == {
@@ -79,7 +79,7 @@ def test_only_licences_that_let_works_be_derived_are_asked_for(server: SearchSer
         OpenverseSearch(provider="openverse", licences=("by-nd",))
 
 
-def test_each_hit_states_its_terms_and_author(server: SearchServer) -> None:
+def test_each_hit_has_its_licence_and_creator(server: SearchServer) -> None:
     hits = answered(openverse(server).search("a cat", 6)).hits
     assert [hit.licence for hit in hits] == [
         "CC-BY-2.0",
@@ -95,7 +95,7 @@ def test_each_hit_states_its_terms_and_author(server: SearchServer) -> None:
     assert hits[0].licence_url == "https://creativecommons.org/licenses/by/2.0/"
 
 
-def test_hits_that_say_too_little_are_hits_or_left_out(server: SearchServer) -> None:
+def test_incomplete_results_are_hits_or_left_out(server: SearchServer) -> None:
     whole = server.openverse["results"][0]
     results: list[Any] = [
         {**whole, "license": None, "license_url": None},
@@ -113,22 +113,22 @@ def test_hits_that_say_too_little_are_hits_or_left_out(server: SearchServer) -> 
     assert (hits[3].page_url, hits[3].title, hits[3].width_px) == (None, "", None)
 
 
-def test_a_long_query_is_cut_at_a_word(server: SearchServer) -> None:
+def test_a_long_query_is_cut_between_words(server: SearchServer) -> None:
     openverse(server).search("cat " * 100, 5)
     openverse(server).search("x" * 300, 5)
     assert server.queries == [("cat " * 50).strip(), "x" * 200]
 
 
-def test_a_short_throttle_is_waited_for_as_long_as_it_says(server: SearchServer) -> None:
+def test_a_short_throttle_is_awaited_as_long_as_stated(server: SearchServer) -> None:
     waited: list[float] = []
     spec = OpenverseSearch(provider="openverse", base_url=server.base_url)
     server.faults = [BURST, Reply(429, {"detail": "Expected available in 7 seconds."})]
     outcome = answered(OpenverseImageSearch(spec, sleep=waited.append).search("a cat", 5))
     assert waited == [3.0, 7.0]
-    assert outcome.requests == 1, "what was throttled does not count"
+    assert outcome.requests == 1, "throttled requests do not count"
 
 
-def test_a_day_that_is_over_is_not_asked_again(server: SearchServer) -> None:
+def test_an_exhausted_daily_quota_is_not_retried(server: SearchServer) -> None:
     for asked, refusal in enumerate((DAY, Reply(429, {}, {"Retry-After": "4000"})), start=1):
         server.faults = [refusal]
         failure = failed(openverse(server).search("a cat", 5))
@@ -137,7 +137,7 @@ def test_a_day_that_is_over_is_not_asked_again(server: SearchServer) -> None:
         assert len(server.seen) == asked, refusal
 
 
-def test_half_a_character_makes_no_answer_unreadable(server: SearchServer) -> None:
+def test_a_lone_surrogate_does_not_make_an_answer_unreadable(server: SearchServer) -> None:
     whole = server.openverse["results"][0]
     server.faults = [Reply(body={"results": [{**whole, "title": "\ud800"}, whole]})]
     outcome = answered(openverse(server).search("a cat", 5))
@@ -145,7 +145,7 @@ def test_half_a_character_makes_no_answer_unreadable(server: SearchServer) -> No
     outcome.model_dump_json().encode()
 
 
-def test_what_is_not_needed_need_not_be_readable(server: SearchServer) -> None:
+def test_invalid_optional_fields_are_ignored(server: SearchServer) -> None:
     cases: list[dict[str, Any]] = [
         {"width": 640.5, "height": "x"},
         {"width": 1e999, "height": -3},
@@ -159,7 +159,7 @@ def test_what_is_not_needed_need_not_be_readable(server: SearchServer) -> None:
         assert (hit.image_url, hit.licence) == (whole["url"], "CC-BY-2.0"), odd
 
 
-def test_terms_that_cannot_be_read_are_unknown(server: SearchServer) -> None:
+def test_invalid_licences_are_unknown(server: SearchServer) -> None:
     whole = server.openverse["results"][0]
     cases: list[dict[str, Any]] = [{"license": 4}, {"license_version": []}, {"license_url": {}}]
     server.faults = [Reply(body={"results": [{**whole, **odd} for odd in cases]})]
@@ -168,7 +168,7 @@ def test_terms_that_cannot_be_read_are_unknown(server: SearchServer) -> None:
 
 
 @given(result=st.dictionaries(st.sampled_from(_NAMES), _ANYTHING) | _ANYTHING)
-def test_whatever_a_result_holds_it_is_a_hit_or_unreadable(result: Any) -> None:
+def test_any_result_is_a_hit_or_unreadable(result: Any) -> None:
     search = OpenverseImageSearch(OpenverseSearch(provider="openverse"))
     stored = SearchAnswer(hits=(), raw=json.dumps({"results": [result]}), seconds=0)
     read = answered(search.read_again(stored, 5))
@@ -176,7 +176,7 @@ def test_whatever_a_result_holds_it_is_a_hit_or_unreadable(result: Any) -> None:
     assert (len(read.hits), len(read.unreadable)) == ((1, 0) if is_named else (0, 1))
 
 
-def test_a_failure_to_read_is_read_as_it_would_be_read_now(server: SearchServer) -> None:
+def test_a_stored_unreadable_answer_is_parsed_by_the_current_version(server: SearchServer) -> None:
     search = openverse(server)
     outcome = answered(search.search("a cat", 5))
     unread = SearchFailure(
@@ -184,11 +184,11 @@ def test_a_failure_to_read_is_read_as_it_would_be_read_now(server: SearchServer)
     )
     again = answered(search.read_again(unread, 5))
     assert (again.hits, again.requests) == (outcome.hits, 1)
-    gone = SearchFailure(reason="refused_query", detail="", retriable=False, raw=outcome.raw)
-    assert search.read_again(gone, 5) is gone
+    permanent = SearchFailure(reason="refused_query", detail="", retriable=False, raw=outcome.raw)
+    assert search.read_again(permanent, 5) is permanent
 
 
-def test_the_environment_does_not_divert_what_is_sent_in_the_clear(
+def test_proxies_in_the_environment_are_not_used(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("http_proxy", "https_proxy", "all_proxy"):
@@ -197,7 +197,7 @@ def test_the_environment_does_not_divert_what_is_sent_in_the_clear(
     assert len(server.seen) == 1
 
 
-def test_a_refused_query_and_a_closed_door_are_not_asked_again(server: SearchServer) -> None:
+def test_a_refused_query_and_a_forbidden_request_are_not_retried(server: SearchServer) -> None:
     server.faults = [Reply(400, {"error": "InputError"}), Reply(403, "<html>no</html>")]
     refused = failed(openverse(server).search("a cat", 5))
     assert (refused.reason, refused.retriable) == ("refused_query", False)
@@ -206,7 +206,7 @@ def test_a_refused_query_and_a_closed_door_are_not_asked_again(server: SearchSer
     assert len(server.seen) == 2
 
 
-def test_a_registered_application_asks_for_a_token_once(server: SearchServer) -> None:
+def test_a_registered_application_requests_a_token_once(server: SearchServer) -> None:
     search = openverse(server, **APPLICATION)
     for _ in range(3):
         answered(search.search("a cat", 50))
@@ -216,7 +216,7 @@ def test_a_registered_application_asks_for_a_token_once(server: SearchServer) ->
     assert all(s.headers["Authorization"] == f"Bearer {TOKEN}" for s in server.seen[1:])
 
 
-def test_a_token_that_no_longer_holds_is_renewed(server: SearchServer) -> None:
+def test_a_rejected_token_is_renewed(server: SearchServer) -> None:
     search = openverse(server, **APPLICATION)
     answered(search.search("a cat", 5))
     server.faults = [Reply(401, {"detail": "Authentication credentials were not provided."})]
@@ -224,7 +224,7 @@ def test_a_token_that_no_longer_holds_is_renewed(server: SearchServer) -> None:
     assert [seen.path for seen in server.seen].count(TOKEN_PATH) == 2
 
 
-def test_a_token_is_renewed_before_it_ends(server: SearchServer) -> None:
+def test_a_token_is_renewed_before_it_expires(server: SearchServer) -> None:
     now = [0.0]
     spec = OpenverseSearch(provider="openverse", base_url=server.base_url, **APPLICATION)
     search = OpenverseImageSearch(spec, monotonic=lambda: now[0])
@@ -236,12 +236,12 @@ def test_a_token_is_renewed_before_it_ends(server: SearchServer) -> None:
     assert len(server.seen) - len(asked) == 2
 
 
-def test_a_token_of_ones_own_is_sent(server: SearchServer) -> None:
+def test_a_configured_token_is_sent(server: SearchServer) -> None:
     answered(openverse(server, token_variable="MY_TOKEN").search("a cat", 50))
     assert [seen.path for seen in server.seen] == [OPENVERSE_PATH]
 
 
-def test_wrong_credentials_are_a_setting(
+def test_wrong_credentials_are_misconfigured(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_SECRET", "wrong")
@@ -252,7 +252,7 @@ def test_wrong_credentials_are_a_setting(
     assert len(server.seen) == 2
 
 
-def test_half_a_credential_is_refused(server: SearchServer) -> None:
+def test_incomplete_credentials_are_refused(server: SearchServer) -> None:
     for name, variable in APPLICATION.items():
         with pytest.raises(ConfigurationError, match="or neither"):
             openverse(server, **{name: variable})
@@ -260,18 +260,18 @@ def test_half_a_credential_is_refused(server: SearchServer) -> None:
         openverse(server, token_variable="NOT_SET")
 
 
-def test_neither_logs_nor_failures_tell_secrets(
+def test_secrets_are_neither_in_logs_nor_in_failures(
     server: SearchServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     search = openverse(server, **APPLICATION)
-    said: list[SearchOutcome] = []
+    outcomes: list[SearchOutcome] = []
     with caplog.at_level(logging.DEBUG):
         server.faults = [Reply(400, f"not you: {CLIENT_SECRET}")]
-        said.append(search.search("a cat", 5))
-        said.append(search.search("a cat", 5))
+        outcomes.append(search.search("a cat", 5))
+        outcomes.append(search.search("a cat", 5))
         server.faults = [Reply(403, f"not this: {TOKEN}")]
-        said.append(search.search("a cat", 5))
-    message = caplog.text + json.dumps([outcome.model_dump(mode="json") for outcome in said])
+        outcomes.append(search.search("a cat", 5))
+    message = caplog.text + json.dumps([outcome.model_dump(mode="json") for outcome in outcomes])
     assert "/v1/images/" in message
     assert TOKEN not in message
     assert CLIENT_SECRET not in message

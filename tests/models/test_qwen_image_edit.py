@@ -1,4 +1,4 @@
-"""What is the Qwen editor's own; what all editors promise is in the contract."""
+"""Tests specific to the Qwen image editor; see also test_image_editor_contract.py."""
 
 import importlib
 import io
@@ -24,7 +24,7 @@ MODULE = "diffusers.pipelines.qwenimage.pipeline_qwenimage_edit"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("diffusers")  # here, as it takes seconds
+    pytest.importorskip("diffusers")  # imported here because it takes seconds
     return build_pipeline(tmp_path_factory.mktemp("qwen") / "pipeline")
 
 
@@ -55,10 +55,10 @@ def failure(outcome: EditOutcome) -> EditFailure:
 
 
 def with_pipeline(folder: Path, call: Callable[..., Any]) -> QwenImageEditor:
-    """The editor with another pipeline in it."""
-    made = QwenImageEditor(qwen_spec(folder))
-    made._pipeline = call
-    return made
+    """Return the editor with its pipeline replaced by `call`."""
+    editor = QwenImageEditor(qwen_spec(folder))
+    editor._pipeline = call
+    return editor
 
 
 class Result:
@@ -66,7 +66,7 @@ class Result:
         self.images = [values]
 
 
-def test_seed_and_instruction_decide(editor: QwenImageEditor) -> None:
+def test_the_result_depends_on_seed_and_instruction(editor: QwenImageEditor) -> None:
     first, other_seed, other_words = edit(
         editor, request(), request(seed=4), request("remove the dog")
     )
@@ -105,13 +105,13 @@ def test_the_settings_reach_the_pipeline(folder: Path) -> None:
     }
 
 
-def test_by_default_it_edits_as_the_paper_does() -> None:
+def test_the_defaults_are_those_of_the_paper() -> None:
     spec = QwenImageEdit(provider="qwen-image-edit")
     assert (spec.steps, spec.true_cfg_scale, spec.negative_prompt) == (28, 4.0, " ")
     assert spec.area_px is None
 
 
-def test_the_area_is_that_of_the_settings_and_of_nobody_else(folder: Path) -> None:
+def test_the_area_setting_applies_only_during_the_call(folder: Path) -> None:
     module = importlib.import_module(MODULE)
     sizes: list[tuple[int, ...]] = []
 
@@ -146,13 +146,13 @@ def test_bad_values_are_a_failure(
     assert problem in found.detail
 
 
-def test_a_black_image_may_stay_black(folder: Path) -> None:
+def test_a_black_image_can_stay_black(folder: Path) -> None:
     editor = with_pipeline(folder, lambda **_: Result(np.zeros((64, 64, 3), np.float32)))
     black = EditRequest(image=picture_of(Image.new("RGB", (20, 20))), instruction="x", seed=0)
     assert not pixels(edit(editor, black)[0]).any()
 
 
-def test_what_does_not_fit_into_memory_is_a_failure_and_the_rest_goes_on(folder: Path) -> None:
+def test_running_out_of_memory_does_not_affect_the_other_requests(folder: Path) -> None:
     import torch
 
     faults = [
@@ -173,7 +173,7 @@ def test_what_does_not_fit_into_memory_is_a_failure_and_the_rest_goes_on(folder:
     assert isinstance(outcomes[2], EditedPicture)
 
 
-def test_a_fault_of_one_request_leaves_the_others(folder: Path) -> None:
+def test_a_failed_request_does_not_affect_the_others(folder: Path) -> None:
     faults = [RuntimeError("The size of tensor a (7) must match the size of tensor b (8)")]
 
     def call(**_: Any) -> Result:
@@ -194,10 +194,10 @@ MIXED = (
     ("x", 6, (48, 40)),
     ("make the sky blue", 3, (48, 40)),
 )
-"""Instructions, seeds and sizes; but for the third all are edited at one size."""
+"""Instructions, seeds and sizes; all but the third are edited at the same size."""
 
 
-def test_in_batches_the_same_comes_out_but_for_rounding(folder: Path) -> None:
+def test_batched_edits_equal_single_edits_up_to_rounding(folder: Path) -> None:
     asked = [request(*options) for options in MIXED]
     broken = asked[0].model_copy(
         update={"image": asked[0].image.model_copy(update={"data": b"no picture"})}
@@ -214,7 +214,7 @@ def test_in_batches_the_same_comes_out_but_for_rounding(folder: Path) -> None:
     counted.image_processor = run.image_processor  # type: ignore[attr-defined]
     batched._pipeline = counted
     together = edit(batched, *asked)
-    assert sizes == [2, 1, 2], "batches of four: one broken, one of another size"
+    assert sizes == [2, 1, 2], "batches of four: one broken image, one of another size"
     assert failure(together[1]).reason == failure(alone[1]).reason == "image_unreadable"
     for one, other in zip(alone[:1] + alone[2:], together[:1] + together[2:], strict=True):
         assert pixels(one).shape == pixels(other).shape
@@ -222,14 +222,14 @@ def test_in_batches_the_same_comes_out_but_for_rounding(folder: Path) -> None:
     assert (pixels(together[0]) != pixels(together[4])).any()
 
 
-def test_a_batch_that_does_not_fit_into_memory_is_edited_one_by_one(folder: Path) -> None:
+def test_a_batch_that_runs_out_of_memory_is_edited_one_by_one(folder: Path) -> None:
     import torch
 
-    made = QwenImageEditor(qwen_spec(folder, batch_size=3))
+    editor = QwenImageEditor(qwen_spec(folder, batch_size=3))
     asked: list[Any] = []
 
     class Pipeline:
-        image_processor = made._pipeline.image_processor
+        image_processor = editor._pipeline.image_processor
 
         def __call__(self, **arguments: Any) -> Result:
             asked.append(arguments["prompt"])
@@ -237,8 +237,8 @@ def test_a_batch_that_does_not_fit_into_memory_is_edited_one_by_one(folder: Path
                 raise torch.OutOfMemoryError("CUDA out of memory.")
             return Result(np.full((64, 64, 3), 0.5, np.float32))
 
-    made._pipeline = Pipeline()
-    found = edit(made, request("a"), request("too much"), request("b"))
+    editor._pipeline = Pipeline()
+    found = edit(editor, request("a"), request("too much"), request("b"))
     assert asked == [["a", "too much", "b"], "a", "too much", "b"]
     assert failure(found[1]).reason == "out_of_memory"
     assert [isinstance(one, EditedPicture) for one in found] == [True, False, True]
@@ -249,7 +249,7 @@ def test_the_plus_pipeline_has_no_batches() -> None:
         QwenImageEdit(provider="qwen-image-edit", plus=True, batch_size=2)
 
 
-def test_what_concerns_all_requests_is_raised(folder: Path) -> None:
+def test_an_error_that_affects_all_requests_is_raised(folder: Path) -> None:
     def call(**_: Any) -> Result:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
@@ -268,17 +268,17 @@ def test_any_instruction_gives_an_outcome(
             assert isinstance(second, EditedPicture)
 
 
-def test_a_strip_that_the_pipeline_cannot_shape_is_refused(editor: QwenImageEditor) -> None:
+def test_an_extreme_aspect_ratio_is_refused(editor: QwenImageEditor) -> None:
     found = failure(edit(editor, request(size=(1200, 2)))[0])
     assert found.reason == "refused_request"
 
 
-def test_weights_of_the_other_pipeline_are_refused(folder: Path) -> None:
+def test_weights_of_a_different_pipeline_are_refused(folder: Path) -> None:
     with pytest.raises(ModelError, match=r"is made for QwenImageEditPipeline; with plus = True"):
         QwenImageEditor(qwen_spec(folder, plus=True))
 
 
-def test_what_cannot_be_loaded_is_one_sentence(folder: Path, tmp_path: Path) -> None:
+def test_an_unloadable_model_is_a_one_line_error(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"diffusers could not load .*@test"):
         QwenImageEditor(qwen_spec(tmp_path / "nothing"))
     broken = tmp_path / "broken"
@@ -290,7 +290,7 @@ def test_what_cannot_be_loaded_is_one_sentence(folder: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("offload", ["model", "sequential"])
-def test_nothing_can_be_offloaded_without_an_accelerator(folder: Path, offload: str) -> None:
+def test_offloading_without_an_accelerator_is_refused(folder: Path, offload: str) -> None:
     with pytest.raises(ModelError, match=r"this machine has none, wanted offload = 'none'"):
         QwenImageEditor(qwen_spec(folder, offload=offload))
 
@@ -301,14 +301,14 @@ def test_a_missing_extra_names_the_command(folder: Path, monkeypatch: pytest.Mon
         QwenImageEditor(qwen_spec(folder))
 
 
-def test_a_folder_or_a_commit_is_pinned_already(folder: Path) -> None:
+def test_a_folder_or_a_commit_is_already_pinned(folder: Path) -> None:
     spec = qwen_spec(folder)
     assert pinned_editor(spec) == spec
     commit = QwenImageEdit(provider="qwen-image-edit", revision="0123456789abcdef" * 2 + "01234567")
     assert pinned_editor(commit) == commit
 
 
-def test_what_determines_an_edit_is_in_its_key(folder: Path) -> None:
+def test_settings_that_affect_an_edit_are_part_of_its_key(folder: Path) -> None:
     asked = request()
     keys = set()
     for changes in ({}, {"steps": 3}, {"true_cfg_scale": 2.0}, {"area_px": 128 * 128}):

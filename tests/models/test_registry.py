@@ -13,7 +13,7 @@ from schemas.profile import BuiltinRewriter, OpenAIChat, TransformersChat, VllmC
 REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def test_the_builtin_and_the_client_need_nothing_else() -> None:
+def test_the_builtin_model_and_the_client_need_no_extra() -> None:
     client = OpenAIChat(provider="openai", name="m", revision="1", base_url="http://127.0.0.1:1/v1")
     for spec in (BuiltinRewriter(), client):
         model = build_chat_model(spec)
@@ -41,7 +41,7 @@ def test_a_missing_extra_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     spec = TransformersChat(provider="transformers", name=str(tmp_path), revision="1")
     with pytest.raises(ModelError, match=tmp_path.name):

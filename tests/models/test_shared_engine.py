@@ -1,4 +1,4 @@
-"""An engine that is kept full: within a stream of requests, and across streams."""
+"""The shared engine is kept full, within a stream of requests and across streams."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ ROOM = 4
 
 
 class SteppingEngine:
-    """Answers each request after as many steps as its subject says, and notes how full it was."""
+    """Answers each request after the number of steps in its subject, and records its load."""
 
     def __init__(self) -> None:
         self.left: dict[str, int] = {}
@@ -31,7 +31,7 @@ class SteppingEngine:
         return id_
 
     def step(self) -> Iterator[tuple[str, ChatAnswer]]:
-        time.sleep(0.002)  # other threads go on meanwhile
+        time.sleep(0.002)  # lets other threads run
         self.sizes.append(len(self.left))
         self.left = {id_: steps - 1 for id_, steps in self.left.items()}
         for id_ in [id_ for id_, steps in self.left.items() if not steps]:
@@ -60,14 +60,14 @@ def texts(engine: SharedEngine, asked: Sequence[ChatRequest]) -> dict[int, str]:
     }
 
 
-def test_a_slow_answer_does_not_keep_the_engine_empty() -> None:
+def test_a_slow_answer_does_not_leave_the_engine_idle() -> None:
     inner = SteppingEngine()
     found = texts(SharedEngine(inner, ROOM), requests("one", 12, *[1] * 33))
     assert found == {number: f"one {number}" for number in range(34)}
     assert inner.sizes == [ROOM] * 11 + [1]
 
 
-def test_the_next_stream_fills_what_the_slowest_answers_leave() -> None:
+def test_other_streams_fill_the_engine_during_the_slowest_answers() -> None:
     """Each chunk has one answer that takes as long as all others together."""
     inner = SteppingEngine()
     engine = SharedEngine(inner, ROOM)
@@ -86,11 +86,11 @@ def test_the_next_stream_fills_what_the_slowest_answers_leave() -> None:
     for chunk in chunks:
         assert found[chunk[0].prompt] == {at: one.prompt for at, one in enumerate(chunk)}
     assert max(inner.sizes) <= ROOM
-    one_by_one = 6 * 10
-    assert len(inner.sizes) < 0.75 * one_by_one
+    sequential_steps = 6 * 10
+    assert len(inner.sizes) < 0.75 * sequential_steps
 
 
-def test_what_is_refused_is_told_and_keeps_no_room() -> None:
+def test_refused_requests_are_reported_and_take_no_capacity() -> None:
     engine = SharedEngine(SteppingEngine(), 1)
     outcomes = dict(engine.answer(requests("one", "refused", 1, "refused", 2)))
     refused = [isinstance(outcomes[number], ChatFailure) for number in range(4)]
@@ -98,7 +98,7 @@ def test_what_is_refused_is_told_and_keeps_no_room() -> None:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_stream_that_is_closed_or_fails_gives_its_room_back(fails: bool) -> None:
+def test_a_closed_or_failed_stream_frees_its_capacity(fails: bool) -> None:
     inner = SteppingEngine()
     engine = SharedEngine(inner, ROOM)
 

@@ -65,21 +65,21 @@ def test_a_sampled_answer_does_not_depend_on_its_batch(tiny_qwen3: Path) -> None
     assert [text_of(outcome) for outcome in together] == [text_of(outcome) for outcome in alone]
 
 
-def test_another_seed_gives_another_answer(tiny_qwen3: Path) -> None:
+def test_a_different_seed_gives_a_different_answer(tiny_qwen3: Path) -> None:
     first, second = (
         answers(tiny_qwen3, [request()], temperature=1.0, seed=seed) for seed in (0, 1)
     )
     assert text_of(first[0]) != text_of(second[0])
 
 
-def test_an_answer_without_an_end_is_truncated(tiny_qwen3: Path) -> None:
+def test_an_answer_without_an_end_is_marked_truncated(tiny_qwen3: Path) -> None:
     [outcome] = answers(tiny_qwen3, [request(answer_schema=SCHEMA)], max_tokens=2, temperature=0)
     assert isinstance(outcome, ChatAnswer)
     assert outcome.truncated
     assert outcome.tokens_out == 2
 
 
-def test_what_cannot_be_asked_is_refused_and_the_rest_answered(tiny_qwen3: Path) -> None:
+def test_invalid_requests_are_refused_and_the_others_answered(tiny_qwen3: Path) -> None:
     asked = [
         request(answer_schema=SCHEMA),
         request("word " * 5000, answer_schema=SCHEMA),
@@ -103,12 +103,12 @@ def test_a_vision_model_answers_with_and_without_images(tiny_qwen3_vl: Path) -> 
     plain, seen, undecodable = answers(tiny_qwen3_vl, asked, temperature=0)
     assert isinstance(plain, ChatAnswer)
     assert isinstance(seen, ChatAnswer)
-    assert (seen.tokens_in or 0) > (plain.tokens_in or 0) + 2  # images are tokens too
+    assert (seen.tokens_in or 0) > (plain.tokens_in or 0) + 2  # images are tokens, too
     assert json.loads(seen.text).keys() == {"rewrite"}
     assert "does not decode" in reason_of(undecodable)
 
 
-def test_layers_may_be_mapped_to_devices_and_answer_alike(tiny_qwen3: Path) -> None:
+def test_a_device_map_does_not_change_the_answers(tiny_qwen3: Path) -> None:
     asked = [request("A man walks."), request("A woman runs in the rain.")]
     spec = TransformersChat(
         provider="transformers",
@@ -124,7 +124,7 @@ def test_layers_may_be_mapped_to_devices_and_answer_alike(tiny_qwen3: Path) -> N
     ]
 
 
-def test_quantisation_that_is_not_installed_is_named(tiny_qwen3: Path) -> None:
+def test_a_missing_quantisation_library_is_named(tiny_qwen3: Path) -> None:
     spec = TransformersChat(
         provider="transformers",
         name=str(tiny_qwen3),

@@ -13,12 +13,12 @@ from schemas.errors import ModelError
 pytestmark = pytest.mark.slow
 
 BOXES = np.array([[5, 5, 30, 60], [40, 10, 60, 55], [0, 0, 90, 70], [20, 3, 21.5, 3]], np.float32)
-"""The last has no height."""
+"""Boxes in xyxy order; the last has no height."""
 
 
 @pytest.fixture(scope="module", params=[1, 2], ids=["ViTPose", "ViTPose+"])
 def tiny_vitpose(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a tiny random pose model; with experts, the first of two differs."""
+    """The folder of a tiny random pose model, with one expert or two."""
     transformers = pytest.importorskip("transformers")
     torch = pytest.importorskip("torch")
     torch.manual_seed(0)
@@ -55,7 +55,7 @@ def noise() -> Pixels:
 
 
 def scores_of(folder: Path, boxes_xyxy: NDArray[Any]) -> NDArray[Any]:
-    """(n, 17): the scores that transformers' own post-processing gives, box by box."""
+    """Return the scores of the post-processing in transformers, box by box; shape (n, 17)."""
     import torch
     import transformers
 
@@ -72,7 +72,7 @@ def scores_of(folder: Path, boxes_xyxy: NDArray[Any]) -> NDArray[Any]:
     return np.array(scores)
 
 
-def test_keypoints_above_the_score_are_counted(tiny_vitpose: Path) -> None:
+def test_keypoints_above_the_score_threshold_are_counted(tiny_vitpose: Path) -> None:
     scores = scores_of(tiny_vitpose, BOXES[:3])
     assert scores.shape == (3, 17)
     ordered = np.sort(scores.ravel())
@@ -96,7 +96,7 @@ def test_a_model_of_another_class_is_refused(tiny_qwen3: Path) -> None:
         model_of(tiny_qwen3)
 
 
-def test_weights_that_could_hold_code_are_not_read(tiny_vitpose: Path, tmp_path: Path) -> None:
+def test_pickled_weights_are_not_loaded(tiny_vitpose: Path, tmp_path: Path) -> None:
     for name in ("config.json", "preprocessor_config.json"):
         (tmp_path / name).write_bytes((tiny_vitpose / name).read_bytes())
     (tmp_path / "pytorch_model.bin").write_bytes(b"anything")
@@ -104,6 +104,6 @@ def test_weights_that_could_hold_code_are_not_read(tiny_vitpose: Path, tmp_path:
         model_of(tmp_path)
 
 
-def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
+def test_a_missing_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=tmp_path.name):
         model_of(tmp_path)

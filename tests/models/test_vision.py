@@ -1,4 +1,4 @@
-"""The models of the extra `vision` on a real video."""
+"""Models of the extra `vision` on a real video."""
 
 from pathlib import Path
 
@@ -26,25 +26,25 @@ def frames() -> list[Frame]:
 
 
 @pytest.fixture(scope="module")
-def sure(frames: list[Frame]) -> list[Boxes]:
-    """The boxes of each frame that the detector is sure of."""
+def confident(frames: list[Frame]) -> list[Boxes]:
+    """The boxes of each frame with a score of at least 0.5."""
     detector = build_detector(SSDLiteDetector())
     found = [detector.detect(frame) for frame in frames]
     return [one.boxes_xyxy[one.scores >= 0.5] for one in found]
 
 
-def test_it_is_the_detector_of_profiles_that_name_none() -> None:
+def test_ssdlite_is_the_default_detector() -> None:
     assert TrackingSettings().detector == SSDLiteDetector()
 
 
-def test_people_are_found_in_boxes_of_their_shape(sure: list[Boxes]) -> None:
-    wide, high = np.concatenate([boxes[:, 2:] - boxes[:, :2] for boxes in sure]).T
-    assert [len(boxes) >= 4 for boxes in sure] == [True, True]  # of six and five people
+def test_people_are_found_in_upright_boxes(confident: list[Boxes]) -> None:
+    wide, high = np.concatenate([boxes[:, 2:] - boxes[:, :2] for boxes in confident]).T
+    assert [len(boxes) >= 4 for boxes in confident] == [True, True]  # of six and five people
     assert ((wide / high > 0.2) & (wide / high < 0.8)).all()
     assert ((high > 35) & (high < 120)).all()
 
 
-def test_the_same_frame_gives_the_same_people_whatever_came_before(frames: list[Frame]) -> None:
+def test_detections_do_not_depend_on_earlier_frames(frames: list[Frame]) -> None:
     detector = build_detector(SSDLiteDetector())
     first, _, again = (detector.detect(frame) for frame in (frames[0], frames[1], frames[0]))
     for one, other in zip(first, again, strict=True):
@@ -53,14 +53,16 @@ def test_the_same_frame_gives_the_same_people_whatever_came_before(frames: list[
         assert np.array_equal(one, other)
 
 
-def test_a_person_has_a_body_and_the_lawn_has_none(frames: list[Frame], sure: list[Boxes]) -> None:
+def test_a_person_has_a_body_and_the_lawn_does_not(
+    frames: list[Frame], confident: list[Boxes]
+) -> None:
     model = build_pose_model(MediaPipePoseModel())
-    person = max(sure[1], key=lambda box: box[3] - box[1])
+    person = max(confident[1], key=lambda box: box[3] - box[1])
     lawn = np.array([20, 200, 60, 280], np.float32)
-    somebody, nobody = model.bodies(frames[1].pixels, np.stack([person, lawn]))
-    assert somebody.keypoints >= 8
-    assert somebody.person is not None
-    assert nobody.person is not None
-    assert nobody.person < 0.2 < 0.4 < somebody.person  # who turns her back
-    assert somebody.person_share is not None
-    assert somebody.person_share > 0.25
+    person_body, lawn_body = model.bodies(frames[1].pixels, np.stack([person, lawn]))
+    assert person_body.keypoints >= 8
+    assert person_body.person is not None
+    assert lawn_body.person is not None
+    assert lawn_body.person < 0.2 < 0.4 < person_body.person  # the person is seen from behind
+    assert person_body.person_share is not None
+    assert person_body.person_share > 0.25

@@ -23,27 +23,27 @@ SIZE = (48, 40)
 
 
 class Subject(NamedTuple):
-    """An editor under test, and requests that it understands, of different images."""
+    """An editor under test, and valid requests for different images."""
 
     editor: ImageEditor
     requests: tuple[EditRequest, ...]
 
 
 def picture_of(image: Image.Image) -> ChatImage:
-    """The image as a request has it."""
+    """Encode an image for a request."""
     buffer = io.BytesIO()
     image.save(buffer, "PNG")
     return ChatImage(media_type="image/png", data=buffer.getvalue())
 
 
 def noise(seed: int, size: tuple[int, int] = SIZE) -> Image.Image:
-    """Random colours in blocks."""
+    """Return an image of blocks in random colours."""
     blocks = np.random.default_rng(seed).integers(0, 256, (5, 6, 3), np.uint8)
     return Image.fromarray(blocks).resize(size, Image.Resampling.NEAREST)
 
 
 def build_pipeline(folder: Path, *, plus: bool = False) -> Path:
-    """A `QwenImageEditPipeline` (or Plus) with all its parts, saved in `folder`."""
+    """Save a `QwenImageEditPipeline` (or Plus) with all its parts in `folder`."""
     import diffusers
     import torch
     import transformers
@@ -75,7 +75,9 @@ def build_pipeline(folder: Path, *, plus: bool = False) -> Path:
             latents_std=[1.0] * channels,
         ),
         "scheduler": d.FlowMatchEulerDiscreteScheduler(),
-        "text_encoder": t.Qwen2_5_VLForConditionalGeneration(_reader(tokenizer)).eval(),
+        "text_encoder": t.Qwen2_5_VLForConditionalGeneration(
+            _text_encoder_config(tokenizer)
+        ).eval(),
         "tokenizer": tokenizer,
         "processor": t.Qwen2VLProcessor(
             image_processor=images, tokenizer=tokenizer, video_processor=videos
@@ -86,8 +88,8 @@ def build_pipeline(folder: Path, *, plus: bool = False) -> Path:
     return folder
 
 
-def _reader(tokenizer: Any) -> Any:
-    """The configuration of what reads image and instruction."""
+def _text_encoder_config(tokenizer: Any) -> Any:
+    """Return the configuration of the text encoder, which reads image and instruction."""
     import transformers as t
 
     ids = {
@@ -130,7 +132,7 @@ def _reader(tokenizer: Any) -> Any:
 
 
 def qwen_spec(folder: Path, **changes: Any) -> QwenImageEdit:
-    """A small and quick specification of the pipeline in `folder`."""
+    """Return a small and fast specification of the pipeline in `folder`."""
     values = {"steps": 2, "area_px": AREA_PX, "device": "cpu", "revision": "test", **changes}
     return QwenImageEdit(provider="qwen-image-edit", name=str(folder), **values)
 
@@ -163,4 +165,4 @@ EDITORS: dict[str, Callable[[Path], Subject]] = {
     "qwen-image-edit": lambda folder: _qwen(folder, plus=False),
     "qwen-image-edit-plus": lambda folder: _qwen(folder, plus=True),
 }
-"""For each implementation what is tested; the folder is a new one for its files."""
+"""Builders of the subject for each implementation; their argument is a new folder."""

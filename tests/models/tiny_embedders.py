@@ -37,7 +37,7 @@ QWEN_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>"
 
 
 def build_open_clip(folder: Path) -> Path:
-    """A CLIP as OpenCLIP saves it: a folder with its configuration and its weights."""
+    """Save a CLIP as OpenCLIP does: a folder with configuration and weights."""
     import open_clip
     import torch
     from safetensors.torch import save_file
@@ -54,7 +54,7 @@ def build_open_clip(folder: Path) -> Path:
 
 
 def build_clip(folder: Path) -> Path:
-    """A `CLIPModel` with its processor."""
+    """Save a `CLIPModel` with its processor."""
     import torch
     import transformers as t
 
@@ -76,7 +76,7 @@ def build_clip(folder: Path) -> Path:
 
 
 def build_siglip(folder: Path) -> Path:
-    """A `SiglipModel` of SigLIP 2's kind: fixed pictures, 64 tokens, Gemma's tokenizer class."""
+    """Save a `SiglipModel` like SigLIP 2: fixed image size, 64 tokens, Gemma tokenizer."""
     import torch
     import transformers as t
 
@@ -95,7 +95,7 @@ def build_siglip(folder: Path) -> Path:
 
 
 def build_siglip2(folder: Path) -> Path:
-    """A `Siglip2Model`: pictures in their own ratio of sides."""
+    """Save a `Siglip2Model`, which keeps the aspect ratio of images."""
     import torch
     import transformers as t
 
@@ -114,7 +114,7 @@ def build_siglip2(folder: Path) -> Path:
 
 
 def build_blip2(folder: Path) -> Path:
-    """A `Blip2ForImageTextRetrieval` with four queries."""
+    """Save a `Blip2ForImageTextRetrieval` with four queries."""
     import torch
     import transformers as t
 
@@ -138,7 +138,7 @@ def build_blip2(folder: Path) -> Path:
         image_text_hidden_size=16,
     )  # fmt: skip
     network = t.Blip2ForImageTextRetrieval(config)
-    for weights in network.parameters():  # queries are zero until trained, images hardly matter
+    for weights in network.parameters():  # untrained queries are zero
         if weights.ndim > 1:
             torch.nn.init.normal_(weights, std=0.3)
     network.save_pretrained(folder)
@@ -150,7 +150,7 @@ def build_blip2(folder: Path) -> Path:
 
 
 def build_align(folder: Path) -> Path:
-    """An `AlignModel`: EfficientNet for images, BERT for texts."""
+    """Save an `AlignModel`: EfficientNet for images, BERT for texts."""
     import torch
     import transformers as t
 
@@ -175,7 +175,7 @@ def build_align(folder: Path) -> Path:
 
 
 def build_altclip(folder: Path) -> Path:
-    """An `AltCLIPModel`: CLIP's tower for images, XLM-RoBERTa for texts."""
+    """Save an `AltCLIPModel`: the image tower of CLIP, XLM-RoBERTa for texts."""
     import torch
     import transformers as t
 
@@ -201,7 +201,7 @@ def build_altclip(folder: Path) -> Path:
 
 
 def build_blip(folder: Path) -> Path:
-    """A `BlipForImageTextRetrieval`."""
+    """Save a `BlipForImageTextRetrieval`."""
     import torch
     import transformers as t
 
@@ -226,7 +226,7 @@ def build_blip(folder: Path) -> Path:
 
 
 def build_llava_next(folder: Path) -> Path:
-    """A `LlavaNextForConditionalGeneration` with its processor."""
+    """Save a `LlavaNextForConditionalGeneration` with its processor."""
     import torch
     import transformers as t
 
@@ -268,7 +268,7 @@ def build_llava_next(folder: Path) -> Path:
 
 
 def build_qwen2_vl(folder: Path) -> Path:
-    """A `Qwen2VLForConditionalGeneration` with its processor."""
+    """Save a `Qwen2VLForConditionalGeneration` with its processor."""
     import torch
     import transformers as t
 
@@ -312,7 +312,7 @@ def build_qwen2_vl(folder: Path) -> Path:
 
 
 def _processor(kind: str, **parts: Any) -> Any:
-    """A processor of a class that transformers leaves untyped."""
+    """Build a processor of a class that is untyped in transformers."""
     import transformers
 
     build: Any = getattr(transformers, kind)
@@ -367,11 +367,11 @@ BUILDERS: dict[str, Callable[[Path], PlainModelSpec]] = {
     "qwen2-vl": lambda folder: mllm_spec(build_qwen2_vl(folder), "gme"),
     "llava-next": lambda folder: mllm_spec(build_llava_next(folder), "unime-llava-next"),
 }
-"""For each implementation, its specification, once its files are written into a new folder."""
+"""Builders for each implementation: write its files to a folder, return its specification."""
 
 
 def mllm_spec(folder: Path, family: str, **changes: Any) -> MllmEmbedder:
-    """A small specification of the multimodal language model in `folder`."""
+    """Return a small specification of the multimodal language model in `folder`."""
     values = {"least_pixels": 28 * 28, "most_pixels": 16 * 28 * 28, "most_tokens": 40}
     return MllmEmbedder(
         provider="mllm",

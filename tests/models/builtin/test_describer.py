@@ -1,4 +1,4 @@
-"""The built-in describer: right about the clothes of drawn people, and silent about the rest."""
+"""The built-in describer states clothes of drawn people correctly and nothing else."""
 
 import io
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> DemonstrationWorld:
 
 
 def people(world: DemonstrationWorld) -> Iterator[tuple[Person, Image.Image]]:
-    """Every drawn person, cut out as a detector would."""
+    """Yield every drawn person with the crop that a detector would give."""
     truth = load_truth(world.folder)
     for source in world.sources:
         for identity in truth.identities[source.name]:
@@ -37,18 +37,18 @@ def people(world: DemonstrationWorld) -> Iterator[tuple[Person, Image.Image]]:
 
 
 def canonical(colour: str) -> str:
-    """A colour of the drawn world as the lexicon calls it, shades left out."""
+    """Return the lexicon's name of a drawn colour, without its shade."""
     plain = {"dark blue": "navy", "dark red": "maroon", "gray": "grey"}.get(colour, colour)
     plain = plain.removeprefix("dark ").removeprefix("light ")
     return {"gray": "grey"}.get(plain, plain)
 
 
-def is_right(said: tuple[str, ...], true: str) -> bool:
+def is_right(names: tuple[str, ...], true: str) -> bool:
     lexicon = load_lexicon()
-    return any(lexicon.same_colour(canonical(one), canonical(true)) for one in said)
+    return any(lexicon.same_colour(canonical(one), canonical(true)) for one in names)
 
 
-def test_the_clothes_of_drawn_people_have_the_colours_that_it_says(
+def test_colours_of_clothes_are_stated_correctly(
     world: DemonstrationWorld,
 ) -> None:
     upper, lower = [], []
@@ -62,14 +62,14 @@ def test_the_clothes_of_drawn_people_have_the_colours_that_it_says(
     assert np.mean(lower) >= LEAST_RIGHT
 
 
-def test_colours_are_called_by_their_names_in_the_lexicon() -> None:
+def test_colour_names_are_those_of_the_lexicon() -> None:
     anchors = lab_of(np.array(list(COLOURS.values()), np.uint8)[None])[0]
     assert [NAMES[index] for index in nearest_names(anchors)] == list(NAMES)
     known = {word for phrase in load_lexicon().meanings for word in phrase}
     assert {word for name in NAMES for word in name.split()} <= known
 
 
-def test_styles_differ_repeat_and_state_colours_of_clothes_and_nothing_that_is_not_seen() -> None:
+def test_styles_differ_are_deterministic_and_state_only_visible_facts() -> None:
     plain, flowing = BuiltinDescriber(), BuiltinDescriber(style="flowing")
     for model in (plain, flowing):
         text = describe(model, figure())
@@ -81,7 +81,7 @@ def test_styles_differ_repeat_and_state_colours_of_clothes_and_nothing_that_is_n
     assert describe(plain, figure()) != describe(flowing, figure())
 
 
-def test_street_beside_the_body_is_not_taken_for_clothes() -> None:
+def test_background_beside_the_body_is_not_taken_for_clothes() -> None:
     assert read_crop(np.asarray(figure())).upper.names == ("red",)
 
 
@@ -94,7 +94,7 @@ def test_a_request_without_an_image_is_refused() -> None:
 
 
 def figure() -> Image.Image:
-    """A narrow red and navy figure with black hair before a green wall."""
+    """Draw a narrow red and navy figure with black hair on a green background."""
     picture = Image.new("RGB", (60, 150), COLOURS["green"])
     for box, colour in (
         ((22, 1, 38, 16), "black"),
@@ -117,7 +117,7 @@ def describe(specification: BuiltinDescriber, picture: Image.Image) -> str:
     return outcome.text
 
 
-def test_what_looks_like_the_street_is_unknown() -> None:
+def test_clothes_with_the_colour_of_the_street_are_unknown() -> None:
     street = np.full((128, 56, 3), (120, 122, 118), np.uint8)
     assert read_crop(street).upper.names == ()
     assert "unknown upper clothes" in describe(BuiltinDescriber(), Image.fromarray(street))

@@ -1,4 +1,4 @@
-"""The built-in embedder means something: texts find the images that they describe."""
+"""The built-in embedder: texts retrieve the images that they describe."""
 
 from pathlib import Path
 
@@ -16,14 +16,14 @@ SOURCE = "icfg-pedes-demo"
 
 
 def recall_at_1(
-    texts: list[str], ids: list[int], images: list[Image.Image], of: list[int]
+    texts: list[str], ids: list[int], images: list[Image.Image], image_ids: list[int]
 ) -> float:
     similarity = EMBEDDER.embed_texts(texts) @ EMBEDDER.embed_images(images).T
-    best: NDArray[np.int64] = np.array(of)[similarity.argmax(axis=1)]
+    best: NDArray[np.int64] = np.array(image_ids)[similarity.argmax(axis=1)]
     return float((best == np.array(ids)).mean())
 
 
-def test_captions_of_people_find_them_far_above_chance(tmp_path: Path) -> None:
+def test_captions_retrieve_their_people_far_above_chance(tmp_path: Path) -> None:
     write_people_world(tmp_path, seed=3, identities=8, train_identities=0, validation_identities=0)
     texts: list[str] = []
     of_text: list[int] = []
@@ -41,7 +41,7 @@ def test_captions_of_people_find_them_far_above_chance(tmp_path: Path) -> None:
 
 
 def drawn(*bands: str) -> Image.Image:
-    """A person of coloured blocks before a grey street: hair, upper body, legs, shoes."""
+    """Draw a person of coloured blocks on grey: hair, upper body, legs, shoes."""
     picture = Image.new("RGB", (100, 200), (150, 152, 155))
     pen = ImageDraw.Draw(picture)
     edges = (0, 24, 96, 174, 198)
@@ -50,7 +50,7 @@ def drawn(*bands: str) -> Image.Image:
     return picture
 
 
-def test_a_colour_counts_at_its_place(subtests: pytest.Subtests) -> None:
+def test_a_colour_counts_only_for_its_garment(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, tuple[str, ...]]] = [
         ("A woman in a red shirt and blue trousers.", ("black", "red", "blue", "white")),
         ("A woman in a blue shirt and red trousers.", ("black", "blue", "red", "white")),
@@ -72,11 +72,13 @@ def test_a_colour_counts_at_its_place(subtests: pytest.Subtests) -> None:
             similarity = (
                 EMBEDDER.embed_images([*crowd, drawn(*bands)]) @ EMBEDDER.embed_texts([text])[0]
             )
-            assert similarity[-1] >= similarity.max() - 0.03  # only unnamed places may lie nearer
+            assert (
+                similarity[-1] >= similarity.max() - 0.03
+            )  # only garments without a named colour may be nearer
             assert similarity[-1] > np.quantile(similarity, 0.9)
 
 
-def test_sceneries_are_known_by_their_colours(subtests: pytest.Subtests) -> None:
+def test_scenes_are_recognised_by_their_colours(subtests: pytest.Subtests) -> None:
     cases = [
         ("Boats on the sea under a blue sky", 0),
         ("Cows stand on green grass", 1),
@@ -101,13 +103,13 @@ def test_sceneries_are_known_by_their_colours(subtests: pytest.Subtests) -> None
             assert int(similarity.argmax()) == best
 
 
-def test_what_is_not_worn_does_not_count() -> None:
+def test_negated_garments_do_not_count() -> None:
     plain, without = EMBEDDER.embed_texts(
         ["A man in a red shirt.", "A man in a red shirt, no hat."]
     )
     assert np.allclose(plain, without)
 
 
-def test_it_says_in_its_name_what_it_is() -> None:
+def test_the_name_of_the_embedder_describes_it() -> None:
     assert EMBEDDER.ref.name == "loupe-colour-lexicon"
     assert 128 <= EMBEDDER.dimension <= 512

@@ -26,7 +26,7 @@ def request(subject: str) -> ChatRequest:
     return ChatRequest(purpose="test", prompt="Rewrite.", prompt_digest="0", subject=subject)
 
 
-def test_it_is_a_chat_model_that_answers_in_json() -> None:
+def test_the_rewriter_is_a_chat_model_that_answers_in_json() -> None:
     model = rewriter()
     assert isinstance(model, ChatModel)
     [(position, outcome)] = model.answer([request(MAN)])
@@ -35,7 +35,7 @@ def test_it_is_a_chat_model_that_answers_in_json() -> None:
     assert set(json.loads(outcome.text)) == {"rewrite"}
 
 
-def test_requests_are_taken_one_by_one() -> None:
+def test_requests_are_taken_lazily() -> None:
     taken = []
 
     def requests() -> Iterator[ChatRequest]:
@@ -48,17 +48,17 @@ def test_requests_are_taken_one_by_one() -> None:
     assert taken == ["A man."]
 
 
-def test_seed_and_text_decide_the_answer() -> None:
+def test_the_answer_depends_on_seed_and_text() -> None:
     assert rewriter(seed=1).rewrite(MAN) == rewriter(seed=1).rewrite(MAN)
     assert len({rewriter(seed=seed).rewrite(MAN) for seed in range(8)}) > 3
 
 
-def test_brief_is_shorter() -> None:
+def test_the_brief_style_is_shorter() -> None:
     text = own_texts()[-2]
     assert len(rewriter("brief").rewrite(text)) < len(rewriter("plain").rewrite(text))
 
 
-def test_it_never_invents_a_sex() -> None:
+def test_the_sex_of_a_person_is_never_invented() -> None:
     cases = {
         "The person wears a red coat, black trousers and boots.": "he|she|his|her|man|woman",
         MAN: "she|her|they|their|woman",
@@ -69,14 +69,14 @@ def test_it_never_invents_a_sex() -> None:
             assert not re.search(rf"\b(?:{never})\b", rewrite, re.IGNORECASE), rewrite
 
 
-def test_articles_agree() -> None:
+def test_articles_agree_with_nouns() -> None:
     for seed in range(10):
         text = rewriter(seed=seed).rewrite(MAN)
         assert "an orange umbrella in his left hand" in text
         assert not re.search(r"\ba [aeio]\w|\ban [bcdfgjklmnpqrstvwxz]", text)
 
 
-def test_captions_of_anything_are_turned_around() -> None:
+def test_captions_without_a_person_are_reordered() -> None:
     airplane = "A large white airplane and a person on a lot."
     for caption in (airplane, "Two dogs play in the snow", "Hm"):
         text = rewriter().rewrite(caption)

@@ -1,4 +1,4 @@
-"""Computed reference data, and the rule that fills a network without any training."""
+"""Recorded reference data, and deterministic weights for an untrained network."""
 
 import hashlib
 import json
@@ -18,25 +18,25 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def shapes() -> dict[str, tuple[int, ...]]:
-    """The parameters of the network by name, in order."""
+    """Return the shapes of the parameters by name, in order."""
     listed = json.loads((FOLDER / "fairmot_dla34_state.json").read_text())
     return {name: tuple(shape) for name, shape in listed.items()}
 
 
 def arrays(file_name: str) -> Arrays:
-    """All arrays of a reference file."""
+    """Return all arrays of a reference file."""
     with np.load(FOLDER / file_name) as file:
         return dict(file)
 
 
 @cache
 def filled_weights() -> dict[str, torch.Tensor]:
-    """Random weights that follow from the names alone, to be left as they are."""
+    """Return random weights that depend only on the names; do not modify them."""
     return {name: torch.from_numpy(_filled(name, shape)) for name, shape in shapes().items()}
 
 
 def checkpoint(weights: dict[str, torch.Tensor]) -> dict[str, Any]:
-    """What FairMOT's training saves of such weights: wrapped names, classifier and all."""
+    """Return a checkpoint as FairMOT's training saves it, with prefixed names and classifier."""
     named = {f"module.{name}": tensor for name, tensor in weights.items()}
     named["module.base.fc.weight"] = torch.zeros(1000, 512, 1, 1)
     named["module.base.fc.bias"] = torch.zeros(1000)
@@ -44,7 +44,7 @@ def checkpoint(weights: dict[str, torch.Tensor]) -> dict[str, Any]:
 
 
 def hollow_weights() -> dict[str, torch.Tensor]:
-    """Zeros of the right names and shapes that take no room in memory or in a file."""
+    """Return zeros of the right names and shapes that take almost no memory or file size."""
     return {
         name: torch.zeros((), dtype=torch.float32 if shape else torch.int64).expand(shape)
         for name, shape in shapes().items()

@@ -29,7 +29,7 @@ def refusal(path: Path, sha256: str | None = None) -> str:
 
 
 class Touch:
-    """Unpickled by a reader that runs what it reads, this makes a file."""
+    """An object that creates a file if it is unpickled without restrictions."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -54,7 +54,7 @@ def test_published_checkpoints_are_loaded_by_name(
             assert torch.equal(before, torch.get_rng_state())
 
 
-def test_weights_alone_and_in_half_precision_will_do(tmp_path: Path) -> None:
+def test_bare_weights_in_half_precision_are_loaded(tmp_path: Path) -> None:
     weights = {
         name: tensor.half() if tensor.ndim else tensor for name, tensor in hollow_weights().items()
     }
@@ -74,7 +74,7 @@ def test_head_sizes_are_read_from_the_weights(tmp_path: Path) -> None:
     assert maps.embeddings.shape == (1, 512, 8, 8)
 
 
-def test_code_in_place_of_a_checkpoint_is_refused_and_not_run(
+def test_a_checkpoint_with_code_is_refused_and_not_run(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
     for zipped in [True, False]:
@@ -87,7 +87,7 @@ def test_code_in_place_of_a_checkpoint_is_refused_and_not_run(
             assert str(path) in message
             assert not witness.exists()
             torch.load(path, weights_only=False)
-            assert witness.exists()  # it is such a file indeed
+            assert witness.exists()  # the file does contain code
             witness.unlink()
 
 
@@ -98,7 +98,7 @@ def test_a_bare_pickle_with_code_is_refused_and_not_run(tmp_path: Path) -> None:
     assert not witness.exists()
 
 
-def test_what_unpacks_to_more_than_it_is_gets_refused_unread(tmp_path: Path) -> None:
+def test_a_compressed_archive_is_refused_unread(tmp_path: Path) -> None:
     whole, packed = saved(tmp_path, {"state_dict": {"a": torch.zeros(2**20)}}), tmp_path / "b.pth"
     with (
         zipfile.ZipFile(whole) as archive,
@@ -109,10 +109,10 @@ def test_what_unpacks_to_more_than_it_is_gets_refused_unread(tmp_path: Path) -> 
     assert "without compression" in refusal(packed)
 
 
-def test_a_tensor_that_repeats_a_value_is_not_copied_to_be_judged(
+def test_an_expanded_tensor_is_checked_without_copying_it(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
-    """It takes two bytes in the file, and two tebibytes where somebody makes it float32."""
+    """It takes two bytes in the file, but two tebibytes if converted to float32."""
     for name in ["junk", "id.2.weight", "hm.2.weight"]:
         with subtests.test(name=name):
             endless = torch.zeros((), dtype=torch.float16).expand(2**39, 1, 1, 1)
@@ -120,7 +120,7 @@ def test_a_tensor_that_repeats_a_value_is_not_copied_to_be_judged(
             assert name in message
 
 
-def test_missing_files_and_other_digests_are_named(tmp_path: Path) -> None:
+def test_missing_files_and_wrong_digests_are_named(tmp_path: Path) -> None:
     assert "No such file" in refusal(tmp_path / "missing.pth")
     assert "directory" in refusal(tmp_path)
     path = saved(tmp_path, {})
@@ -130,7 +130,9 @@ def test_missing_files_and_other_digests_are_named(tmp_path: Path) -> None:
     assert "0" * 64 in message
 
 
-def test_what_torch_cannot_read_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_files_that_torch_cannot_read_are_refused(
+    subtests: pytest.Subtests, tmp_path: Path
+) -> None:
     for case, content in enumerate((b"", b"\x80", b"PK\x03\x04", b"not a checkpoint", b"\0" * 99)):
         with subtests.test(case=case):
             path = tmp_path / "checkpoint.pth"
@@ -155,9 +157,7 @@ def test_damaged_checkpoints_are_refused_or_loaded(tmp_path: Path, data: st.Data
     assert str(path) in refusal(path)
 
 
-def test_what_holds_no_weights_by_name_is_refused(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
+def test_a_file_without_named_weights_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[Any] = [[1, 2], {"state_dict": 3}, {"epoch": 30}, {1: torch.ones(1)}, torch.ones(3)]
     for case, content in enumerate(cases):
         with subtests.test(case=case):
@@ -179,7 +179,7 @@ def changed(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
     return weights
 
 
-def test_what_does_not_fit_is_named(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_weights_that_do_not_fit_are_named(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, torch.Tensor | None], str]] = [
         ({"hm.0.bias": None, "hm.2.bias": None}, "lacks hm.0.bias, hm.2.bias"),
         ({"s_det": torch.zeros(1)}, "too much: s_det"),
@@ -190,9 +190,9 @@ def test_what_does_not_fit_is_named(subtests: pytest.Subtests, tmp_path: Path) -
         ({"wh.2.weight": torch.zeros(3, 256, 1, 1)}, "2 or 4 channels"),
         ({"id.2.weight": torch.zeros(())}, "1 to 4096; got 4 and 0"),
     ]
-    for changes, said in cases:
-        with subtests.test(said=said):
-            assert said in refusal(saved(tmp_path, changed(**changes)))
+    for changes, message in cases:
+        with subtests.test(said=message):
+            assert message in refusal(saved(tmp_path, changed(**changes)))
 
 
 def test_only_the_first_of_many_are_named(tmp_path: Path) -> None:

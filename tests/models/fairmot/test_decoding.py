@@ -25,7 +25,7 @@ def candidates_of(boxes: Sequence[Sequence[float]], scores: list[float]) -> Cand
 
 
 def literal_decoding(maps: HeadMaps) -> list[tuple[int, float]]:
-    """(cell, score) of the peaks, falling: the rule read cell by cell."""
+    """Reference implementation: (cell, score) of the peaks in falling order."""
     scores = maps.centres[0, 0].sigmoid()
     height, width = scores.shape
     peaks = [
@@ -37,7 +37,7 @@ def literal_decoding(maps: HeadMaps) -> list[tuple[int, float]]:
     return sorted(peaks, key=lambda peak: -peak[1])
 
 
-def test_golden_maps_decode_to_the_golden_people() -> None:
+def test_decoding_equals_the_recorded_reference() -> None:
     golden = arrays("fairmot_dla34_golden.npz")
     maps = HeadMaps(*(torch.from_numpy(golden[name]) for name in ("hm", "wh", "id", "reg")))
     found = decode(maps, most=20)
@@ -49,7 +49,7 @@ def test_golden_maps_decode_to_the_golden_people() -> None:
 
 
 @given(seed=st.integers(0, 10_000), most=st.integers(1, 80))
-def test_decoding_is_what_the_rule_says_cell_by_cell(seed: int, most: int) -> None:
+def test_decoding_equals_a_literal_reference(seed: int, most: int) -> None:
     maps = random_maps(seed)
     found = decode(maps, most)
     wanted = literal_decoding(maps)
@@ -92,7 +92,7 @@ def test_a_score_must_be_above_the_threshold() -> None:
     assert select_people(people, 0.25, 1).scores.tolist() == [0.75, 0.5]
 
 
-def test_of_two_boxes_on_one_person_the_better_stays() -> None:
+def test_the_best_of_overlapping_boxes_is_kept() -> None:
     boxes: list[list[float]] = [[0, 0, 2, 4], [0, 0, 2, 4.2], [0, 2, 2, 6], [8, 0, 10, 4]]
     people = candidates_of(boxes, [0.9, 0.8, 0.7, 0.6])
     assert select_people(people, 0.3, 0.4).cells.tolist() == [0, 2, 3]
@@ -100,14 +100,14 @@ def test_of_two_boxes_on_one_person_the_better_stays() -> None:
     assert select_people(people, 0.3, 1).cells.tolist() == [0, 1, 2, 3]
 
 
-def test_boxes_without_an_extent_are_no_people() -> None:
+def test_boxes_without_an_extent_are_dropped() -> None:
     nan = float("nan")
     boxes: list[list[float]] = [[2, 0, 1, 4], [0, 4, 2, 4], [0, 0, nan, 4], [0, 0, 2, 4]]
     people = candidates_of(boxes, [0.9, 0.8, 0.7, 0.6])
     assert select_people(people, 0.3, 1).cells.tolist() == [3]
 
 
-def test_nobody_is_nobody() -> None:
+def test_no_candidates_give_no_people() -> None:
     people = select_people(decode(random_maps(0), most=5), score_threshold=1, overlap_threshold=0.4)
     assert [part.shape[0] for part in people] == [0, 0, 0, 0]
     assert people.embeddings.shape == (0, 5)

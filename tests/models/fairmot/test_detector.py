@@ -18,7 +18,7 @@ from tests.models.fairmot.reference import checkpoint, filled_weights
 
 @pytest.fixture(scope="module")
 def saved_checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The filled network, saved as training would, its boxes made wide enough to be boxes."""
+    """A checkpoint of the filled network, with a bias that makes boxes wide enough."""
     weights = filled_weights()
     path = tmp_path_factory.mktemp("fairmot") / "fairmot_dla34.pth"
     torch.save(checkpoint(weights | {"wh.2.bias": weights["wh.2.bias"] + 2}), path)
@@ -38,13 +38,13 @@ def detector(saved_checkpoint: Path) -> PersonDetector:
 
 @pytest.fixture(scope="module")
 def found(detector: PersonDetector) -> Detections:
-    """The people in a picture of noise."""
+    """Detections in an image of noise."""
     return detector.detect(noise())
 
 
 @pytest.fixture(scope="module")
 def all_boxes(saved_checkpoint: Path) -> Detections:
-    """The same, with those that cover each other."""
+    """Detections in the same image without suppression of overlaps."""
     return build_detector(spec_of(saved_checkpoint, overlap_threshold=1)).detect(noise())
 
 
@@ -54,7 +54,7 @@ def noise(height: int = 120, width: int = 210, seed: int = 0) -> Frame:
 
 
 def literal_detections(path: Path, frame: Frame, threshold: float) -> NDArray[np.float64]:
-    """(n, 5): left, top, right, bottom and score of every peak, in no order, nothing suppressed."""
+    """Reference: (n, 5) box and score of every peak, unordered, without suppression."""
     with torch.inference_mode():
         maps = load_network(path)(
             torch.from_numpy(network_input(letterbox(frame.pixels, Size(96, 64))))
@@ -74,7 +74,7 @@ def literal_detections(path: Path, frame: Frame, threshold: float) -> NDArray[np
     return np.array(rows)
 
 
-def test_people_are_what_the_rules_read_literally_say(
+def test_detections_equal_a_literal_reference(
     saved_checkpoint: Path, all_boxes: Detections
 ) -> None:
     wanted = literal_detections(saved_checkpoint, noise(), threshold=0.3)
@@ -84,7 +84,7 @@ def test_people_are_what_the_rules_read_literally_say(
     np.testing.assert_allclose(all_boxes.boxes_xyxy, wanted[:, :4], atol=1e-2)
 
 
-def test_detections_fall_by_score_and_have_unit_embeddings(found: Detections) -> None:
+def test_detections_are_sorted_by_score_and_have_unit_embeddings(found: Detections) -> None:
     assert_detections(found)
     assert found
     assert (found.scores > 0.3).all()
@@ -101,23 +101,23 @@ def assert_detections(found: Detections) -> None:
     np.testing.assert_allclose(np.linalg.norm(found.embeddings, axis=1), 1, atol=1e-6)
 
 
-def test_covered_boxes_are_left_out(found: Detections, all_boxes: Detections) -> None:
+def test_overlapping_boxes_are_suppressed(found: Detections, all_boxes: Detections) -> None:
     assert 0 < len(found.scores) < len(all_boxes.scores)
     assert set(found.scores.tolist()) < set(all_boxes.scores.tolist())
     assert found.scores[0] == all_boxes.scores[0]
 
 
-def test_settings_limit_who_is_found(saved_checkpoint: Path) -> None:
+def test_thresholds_and_limits_of_the_settings_apply(saved_checkpoint: Path) -> None:
     strict = build_detector(
         spec_of(saved_checkpoint, score_threshold=0.55, most_people=3, overlap_threshold=1)
     ).detect(noise())
     assert len(strict.scores) == 3
-    nobody = build_detector(spec_of(saved_checkpoint, score_threshold=1)).detect(noise(1, 1))
-    assert not nobody
-    assert_detections(nobody)
+    nothing = build_detector(spec_of(saved_checkpoint, score_threshold=1)).detect(noise(1, 1))
+    assert not nothing
+    assert_detections(nothing)
 
 
-def test_frames_of_any_shape_are_looked_at(
+def test_frames_of_any_shape_are_accepted(
     subtests: pytest.Subtests, detector: PersonDetector
 ) -> None:
     for height, width in [(333, 40), (40, 900)]:
@@ -125,7 +125,7 @@ def test_frames_of_any_shape_are_looked_at(
             assert_detections(detector.detect(noise(height, width)))
 
 
-def test_no_frame_depends_on_another(detector: PersonDetector, found: Detections) -> None:
+def test_frames_are_processed_independently(detector: PersonDetector, found: Detections) -> None:
     detector.detect(noise(seed=1))
     assert detector.state() == b""
     detector.restore(b"")
@@ -135,7 +135,7 @@ def test_no_frame_depends_on_another(detector: PersonDetector, found: Detections
         detector.restore(b"old")
 
 
-def test_a_device_that_is_not_there_is_named(saved_checkpoint: Path) -> None:
+def test_an_unknown_device_is_named(saved_checkpoint: Path) -> None:
     with pytest.raises(ModelError, match="'abacus' cannot be used"):
         build_detector(spec_of(saved_checkpoint, device="abacus"))
 

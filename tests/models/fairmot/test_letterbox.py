@@ -29,7 +29,7 @@ def sizes_of(row: dict[str, list[int]]) -> tuple[Size, Size]:
     return frame, network
 
 
-def test_a_frame_is_placed_and_mapped_back_as_by_the_reference(subtests: pytest.Subtests) -> None:
+def test_placement_and_back_mapping_equal_the_reference(subtests: pytest.Subtests) -> None:
     for row in ROWS:
         with subtests.test(row=row):
             frame, network = sizes_of(row)
@@ -43,18 +43,18 @@ def test_a_frame_is_placed_and_mapped_back_as_by_the_reference(subtests: pytest.
             np.testing.assert_allclose(found, points.reshape(-1, 4), rtol=1e-5, atol=1e-4)
 
 
-def test_letterboxed_pictures_are_the_reference_to_the_bit(subtests: pytest.Subtests) -> None:
+def test_letterboxed_images_equal_the_reference_exactly(subtests: pytest.Subtests) -> None:
     for name in ["down", "up", "odd"]:
         with subtests.test(name=name):
             golden = arrays("preprocess_letterbox.npz")
-            pixels = golden[f"{name}_image_bgr"][:, :, ::-1]  # a view: read backwards
+            pixels = golden[f"{name}_image_bgr"][:, :, ::-1]  # a view with reversed channels
             boxed = letterbox(pixels, NETWORK)
             np.testing.assert_array_equal(boxed, golden[f"{name}_letterbox_bgr"][:, :, ::-1])
             sampled = network_input(boxed)[0][:, SAMPLED_ROWS][:, :, SAMPLED_COLUMNS]
             np.testing.assert_array_equal(sampled, golden[f"{name}_tensor_rgb_at"])
 
 
-def test_decoded_boxes_are_mapped_as_by_the_reference(subtests: pytest.Subtests) -> None:
+def test_mapped_boxes_equal_the_reference(subtests: pytest.Subtests) -> None:
     for frame in [Size(500, 333), Size(320, 480)]:
         with subtests.test(frame=frame):
             golden = arrays("fairmot_dla34_golden.npz")
@@ -66,7 +66,7 @@ def test_decoded_boxes_are_mapped_as_by_the_reference(subtests: pytest.Subtests)
 
 
 @given(frame=st.builds(Size, sides, sides), network=st.builds(Size, network_sides, network_sides))
-def test_the_frame_and_its_padding_fill_the_input(frame: Size, network: Size) -> None:
+def test_frame_and_padding_fill_the_network_input(frame: Size, network: Size) -> None:
     placement: Placement = place(frame, network)
     assert placement.left + placement.size.width + placement.right == network.width
     assert placement.top + placement.size.height + placement.bottom == network.height
@@ -77,7 +77,7 @@ def test_the_frame_and_its_padding_fill_the_input(frame: Size, network: Size) ->
     assert placement.size.width == network.width or placement.size.height == network.height
 
 
-def test_odd_frames_are_letterboxed_too(subtests: pytest.Subtests) -> None:
+def test_extreme_frame_shapes_are_letterboxed(subtests: pytest.Subtests) -> None:
     for shape in [(1, 1, 3), (1, 3000, 3), (3000, 2, 3)]:
         with subtests.test(shape=shape):
             boxed = letterbox(np.full(shape, 7, np.uint8), NETWORK)

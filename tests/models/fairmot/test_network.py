@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from models.fairmot.network import DeformableConvolution, FairMOTNetwork, IterativeAggregation
 from tests.models.fairmot.reference import FOLDER, arrays, filled_weights, shapes
 
-DEAD = ("base.level3.project.", "base.level4.project.")
+UNUSED = ("base.level3.project.", "base.level4.project.")
 
 
 def network_of(dtype: torch.dtype) -> FairMOTNetwork:
@@ -35,7 +35,7 @@ def recorded_outputs(network: nn.Module) -> Iterator[dict[str, Tensor]]:
         hook.remove()
 
 
-def test_parameters_are_named_shaped_and_ordered_as_published() -> None:
+def test_parameters_have_the_published_names_shapes_and_order() -> None:
     with torch.device("meta"):
         network = FairMOTNetwork()
     found = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
@@ -43,23 +43,23 @@ def test_parameters_are_named_shaped_and_ordered_as_published() -> None:
     assert len(found) == 402
 
 
-def test_heads_of_the_filled_network_are_the_reference() -> None:
+def test_head_outputs_equal_the_reference() -> None:
     golden = arrays("fairmot_dla34_golden.npz")
-    network = network_of(torch.float32)  # its weights are kept, and must not be of that mode
+    network = network_of(torch.float32)  # inference mode would mark its cached weights
     with torch.inference_mode():
         maps = network(torch.from_numpy(golden["input"]))
     for found, name in zip(maps, ("hm", "wh", "id", "reg"), strict=True):
         np.testing.assert_allclose(found.numpy(), golden[name], rtol=0, atol=2e-5, err_msg=name)
 
 
-def test_every_inner_map_is_the_reference_in_float64() -> None:
+def test_every_layer_output_equals_the_reference_in_float64() -> None:
     layers = json.loads((FOLDER / "fairmot_dla34_layers.json").read_text())["layers"]
     network = network_of(torch.float64)
     image = torch.from_numpy(arrays("fairmot_dla34_golden.npz")["input"]).double()
     with torch.inference_mode(), recorded_outputs(network) as outputs:
         network(image)
-    compared = [layer for layer in layers if layer["name"] + "." not in DEAD]
-    assert len(compared) == len(layers) - len(DEAD) == 93
+    compared = [layer for layer in layers if layer["name"] + "." not in UNUSED]
+    assert len(compared) == len(layers) - len(UNUSED) == 93
     for layer in compared:
         assert_is_layer(outputs[layer["name"]], layer)
 
@@ -77,7 +77,7 @@ def assert_is_layer(found: Tensor, layer: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-def test_gradients_reach_every_parameter_but_the_dead_ones() -> None:
+def test_gradients_reach_every_parameter_except_the_unused_ones() -> None:
     network = network_of(torch.float32)
     maps = network(torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
     torch.stack([part.square().sum() for part in maps]).sum().backward()  # type: ignore[no-untyped-call]
@@ -86,17 +86,17 @@ def test_gradients_reach_every_parameter_but_the_dead_ones() -> None:
         for name, parameter in network.named_parameters()
         if parameter.grad is None or not parameter.grad.any()
     }
-    assert unreached == {name for name, _ in network.named_parameters() if name.startswith(DEAD)}
+    assert unreached == {name for name, _ in network.named_parameters() if name.startswith(UNUSED)}
 
 
-def test_a_deformable_convolution_that_chooses_nothing_is_half_an_ordinary_one() -> None:
+def test_a_deformable_convolution_without_offsets_is_half_an_ordinary_one() -> None:
     layer = DeformableConvolution(2, 3)
     features = torch.rand(1, 2, 5, 7)
     ordinary = nn.functional.conv2d(features, layer.weight, padding=1)
     torch.testing.assert_close(layer(features), ordinary / 2)  # the mask is sigmoid(0)
 
 
-def test_a_fresh_enlargement_keeps_what_is_flat(subtests: pytest.Subtests) -> None:
+def test_an_untrained_upsampling_keeps_constant_maps(subtests: pytest.Subtests) -> None:
     for step, factor in [(1, 2), (2, 4)]:
         with subtests.test(step=step, factor=factor):
             enlarge = IterativeAggregation(64, [64, 64], [2, 4]).get_submodule(f"up_{step}")
@@ -106,7 +106,7 @@ def test_a_fresh_enlargement_keeps_what_is_flat(subtests: pytest.Subtests) -> No
             torch.testing.assert_close(inside, torch.ones_like(inside))
 
 
-def test_a_fresh_network_believes_in_few_people() -> None:
+def test_an_untrained_network_predicts_few_people() -> None:
     fresh = dict(FairMOTNetwork().named_parameters())
     assert fresh["hm.2.bias"].item() == pytest.approx(-2.19)
     heads = [name for name in fresh if name.startswith(("wh.", "id.", "reg."))]

@@ -1,4 +1,4 @@
-"""The commands that `loupe doctor` prints start servers that exist: vLLM itself reads them."""
+"""Launch commands of profiles: vLLM knows their models and accepts their flags."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def chat_models(profile: Profile) -> list[OpenAIChat]:
 
 
 def launches() -> dict[str, Launch]:
-    """How each model that a profile serves on this machine is launched, by its name."""
+    """Return the launch settings of each locally served model, by name."""
     found = {}
     for name in profile_names():
         for model in chat_models(load_profile(name, {})):
@@ -26,14 +26,14 @@ def launches() -> dict[str, Launch]:
 
 
 @pytest.mark.vllm
-def test_the_pinned_vllm_serves_every_model_with_its_flags(offline_vllm: ChildModel) -> None:
+def test_the_pinned_vllm_supports_every_model_and_its_flags(offline_vllm: ChildModel) -> None:
     current = [
         (name, one.architecture, one.flags) for name, one in launches().items() if not one.vllm
     ]
     assert offline_vllm.call(unknown_architectures, current) == []
 
 
-def test_the_flags_leave_room_for_answers() -> None:
+def test_the_context_length_leaves_room_for_answers() -> None:
     for name in profile_names():
         for model in chat_models(load_profile(name, {})):
             flags = model.launch.flags if model.launch else ()

@@ -1,4 +1,4 @@
-"""Profiles: the ones that ship, the ones that users write, and what is said of wrong ones."""
+"""Loading of profiles: shipped ones, those of users, overrides and errors."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-def test_five_profiles_ship() -> None:
+def test_five_profiles_are_shipped() -> None:
     assert profile_names() == ["builtin", "current", "hosted", "paper", "small"]
 
 
@@ -42,7 +42,7 @@ def test_the_built_in_models_run_offline_and_cost_nothing() -> None:
         assert model.prices == Prices(input_per_million=0, output_per_million=0)
 
 
-def test_the_hosted_profile_needs_one_key_and_one_address() -> None:
+def test_the_hosted_profile_needs_only_one_key_and_one_address() -> None:
     variables = {"LOUPE_PROFILE__SERVER__BASE_URL": "http://127.0.0.1:1/v1"}
     profile = load_profile("hosted", variables)
     contrast = profile.contrast
@@ -53,12 +53,12 @@ def test_the_hosted_profile_needs_one_key_and_one_address() -> None:
         contrast.strategist,
         contrast.refiner,
     )
-    asked = [one for one in writers if isinstance(one, OpenAIChat)]
-    assert len(asked) == len(writers) == 6
-    assert {one.base_url for one in asked} == {"http://127.0.0.1:1/v1"}
-    assert {one.api_key_variable for one in asked} == {"OPENAI_API_KEY"}
-    assert all(one.prices for one in asked)
-    assert "temperature" not in asked[1].parameters
+    hosted_models = [one for one in writers if isinstance(one, OpenAIChat)]
+    assert len(hosted_models) == len(writers) == 6
+    assert {one.base_url for one in hosted_models} == {"http://127.0.0.1:1/v1"}
+    assert {one.api_key_variable for one in hosted_models} == {"OPENAI_API_KEY"}
+    assert all(one.prices for one in hosted_models)
+    assert "temperature" not in hosted_models[1].parameters
 
 
 def test_the_paper_profile_names_the_models_of_the_paper() -> None:
@@ -66,7 +66,7 @@ def test_the_paper_profile_names_the_models_of_the_paper() -> None:
     assert names == ["Qwen/Qwen-14B-Chat", "meta-llama/Llama-2-70b-chat-hf"]
 
 
-def test_a_profile_of_ones_own_is_named_by_its_file(own: Path) -> None:
+def test_a_profile_of_a_user_is_named_after_its_file(own: Path) -> None:
     profile = load_profile(str(own), NOTHING)
     assert profile.name == "own"
     assert isinstance(profile.rewrite.models[0], OpenAIChat)
@@ -78,7 +78,7 @@ def test_the_environment_overrides_a_number(own: Path) -> None:
         assert load_profile(str(own), variables).rewrite.max_characters == 500, text
 
 
-def test_the_environment_overrides_tables_that_the_file_leaves_out(own: Path) -> None:
+def test_the_environment_overrides_tables_missing_from_the_file(own: Path) -> None:
     variables = {
         "LOUPE_PROFILE__FAITHFULNESS__STRICT": "true",
         "LOUPE_PROFILE__FAITHFULNESS__LANGUAGE": "de",
@@ -96,7 +96,7 @@ def test_the_environment_overrides_whole_lists() -> None:
     assert [model.name for model in profile.rewrite.models] == ["one"]
 
 
-def test_a_wrong_key_names_itself(subtests: pytest.Subtests, own: Path) -> None:
+def test_an_invalid_key_is_named(subtests: pytest.Subtests, own: Path) -> None:
     cases: list[tuple[str, str, str]] = [
         ('description = "ours"', 'descripton = "ours"', "description is missing"),
         ('description = "ours"', 'description = "ours"\ncolour = 1', "unknown key 'colour'"),
@@ -114,25 +114,25 @@ def test_a_wrong_key_names_itself(subtests: pytest.Subtests, own: Path) -> None:
             assert "own" in str(raised.value)
 
 
-def test_two_models_of_one_name_are_refused(own: Path) -> None:
+def test_two_models_with_the_same_name_are_refused(own: Path) -> None:
     model = OWN.split("[", 2)[2].split("]")[0]
     own.write_text(OWN.replace(model, f"{model.rstrip()}, {model.strip()}"), encoding="utf-8")
     with pytest.raises(ConfigurationError, match="must differ in name or revision"):
         load_profile(str(own), NOTHING)
 
 
-def test_an_override_of_an_unknown_key_names_itself(own: Path) -> None:
+def test_an_override_of_an_unknown_key_is_named(own: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"unknown key 'rewrite\.colour'"):
         load_profile(str(own), {"LOUPE_PROFILE__REWRITE__COLOUR": "blue"})
 
 
-def test_an_override_through_what_is_no_table_names_the_variable(own: Path) -> None:
+def test_an_override_through_a_list_names_the_variable(own: Path) -> None:
     variable = "LOUPE_PROFILE__REWRITE__MODELS__NAME"
     with pytest.raises(ConfigurationError, match=f"{variable} goes through 'models'"):
         load_profile(str(own), {variable: "x"})
 
 
-def test_a_profile_that_is_not_there_is_named_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_profile_is_named_with_the_existing_ones(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no profile 'papr'; there is builtin, current"):
         load_profile("papr", NOTHING)
     with pytest.raises(ConfigurationError, match=r"no profile '.*none\.toml'"):
@@ -142,14 +142,14 @@ def test_a_profile_that_is_not_there_is_named_with_those_that_are(tmp_path: Path
         load_profile(str(tmp_path / "folder.toml"), NOTHING)
 
 
-def test_a_secret_written_into_a_profile_is_refused_without_being_shown(own: Path) -> None:
+def test_a_secret_in_a_profile_is_refused_and_not_shown(own: Path) -> None:
     own.write_text(OWN.replace("name =", 'api_key = "hunter2", name ='), encoding="utf-8")
     with pytest.raises(ConfigurationError, match="api_key") as raised:
         load_profile(str(own), NOTHING)
     assert "hunter2" not in str(raised.value)
 
 
-def test_a_shipped_profile_says_what_releases_are_scored_with(subtests: pytest.Subtests) -> None:
+def test_a_shipped_profile_names_the_embedders_for_evaluation(subtests: pytest.Subtests) -> None:
     for name in ("builtin", "current", "hosted", "paper", "small"):
         with subtests.test(name=name):
             embedders = load_profile(name, NOTHING).evaluation.embedders

@@ -1,4 +1,4 @@
-"""The settings of an installation, and its home, which is closed to other users."""
+"""Settings of an installation, and file permissions of its home."""
 
 import os
 import stat
@@ -14,7 +14,7 @@ from models.profiles.settings import close_home, load_settings
 from schemas.errors import ConfigurationError
 
 
-def test_by_default_everything_lies_under_the_folder_of_the_moment(
+def test_the_default_home_is_in_the_current_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -29,7 +29,7 @@ def test_by_default_everything_lies_under_the_folder_of_the_moment(
     )
 
 
-def test_the_environment_comes_before_defaults_and_arguments_before_it(
+def test_arguments_override_the_environment_which_overrides_defaults(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
@@ -41,7 +41,7 @@ def test_the_environment_comes_before_defaults_and_arguments_before_it(
     assert load_settings().profile == "builtin"
 
 
-def test_a_misspelt_variable_is_refused_with_the_right_spelling(
+def test_a_misspelt_variable_is_refused_with_a_suggestion(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("LOUPE_HOEM", "/elsewhere")
@@ -58,7 +58,7 @@ def test_values_of_a_profile_are_not_mistaken_for_settings(
     assert load_settings().profile == "builtin"
 
 
-def test_a_port_that_is_none_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_port_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     for port in ("0", "70000", "many"):
         monkeypatch.setenv("LOUPE_BLOBS_PORT", port)
         with pytest.raises(ConfigurationError, match=f"LOUPE_BLOBS_PORT: .* got '{port}'"):
@@ -77,7 +77,7 @@ def test_another_process_gets_the_same_settings(
     assert load_settings() == given
 
 
-def test_secrets_do_not_show(tmp_path: Path) -> None:
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
     url = "postgresql://me:hunter2@db/loupe"
     settings = load_settings(
         home=tmp_path, database_url=url, label_studio_database_url=url, label_studio_token="hunter2"
@@ -87,20 +87,20 @@ def test_secrets_do_not_show(tmp_path: Path) -> None:
 
 @pytest.fixture
 def generous_umask() -> Iterator[None]:
-    """What is written can be read by everybody, if nobody sees to it."""
+    """A umask that makes new files readable by all users."""
     before = os.umask(0)
     yield
     os.umask(before)
 
 
 def open_to_others(home: Path) -> list[str]:
-    """What other users have any right to."""
+    """Return the paths to which other users have any permission."""
     paths = [home, *home.rglob("*")]
     return [str(path) for path in paths if not path.is_symlink() and path.stat().st_mode & 0o077]
 
 
 @pytest.mark.usefixtures("generous_umask")
-def test_a_home_that_was_open_is_closed_with_all_in_it(tmp_path: Path) -> None:
+def test_an_accessible_home_is_closed_with_all_its_files(tmp_path: Path) -> None:
     home, outside = tmp_path / "home", tmp_path / "outside.html"
     for name in ("loupe.db", "loupe.db-wal", "services/a.json", "releases/r/images/1/2/3.jpg"):
         file = home / name
@@ -119,23 +119,23 @@ def test_a_home_that_was_open_is_closed_with_all_in_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("generous_umask")
-def test_what_a_killed_call_left_open_is_closed_by_the_next(tmp_path: Path) -> None:
+def test_files_left_accessible_by_a_killed_call_are_closed_by_the_next(tmp_path: Path) -> None:
     deep = tmp_path / "releases" / "r" / "images" / "1.jpg"
     deep.parent.mkdir(parents=True)
     deep.write_bytes(b"x")
-    tmp_path.chmod(0o700)  # as far as a call got that was killed at once
+    tmp_path.chmod(0o700)  # as after a call that was killed early
     close_home(tmp_path)
     assert open_to_others(tmp_path) == []
 
 
 @pytest.mark.usefixtures("generous_umask")
-def test_a_home_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_home_is_not_created(tmp_path: Path) -> None:
     load_settings(home=tmp_path / "home")
     assert not (tmp_path / "home").exists()
 
 
 @pytest.mark.usefixtures("generous_umask")
-def test_a_folder_of_all_users_cannot_be_the_home(tmp_path: Path) -> None:
+def test_a_shared_folder_cannot_be_the_home(tmp_path: Path) -> None:
     shared = tmp_path / "tmp"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -147,7 +147,7 @@ def test_a_folder_of_all_users_cannot_be_the_home(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("generous_umask")
-def test_the_database_is_its_owners_alone_wherever_it_lies(tmp_path: Path) -> None:
+def test_the_database_is_private_in_any_folder(tmp_path: Path) -> None:
     file = tmp_path / "elsewhere" / "loupe.db"
     store = Store.open(f"sqlite:///{file}")
     with store.read():

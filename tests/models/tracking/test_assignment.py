@@ -1,4 +1,4 @@
-"""The partial matching against the recorded ones, and against trying all."""
+"""Partial matching compared with recorded results and with brute force."""
 
 from itertools import combinations, permutations
 
@@ -19,7 +19,7 @@ costs = arrays(
 )
 
 
-def test_matches_are_the_recorded_ones(subtests: pytest.Subtests) -> None:
+def test_matches_equal_the_recorded_ones(subtests: pytest.Subtests) -> None:
     for number in range(5):
         with subtests.test(number=number):
             recorded = units()
@@ -36,13 +36,13 @@ def test_matches_are_the_recorded_ones(subtests: pytest.Subtests) -> None:
 
 
 def price(cost: NDArray[np.float64], limit: float, pairs: list[tuple[int, int]]) -> float:
-    """What a partial matching costs, with half the limit for each that is alone."""
+    """Return the cost of a partial matching, with half the limit for each unmatched item."""
     alone = sum(cost.shape) - 2 * len(pairs)
     return float(sum(cost[pair] for pair in pairs)) + alone * limit / 2
 
 
 def least_price(cost: NDArray[np.float64], limit: float) -> float:
-    """The price of the best of all partial matchings, by trying them all."""
+    """Return the lowest cost of all partial matchings by brute force."""
     rows, columns = (range(length) for length in cost.shape)
     return min(
         price(cost, limit, list(zip(chosen, partners, strict=True)))
@@ -62,7 +62,7 @@ def test_no_partial_matching_is_cheaper(cost: NDArray[np.float64], limit: float)
     assert price(cost, limit, found) == pytest.approx(least_price(cost, limit), abs=1e-12)
 
 
-def test_two_pairs_yield_to_a_single_good_one() -> None:
+def test_one_cheap_pair_is_preferred_to_two_expensive_ones() -> None:
     cost = np.array([[0.0, 0.39], [0.39, np.inf]])
     assert np.transpose(cheapest_pairs(cost, 0.4)).tolist() == [[0, 0]]
     assert np.transpose(cheapest_pairs(cost, 0.8)).tolist() == [[0, 1], [1, 0]]

@@ -1,4 +1,4 @@
-"""The association against the recorded runs of the reference, and what it must keep to anyway."""
+"""The association compared with recorded runs of the reference, and its invariants."""
 
 from functools import cache
 
@@ -28,13 +28,13 @@ from tests.models.tracking.scenes import (
     scene,
     tlwh,
     units,
-    without_looks,
+    without_embeddings,
     xyah,
     xyxy,
 )
 
 
-def test_recorded_scenes_come_out_the_same(subtests: pytest.Subtests) -> None:
+def test_results_equal_the_recorded_scenes(subtests: pytest.Subtests) -> None:
     for name in SCENES:
         with subtests.test(name=name):
             recorded = scene(name)
@@ -60,17 +60,17 @@ def check_lists(association: Association, recorded: Scene, frame: int) -> None:
     assert association.alive == set(tracks["number"].tolist())
 
 
-def test_looks_are_smoothed_as_recorded() -> None:
+def test_smoothed_embeddings_equal_the_recorded_ones() -> None:
     recorded = units()
-    looks = recorded["feat_in"] / np.linalg.norm(recorded["feat_in"], axis=1, keepdims=True)
-    smooth = looks[:1]
-    for look, wanted in zip(looks[1:], recorded["feat_smooth"][1:], strict=True):
-        smooth = smoothed(smooth, look[None], PUBLISHED.feature_memory)
+    embeddings = recorded["feat_in"] / np.linalg.norm(recorded["feat_in"], axis=1, keepdims=True)
+    smooth = embeddings[:1]
+    for embedding, wanted in zip(embeddings[1:], recorded["feat_smooth"][1:], strict=True):
+        smooth = smoothed(smooth, embedding[None], PUBLISHED.feature_memory)
         np.testing.assert_allclose(smooth[0], wanted, rtol=0, atol=1e-7)
         assert smooth.dtype == np.float32
 
 
-def test_look_and_place_are_fused_as_recorded() -> None:
+def test_fused_costs_equal_the_recorded_ones() -> None:
     recorded = units()
     tracks = np.zeros(4, track_type(16))
     tracks["motion"] = predicted(started(xyah(recorded["fuse_track_tlwh"])))
@@ -84,41 +84,44 @@ def test_look_and_place_are_fused_as_recorded() -> None:
     np.testing.assert_allclose(cost, recorded["fuse_cost"], rtol=0, atol=1e-6)
 
 
-def unit(looks: NDArray[np.float32]) -> NDArray[np.float32]:
-    lengths: NDArray[np.float32] = np.linalg.norm(looks, axis=1, keepdims=True)
-    return looks / lengths
+def unit(embeddings: NDArray[np.float32]) -> NDArray[np.float32]:
+    lengths: NDArray[np.float32] = np.linalg.norm(embeddings, axis=1, keepdims=True)
+    return embeddings / lengths
 
 
 def same(first: tuple[TrackedPerson, ...], second: tuple[TrackedPerson, ...]) -> bool:
-    """Whether the people are the same, bit for bit."""
+    """Whether the people are identical, bit for bit."""
     return len(first) == len(second) and all(
         (a.number, a.score) == (b.number, b.score)
         and np.array_equal(a.box_xyxy, b.box_xyxy)
-        and np.array_equal(look(a), look(b))
+        and np.array_equal(embedding_of(a), embedding_of(b))
         for a, b in zip(first, second, strict=True)
     )
 
 
-def look(person: TrackedPerson) -> NDArray[np.float32]:
+def embedding_of(person: TrackedPerson) -> NDArray[np.float32]:
     return np.empty(0, np.float32) if person.embedding is None else person.embedding
 
 
 @cache
-def uncut(name: str, *, looks: bool) -> tuple[tuple[TrackedPerson, ...], ...]:
-    return tuple(map(scene(name).association().update, frames(name, looks=looks)))
+def uninterrupted(name: str, *, embeddings: bool) -> tuple[tuple[TrackedPerson, ...], ...]:
+    return tuple(map(scene(name).association().update, frames(name, embeddings=embeddings)))
 
 
-def frames(name: str, *, looks: bool) -> list[Detections]:
+def frames(name: str, *, embeddings: bool) -> list[Detections]:
     given = scene(name).detections
-    return list(given if looks else map(without_looks, given))
+    return list(given if embeddings else map(without_embeddings, given))
 
 
-@given(name=st.sampled_from(SCENES), looks=st.booleans(), data=st.data())
+@given(name=st.sampled_from(SCENES), embeddings=st.booleans(), data=st.data())
 @settings(max_examples=20, deadline=None)
-def test_after_a_restart_it_goes_on_bit_for_bit(
-    name: str, looks: bool, data: st.DataObject
+def test_a_restored_association_continues_identically(
+    name: str, embeddings: bool, data: st.DataObject
 ) -> None:
-    given_frames, wanted = frames(name, looks=looks), uncut(name, looks=looks)
+    given_frames, wanted = (
+        frames(name, embeddings=embeddings),
+        uninterrupted(name, embeddings=embeddings),
+    )
     cut = data.draw(st.integers(0, len(given_frames)))
     first, second = scene(name).association(), scene(name).association()
     for detections in given_frames[:cut]:
@@ -131,16 +134,16 @@ def test_after_a_restart_it_goes_on_bit_for_bit(
         assert same(second.update(detections), people)
 
 
-def test_associations_side_by_side_do_not_know_of_each_other() -> None:
+def test_associations_share_no_state() -> None:
     both = [scene(name) for name in SCENES]
     associations = [recorded.association() for recorded in both]
     for frame in range(40):
         for name, recorded, association in zip(SCENES, both, associations, strict=True):
             people = association.update(recorded.detections[frame])
-            assert same(people, uncut(name, looks=True)[frame])
+            assert same(people, uninterrupted(name, embeddings=True)[frame])
 
 
-def test_people_bear_the_embedding_of_this_frame() -> None:
+def test_people_have_the_embedding_of_the_current_frame() -> None:
     recorded = scene("synthetic")
     association = recorded.association()
     for detections in recorded.detections[:20]:
@@ -151,9 +154,9 @@ def test_people_bear_the_embedding_of_this_frame() -> None:
             assert np.array_equal(person.embedding, detections.embeddings[nearest])
 
 
-def test_without_embeddings_the_boxes_are_the_detections_own() -> None:
+def test_without_embeddings_boxes_equal_those_of_the_detections() -> None:
     association = scene("synthetic").association()
-    for detections in frames("synthetic", looks=False)[:20]:
+    for detections in frames("synthetic", embeddings=False)[:20]:
         for person in association.update(detections):
             assert person.embedding is None
             assert person.box_xyxy.tolist() in detections.boxes_xyxy.astype(float).tolist()
@@ -163,7 +166,7 @@ BOX = (100.0, 100.0, 140.0, 220.0)
 
 
 def detected(*boxes: tuple[float, ...], score: float = 0.9) -> Detections:
-    """Boxes without embeddings."""
+    """Return detections without embeddings."""
     count = len(boxes)
     corners = np.array(boxes, np.float32).reshape(count, 4)
     return Detections(corners, np.full(count, score, np.float32), None)
@@ -177,7 +180,7 @@ def numbers(people: tuple[TrackedPerson, ...]) -> list[int]:
     return [person.number for person in people]
 
 
-def test_tiny_and_wide_boxes_are_followed_but_not_given_out() -> None:
+def test_tiny_and_wide_boxes_are_tracked_but_not_reported() -> None:
     tiny, wide = (10.0, 10.0, 18.0, 22.0), (300.0, 100.0, 500.0, 200.0)
     association = Association(AssociationSettings(), 30)
     assert numbers(association.update(detected(BOX, tiny, wide))) == [1]
@@ -186,13 +189,13 @@ def test_tiny_and_wide_boxes_are_followed_but_not_given_out() -> None:
     assert numbers(generous.update(detected(BOX, tiny, wide))) == [1, 2, 3]
 
 
-def test_a_box_without_width_or_height_is_nobody() -> None:
+def test_a_box_without_width_or_height_is_ignored() -> None:
     association = Association(PUBLISHED, 30)
     turned, line = (50.0, 50.0, 40.0, 90.0), (5.0, 5.0, 5.0, 9.0)
     assert numbers(association.update(detected(turned, BOX, line))) == [1]
 
 
-def test_somebody_new_is_shown_when_seen_twice() -> None:
+def test_a_new_person_is_reported_in_the_second_frame() -> None:
     association = Association(PUBLISHED, 30)
     assert association.update(detected()) == ()
     assert association.update(detected(BOX)) == ()
@@ -200,7 +203,7 @@ def test_somebody_new_is_shown_when_seen_twice() -> None:
     assert numbers(association.update(detected(BOX))) == [1]
 
 
-def test_a_lost_person_comes_back_where_the_walk_led() -> None:
+def test_a_lost_person_is_found_at_the_predicted_position() -> None:
     association = Association(PUBLISHED, 30)
     for frame in range(30):
         association.update(detected(moved(BOX, 4.0 * frame)))
@@ -210,21 +213,21 @@ def test_a_lost_person_comes_back_where_the_walk_led() -> None:
     assert numbers(association.update(detected(moved(BOX, 4.0 * 50)))) == [1]
 
 
-def test_how_long_a_person_is_remembered_depends_on_the_frame_rate(
+def test_the_lifetime_of_lost_tracks_depends_on_the_frame_rate(
     subtests: pytest.Subtests,
 ) -> None:
     for frame_rate, remembered in [(30, 30), (10, 10), (59.94, 59)]:
         with subtests.test(frame_rate=frame_rate, remembered=remembered):
             association = Association(PUBLISHED, frame_rate)
             association.update(detected(BOX))
-            gone = 0
+            frames_without = 0
             while association.alive:
                 association.update(detected())
-                gone += 1
-            assert gone == remembered + 2
+                frames_without += 1
+            assert frames_without == remembered + 2
 
 
-def test_an_unsure_detection_keeps_a_track_but_neither_begins_nor_brings_back_one() -> None:
+def test_a_low_score_detection_continues_but_never_starts_or_revives_a_track() -> None:
     association = Association(PUBLISHED, 30)
     association.update(detected(BOX))
     assert numbers(association.update(detected(BOX, score=0.2))) == [1]
@@ -234,7 +237,7 @@ def test_an_unsure_detection_keeps_a_track_but_neither_begins_nor_brings_back_on
     assert numbers(association.update(detected(BOX))) == [1]
 
 
-def test_who_is_plainly_still_there_keeps_the_number_when_a_lost_one_drifts_by() -> None:
+def test_a_visible_person_keeps_the_number_when_a_lost_track_passes() -> None:
     association = Association(PUBLISHED, 30)
     still = moved(BOX, 100)
     for frame in range(20):
@@ -255,21 +258,21 @@ def test_who_is_plainly_still_there_keeps_the_number_when_a_lost_one_drifts_by()
     st.integers(1, 5),
 )
 @settings(deadline=None)
-def test_no_number_is_given_twice(boxes: list[NDArray[np.float32]], buffer: int) -> None:
+def test_numbers_are_never_reused(boxes: list[NDArray[np.float32]], buffer: int) -> None:
     association = Association(AssociationSettings(buffer_frames=buffer), 30)
     ever_alive: set[int] = set()
-    gone: set[int] = set()
+    ended: set[int] = set()
     for corners in boxes:
         people = association.update(Detections(corners, np.ones(len(corners), np.float32), None))
         found = numbers(people)
         assert len(set(found)) == len(found) <= len(corners)
         assert association.alive >= set(found)
-        assert not association.alive & gone
-        gone |= ever_alive - association.alive
+        assert not association.alive & ended
+        ended |= ever_alive - association.alive
         ever_alive |= association.alive
 
 
-def test_a_frame_rate_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+def test_an_invalid_frame_rate_is_refused(subtests: pytest.Subtests) -> None:
     for frame_rate in (0, -25.0, float("nan"), float("inf")):
         with (
             subtests.test(frame_rate=frame_rate),
@@ -278,7 +281,7 @@ def test_a_frame_rate_that_is_none_is_refused(subtests: pytest.Subtests) -> None
             Association(PUBLISHED, frame_rate)
 
 
-def test_detections_that_are_none_are_refused_and_change_nothing() -> None:
+def test_invalid_detections_are_refused_and_change_nothing() -> None:
     association = Association(PUBLISHED, 30)
     association.update(detected(BOX))
     before = association.state()
@@ -295,7 +298,7 @@ def test_detections_that_are_none_are_refused_and_change_nothing() -> None:
     assert association.state() == before
 
 
-def test_a_state_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+def test_an_invalid_state_is_refused(subtests: pytest.Subtests) -> None:
     for state in [b"", b"nonsense", b"PK\x03\x04 half an archive"]:
         with (
             subtests.test(state=state),
@@ -304,13 +307,15 @@ def test_a_state_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
             Association(PUBLISHED, 30).restore(state)
 
 
-def test_a_person_who_appears_near_the_place_of_a_lost_one_is_somebody_else() -> None:
-    """Nobody is joined by motion alone where boxes overlap little."""
+def test_a_person_who_appears_near_a_lost_one_gets_a_new_number() -> None:
+    """Motion alone does not join boxes that overlap little."""
     association = Association(AssociationSettings(), 30)
     walk = [np.array([[100 + 2 * step, 100, 140 + 2 * step, 220]], np.float32) for step in range(9)]
     for box in walk[:-1]:
         (lost,) = association.update(Detections(box, np.ones(1, np.float32), None))
-    near = walk[-1] + np.array([26, 0, 26, 0], np.float32)  # IoU 0.2 with where the first one is
+    near = walk[-1] + np.array(
+        [26, 0, 26, 0], np.float32
+    )  # IoU 0.2 with the position of the first person
     for _ in range(2):
         people = association.update(Detections(near, np.ones(1, np.float32), None))
     assert [one.number for one in people] != [lost.number]

@@ -1,4 +1,4 @@
-"""The filter against the recorded one, whose matrices are 8 × 8, and against its definition."""
+"""The filter compared with the recorded one, whose matrices are 8 × 8, and its properties."""
 
 import numpy as np
 from hypothesis import given
@@ -11,7 +11,7 @@ from tests.models.tracking.scenes import units
 
 
 def full(motions: Motions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means of shape (n, 8) and covariances of shape (n, 8, 8)."""
+    """Return means of shape (n, 8) and covariances of shape (n, 8, 8)."""
     value, velocity, variance, covariance, drift = np.moveaxis(motions, 1, 0)
     covariances = np.zeros((len(motions), 8, 8))
     each = np.arange(4)
@@ -21,7 +21,7 @@ def full(motions: Motions) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     return np.concatenate([value, velocity], axis=1), covariances
 
 
-def test_the_filter_goes_as_the_recorded_one() -> None:
+def test_the_filter_equals_the_recorded_one() -> None:
     recorded = units()
     measurements = recorded["kf_measurements"]
     motions = started(measurements[:1])
@@ -39,13 +39,13 @@ def test_the_filter_goes_as_the_recorded_one() -> None:
 
 
 @given(arrays(np.float64, st.tuples(st.integers(0, 5), st.just(4)), elements=st.floats(1, 900)))
-def test_boxes_do_not_know_of_each_other(boxes: NDArray[np.float64]) -> None:
+def test_boxes_are_filtered_independently(boxes: NDArray[np.float64]) -> None:
     together = corrected(predicted(started(boxes)), boxes + 1)
     alone = [corrected(predicted(started(box[None])), box[None] + 1) for box in boxes]
     assert np.array_equal(together, np.concatenate([np.empty((0, 5, 4)), *alone]))
 
 
-def test_uncertainty_grows_while_nobody_looks() -> None:
+def test_uncertainty_grows_without_measurements() -> None:
     motions = started(np.array([[100.0, 200.0, 0.4, 150.0]]))
     place = np.array([[130.0, 200.0, 0.4, 150.0]])
     distances = []

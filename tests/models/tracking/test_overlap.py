@@ -15,14 +15,14 @@ boxes = arrays(
 ).map(lambda found: np.concatenate([found[:, :2], found[:, :2] + abs(found[:, 2:])], axis=1))
 
 
-def test_overlaps_are_the_recorded_ones() -> None:
+def test_overlaps_equal_the_recorded_ones() -> None:
     recorded = units()
     found = overlaps(recorded["iou_a_tlbr"], recorded["iou_b_tlbr"])
     np.testing.assert_allclose(found, recorded["iou"], rtol=1e-12, atol=0)
 
 
 @given(boxes, boxes)
-def test_overlap_is_a_share_and_knows_no_order(first: Boxes, second: Boxes) -> None:
+def test_overlap_is_a_share_and_symmetric(first: Boxes, second: Boxes) -> None:
     found = overlaps(first, second)
     assert found.shape == (len(first), len(second))
     assert ((found >= 0) & (found <= 1)).all()

@@ -13,7 +13,7 @@ SETTINGS = AssociationSettings()
 
 
 class WalkingDetector:
-    """Sees one person, who takes a step to the right each time it is asked."""
+    """Detects one person who takes a step to the right in each frame."""
 
     ref = ModelRef(name="walking", revision="1")
 
@@ -44,7 +44,7 @@ def places(found: TrackedFrame) -> list[tuple[int, list[float]]]:
     return [(person.number, person.box_xyxy.tolist()) for person in found.people]
 
 
-def test_a_restored_tracker_goes_on_where_the_other_stopped() -> None:
+def test_a_restored_tracker_continues_where_the_other_stopped() -> None:
     tracker = PersonTracker(WalkingDetector(), SETTINGS, 25)
     assert tracker.ref == WalkingDetector.ref
     for number in range(5):
@@ -58,7 +58,7 @@ def test_a_restored_tracker_goes_on_where_the_other_stopped() -> None:
         assert places(other.follow(frame(number))) == places(found)
 
 
-def test_a_state_that_is_none_is_refused(subtests: pytest.Subtests) -> None:
+def test_an_invalid_state_is_refused(subtests: pytest.Subtests) -> None:
     for state in [b"", b"nonsense"]:
         with subtests.test(state=state):
             tracker = PersonTracker(WalkingDetector(), SETTINGS, 25)

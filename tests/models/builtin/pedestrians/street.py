@@ -1,4 +1,4 @@
-"""A street of flat figures: enough of a person for the HOG, and truth to hold boxes against."""
+"""A drawn street of flat figures that the HOG detects, with ground-truth boxes."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ SKIN: Colour = (205, 160, 135)
 
 
 class Walker(NamedTuple):
-    """Somebody at `left`, `top` in frame 0, who goes `pace` pixels to the right a frame."""
+    """A person at `left`, `top` in frame 0 who moves `pace` pixels to the right per frame."""
 
     left: float
     top: float
@@ -30,7 +30,7 @@ class Walker(NamedTuple):
 
 
 def place(width: int = 480, height: int = 270) -> Pixels:
-    """A street without people: soft grey patches and some noise."""
+    """Draw a street without people: soft grey patches and some noise."""
     random = np.random.default_rng(3)
     coarse = random.integers(120, 180, (height // 30, width // 30, 1), dtype=np.uint8)
     coarse = coarse + random.integers(0, 12, (*coarse.shape[:2], 3), dtype=np.uint8)
@@ -69,7 +69,7 @@ def frame_of(
     light: float = 1.0,
     shake: tuple[int, int] = (0, 0),
 ) -> Frame:
-    """The frame `number` of a video of `walkers`, at ten frames a second."""
+    """Draw frame `number` of a video of `walkers` at ten frames per second."""
     pixels = (place() if street is None else street).copy()
     for walker in walkers:
         paint(pixels, walker, number)

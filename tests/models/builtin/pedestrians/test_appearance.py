@@ -14,7 +14,7 @@ OTHERS = [
 ]
 
 
-def look(walker: Walker, number: int = 0, light: float = 1.0) -> Pixels:
+def pixels_of(walker: Walker, number: int = 0, light: float = 1.0) -> Pixels:
     return frame_of([walker], number, light=light).pixels
 
 
@@ -25,38 +25,40 @@ def embedding(pixels: Pixels, box: Boxes) -> Boxes:
 
 def test_embeddings_are_unit_vectors() -> None:
     boxes = np.stack([RED.box(0), RED.box(0) + 3])
-    vectors = embeddings_of(look(RED), boxes)
+    vectors = embeddings_of(pixels_of(RED), boxes)
     assert vectors.shape == (2, DIMENSIONS)
     assert DIMENSIONS <= 256
     assert MEAN.shape == (DIMENSIONS,)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    np.testing.assert_allclose(np.linalg.norm(signatures(look(RED), boxes), axis=1), 1, atol=1e-4)
+    np.testing.assert_allclose(
+        np.linalg.norm(signatures(pixels_of(RED), boxes), axis=1), 1, atol=1e-4
+    )
 
 
-def test_one_person_looks_the_same_later() -> None:
-    first = embedding(look(RED), RED.box(0))
+def test_the_embedding_of_a_person_is_stable_over_time() -> None:
+    first = embedding(pixels_of(RED), RED.box(0))
     for number in (5, 20):
-        assert first @ embedding(look(RED, number), RED.box(number)) > 0.9
+        assert first @ embedding(pixels_of(RED, number), RED.box(number)) > 0.9
 
 
-def test_light_and_a_box_that_is_a_little_off_change_little() -> None:
-    first = embedding(look(RED), RED.box(0))
+def test_the_embedding_is_robust_to_light_and_inexact_boxes() -> None:
+    first = embedding(pixels_of(RED), RED.box(0))
     for light in (0.6, 0.8, 1.2):
-        assert first @ embedding(look(RED, light=light), RED.box(0)) > 0.9, light
+        assert first @ embedding(pixels_of(RED, light=light), RED.box(0)) > 0.9, light
     for jitter in ((2, 2, 2, 2), (-2, 3, 2, 3), (0, -4, 0, 4)):
         box = RED.box(0) + np.array(jitter, np.float32)
-        assert first @ embedding(look(RED), box) > 0.85, jitter
+        assert first @ embedding(pixels_of(RED), box) > 0.85, jitter
 
 
-def test_other_clothes_look_different() -> None:
-    first = embedding(look(RED), RED.box(0))
-    likeness = [float(first @ embedding(look(other), other.box(0))) for other in OTHERS]
-    assert max(likeness) < 0.6, likeness
+def test_different_clothes_have_different_embeddings() -> None:
+    first = embedding(pixels_of(RED), RED.box(0))
+    similarities = [float(first @ embedding(pixels_of(other), other.box(0))) for other in OTHERS]
+    assert max(similarities) < 0.6, similarities
 
 
-def test_boxes_outside_the_frame_have_an_embedding_too_and_no_boxes_none() -> None:
+def test_boxes_outside_the_frame_have_embeddings_and_no_boxes_have_none() -> None:
     boxes = [(-40, -40, -10, -10), (470, 260, 600, 400), (5, 5, 5, 5)]
-    vectors = embeddings_of(look(RED), np.array(boxes, np.float32))
+    vectors = embeddings_of(pixels_of(RED), np.array(boxes, np.float32))
     assert np.isfinite(vectors).all()
     assert vectors.shape == (3, DIMENSIONS)
-    assert embeddings_of(look(RED), np.zeros((0, 4), np.float32)).shape == (0, DIMENSIONS)
+    assert embeddings_of(pixels_of(RED), np.zeros((0, 4), np.float32)).shape == (0, DIMENSIONS)

@@ -8,14 +8,14 @@ from models.builtin.pedestrians.background import Boxes, areas, best_apart, over
 CORNERS = arrays(np.float32, st.tuples(st.integers(0, 8), st.just(4)), elements=st.integers(0, 50))
 
 
-def test_overlap_by_hand() -> None:
+def test_overlaps_equal_values_computed_by_hand() -> None:
     boxes = np.array([[0, 0, 10, 10], [5, 0, 15, 10], [20, 20, 21, 21]], np.float32)
     wanted = np.array([[1, 1 / 3, 0], [1 / 3, 1, 0], [0, 0, 1]])
     np.testing.assert_allclose(overlaps(boxes, boxes), wanted, rtol=1e-6)
 
 
 @given(CORNERS, st.floats(0.1, 0.9))
-def test_what_is_kept_is_apart_and_what_goes_was_like_something_better(
+def test_kept_boxes_are_apart_and_dropped_ones_overlap_a_better_box(
     boxes: Boxes, limit: float
 ) -> None:
     scores = areas(boxes)
@@ -28,6 +28,6 @@ def test_what_is_kept_is_apart_and_what_goes_was_like_something_better(
         assert (shared[index, better] > limit).any()
 
 
-def test_a_box_inside_a_better_one_goes() -> None:
+def test_a_box_inside_a_better_one_is_dropped() -> None:
     boxes = np.array([[0, 0, 30, 90], [5, 60, 20, 88]], np.float32)
     assert best_apart(boxes, np.array([2, 1], np.float32), 0.4, 0.7).tolist() == [0]

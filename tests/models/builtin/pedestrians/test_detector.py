@@ -23,7 +23,7 @@ def detector() -> BuiltinPedestrianDetector:
 
 
 def walk(count: int, shakes: list[tuple[int, int]] | None = None) -> list[Frame]:
-    """Frames in which the two walk, after a first one without them."""
+    """Return frames in which two people walk, after a first frame without them."""
     shakes = shakes or [(0, 0)]
     people = [[], *[TWO] * (count - 1)]
     return [
@@ -49,7 +49,7 @@ def found(detections: Detections, walker: Walker, number: int, least_score: floa
     return bool(len(sure)) and float(overlaps(sure, walker.box(number)[None]).max()) >= 0.5
 
 
-def test_people_are_found_where_they_walk_and_nowhere_else() -> None:
+def test_walking_people_are_found_and_nothing_else() -> None:
     seen = detected(walk(12))
     for walker in TWO:
         assert sum(found(seen[number], walker, number) for number in range(1, 12)) >= 10
@@ -65,7 +65,7 @@ def test_people_are_found_where_they_walk_and_nowhere_else() -> None:
         np.testing.assert_allclose(np.linalg.norm(result.embeddings, axis=1), 1, atol=1e-5)
 
 
-def test_a_restored_detector_goes_on_bit_for_bit() -> None:
+def test_a_restored_detector_continues_identically() -> None:
     frames = walk(8, [(0, 0), (1, 0), (2, 0)])
     whole = detected(frames)
     for stop in (0, 1, 5):
@@ -78,7 +78,7 @@ def test_a_restored_detector_goes_on_bit_for_bit() -> None:
             assert_same(second.detect(frame), wanted)
 
 
-def test_a_detector_that_was_reset_begins_bit_for_bit_as_a_new_one() -> None:
+def test_a_reset_detector_equals_a_new_one() -> None:
     frames = walk(6, [(0, 0), (1, 0), (2, 0)])
     used = detector()
     for frame in frames[3:]:
@@ -88,13 +88,13 @@ def test_a_detector_that_was_reset_begins_bit_for_bit_as_a_new_one() -> None:
         assert_same(used.detect(frame), wanted)
 
 
-def test_a_state_that_is_none_is_refused() -> None:
+def test_an_invalid_state_is_refused() -> None:
     for state in (b"", b"nonsense", as_bytes({"known": np.zeros((0, 4))})):
         with pytest.raises(IntegrityError, match="cannot be read"):
             detector().restore(state)
 
 
-def test_detectors_share_nothing() -> None:
+def test_detectors_share_no_state() -> None:
     frames = walk(4)
     alone = detected(frames)
     one, other = detector(), detector()
@@ -103,12 +103,12 @@ def test_detectors_share_nothing() -> None:
         assert_same(one.detect(frame), wanted)
 
 
-def test_an_empty_street_has_nobody() -> None:
+def test_nothing_is_found_on_an_empty_street() -> None:
     seen = detected([frame_of([], number) for number in range(4)])
     assert not any((result.scores >= 0.4).any() for result in seen)
 
 
-def test_a_light_that_goes_on_is_nobody() -> None:
+def test_a_change_of_light_is_not_a_person() -> None:
     seen = detected([frame_of([], n, light=1.0 if n < 3 else 0.6) for n in range(6)])
     assert not any((result.scores >= 0.4).any() for result in seen)
 
@@ -125,7 +125,7 @@ def test_people_are_found_while_the_camera_shakes() -> None:
     assert hits >= 18
 
 
-def test_a_large_frame_gives_boxes_in_its_own_pixels() -> None:
+def test_boxes_are_in_pixels_of_the_original_frame() -> None:
     frames = walk(6)
     large = [
         frame._replace(pixels=np.repeat(np.repeat(frame.pixels, 4, axis=0), 4, axis=1))
@@ -138,14 +138,14 @@ def test_a_large_frame_gives_boxes_in_its_own_pixels() -> None:
         assert overlaps(sure, walker.box(5)[None]).max() >= 0.5
 
 
-def test_a_video_whose_size_changes_goes_on() -> None:
+def test_a_change_of_frame_size_is_accepted() -> None:
     model = detector()
     model.detect(frame_of(TWO, 0))
     other = frame_of([], 1, street=place(360, 240))
     assert model.detect(other).boxes_xyxy.shape[1] == 4
 
 
-def test_frames_of_any_size_are_looked_at(subtests: pytest.Subtests) -> None:
+def test_frames_of_any_size_are_accepted(subtests: pytest.Subtests) -> None:
     for case, size in enumerate(((1, 1), (3, 400), (400, 3), (64, 64))):
         with subtests.test(case=case):
             model = detector()
@@ -156,7 +156,7 @@ def test_frames_of_any_size_are_looked_at(subtests: pytest.Subtests) -> None:
 
 @pytest.mark.slow
 def test_people_of_a_real_street_are_found() -> None:
-    """Of the people counted by eye (those behind the sign left out) one may be missed."""
+    """At most one of the people counted by eye (except those behind the sign) is missed."""
     if not REAL_VIDEO.is_file():
         unavailable(f"{REAL_VIDEO} is not on this machine")
     people = {100: 7, 200: 7, 300: 6}

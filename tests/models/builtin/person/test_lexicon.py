@@ -5,7 +5,7 @@ from models.builtin.person.lexicon import Tag, load_lexicon
 _LEXICON = load_lexicon()
 
 
-def test_scales_have_a_place_for_all_that_words_can_say(subtests: pytest.Subtests) -> None:
+def test_scales_contain_all_values_of_the_lexicon(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Tag]] = [
         ("age", Tag.AGE),
         ("height", Tag.HEIGHT),
@@ -17,18 +17,18 @@ def test_scales_have_a_place_for_all_that_words_can_say(subtests: pytest.Subtest
     ]
     for scale, tag in cases:
         with subtests.test(scale=scale, tag=tag):
-            said = {
+            values = {
                 meaning.values[tag] for meaning in _LEXICON.meanings.values() if tag in meaning.tags
             }
-            assert said
-            assert said <= set(_LEXICON.scales[scale])
+            assert values
+            assert values <= set(_LEXICON.scales[scale])
 
 
-def test_steps_are_counted_from_the_first_and_empty_ones_count() -> None:
+def test_places_on_a_scale_count_empty_steps() -> None:
     assert [_LEXICON.place("age", value) for value in ("child", "young", "elderly")] == [0, 2, 6]
 
 
-def test_kinds_are_a_kind_of_themselves_and_of_their_parents() -> None:
+def test_is_a_holds_for_a_kind_itself_and_its_parents() -> None:
     assert _LEXICON.is_a("sneakers", "sneakers")
     assert _LEXICON.is_a("sneakers", "shoes")
     assert not _LEXICON.is_a("shoes", "sneakers")
@@ -40,11 +40,11 @@ def test_every_parent_is_a_kind() -> None:
     assert parents <= set(_LEXICON.kinds)
 
 
-def test_near_colours_are_near_both_ways() -> None:
+def test_near_colours_are_symmetric() -> None:
     assert _LEXICON.same_colour("navy", "blue")
     assert all((two, one) in _LEXICON.near_colours for one, two in _LEXICON.near_colours)
 
 
-def test_boots_claim_more_than_shoes_and_sneakers_do_not() -> None:
+def test_boots_are_more_specific_than_shoes_and_sneakers_are_not() -> None:
     assert _LEXICON.claims("boots", "shoes")
     assert not _LEXICON.claims("sneakers", "shoes")

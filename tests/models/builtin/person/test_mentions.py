@@ -14,7 +14,7 @@ def phrases(text: str) -> list[str]:
 
 
 def longest_first(words: list[str]) -> list[str]:
-    """A slow reading of «longest phrase first», with no index."""
+    """Reference implementation of longest match first, without an index."""
     found: list[str] = []
     while words:
         starts: list[Phrase] = [tuple(words[:n]) for n in range(_LONGEST, 1, -1) if n <= len(words)]
@@ -26,11 +26,11 @@ def longest_first(words: list[str]) -> list[str]:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([*_KNOWN, "unheard"]), max_size=12))
-def test_the_longest_phrase_is_taken_first(words: list[str]) -> None:
+def test_the_longest_phrase_is_matched_first(words: list[str]) -> None:
     assert phrases(" ".join(words)) == longest_first(words)
 
 
-def test_hyphens_join_and_apostrophes_part(subtests: pytest.Subtests) -> None:
+def test_hyphens_join_and_apostrophes_split_words(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, list[str]]] = [
         ("T-shirt", ["t shirt"]),
         ("navy-blue coat - new", ["navy blue", "coat", "-", "new"]),
@@ -43,14 +43,14 @@ def test_hyphens_join_and_apostrophes_part(subtests: pytest.Subtests) -> None:
             assert phrases(text) == expected
 
 
-def test_unknown_words_and_signs_have_a_meaning_of_their_own() -> None:
+def test_unknown_words_and_punctuation_have_separate_tags() -> None:
     tags = [mention.tags for mention in find_mentions("zorp , ; 777", _LEXICON)]
     assert tags == [{Tag.OTHER}, {Tag.COMMA}, {Tag.STOP}, {Tag.OTHER}]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
-def test_spans_are_in_order_and_in_the_text(text: str) -> None:
+def test_spans_are_ordered_and_within_the_text(text: str) -> None:
     end = 0
     for mention in find_mentions(text, _LEXICON):
         assert end <= mention.span[0] < mention.span[1] <= len(text)

@@ -50,7 +50,7 @@ def facts(text: str) -> set[tuple[str, str, str]]:
     return {(fact.subject, fact.attribute.value, fact.value) for fact in extract_facts(text)}
 
 
-def test_facts_are_read(subtests: pytest.Subtests) -> None:
+def test_facts_are_extracted(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, set[tuple[str, str, str]]]] = [
         ("A lady in a gray tee.", {("person", "sex", "female"), ("T-shirt", "colour", "grey")}),
         ("She wears a hat. It is black.", {("hat", "colour", "black")}),
@@ -88,7 +88,7 @@ def test_facts_are_read(subtests: pytest.Subtests) -> None:
             assert expected <= facts(text)
 
 
-def test_a_woman_printed_on_a_sweater_is_nobody() -> None:
+def test_a_woman_printed_on_a_sweater_is_not_the_person() -> None:
     text = "He wears a gray sweater with a beautiful woman's pattern printed on it."
     assert ("person", "sex", "female") not in facts(text)
 
@@ -102,7 +102,7 @@ def test_spans_point_into_the_text() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(_WORDS), max_size=30))
-def test_any_text_is_read_without_fault(words: list[str]) -> None:
+def test_any_text_is_parsed_without_error(words: list[str]) -> None:
     text = " ".join(words)
     for fact in extract_facts(text):
         start, end = fact.span

@@ -1,4 +1,4 @@
-"""The built-in captioner says what is true, as detailed as wanted, and near when it confuses."""
+"""The built-in captioner: true captions, levels of detail, and confusing captions."""
 
 import io
 import json
@@ -78,21 +78,23 @@ def ask(
     return outcome
 
 
-def said(outcome: ChatOutcome) -> list[str]:
+def captions_in(outcome: ChatOutcome) -> list[str]:
     assert isinstance(outcome, ChatAnswer), outcome
     answer = json.loads(outcome.text)
     return list(answer["captions"]) if "captions" in answer else [answer["caption"]]
 
 
-def test_five_different_captions_that_are_true_of_what_is_drawn() -> None:
+def test_five_different_captions_are_true_of_the_drawing() -> None:
     all_captions = set()
     for image, truth in stills():
-        captions = said(ask(CAPTION_PURPOSE, CaptionBrief(task=truth.task), image))
+        captions = captions_in(ask(CAPTION_PURPOSE, CaptionBrief(task=truth.task), image))
         assert len(set(captions)) == 5
         assert all(is_true(caption, content_of(truth.scene)) for caption in captions)
         all_captions.add(tuple(captions))
     image, truth = stills()[3]
-    again = [said(ask(CAPTION_PURPOSE, CaptionBrief(task=truth.task), image)) for _ in range(2)]
+    again = [
+        captions_in(ask(CAPTION_PURPOSE, CaptionBrief(task=truth.task), image)) for _ in range(2)
+    ]
     assert again[0] == again[1]
     assert len(all_captions) >= 0.95 * COUNT
 
@@ -100,19 +102,24 @@ def test_five_different_captions_that_are_true_of_what_is_drawn() -> None:
 def test_more_details_make_longer_captions() -> None:
     image, truth = stills()[0]
     lengths = [
-        sum(map(len, said(ask(CAPTION_PURPOSE, CaptionBrief(task=truth.task), image, details=d))))
+        sum(
+            map(
+                len,
+                captions_in(ask(CAPTION_PURPOSE, CaptionBrief(task=truth.task), image, details=d)),
+            )
+        )
         for d in (1, 3, 5)
     ]
     assert lengths == sorted(lengths)
     assert lengths[0] < lengths[2]
 
 
-def test_a_revision_goes_in_the_wanted_direction_and_repeats_nothing() -> None:
+def test_a_revision_changes_detail_as_requested_without_repetition() -> None:
     asked = Counter[Direction]()
     for direction, (image, truth) in product(Direction, stills()[:12]):
         teller = StillTeller(content_of(truth.scene), truth.task)
         brief = CaptionBrief(task=truth.task)
-        caption = said(ask(CAPTION_PURPOSE, brief, image, details=3))[0]
+        caption = captions_in(ask(CAPTION_PURPOSE, brief, image, details=3))[0]
         tried: tuple[str, ...] = ()
         for _ in range(2):
             less = direction is Direction.LESS_DETAIL
@@ -125,9 +132,9 @@ def test_a_revision_goes_in_the_wanted_direction_and_repeats_nothing() -> None:
                 too_general=() if less else tried,
             )
             outcome = ask(REVISION_PURPOSE, revision, image)
-            if isinstance(outcome, ChatFailure):  # nothing more to say
+            if isinstance(outcome, ChatFailure):  # no more details to change
                 break
-            [new] = said(outcome)
+            [new] = captions_in(outcome)
             assert new not in (caption, *tried)
             before, after = teller.size_of(caption), teller.size_of(new)
             assert after <= before if less else after >= before
@@ -136,7 +143,7 @@ def test_a_revision_goes_in_the_wanted_direction_and_repeats_nothing() -> None:
     assert min(asked[direction] for direction in Direction) > 12
 
 
-def test_between_bounds_a_revision_goes_halfway() -> None:
+def test_a_revision_between_bounds_goes_halfway() -> None:
     facts = FactTeller([f"fact number {n} holds" for n in "abcdefgh"])
     [long] = [next(facts.captions(8))]
     [short] = [next(facts.captions(2))]
@@ -148,11 +155,11 @@ def test_between_bounds_a_revision_goes_halfway() -> None:
         direction=Direction.LESS_DETAIL,
         too_general=(short,),
     )
-    [new] = said(ask(REVISION_PURPOSE, brief))
+    [new] = captions_in(ask(REVISION_PURPOSE, brief))
     assert facts.size_of(new) == 5
 
 
-def test_a_confusing_caption_is_true_of_its_image_and_near_in_words() -> None:
+def test_a_confusing_caption_is_true_of_its_image_with_few_changed_words() -> None:
     families: dict[int, list[tuple[ChatImage, StillTruth]]] = defaultdict(list)
     for image, truth in stills():
         families[truth.family].append((image, truth))
@@ -161,7 +168,7 @@ def test_a_confusing_caption_is_true_of_its_image_and_near_in_words() -> None:
         for image, variant in variants:
             caption = first.captions[0]
             brief = ConfusionBrief(task=first.task, caption=caption)
-            [text] = said(ask(CONFUSION_PURPOSE, brief, image))
+            [text] = captions_in(ask(CONFUSION_PURPOSE, brief, image))
             assert is_true(text, content_of(variant.scene))
             wrong_before.append(not is_true(text, content_of(first.scene)))
             shares.append(word_change(caption, text).share)
@@ -169,7 +176,7 @@ def test_a_confusing_caption_is_true_of_its_image_and_near_in_words() -> None:
     assert sum(shares) / len(shares) < 0.25
 
 
-def test_a_caption_that_is_true_as_it_stands_is_confused_by_what_it_leaves_open() -> None:
+def test_a_caption_that_is_already_true_is_confused_by_an_added_detail() -> None:
     content = Content((Group("dog", "black", 1),), place="desert")
     assert confused("A dog in a desert.", content) == "A black dog in a desert."
     assert confused("A black dog in a desert.", content) is None
@@ -177,7 +184,7 @@ def test_a_caption_that_is_true_as_it_stands_is_confused_by_what_it_leaves_open(
 
 def test_facts_make_captions_and_confusions() -> None:
     brief = CaptionBrief(task=RetrievalTask.CALCULATION, facts=FACTS)
-    captions = said(ask(CAPTION_PURPOSE, brief))
+    captions = captions_in(ask(CAPTION_PURPOSE, brief))
     assert len(set(captions)) == 5
     for caption in captions:
         assert any(fact in caption.casefold() for fact in FACTS)
@@ -185,14 +192,14 @@ def test_facts_make_captions_and_confusions() -> None:
     confusion = ConfusionBrief(
         task=RetrievalTask.CALCULATION, caption=captions[0], facts=OTHER_FACTS
     )
-    [text] = said(ask(CONFUSION_PURPOSE, confusion))
+    [text] = captions_in(ask(CONFUSION_PURPOSE, confusion))
     assert "13 + 4" in text
     assert word_change(captions[0], text).share < 0.4
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS), st.integers(1, 8))
-def test_every_caption_of_a_still_is_true_and_reads_as_it_was_meant(
+def test_every_caption_of_a_still_is_true_and_grammatical(
     seed: int, task: RetrievalTask, size: int
 ) -> None:
     content = content_of(lay_out(compose(Chance(seed), task), Chance(seed, "layout")))
@@ -204,7 +211,7 @@ def test_every_caption_of_a_still_is_true_and_reads_as_it_was_meant(
         assert not re.search(r"\ba [aeiou]|\ban [^aeiou]|  ", text)
 
 
-def test_what_it_cannot_do_is_refused() -> None:
+def test_unsupported_requests_are_refused() -> None:
     broken = ChatImage(media_type="image/jpeg", data=b"\xff\xd8 no picture")
     color = CaptionBrief(task=RetrievalTask.COLOR)
     for outcome, detail in (
@@ -218,20 +225,22 @@ def test_what_it_cannot_do_is_refused() -> None:
         assert detail in outcome.detail
 
 
-def test_where_little_is_known_colours_make_up_for_it() -> None:
+def test_colours_supplement_a_single_fact() -> None:
     facts = ("the sign says EXIT",)
     buffer = io.BytesIO()
     picture = Image.new("RGB", (90, 60), (44, 94, 190))
     picture.paste((48, 142, 76), (0, 40, 90, 60))
     picture.save(buffer, "PNG")
     image = ChatImage(media_type="image/png", data=buffer.getvalue())
-    captions = said(ask(CAPTION_PURPOSE, CaptionBrief(task=RetrievalTask.OCR, facts=facts), image))
+    captions = captions_in(
+        ask(CAPTION_PURPOSE, CaptionBrief(task=RetrievalTask.OCR, facts=facts), image)
+    )
     assert len(set(captions)) == 5
     assert any("blue at the top" in caption for caption in captions)
     assert any("green at the bottom" in caption for caption in captions)
 
 
-def test_photographs_are_refused_with_the_way_out() -> None:
+def test_photographs_are_refused_with_a_remedy() -> None:
     buffer = io.BytesIO()
     Image.new("RGB", (90, 60), (44, 94, 190)).save(buffer, "PNG")
     image = ChatImage(media_type="image/png", data=buffer.getvalue())

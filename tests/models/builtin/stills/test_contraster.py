@@ -1,4 +1,4 @@
-"""Strategies are of what the picture holds; fine captions are true of their images alone."""
+"""The built-in contraster: strategies for drawn images, and refined captions."""
 
 import io
 import json
@@ -47,7 +47,7 @@ def _picture(image: ChatImage) -> Image.Image:
         return picture.convert("RGB")
 
 
-def _asked(model: ChatModel, purpose: str, subject: str, *images: ChatImage) -> ChatOutcome:
+def _answer(model: ChatModel, purpose: str, subject: str, *images: ChatImage) -> ChatOutcome:
     request = ChatRequest(
         purpose=purpose, prompt="see the brief", prompt_digest="0", subject=subject, images=images
     )
@@ -55,13 +55,13 @@ def _asked(model: ChatModel, purpose: str, subject: str, *images: ChatImage) -> 
     return outcome
 
 
-def test_contrasts_can_be_made_and_each_caption_is_true_of_its_image_alone(
+def test_strategies_can_be_drawn_and_captions_are_true_of_one_image_only(
     model: ChatModel,
 ) -> None:
     types = set()
     for number in range(1, 9):
         image, caption = _still(number)
-        answer = _asked(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption).text(), image)
+        answer = _answer(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption).text(), image)
         assert isinstance(answer, ChatAnswer)
         found = json.loads(answer.text)[STRATEGIES_FIELD]
         assert len(found) >= 3
@@ -79,7 +79,7 @@ def test_contrasts_can_be_made_and_each_caption_is_true_of_its_image_alone(
             images=len(pictures), caption=caption, differences=tuple(one["plan"] for one in found)
         )
         images = [ChatImage(media_type="image/jpeg", data=jpeg_of(picture)) for picture in pictures]
-        fine = _asked(model, REFINEMENT_PURPOSE, brief.text(), *images)
+        fine = _answer(model, REFINEMENT_PURPOSE, brief.text(), *images)
         assert isinstance(fine, ChatAnswer)
         for place, text in enumerate(json.loads(fine.text)[CAPTIONS_FIELD]):
             assert [is_true(text, one) for one in contents] == [
@@ -88,11 +88,13 @@ def test_contrasts_can_be_made_and_each_caption_is_true_of_its_image_alone(
     assert len(types) >= 5
 
 
-def test_strategies_are_of_different_types_and_a_repair_answers_the_same(model: ChatModel) -> None:
+def test_strategies_have_different_types_and_a_repair_gives_the_same_answer(
+    model: ChatModel,
+) -> None:
     image, caption = _still(3)
     brief = StrategyBrief(caption=caption).text()
     first, again, repaired = (
-        _asked(model, purpose, brief, image)
+        _answer(model, purpose, brief, image)
         for purpose in (STRATEGY_PURPOSE, STRATEGY_PURPOSE, REPAIR_PURPOSE)
     )
     assert isinstance(first, ChatAnswer)
@@ -104,12 +106,12 @@ def test_strategies_are_of_different_types_and_a_repair_answers_the_same(model: 
     assert 3 <= len(types) == len(set(types)) <= 4
     assert DifferenceType.ENTITY_EMOTION not in types
     assert all(strategy["caption"] != caption for strategy in found)
-    fewer = _asked(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption, count=1).text(), image)
+    fewer = _answer(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption, count=1).text(), image)
     assert isinstance(fewer, ChatAnswer)
     assert json.loads(fewer.text)[STRATEGIES_FIELD] == found[:1]
 
 
-def test_of_photographs_only_style_and_light_are_proposed(model: ChatModel) -> None:
+def test_only_style_and_light_are_proposed_for_photographs(model: ChatModel) -> None:
     generator = np.random.default_rng(1)
     coarse = Image.fromarray(generator.integers(60, 250, (12, 16, 3), np.uint8))
     picture = coarse.resize((320, 240), Image.Resampling.BICUBIC)
@@ -119,7 +121,7 @@ def test_of_photographs_only_style_and_light_are_proposed(model: ChatModel) -> N
         data=jpeg_of(Image.fromarray(np.clip(grain, 0, 255).astype(np.uint8))),
     )
     caption = "A man rides a horse along the shore"
-    answer = _asked(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption).text(), image)
+    answer = _answer(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption).text(), image)
     assert isinstance(answer, ChatAnswer)
     found = json.loads(answer.text)[STRATEGIES_FIELD]
     assert {strategy["type"] for strategy in found} == {
@@ -129,17 +131,17 @@ def test_of_photographs_only_style_and_light_are_proposed(model: ChatModel) -> N
     brief = RefinementBrief(
         images=3, caption=caption, differences=tuple(one["plan"] for one in found[:2])
     )
-    fine = _asked(model, REFINEMENT_PURPOSE, brief.text(), image, image, image)
+    fine = _answer(model, REFINEMENT_PURPOSE, brief.text(), image, image, image)
     assert isinstance(fine, ChatAnswer)
     captions = json.loads(fine.text)[CAPTIONS_FIELD]
     assert len(set(captions)) == 3
     assert all(text.startswith(caption) for text in captions)
 
 
-def test_what_cannot_be_distinguished_is_refused(model: ChatModel) -> None:
+def test_images_that_cannot_be_distinguished_are_refused(model: ChatModel) -> None:
     image, caption = _still(1)
     brief = RefinementBrief(images=2, caption=caption, differences=("Entity Type: another car",))
-    outcome = _asked(model, REFINEMENT_PURPOSE, brief.text(), image, image)
+    outcome = _answer(model, REFINEMENT_PURPOSE, brief.text(), image, image)
     assert isinstance(outcome, ChatFailure)
     assert "distinguished" in outcome.detail
 
@@ -150,7 +152,7 @@ def test_another_language_is_refused(model: ChatModel) -> None:
         images=2, caption=caption, differences=("The light changes from bright to dim.",),
         second_language="zh",
     )  # fmt: skip
-    outcome = _asked(model, REFINEMENT_PURPOSE, brief.text(), image, image)
+    outcome = _answer(model, REFINEMENT_PURPOSE, brief.text(), image, image)
     assert isinstance(outcome, ChatFailure)
     assert "English" in outcome.detail
 
@@ -165,19 +167,19 @@ def test_other_requests_are_refused(subtests: pytest.Subtests, model: ChatModel)
     for purpose, subject, images in cases:
         with subtests.test(purpose=purpose, subject=subject, images=images):
             image, _ = _still(1)
-            outcome = _asked(model, purpose, subject, *[image] * images)
+            outcome = _answer(model, purpose, subject, *[image] * images)
             assert isinstance(outcome, ChatFailure)
             assert (outcome.reason, outcome.retriable) == ("cannot_answer", False)
 
 
 def test_an_image_that_cannot_be_read_is_refused(model: ChatModel) -> None:
     broken = ChatImage(media_type="image/png", data=b"no image")
-    outcome = _asked(model, STRATEGY_PURPOSE, StrategyBrief(caption="x").text(), broken)
+    outcome = _answer(model, STRATEGY_PURPOSE, StrategyBrief(caption="x").text(), broken)
     assert isinstance(outcome, ChatFailure)
     assert "cannot be read" in outcome.detail
 
 
-def test_plans_state_what_no_strip_says(subtests: pytest.Subtests) -> None:
+def test_differences_are_read_from_plans(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, tuple[str, str] | None]] = [
         (
             "The style changes from a colour picture to a pencil sketch.",

@@ -1,4 +1,4 @@
-"""What the editor says it did is done, and nothing else; what it cannot do it refuses."""
+"""The built-in editor makes exactly the requested change, or refuses it."""
 
 import io
 from collections.abc import Callable
@@ -97,7 +97,7 @@ _OF_THINGS: list[tuple[str, str, tuple[Thing, ...]]] = [
 ]
 
 
-def test_what_is_asked_is_done_and_nothing_else(
+def test_exactly_the_requested_change_is_made(
     subtests: pytest.Subtests, editor: ImageEditor
 ) -> None:
     for style in ("flat drawing", "poster", "pencil sketch"):
@@ -125,7 +125,7 @@ def test_what_is_asked_is_done_and_nothing_else(
                 assert warnings == ()
 
 
-def test_a_thing_moves_to_the_other_side(editor: ImageEditor) -> None:
+def test_an_object_moves_to_the_other_side(editor: ImageEditor) -> None:
     scene = _scene("things")
     outcome = _edit(
         editor, _jpeg(draw_still(scene)), "Move the black cat to the left of the red car."
@@ -144,7 +144,7 @@ def test_a_thing_moves_to_the_other_side(editor: ImageEditor) -> None:
     assert content_of(after).relations == (("cat", "left", "car"),)
 
 
-def test_place_and_style_change_all_of_the_picture(editor: ImageEditor) -> None:
+def test_place_and_style_change_the_whole_image(editor: ImageEditor) -> None:
     image = _jpeg(draw_still(_scene("things")))
     place, again, other = (
         _edit(editor, image, "Replace the park by a street.", seed) for seed in (1, 1, 2)
@@ -160,7 +160,9 @@ def test_place_and_style_change_all_of_the_picture(editor: ImageEditor) -> None:
     assert read_scene(_opened(style.image)) == _scene("things", "pencil sketch")
 
 
-def test_what_cannot_be_done_is_refused(subtests: pytest.Subtests, editor: ImageEditor) -> None:
+def test_impossible_changes_are_refused_with_a_reason(
+    subtests: pytest.Subtests, editor: ImageEditor
+) -> None:
     cases: list[tuple[str, str, str]] = [
         ("things", "Make it nicer.", "instruction_not_understood"),
         ("things", "Change the colour of the boat from red to blue.", "nothing_to_change"),
@@ -186,7 +188,7 @@ def test_what_cannot_be_done_is_refused(subtests: pytest.Subtests, editor: Image
             assert outcome.detail
 
 
-def test_what_is_said_of_a_change_is_read_as_that_change(subtests: pytest.Subtests) -> None:
+def test_the_text_of_a_change_is_parsed_as_that_change(subtests: pytest.Subtests) -> None:
     changes = [
         Change("colour", "red", "blue", "umbrellas"),
         Change("colour", "red", "white", "trousers"),
@@ -213,7 +215,7 @@ def test_what_is_said_of_a_change_is_read_as_that_change(subtests: pytest.Subtes
 def _measured(
     picture: Image.Image, outcome: EditOutcome, regions: tuple[Box, ...]
 ) -> tuple[EditMeasurement, tuple[str, ...]]:
-    """What changed, compared with some regions, and the warnings."""
+    """Measure the change compared with `regions`, and return it with the warnings."""
     assert isinstance(outcome, EditedPicture), outcome
     kind, settings = DifferenceType.ENTITY_ATTRIBUTE, EditCheckSettings()
     change = change_between(picture, _opened(outcome.image), settings)
@@ -223,7 +225,7 @@ def _measured(
     return measured, warnings
 
 
-def test_the_wrong_thing_in_another_colour_is_doubted(editor: ImageEditor) -> None:
+def test_recolouring_the_wrong_object_is_flagged(editor: ImageEditor) -> None:
     for size in ((320, 240), (800, 600)):
         picture = draw_still(_scene("things")).resize(size, Image.Resampling.BICUBIC)
         asked = _edit(editor, _jpeg(picture), "Change the colour of the car from red to blue.")
@@ -235,7 +237,7 @@ def test_the_wrong_thing_in_another_colour_is_doubted(editor: ImageEditor) -> No
         assert "Next to nothing changed in the wanted region." in warnings, size
 
 
-def test_a_larger_drawing_keeps_its_size_and_all_that_did_not_change(editor: ImageEditor) -> None:
+def test_a_larger_drawing_keeps_its_size_and_unchanged_pixels(editor: ImageEditor) -> None:
     large = draw_still(_scene("things")).resize((640, 480), Image.Resampling.BICUBIC)
     buffer = io.BytesIO()
     large.save(buffer, "PNG")
@@ -254,7 +256,7 @@ def test_a_larger_drawing_keeps_its_size_and_all_that_did_not_change(editor: Ima
 
 
 def _grain() -> Image.Image:
-    """Something like a photograph: no even areas, no strip."""
+    """Return an image like a photograph: no uniform areas, no coded strip."""
     generator = np.random.default_rng(3)
     coarse = generator.integers(60, 250, (12, 16, 3), np.uint8)
     smooth = Image.fromarray(coarse).resize((300, 200), Image.Resampling.BICUBIC)
@@ -262,7 +264,7 @@ def _grain() -> Image.Image:
     return Image.fromarray(np.clip(np.asarray(smooth) + noise, 0, 255).astype(np.uint8))
 
 
-def test_of_photographs_style_and_light_are_changed(
+def test_style_and_light_of_photographs_are_changed(
     subtests: pytest.Subtests, editor: ImageEditor
 ) -> None:
     cases: list[tuple[str, Callable[[NDArray[np.uint8]], object]]] = [
@@ -283,7 +285,7 @@ def test_of_photographs_style_and_light_are_changed(
             assert is_done(np.asarray(_opened(outcome.image)))
 
 
-def test_in_photographs_nothing_is_recoloured_and_grey_ones_stay_grey(editor: ImageEditor) -> None:
+def test_objects_in_photographs_and_grey_photographs_are_not_changed(editor: ImageEditor) -> None:
     outcome = _edit(editor, _jpeg(_grain()), "Change the colour of the car from red to blue.")
     assert isinstance(outcome, EditFailure)
     assert outcome.reason == "nothing_read"
@@ -293,7 +295,7 @@ def test_in_photographs_nothing_is_recoloured_and_grey_ones_stay_grey(editor: Im
     assert outcome.reason == "nothing_to_change"
 
 
-def test_broken_images_fail_alone(editor: ImageEditor) -> None:
+def test_broken_images_do_not_affect_the_other_requests(editor: ImageEditor) -> None:
     broken = ChatImage(media_type="image/png", data=b"not an image")
     requests = [
         EditRequest(image=image, instruction="Replace the park by a beach.", seed=0)

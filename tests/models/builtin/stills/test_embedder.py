@@ -1,4 +1,4 @@
-"""The embedder of stills: captions find their drawings, and false captions are detected."""
+"""The embedder of stills: captions retrieve their drawings, and false captions do not."""
 
 from collections import defaultdict
 
@@ -27,7 +27,7 @@ def images(truths: list[StillTruth]) -> NDArray[np.float32]:
     return EMBEDDER.embed_images([draw_still(truth.scene) for truth in truths])
 
 
-def test_captions_and_drawings_find_each_other(
+def test_captions_and_drawings_retrieve_each_other(
     truths: list[StillTruth], images: NDArray[np.float32]
 ) -> None:
     own = np.arange(COUNT)
@@ -38,7 +38,7 @@ def test_captions_and_drawings_find_each_other(
         assert (similarity.argmax(axis=0) == own).mean() > 0.9
 
 
-def test_a_caption_that_is_true_of_two_drawings_is_as_near_to_both(
+def test_a_caption_that_is_true_of_two_drawings_is_equally_near_to_both(
     truths: list[StillTruth], images: NDArray[np.float32]
 ) -> None:
     planted = [truth for truth in truths if truth.same_caption_as is not None]
@@ -50,7 +50,7 @@ def test_a_caption_that_is_true_of_two_drawings_is_as_near_to_both(
     assert np.mean(near) >= 0.95
 
 
-def test_variants_are_farther_from_the_caption_than_their_first(
+def test_variants_are_farther_from_the_caption_than_the_original(
     truths: list[StillTruth], images: NDArray[np.float32]
 ) -> None:
     families: dict[int, list[StillTruth]] = defaultdict(list)
@@ -65,7 +65,7 @@ def test_variants_are_farther_from_the_caption_than_their_first(
     assert np.mean(found) > 0.93
 
 
-def test_pictures_of_which_nothing_is_known_are_compared_by_their_layout() -> None:
+def test_images_without_a_coded_strip_are_compared_by_layout() -> None:
     random = np.random.default_rng(2)
     scenes = [
         Image.fromarray(random.integers(0, 255, (6, 8, 3), np.uint8)).resize((400, 300), 3)
@@ -84,5 +84,5 @@ def test_pictures_of_which_nothing_is_known_are_compared_by_their_layout() -> No
     assert similarity.diagonal().min() > 0.9
 
 
-def test_it_says_in_its_name_what_it_is() -> None:
+def test_the_name_of_the_embedder_describes_it() -> None:
     assert str(EMBEDDER.ref) == "loupe-coded-stills-lexicon@2"

@@ -1,4 +1,4 @@
-"""A scene is read from the strip of its drawing, and from nothing else."""
+"""A scene is read from the coded strip of its drawing only."""
 
 import io
 
@@ -25,13 +25,13 @@ from sources.demonstration.stills import jpeg_of, plan_stills
 SEED = 2718
 
 
-def test_every_still_of_a_world_is_read_as_it_was_drawn() -> None:
+def test_the_scene_read_from_a_still_equals_the_drawn_scene() -> None:
     for truth in plan_stills(SEED, 40):
         with Image.open(io.BytesIO(jpeg_of(draw_still(truth.scene)))) as picture:
             assert read_scene(picture.convert("RGB")) == truth.scene
 
 
-def test_another_size_of_the_whole_picture_does_no_harm() -> None:
+def test_a_resized_still_is_read() -> None:
     for truth in plan_stills(SEED, 8):
         still = draw_still(truth.scene)
         for size in ((200, 150), (280, 210), (321, 241), (532, 392), (640, 480)):
@@ -54,7 +54,7 @@ _THINGS = st.builds(
 
 @settings(max_examples=40, deadline=None)
 @given(st.lists(_THINGS, max_size=6))
-def test_eight_things_wherever_they_are_find_room_in_the_strip(things: list[Thing]) -> None:
+def test_eight_objects_at_any_position_fit_into_the_strip(things: list[Thing]) -> None:
     worn = tuple((garment, "red") for garment in GARMENTS)
     person = Thing("person", None, 20, 200, 112, action="waving", clothes=worn)
     sign = Thing("sign", None, 200, 200, 84, word="OPEN")
@@ -62,13 +62,13 @@ def test_eight_things_wherever_they_are_find_room_in_the_strip(things: list[Thin
     assert read_scene(draw_still(scene)) == scene
 
 
-def test_more_than_a_strip_can_say_is_refused() -> None:
+def test_a_scene_that_does_not_fit_into_the_strip_is_refused() -> None:
     thing = Thing("ball", "red", 0, 100, 60)
     with pytest.raises(ValueError, match="cannot be coded"):
         draw_still(Scene("park", STYLES[0], 0, (thing,) * 16))
 
 
-def test_nothing_is_read_from_what_is_no_still(subtests: pytest.Subtests) -> None:
+def test_no_scene_is_read_from_other_images(subtests: pytest.Subtests) -> None:
     random = np.random.default_rng(1)
     still = draw_still(next(plan_stills(SEED, 1)).scene)
     damaged = np.array(still)

@@ -1,4 +1,4 @@
-"""What a text says of a still is read, in the words that people use, and written again."""
+"""Texts about stills: parsing, changing details, and distinguishing images."""
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +20,7 @@ from sources.demonstration.stills import TASKS, captions_of, compose, lay_out
 CAT_AND_BOX = (Group("cat", "orange", 1), Group("box", "red", 1))
 
 
-def test_things_are_read(subtests: pytest.Subtests) -> None:
+def test_objects_are_parsed(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, list[tuple[object, ...]]]] = [
         ("Three large red balls and a cup.", [("ball", "red", 3, "large"), ("cup", None, 1, None)]),
         ("The car is red.", [("car", "red", None, None)]),
@@ -33,7 +33,7 @@ def test_things_are_read(subtests: pytest.Subtests) -> None:
             assert [tuple(group) for group in read_text(text).groups] == groups
 
 
-def test_relations_are_read(subtests: pytest.Subtests) -> None:
+def test_relations_are_parsed(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, list[tuple[str, str, str]]]] = [
         ("A cat to the left of a red box.", [("cat", "left", "box")]),
         ("A cat is right of the red box.", [("box", "left", "cat")]),
@@ -46,36 +46,36 @@ def test_relations_are_read(subtests: pytest.Subtests) -> None:
             assert list(read_text(text).relations) == relations
 
 
-def test_people_signs_and_styles_are_read() -> None:
-    said = read_text(
+def test_people_signs_and_styles_are_parsed() -> None:
+    parsed = read_text(
         'A pencil sketch of a woman in a red shirt, blue jeans and a hat running past "Cafe".'
     )
-    assert said.clothes == (("shirt", "red"), ("trousers", "blue"))
-    assert (said.action, said.style, said.word) == ("running", "pencil sketch", "CAFE")
+    assert parsed.clothes == (("shirt", "red"), ("trousers", "blue"))
+    assert (parsed.action, parsed.style, parsed.word) == ("running", "pencil sketch", "CAFE")
 
 
-def test_things_do_not_act() -> None:
+def test_objects_have_no_action() -> None:
     assert read_text("A house stands on a street.").action is None
 
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS))
-def test_captions_of_a_world_are_read_as_they_were_meant(seed: int, task: RetrievalTask) -> None:
+def test_captions_are_parsed_to_their_content(seed: int, task: RetrievalTask) -> None:
     content = compose(Chance(seed), task)
     drawn = content_of(lay_out(content, Chance(seed, "layout")))
     assert drawn._replace(relations=()) == content._replace(relations=())
     assert set(content.relations) <= set(drawn.relations)
     for text in captions_of(content, seed):
-        said = read_text(text)
-        assert said._replace(style=content.style, groups=(), action=None) == content._replace(
+        parsed = read_text(text)
+        assert parsed._replace(style=content.style, groups=(), action=None) == content._replace(
             groups=(), action=None
         )
-        assert sorted(map(str, said.groups)) == sorted(map(str, content.groups))
-        assert said.action == content.action
+        assert sorted(map(str, parsed.groups)) == sorted(map(str, content.groups))
+        assert parsed.action == content.action
         assert is_true(text, drawn)
 
 
-def test_words_are_exchanged_with_their_grammar(subtests: pytest.Subtests) -> None:
+def test_replaced_words_keep_the_grammar(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Content, str]] = [
         (
             "There is a red ball in a park.",
@@ -104,7 +104,9 @@ def test_words_are_exchanged_with_their_grammar(subtests: pytest.Subtests) -> No
             assert str(near(caption, content)) == wanted
 
 
-def test_captions_are_distinguished_by_as_few_details_as_needed(subtests: pytest.Subtests) -> None:
+def test_captions_are_distinguished_by_as_few_details_as_possible(
+    subtests: pytest.Subtests,
+) -> None:
     content = Content(CAT_AND_BOX, place="park", style="poster")
     blue = (CAT_AND_BOX[0], Group("box", "blue", 1))
     cases: list[tuple[str, list[Content], str]] = [
