@@ -175,7 +175,7 @@ def test_the_choice_equals_a_literal_reference(
 
 DUPLICATES = NearDuplicateSettings()
 UNKNOWN = Rejection(stage="fingerprint", reason="not_an_image", detail="nothing is known of it")
-VECTORS = np.eye(20, dtype=np.float32)  # nothing is said by them
+VECTORS = np.eye(20, dtype=np.float32)  # pairwise orthogonal
 
 
 def fingerprint_of(data: bytes) -> ImageFingerprint:

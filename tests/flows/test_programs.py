@@ -134,8 +134,8 @@ def context(store: Store, tmp_path: Path) -> RunContext:
     return with_engine(context_of(store, tmp_path), "processes")
 
 
-def with_engine(context: RunContext, way: str, seconds: float = 600.0) -> RunContext:
-    engine = {"engine": way, "engine_workers": 2, "engine_seconds": seconds}
+def with_engine(context: RunContext, engine_name: str, seconds: float = 600.0) -> RunContext:
+    engine = {"engine": engine_name, "engine_workers": 2, "engine_seconds": seconds}
     return replace(context, settings=context.settings.model_copy(update=engine))
 
 
@@ -215,10 +215,12 @@ def fingerprint_images_of_every_kind(run: RunContext) -> StageReport:
     return fingerprint_images(run, DATASET)
 
 
-def stored(way: str, stage: Callable[[RunContext], StageReport], migrated: Path, home: Path) -> Any:
+def stored(
+    engine_name: str, stage: Callable[[RunContext], StageReport], migrated: Path, home: Path
+) -> Any:
     home.mkdir()
     with new_run(migrated, home) as run:
-        report = stage(with_engine(run, way))
+        report = stage(with_engine(run, engine_name))
     assert report.finished == 70
     assert report.done >= 14
     assert report.rejected.total() >= 10
@@ -230,8 +232,14 @@ def test_the_store_is_the_same_with_every_engine(
     all_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
     first, *others = (
-        run(stored, way, check_rewrites_of_every_kind, migrated_sqlite, tmp_path / way)
-        for way, run in all_engines
+        run(
+            stored,
+            engine_name,
+            check_rewrites_of_every_kind,
+            migrated_sqlite,
+            tmp_path / engine_name,
+        )
+        for engine_name, run in all_engines
     )
     assert others == [first, first]
 
@@ -240,8 +248,10 @@ def test_fingerprints_are_the_same_in_threads_and_processes(
     migrated_sqlite: Path, tmp_path: Path
 ) -> None:
     first, second = (
-        stored(way, fingerprint_images_of_every_kind, migrated_sqlite, tmp_path / way)
-        for way, _ in LOCAL
+        stored(
+            engine_name, fingerprint_images_of_every_kind, migrated_sqlite, tmp_path / engine_name
+        )
+        for engine_name, _ in LOCAL
     )
     assert first == second
 
@@ -294,7 +304,7 @@ class Outcome(NamedTuple):
 
 
 def outcome(
-    way: str,
+    engine_name: str,
     migrated: Path,
     home: Path,
     program: UpperCase,
@@ -308,7 +318,7 @@ def outcome(
         program = replace(program, alive=once_at_work(home, act))
     with new_run(migrated, home) as run:
         store_entities(run.store, [caption(number) for number in range(12)])
-        report = run_upper_case(with_engine(run, way, seconds), program, chunk_size)
+        report = run_upper_case(with_engine(run, engine_name, seconds), program, chunk_size)
         return Outcome(
             report.done,
             dict(report.rejected),
@@ -321,29 +331,31 @@ def outcome(
 def test_a_program_is_opened_once_per_worker(
     all_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in all_engines:
-        program = UpperCase(opened=tmp_path / f"opened-{way}")
-        found = run(outcome, way, migrated_sqlite, tmp_path / way, program, 1)
-        opened = (tmp_path / f"opened-{way}").read_text().split()
-        assert (found.done, found.claims) == (12, 0), way
-        assert set(found.authors.values()) <= {f"{one}@1" for one in opened}, way
-        assert len(opened) == len(set(opened)) <= (1 if way == "threads" else 2), way
+    for engine_name, run in all_engines:
+        program = UpperCase(opened=tmp_path / f"opened-{engine_name}")
+        found = run(outcome, engine_name, migrated_sqlite, tmp_path / engine_name, program, 1)
+        opened = (tmp_path / f"opened-{engine_name}").read_text().split()
+        assert (found.done, found.claims) == (12, 0), engine_name
+        assert set(found.authors.values()) <= {f"{one}@1" for one in opened}, engine_name
+        assert len(opened) == len(set(opened)) <= (1 if engine_name == "threads" else 2), (
+            engine_name
+        )
 
 
 def test_results_are_in_the_order_of_the_items(
     all_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in all_engines:
-        asked, given = run(numbers_worked_on, way, migrated_sqlite, tmp_path / way)
-        assert given == asked, way
+    for engine_name, run in all_engines:
+        asked, given = run(numbers_worked_on, engine_name, migrated_sqlite, tmp_path / engine_name)
+        assert given == asked, engine_name
 
 
-def numbers_worked_on(way: str, migrated: Path, home: Path) -> tuple[list[int], list[int]]:
+def numbers_worked_on(engine_name: str, migrated: Path, home: Path) -> tuple[list[int], list[int]]:
     home.mkdir()
     with new_run(migrated, home) as run:
         store_entities(run.store, [caption(number) for number in range(12)])
         items = [*find(run.store, DATASET, "caption")][::-1]
-        with open_engine(with_engine(run, way).settings, UpperCase(), 12) as engine:
+        with open_engine(with_engine(run, engine_name).settings, UpperCase(), 12) as engine:
             return [one.seq for one in items], [one.input for one in engine.work(items)]
 
 
@@ -365,13 +377,13 @@ def test_a_killed_process_loses_no_result(
     process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
     """Both processes are killed at work, and other processes repeat their chunks."""
-    for way, run in process_engines:
-        home = tmp_path / way
-        found = run(outcome, way, migrated_sqlite, home, UpperCase(), 4, 600.0, kill)
-        assert (found.done, found.rejected, found.claims) == (12, {}, 0), way
-        assert sorted(found.authors) == list(range(12)), way
+    for engine_name, run in process_engines:
+        home = tmp_path / engine_name
+        found = run(outcome, engine_name, migrated_sqlite, home, UpperCase(), 4, 600.0, kill)
+        assert (found.done, found.rejected, found.claims) == (12, {}, 0), engine_name
+        assert sorted(found.authors) == list(range(12)), engine_name
         killed = {f"{path.name}@1" for path in first_at_work(home)}
-        assert killed.isdisjoint(found.authors.values()), way
+        assert killed.isdisjoint(found.authors.values()), engine_name
 
 
 @pytest.mark.parametrize("act", [kill_actors, kill_node])
@@ -437,41 +449,41 @@ def test_a_signal_lets_processes_finish_their_current_work(
 def test_an_input_that_ends_its_process_is_quarantined(
     process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in process_engines:
+    for engine_name, run in process_engines:
         for number in (signal.SIGKILL, signal.SIGSEGV, OUT_OF_MEMORY):
-            home, program = tmp_path / f"{way}-{number}", UpperCase(("3", "11"), number)
-            found = run(outcome, way, migrated_sqlite, home, program)
-            assert (found.done, found.rejected) == (10, {"ends_its_process": 2}), way
-            assert sorted(found.authors) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10], way
+            home, program = tmp_path / f"{engine_name}-{number}", UpperCase(("3", "11"), number)
+            found = run(outcome, engine_name, migrated_sqlite, home, program)
+            assert (found.done, found.rejected) == (10, {"ends_its_process": 2}), engine_name
+            assert sorted(found.authors) == [0, 1, 2, 4, 5, 6, 7, 8, 9, 10], engine_name
             begins = "Two processes ended while they worked on it: it "
             assert all(one.startswith(begins) for one in found.details), found.details
-            assert found.claims == 0, way
+            assert found.claims == 0, engine_name
 
 
 def test_an_input_that_takes_too_long_is_quarantined(
     process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in process_engines:
+    for engine_name, run in process_engines:
         program = UpperCase(("3",), 0)
-        found = run(outcome, way, migrated_sqlite, tmp_path / way, program, 4, 0.4)
-        assert (found.done, found.rejected) == (11, {"ends_its_process": 1}), way
-        assert "took more than 0.4 s of CPU time" in found.details[0], way
+        found = run(outcome, engine_name, migrated_sqlite, tmp_path / engine_name, program, 4, 0.4)
+        assert (found.done, found.rejected) == (11, {"ends_its_process": 1}), engine_name
+        assert "took more than 0.4 s of CPU time" in found.details[0], engine_name
 
 
 def test_nothing_is_quarantined_if_no_process_can_start(
     process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
-    for way, run in process_engines:
-        found = run(outcome_without_processes, way, migrated_sqlite, tmp_path / way)
-        assert (found.done, found.rejected, found.claims) == (12, {}, 0), way
+    for engine_name, run in process_engines:
+        found = run(outcome_without_processes, engine_name, migrated_sqlite, tmp_path / engine_name)
+        assert (found.done, found.rejected, found.claims) == (12, {}, 0), engine_name
 
 
-def outcome_without_processes(way: str, migrated: Path, home: Path) -> Outcome:
+def outcome_without_processes(engine_name: str, migrated: Path, home: Path) -> Outcome:
     """Return the outcome of a second run after a first one whose processes could not start."""
     home.mkdir()
     with new_run(migrated, home) as run:
         store_entities(run.store, [caption(number) for number in range(12)])
-        run = with_engine(run, way)
+        run = with_engine(run, engine_name)
         with pytest.raises(ServiceError, match="before they get any input"):
             run_upper_case(run, UpperCase(("open",)), 1)
         report = run_upper_case(run, UpperCase(), 1)

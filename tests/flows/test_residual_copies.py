@@ -20,19 +20,19 @@ FINE = SOURCES[1]
 
 def test_exports_reports_copies_and_source_files_are_listed(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
-    release, beside = home.release("1.0.0"), home.folder / "releases"
-    export_release(release, format_called("coco", None), beside / "coco")
+    release, releases = home.release("1.0.0"), home.folder / "releases"
+    export_release(release, format_called("coco", None), releases / "coco")
     write_report(release, home.folder / "report")
-    shutil.copytree(release, beside / "copy")
-    (beside / "notes").mkdir()
-    (beside / "notes" / "export.json").write_text("{")
+    shutil.copytree(release, releases / "copy")
+    (releases / "notes").mkdir()
+    (releases / "notes" / "export.json").write_text("{")
     drawn = home.folder / "demonstration" / "people" / "images" / "dir" / "0.jpg"
     drawn.parent.mkdir(parents=True)
     for path in (drawn, drawn.with_name("9.jpg")):
         path.touch()
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
-    assert set(left.made) == {beside / "coco", home.folder / "report", beside / "copy"}
+    assert set(left.made) == {releases / "coco", home.folder / "report", releases / "copy"}
     assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}
     assert left.drawn == (drawn,)
     assert left.notices == (home.folder / "notices" / f"{DATASET}.json",)
@@ -55,8 +55,8 @@ def test_an_edited_image_is_not_listed_as_a_source_file(tmp_path: Path) -> None:
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
     ids = sorted(id_ for id_, one in plan.reached.items() if one.kind == "image")
     image = fetch(home.store, ids)[ids[0]].record(Image)
-    made = image.model_copy(update={"file_path": "0-3abc641b"})
-    store_entities(home.store, [new_entity(made, DATASET, parents=[(Role.EDITED_AS, ids[0])])])
+    edited = image.model_copy(update={"file_path": "0-3abc641b"})
+    store_entities(home.store, [new_entity(edited, DATASET, parents=[(Role.EDITED_AS, ids[0])])])
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
     assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}

@@ -1,4 +1,4 @@
-"""Shards: what is done in them is what is done record by record; nothing is lost, all is found."""
+"""Shards: steps on shards give the same results as steps on single entities."""
 
 import shutil
 from collections.abc import Iterator
@@ -54,7 +54,7 @@ PROFILE = load_profile("builtin")
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> SourceSpec:
-    """Twelve people with two images of two captions each; a file is missing, another is a copy."""
+    """Twelve people with two images of two captions each; one file is missing, one is a copy."""
     folder = tmp_path_factory.mktemp("source") / "people"
     annotations = write_people(folder, Granularity.FINE, identities=12, images=2, captions=2)
     (folder / "0003_1.jpg").unlink()
@@ -73,7 +73,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> SourceSpec:
 def sharded(
     spec: SourceSpec, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RunContext]:
-    """The source in three shards, rewritten; to be copied before it is changed."""
+    """The source in three shards, rewritten, read-only."""
     with new_run(migrated_sqlite, tmp_path_factory.mktemp("sharded")) as run:
         import_shards(run, spec, SIZE)
         rewrite_shards(run, NAME, PROFILE)
@@ -106,7 +106,7 @@ def rows_of(run: RunContext, step: str) -> list[ShardRow]:
 
 
 def build(run: RunContext, spec: SourceSpec) -> set[str]:
-    """The entities of a build of five people, released as 0.1.0; nobody is asked."""
+    """Build five people without review, release them as 0.1.0, and return the entity ids."""
 
     def no_desks() -> Desks:
         raise AssertionError
@@ -117,7 +117,7 @@ def build(run: RunContext, spec: SourceSpec) -> set[str]:
     return {one.id for kind in kinds for one in find(run.store, BUILT, kind.kind)}
 
 
-def test_shards_hold_what_the_store_would_hold(
+def test_shards_contain_the_records_that_the_store_would_contain(
     sharded: RunContext, item_by_item: RunContext
 ) -> None:
     for model in PROFILE.rewrite.models:
@@ -146,7 +146,7 @@ def test_shards_hold_what_the_store_would_hold(
     assert "missing_image" in rejections
 
 
-def test_a_build_from_shards_is_the_build_from_entities(
+def test_a_build_from_shards_equals_a_build_from_entities(
     run: RunContext, item_by_item: RunContext, spec: SourceSpec
 ) -> None:
     before = len(list(find(run.store, NAME, Image.kind)))
@@ -156,7 +156,7 @@ def test_a_build_from_shards_is_the_build_from_entities(
     promoted = list(find(run.store, NAME, Image.kind))
     assert len(promoted) == len(list(find(run.store, BUILT, Image.kind)))
     assert verify_release(run.settings.home / "releases" / f"{BUILT}-0.1.0") == []
-    assert cost_rows(run.store, BUILT) == []  # all answers were found
+    assert cost_rows(run.store, BUILT) == []  # all answers came from the shards
     assert cost_rows(item_by_item.store, BUILT) != []
     rewrite = next(find(run.store, BUILT, Rewrite.kind))
     stages = {
@@ -174,7 +174,7 @@ def test_a_run_killed_before_its_commit_leaves_nothing_to_repair(
     run: RunContext, sharded: RunContext
 ) -> None:
     program = ShardFingerprints(run.blobs.url)
-    program.work(imported_shards(run.store, NAME)[:2])  # files are there, the store has no rows
+    program.work(imported_shards(run.store, NAME)[:2])  # files exist, but the store has no rows
     find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
     again = find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
     shards = [one.record(Shard) for one in find(run.store, NAME, Shard.kind)]
@@ -184,13 +184,13 @@ def test_a_run_killed_before_its_commit_leaves_nothing_to_repair(
     assert again.kept == again.images - 1
 
 
-def test_near_duplicates_and_embeddings_are_those_of_entities(
+def test_near_duplicates_and_embeddings_equal_those_of_entities(
     run: RunContext, item_by_item: RunContext, spec: SourceSpec
 ) -> None:
     fingerprint_images(item_by_item, NAME)
     images = list(find(item_by_item.store, NAME, Image.kind))
-    looks = fingerprints_of(item_by_item.store, [one.id for one in images])
-    wanted = find_near_duplicates(looks, PROFILE.captioning.near_duplicates)
+    fingerprints = fingerprints_of(item_by_item.store, [one.id for one in images])
+    wanted = find_near_duplicates(fingerprints, PROFILE.captioning.near_duplicates)
     embedder = CachedEmbedder(item_by_item.store, PROFILE.captioning.embedder)
     vectors = embedder.embed_images([stored_image(item_by_item.blobs, one) for one in images])
 
@@ -215,7 +215,7 @@ def test_near_duplicates_and_embeddings_are_those_of_entities(
     assert drawn.isdisjoint(duplicates)
 
 
-def test_a_damaged_shard_is_refused_in_a_sentence(run: RunContext) -> None:
+def test_a_damaged_shard_is_a_one_line_error(run: RunContext) -> None:
     first, second, third = imported_shards(run.store, NAME)
     paths = [Path(run.blobs.shard_path(one.record(Shard).root)) for one in (first, second, third)]
     shutil.copy(paths[1], paths[0])
@@ -235,7 +235,7 @@ def test_a_damaged_shard_is_refused_in_a_sentence(run: RunContext) -> None:
         promote_records(run, NAME, [24])
 
 
-def test_a_withdrawal_reaches_promoted_and_other_records(run: RunContext) -> None:
+def test_a_withdrawal_erases_promoted_and_unpromoted_records(run: RunContext) -> None:
     rows = rows_of(run, "import_source")
     digest = next(iter(rows[0].digests))
     assert find_records(run, NAME, [digest]) == [0, 17]  # the same file twice
@@ -248,10 +248,10 @@ def test_a_withdrawal_reaches_promoted_and_other_records(run: RunContext) -> Non
     withdrawal = confirm(run.store, plan, "asked for", AgentRef("person", "operator"))
     carry_out(run, withdrawal)
     for step in ("import_source", "rewrite"):
-        erased = [row.number for row in rows_of(run, step) if row.erased]  # and roots are the same
+        erased = [row.number for row in rows_of(run, step) if row.erased]  # the roots do not change
         assert erased == [0, 17]
-    held = "".join(row.result or "" for row in rows_of(run, "import_source"))
-    assert not any(text in held for text in texts)
+    contents = "".join(row.result or "" for row in rows_of(run, "import_source"))
+    assert not any(text in contents for text in texts)
     assert list(damaged_shards(run, NAME)) == []
     assert promote_records(run, NAME, [17]).rejected == {"withdrawn": 1}
     source = request_of(WithdrawalTarget(sort="source", name=NAME), "copyright", None)

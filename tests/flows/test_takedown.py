@@ -220,12 +220,14 @@ def test_every_release_shows_the_person_and_others(taken: Takedown) -> None:
 def test_a_patch_lacks_exactly_the_rows_of_the_person(taken: Takedown) -> None:
     for name in PATCHES:
         found = compare_releases(taken.old(name), taken.patch(name), examples=1000)
-        gone = {(row["source"], row["source_file_path"]) for row in taken.showing(name)}
+        withdrawn_rows = {(row["source"], row["source_file_path"]) for row in taken.showing(name)}
         counts = found.rows.model_dump()
-        assert counts.pop("withdrawn") == len(gone), name
-        assert counts.pop("same") == len(taken.rows(name)) - len(gone), name
+        assert counts.pop("withdrawn") == len(withdrawn_rows), name
+        assert counts.pop("same") == len(taken.rows(name)) - len(withdrawn_rows), name
         assert not any(counts.values()), (name, counts, found.fields, found.texts)
-        assert {(one.source, one.source_file_path) for one in found.examples} == gone, name
+        assert {(one.source, one.source_file_path) for one in found.examples} == withdrawn_rows, (
+            name
+        )
         assert verify_release(taken.patch(name)) == [], name
 
 
@@ -280,7 +282,7 @@ def test_exports_of_patches_contain_no_image_of_the_person(taken: Takedown, tmp_
     assert files_containing(tmp_path, taken.shown) == []
 
 
-def test_holders_of_copies_are_told_their_withdrawn_rows(
+def test_holders_of_copies_see_their_withdrawn_rows(
     taken: Takedown, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for by in ("home", "folder", "release"):

@@ -114,20 +114,22 @@ def key(row: Row) -> tuple[str, str]:
     return row["source"], row["source_file_path"]
 
 
-def assert_withdrawn(installation: Installation, dataset: str, goes: Truth) -> None:
-    """Assert that the patch lacks exactly the rows matched by `goes`, and the mark names them."""
+def assert_withdrawn(installation: Installation, dataset: str, is_affected: Truth) -> None:
+    """Assert that the patch lacks exactly the affected rows, and the mark names them."""
     rows = installation.rows(dataset)
-    gone = [row for row in rows if goes(row)]
-    assert 0 < len(gone) < len(rows)
+    withdrawn_rows = [row for row in rows if is_affected(row)]
+    assert 0 < len(withdrawn_rows) < len(rows)
     found = installation.difference(dataset)
     counts = found.rows.model_dump()
-    assert counts.pop("withdrawn") == len(gone)
-    assert counts.pop("same") == len(rows) - len(gone)
+    assert counts.pop("withdrawn") == len(withdrawn_rows)
+    assert counts.pop("same") == len(rows) - len(withdrawn_rows)
     assert not any(counts.values()), counts
-    assert {(one.source, one.source_file_path) for one in found.examples} == set(map(key, gone))
+    assert {(one.source, one.source_file_path) for one in found.examples} == set(
+        map(key, withdrawn_rows)
+    )
     assert verify_release(installation.patch(dataset)) == []
     assert [row.file_path for row in installation.notice(dataset).rows] == [
-        one["file_path"] for one in gone
+        one["file_path"] for one in withdrawn_rows
     ]
 
 

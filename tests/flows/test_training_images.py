@@ -42,9 +42,9 @@ def test_validation_identities_are_held_out_of_the_train_split(tmp_path: Path) -
 
 def test_contrastive_pairs_are_whole_groups_of_a_ccd_release(tmp_path: Path) -> None:
     settings = CfamTraining(validation_share=0.25, losses=CfamLosses(contrast=1))
-    made = benchmark(groups=8, size=2, split="train")
-    contrast(made.world, made.groups[0].anchor, 90, 0, split="train")  # without a caption
-    stored = store_world(tmp_path / "world", made.world.contents())
+    ccd = benchmark(groups=8, size=2, split="train")
+    contrast(ccd.world, ccd.groups[0].anchor, 90, 0, split="train")  # without a caption
+    stored = store_world(tmp_path / "world", ccd.world.contents())
     built = build_release(stored.store, stored.blobs, CCD, "1.0.0", tmp_path / "release")
     stored.store.close()
     found = find_training_images(built.folder, settings)
@@ -57,19 +57,19 @@ def test_contrastive_pairs_are_whole_groups_of_a_ccd_release(tmp_path: Path) -> 
         find_training_images(released(tmp_path / "people", "train"), settings)
 
 
-def test_a_val_split_validates_where_there_is_one(tmp_path: Path) -> None:
+def test_a_val_split_is_used_for_validation(tmp_path: Path) -> None:
     found = find_training_images(released(tmp_path, "train", "val"), SETTINGS)
     assert (len(found.splits.training), len(found.splits.validation)) == (12, 12)
     assert all("val" in text for one in found.splits.validation for text in one.captions)
     assert found.validation_split == "val"
 
 
-def test_a_release_to_evaluate_with_is_refused(tmp_path: Path) -> None:
+def test_a_release_without_a_train_split_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="has no train split, only test: it is made to evaluate"):
         find_training_images(released(tmp_path, "test"), SETTINGS)
 
 
-def test_what_is_no_release_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is neither a release"):
         find_training_images(tmp_path, SETTINGS)
 
@@ -85,7 +85,7 @@ def row(number: int, **changes: Any) -> dict[str, Any]:
     return {**place, "captions": ["a man", "in blue"], **changes}
 
 
-def test_a_file_of_rows_is_read_beside_its_images(tmp_path: Path) -> None:
+def test_a_file_of_rows_is_read_from_its_image_folder(tmp_path: Path) -> None:
     rows = [row(number) for number in range(10)] + [row(99, split="test")]
     found = find_training_images(written(tmp_path, rows), SETTINGS)
     assert len(found.splits.training) + len(found.splits.validation) == 10
@@ -103,7 +103,7 @@ def test_a_file_of_rows_is_read_beside_its_images(tmp_path: Path) -> None:
         ([row(0, file_path=None)], "row 0: wanted file_path and id"),
     ],
 )
-def test_a_file_of_another_form_is_refused(tmp_path: Path, rows: Any, sentence: str) -> None:
+def test_a_file_in_another_format_is_refused(tmp_path: Path, rows: Any, sentence: str) -> None:
     with pytest.raises(FormatError, match=sentence):
         find_training_images(written(tmp_path, rows), SETTINGS)
 
@@ -126,7 +126,7 @@ def test_an_identity_in_train_and_val_is_refused(tmp_path: Path) -> None:
         ({"id": 9}, "1 identity with captions is"),
     ],
 )
-def test_a_val_split_with_nobody_to_tell_apart_is_refused(
+def test_a_val_split_with_too_few_identities_is_refused(
     tmp_path: Path, changes: dict[str, Any], number: str
 ) -> None:
     rows = [row(at) for at in range(8)] + [row(at, split="val", **changes) for at in range(20, 24)]
