@@ -224,7 +224,7 @@ _SCALES = {
 
 
 def _strange_traits(
-    source: Description, rewrite: Description, _reported: Collection[Span]
+    source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """Find the sex, age or build of a person that the source does not mention."""
     known = {m.value(tag) for m in source.mentions for tag in (Tag.PERSON, Tag.PRONOUN)}
@@ -237,7 +237,8 @@ def _strange_traits(
         if not any(Tag.PERSON in one.tags for one in rewrite.mentions[place : place + 3]):
             continue
         for tag, (scale, attribute) in _SCALES.items():
-            if not (value := mention.value(tag)) or (youth and value == "young"):
+            value = mention.value(tag)
+            if not value or mention.span in reported or (youth and value == "young"):
                 continue
             at = LEXICON.place(scale, value)
             ours = [LEXICON.place(scale, other) for other in _values(source, tag)]
