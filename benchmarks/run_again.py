@@ -90,7 +90,7 @@ def build(home: Path, captions: int) -> None:
 
 
 def no_desks() -> Desks:
-    raise AssertionError("nobody is asked")
+    raise AssertionError("no queue is opened")
 
 
 if __name__ == "__main__":

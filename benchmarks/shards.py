@@ -1,10 +1,10 @@
-"""Shards beside entities: the same results, in what time, and with how many bytes in the store.
+"""Shards compared with single records: equal results, processing time and bytes in the store.
 
     python -m benchmarks.shards [--captions 20000] [--same 2000]
 
-Imports so many captions of drawn people, two an image, into shards and rewrites them with a
-built-in model; `--same` captions are also imported and rewritten record by record, and compared.
-The bytes of the ledger are measured with shards of one record, as they do not depend on its size.
+Imports captions of drawn people, two per image, into shards and rewrites them with a built-in
+model; `--same` captions are also imported and rewritten record by record, and compared. The bytes
+of the ledger are measured with shards of one record, as they do not depend on the size of a shard.
 """
 
 import argparse
@@ -44,17 +44,17 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        show_ledger(root / "ledger")
-        show_same(root / "same", arguments.same)
-        show_speed(root / "speed", arguments.captions)
+        print_ledger(root / "ledger")
+        compare_results(root / "same", arguments.same)
+        print_speed(root / "speed", arguments.captions)
 
 
-def opened(home: Path) -> RunContext:
+def open_home(home: Path) -> RunContext:
     return open_context(load_settings(home=home))
 
 
 def profile() -> Profile:
-    """Built-in models, one of them as rewriter."""
+    """Profile of built-in models with a single rewriter."""
     builtin = load_profile("builtin")
     one = builtin.rewrite.model_copy(update={"models": builtin.rewrite.models[:1]})
     return builtin.model_copy(update={"rewrite": one})
@@ -78,18 +78,18 @@ def source(folder: Path, captions: int) -> SourceSpec:
     )
 
 
-def show_ledger(folder: Path) -> None:
+def print_ledger(folder: Path) -> None:
     shards = 200
-    context = opened(folder / "home")
+    context = open_home(folder / "home")
     before = store_bytes(folder / "home")
     import_shards(context, source(folder, shards * CAPTIONS), size=1)
     rewrite_shards(context, NAME, profile())
     each = (store_bytes(folder / "home") - before) / shards
     million = each * MILLION / (RECORDS * CAPTIONS)
-    print(f"ledger of a shard, imported and rewritten  {each:>10,.0f} bytes")
+    print(f"ledger per shard, imported and rewritten   {each:>10,.0f} bytes")
     print(f"  of a million captions                    {million:>10,.0f}  (below {WANTED_BYTES:,})")
     million *= CAPTIONS
-    print(f"  with one caption a record                {million:>10,.0f}")
+    print(f"  with one caption per record              {million:>10,.0f}")
 
 
 def store_bytes(home: Path) -> int:
@@ -99,9 +99,9 @@ def store_bytes(home: Path) -> int:
     return (home / "loupe.db").stat().st_size
 
 
-def show_same(folder: Path, captions: int) -> None:
+def compare_results(folder: Path, captions: int) -> None:
     spec, chosen = source(folder, captions), profile()
-    context = opened(folder / "items")
+    context = open_home(folder / "items")
     started = time.process_time()
     import_source(context, spec)
     (model,) = chosen.rewrite.models
@@ -111,9 +111,9 @@ def show_same(folder: Path, captions: int) -> None:
     stored = {one.id for kind in KINDS for one in find(context.store, NAME, kind)}
     size = store_bytes(folder / "items") * MILLION / captions
     print(f"record by record, a million captions       {size:>10,.0f} bytes in the store")
-    print(f"  the run's processor time                 {each:>10.2f} ms a caption")
+    print(f"  the run's processor time                 {each:>10.2f} ms per caption")
 
-    context = opened(folder / "shards")
+    context = open_home(folder / "shards")
     import_shards(context, spec, captions // 4)
     rewrite_shards(context, NAME, chosen)
     found = {
@@ -129,14 +129,14 @@ def show_same(folder: Path, captions: int) -> None:
     )
 
 
-def show_speed(folder: Path, captions: int) -> None:
+def print_speed(folder: Path, captions: int) -> None:
     spec = source(folder, captions)
-    context = opened(folder / "home")
+    context = open_home(folder / "home")
     timed("import", captions, partial(import_shards, context, spec))
     timed("rewrite and check", captions, partial(rewrite_shards, context, NAME, profile()))
     files = list((folder / "home" / "blobs" / "shards").rglob("*.parquet"))
     size = sum(one.stat().st_size for one in files) / captions
-    print(f"{len(files)} shards, {size:,.0f} bytes a caption")
+    print(f"{len(files)} shards, {size:,.0f} bytes per caption")
 
 
 def timed(name: str, captions: int, step: Callable[[], object]) -> None:
@@ -146,7 +146,7 @@ def timed(name: str, captions: int, step: Callable[[], object]) -> None:
     each = 1e6 * (time.process_time() - used) / captions
     hours = seconds * MILLION / captions / 3600
     print(f"{name:<18} {captions:,} captions in {seconds:,.0f} s; a million in {hours:.2f} h")
-    print(f"  the run's processor time                 {each:>10,.0f} µs a caption")
+    print(f"  the run's processor time                 {each:>10,.0f} µs per caption")
 
 
 if __name__ == "__main__":
