@@ -324,7 +324,7 @@ def test_rejected_texts_exclude_the_texts_derived_from_them(tmp_path: Path) -> N
     assert row["captions"] == ["Kept.", "Kept, again."]
 
 
-def test_edits_of_edits_and_edited_originals(tmp_path: Path) -> None:
+def test_edits_replace_the_texts_they_are_based_on(tmp_path: Path) -> None:
     composer = Composer()
     image = composer.image(SOURCES[0], "1", "a.jpg")
     caption = composer.caption(image, SOURCES[0], "A man.")
@@ -335,7 +335,7 @@ def test_edits_of_edits_and_edited_originals(tmp_path: Path) -> None:
     assert row["captions"] == ["A man.", "Second edit."]
 
 
-def test_several_splits_and_image_formats(tmp_path: Path) -> None:
+def test_a_release_with_several_splits_is_valid(tmp_path: Path) -> None:
     composer = Composer()
     of = source("Several", Granularity.FINE)
     splits: tuple[Split, ...] = ("test", "train", "val", "train")

@@ -292,7 +292,7 @@ def test_an_anchor_in_another_split_is_refused(tmp_path: Path) -> None:
         build(made, tmp_path)
 
 
-def test_a_contrast_of_a_contrast_is_refused(tmp_path: Path) -> None:
+def test_a_contrastive_image_cannot_be_an_anchor(tmp_path: Path) -> None:
     made = benchmark(2)
     image = contrast(made.world, made.groups[0].contrasts[0], 60, 0)
     refine(made.world, image, OPENVERSE, "x")

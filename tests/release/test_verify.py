@@ -24,7 +24,7 @@ JSON = f"{DATASET}.json"
 PARQUET = "data/test-00000-of-00001.parquet"
 
 
-def test_a_sound_copy_has_no_problems(copy: Path) -> None:
+def test_a_valid_copy_has_no_problems(copy: Path) -> None:
     assert verify_release(copy) == []
     assert verify_release(copy, decode=True) == []
     assert verify_release(copy, threads=1) == []

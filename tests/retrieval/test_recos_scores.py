@@ -116,7 +116,7 @@ def test_task_names_ignore_case_spaces_and_hyphens(subtests: pytest.Subtests) ->
             assert recos_samples([sample("a", spelling, 1)], "samples.json").tasks == (task,)
 
 
-def test_there_are_twelve_tasks() -> None:
+def test_the_benchmark_has_twelve_tasks() -> None:
     assert len(RetrievalTask) == 12
 
 

@@ -156,7 +156,7 @@ def test_a_line_of_broken_json_is_rejected_alone(tmp_path: Path) -> None:
     assert [row.reason for row in bad(found)] == ["malformed_json"]
 
 
-def test_another_file_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for text in ("\n\n", "[1]\n", '{"file_name": "a.jpg"}\n', "no JSON"):
         with subtests.test(text=text):
             path = tmp_path / "t"

@@ -115,7 +115,7 @@ def test_an_image_that_occurs_twice_is_reported(tmp_path: Path) -> None:
     assert (bad.scope, bad.index, bad.reason) == ("record", 3, "duplicate_image")
 
 
-def test_another_file_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, Any], str]] = [
         ({"annotations": [{"image_id": 9, "caption": "A dog."}]}, "none of the fields category_id"),
         ({"categories": []}, "has no records under 'categories'"),

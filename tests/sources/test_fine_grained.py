@@ -47,7 +47,7 @@ def test_a_truncated_file_keeps_its_complete_records(tmp_path: Path) -> None:
     assert last.scope == "file"
 
 
-def test_another_file_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     for text in ("{}", "[]", "nothing", '{"images": [{"filename": "1.jpg"}]}', '{"a": {}}'):
         with pytest.raises(FormatError, match="is not a mscoco-fg file"):
             read(tmp_path, text)

@@ -98,7 +98,7 @@ def test_a_malformed_table_keeps_the_rows_before_the_error(tmp_path: Path) -> No
     assert (bad.scope, bad.reason, bad.index) == ("file", "malformed_csv", 1)
 
 
-def test_another_file_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     for text in ("", "1.jpg\n2.jpg\n", "[1]\n", '{"file_name": "1.jpg"}\n', "{\n"):
         with (
             subtests.test(text=text),

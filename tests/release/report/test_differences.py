@@ -86,7 +86,7 @@ def test_a_release_has_no_difference_from_itself(
     assert found.groups == ()
 
 
-def test_the_difference_is_on_the_page(versions: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_page_shows_the_difference(versions: tuple[Path, Path], tmp_path: Path) -> None:
     report = write_report(versions[1], tmp_path / "report", previous=versions[0])
     page = (report.folder / "index.html").read_text(encoding="utf-8")
     assert "Differences from ufine3c 1.0.0" in page

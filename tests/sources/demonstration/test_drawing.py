@@ -30,7 +30,7 @@ def _draw(person: Person, yaw_degrees: float) -> Image.Image:
     return canvas
 
 
-def _plainly_dressed(number: int, **changes: object) -> Person:
+def _person_in_plain_clothes(number: int, **changes: object) -> Person:
     person = draw_person_attributes(Chance("drawing", number))
     bare = {"jacket": None, "carried": None, "headwear": None}
     upper = Garment(kind="sweater", colour="red", sleeve="long")
@@ -45,14 +45,16 @@ def _median_colour(picture: Image.Image, box: tuple[int, int, int, int]) -> np.n
 def test_the_chest_has_the_colour_of_the_garment() -> None:
     for colour, yaw_degrees in itertools.product(CLOTH, (0, 180)):
         upper = Garment(kind="sweater", colour=colour, sleeve="long")
-        picture = _draw(_plainly_dressed(1, upper=upper, hair=_SHORT), yaw_degrees)
+        picture = _draw(_person_in_plain_clothes(1, upper=upper, hair=_SHORT), yaw_degrees)
         seen = _median_colour(picture, (70, 105, 90, 135))
         assert np.abs(seen - CLOTH[colour]).max() < 22, (colour, yaw_degrees)
 
 
 def test_the_legs_have_the_colour_of_the_trousers() -> None:
     for colour in ("black", "blue", "khaki"):
-        person = _plainly_dressed(2, lower=Garment(kind="trousers", colour=colour, length="long"))
+        person = _person_in_plain_clothes(
+            2, lower=Garment(kind="trousers", colour=colour, length="long")
+        )
         seen = _median_colour(_draw(person, 0), (62, 200, 72, 215))
         assert np.abs(seen - CLOTH[colour]).max() < 30, colour
 
@@ -62,7 +64,7 @@ def test_a_pattern_shows_its_second_colour() -> None:
         upper = Garment(
             kind="shirt", colour="blue", pattern=pattern, second_colour="white", sleeve="long"
         )
-        picture = _draw(_plainly_dressed(3, upper=upper, hair=_SHORT), 180)
+        picture = _draw(_person_in_plain_clothes(3, upper=upper, hair=_SHORT), 180)
         torso = np.asarray(picture.crop((65, 95, 95, 160)), float)
         assert (np.abs(torso - CLOTH["white"]).max(axis=2) < 70).mean() > 0.03, pattern
         assert (np.abs(torso - CLOTH["blue"]).max(axis=2) < 45).mean() > 0.3, pattern
@@ -70,7 +72,9 @@ def test_a_pattern_shows_its_second_colour() -> None:
 
 def test_a_bag_is_on_the_left_or_right_of_the_person() -> None:
     for side, (yaw_degrees, mirrored) in itertools.product(Side, ((0, False), (180, True))):
-        person = _plainly_dressed(4, carried=Carried(kind="handbag", colour="yellow", side=side))
+        person = _person_in_plain_clothes(
+            4, carried=Carried(kind="handbag", colour="yellow", side=side)
+        )
         pixels = np.asarray(_draw(person, yaw_degrees), float)
         bag = np.abs(pixels - CLOTH["yellow"]).max(axis=2) < 50
         assert bag.sum() > 100, (side, yaw_degrees)
@@ -79,7 +83,7 @@ def test_a_bag_is_on_the_left_or_right_of_the_person() -> None:
 
 
 def test_only_the_straps_of_a_backpack_are_visible_from_the_front() -> None:
-    person = _plainly_dressed(5, carried=Carried(kind="backpack", colour="yellow"))
+    person = _person_in_plain_clothes(5, carried=Carried(kind="backpack", colour="yellow"))
     shares = []
     for yaw_degrees in (0, 180):
         torso = np.asarray(_draw(person, yaw_degrees).crop((50, 70, 110, 170)), float)
@@ -91,7 +95,7 @@ def test_only_the_straps_of_a_backpack_are_visible_from_the_front() -> None:
 def test_a_figure_has_the_height_of_its_scale_and_stands_on_its_foot() -> None:
     for number in range(6):
         canvas = Image.new("RGB", (160, 320), _BACKGROUND)
-        person = _plainly_dressed(number)
+        person = _person_in_plain_clothes(number)
         pose = draw_pose(Chance("box", number), person, View.FRONT)
         left, top, right, bottom = draw_figure(person, pose, _SCALE).paste(canvas, _FOOT)
         assert abs(top - 20) < 16
@@ -102,7 +106,7 @@ def test_a_figure_has_the_height_of_its_scale_and_stands_on_its_foot() -> None:
 def test_a_figure_outside_the_canvas_leaves_it_blank() -> None:
     pose = Pose(action=Action.WALKING, yaw_degrees=90, phase=0.3)
     blank = Image.new("RGB", (100, 200), _BACKGROUND)
-    draw_figure(_plainly_dressed(6), pose, 97).paste(blank, (930, 190))
+    draw_figure(_person_in_plain_clothes(6), pose, 97).paste(blank, (930, 190))
     assert blank.getcolors() == [(100 * 200, _BACKGROUND)]
 
 

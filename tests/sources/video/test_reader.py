@@ -123,7 +123,7 @@ def test_frames_of_another_size_are_scaled_to_the_first(tmp_path: Path) -> None:
     assert times == sorted(set(times))
 
 
-def test_one_frame_is_a_video(tmp_path: Path) -> None:
+def test_a_video_of_one_frame_is_read(tmp_path: Path) -> None:
     frames, problem = read(write_clip(tmp_path / "a.mp4", [9]))
     assert [number_in(frame.pixels) for frame in frames] == [9]
     assert problem is None

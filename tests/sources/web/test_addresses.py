@@ -53,7 +53,7 @@ def test_an_embedded_ipv4_address_decides(address: IPv4Address) -> None:
 
 
 @given(ANY_32_BITS, st.integers(0, 2**64 - 1))
-def test_tunnels_are_never_public(high: int, low: int) -> None:
+def test_tunnel_addresses_are_never_public(high: int, low: int) -> None:
     for prefix in (0x2002 << 112, 0x2001_0000 << 96):
         assert not public_addresses(IPv6Address(prefix | high << 64 | low))
 
