@@ -1,6 +1,6 @@
 """Predict which items people will accept, from the evidence that is stored with them.
 
-It decides nothing: it is shown with its error on held-out groups, and can order a queue.
+It decides nothing: it is shown with its error on held-out groups.
 """
 
 import json
@@ -54,8 +54,14 @@ class AcceptanceError(Record):
     least_trusted: float
 
     @property
+    def is_better(self) -> bool:
+        """Whether it is surely right more often than always naming the more frequent outcome."""
+        return self.low > self.most_frequent
+
+    @property
     def sentence(self) -> str:
         """The error in words."""
+        verdict = "" if self.is_better else " So it is not shown to predict anything here."
         return (
             f"{self.queue}: of {self.decided:,} decided items people accepted {self.accepted:,} "
             f"unchanged. Of items of other groups the model is right about {self.accuracy:.1f} % "
@@ -63,6 +69,7 @@ class AcceptanceError(Record):
             f"{self.most_frequent:.1f} %. Its probability has a mean squared error of "
             f"{self.brier:.3f}, the share of accepted items {self.brier_of_share:.3f}. The quarter "
             f"of items that it trusts least has {self.least_trusted:.0%} of those not accepted."
+            f"{verdict}"
         )
 
 
@@ -113,11 +120,6 @@ def acceptance(store: Store, queue: Queue) -> Acceptance:
     asked = _matrix([dict(_evidence(one)) for one in waiting], names)
     found = predicted(features, labels, asked).tolist() if waiting else []
     return Acceptance(error, dict(zip((one.entity.id for one in waiting), found, strict=True)))
-
-
-def least_certain_first(probabilities: Mapping[str, float]) -> dict[str, int]:
-    """The priority of each item, 0 to 9: the higher, the nearer its probability is to a half."""
-    return {id_: round(9 * (1 - abs(2 * one - 1))) for id_, one in probabilities.items()}
 
 
 def _evidence(candidate: Candidate) -> Iterator[tuple[str, float]]:

@@ -175,12 +175,16 @@ class DrawnChoices(NamedTuple):
 
 
 class ChoiceResult(NamedTuple):
-    """The correct choices of a tester in a direction."""
+    """The correct choices of a tester in a direction.
+
+    `several` counts the tests in which another option fits, too: the tester chose or ticked one.
+    """
 
     direction: Direction
     tester: str
     correct: int
     total: int
+    several: int
 
     @property
     def share(self) -> float:
@@ -191,6 +195,11 @@ class ChoiceResult(NamedTuple):
     def interval(self) -> Interval:
         """The 95 % Wilson interval of the share."""
         return wilson_interval(self.correct, self.total)
+
+    @property
+    def several_interval(self) -> Interval:
+        """The 95 % Wilson interval of the share of tests in which several options fit."""
+        return wilson_interval(self.several, self.total)
 
 
 def draw_choices(
@@ -290,13 +299,14 @@ def choice_results(store: Store, queue: Queue) -> list[ChoiceResult]:
     }
     with store.read() as connection:
         answers = counted_answers(connection, queue.name, directions)
-    counts: dict[tuple[Direction, str], list[bool]] = defaultdict(list)
+    counts: dict[tuple[Direction, str], list[tuple[bool, bool]]] = defaultdict(list)
     for entity_id, found in answers.items():
         for answer in found:
             if answer.purpose == "review":
                 correct = answer.answer["verdict"] == "accept"
-                counts[directions[entity_id], answer.person].append(correct)
+                several = not correct or bool(answer.answer.get("choices", {}).get("also"))
+                counts[directions[entity_id], answer.person].append((correct, several))
     return [
-        ChoiceResult(direction, tester, sum(correct), len(correct))
-        for (direction, tester), correct in sorted(counts.items())
+        ChoiceResult(*key, sum(one for one, _ in given), len(given), sum(one for _, one in given))
+        for key, given in sorted(counts.items())
     ]

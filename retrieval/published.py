@@ -32,6 +32,7 @@ class PublishedRow(Record):
 class PublishedTable(Record):
     """One direction on one dataset, by models that were trained on one dataset.
 
+    `metrics` are those of `schemas.evaluation`, or types of difference: the scores are FG-CDE then.
     `paper` is a key of the file's `papers`, and `citation` its value; `place` is where the table is
     printed in it. `trained_on` is empty where the paper names no single training set.
     """
@@ -52,6 +53,11 @@ class PublishedTable(Record):
                 raise ValueError(f"{row.model} must have {len(self.metrics)} scores; got {row}")
         return self
 
+    @property
+    def is_by_difference(self) -> bool:
+        """Whether the scores are FG-CDE by type of difference."""
+        return self.metrics[0] in list(DifferenceType)
+
 
 @cache
 def published_tables() -> tuple[PublishedTable, ...]:
@@ -63,55 +69,13 @@ def published_tables() -> tuple[PublishedTable, ...]:
     )
 
 
-def published_on(dataset: str, direction: Direction) -> tuple[PublishedTable, ...]:
+def published_on(
+    dataset: str, direction: Direction, *, by_difference: bool = False
+) -> tuple[PublishedTable, ...]:
     """The tables of one dataset, as its paper names it, in one direction."""
+    wanted = (dataset, direction, by_difference)
     return tuple(
-        one for one in published_tables() if (one.dataset, one.direction) == (dataset, direction)
+        one
+        for one in published_tables()
+        if (one.dataset, one.direction, one.is_by_difference) == wanted
     )
-
-
-# How often models take one image of a contrastive pair for the other, by type, as CCD prints it.
-#
-# Tables 6 to 9 of the paper, in `published_errors.toml`, measured on the published datasets.
-
-_ERRORS_FILE = Path(__file__).with_name("published_errors.toml")
-
-
-class PublishedErrors(Record):
-    """A model and its FG-CDE in percent, in the order of the file's types."""
-
-    model: str
-    errors: tuple[float, ...]
-
-
-class PublishedErrorTable(Record):
-    """One direction on one dataset; `place` is where in the paper the table is printed."""
-
-    dataset: str
-    place: str
-    direction: Direction
-    rows: tuple[PublishedErrors, ...]
-
-
-class _ErrorFile(Record):
-    differences: tuple[DifferenceType, ...]
-    tables: tuple[PublishedErrorTable, ...]
-
-
-@cache
-def _errors() -> _ErrorFile:
-    return _ErrorFile.model_validate(tomllib.loads(_ERRORS_FILE.read_text(encoding="utf-8")))
-
-
-def error_table(dataset: str, direction: Direction) -> PublishedErrorTable | None:
-    """The table of a dataset in a direction, if the paper has one."""
-    found = (
-        one for one in _errors().tables if (one.dataset, one.direction) == (dataset, direction)
-    )
-    return next(found, None)
-
-
-def accuracies(row: PublishedErrors) -> dict[str, float]:
-    """FG-CDA of a model by the name of the type: 100 − FG-CDE."""
-    known = zip(_errors().differences, row.errors, strict=True)
-    return {kind.value: round(100 - error, 1) for kind, error in known}

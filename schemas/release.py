@@ -604,13 +604,15 @@ class ContrastStatistics(Record):
 class ChoiceStatistics(Record):
     """How often a tester picked the right one of six images, or of six captions.
 
-    `size` tests were drawn in this direction.
+    `size` tests were drawn in this direction; in `several` of the answered ones another option
+    fits, too.
     """
 
     direction: Literal["caption-to-image", "image-to-caption"]
     tester: str
     correct: Count
     total: Count
+    several: Count
     size: Count
 
 

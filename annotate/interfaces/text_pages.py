@@ -403,7 +403,7 @@ class ConfusingCaption(Interface):
         return [("The caption", self.labels(_FIT, chosen))]
 
 
-_PICK = "pick"
+_PICK, _ALSO = "pick", "also"
 _NUMBERS = tuple(str(number) for number in range(1, OPTIONS + 1))
 
 
@@ -452,6 +452,8 @@ class SixWayChoice(Interface):
             return UnclearAnswer(problem="none of the six was chosen")
         right = _NUMBERS[option_order(shown.id).index(shown.record(ChoiceTest).answer)]
         choices = {_PICK: (picked,)}
+        if also := {*values(result, _ALSO, "choices")} & {*_NUMBERS} - {picked}:
+            choices[_ALSO] = tuple(sorted(also))
         if picked == right:
             return ReviewAnswer(verdict="accept", choices=choices)
         reason = f"number {picked} was chosen; the correct one was {right}"
@@ -464,7 +466,7 @@ class SixWayChoice(Interface):
         text_agreement: float,  # noqa: ARG002 - there is no text
     ) -> bool:
         """Return whether both chose the same option."""
-        return one.choices == other.choices
+        return one.choices[_PICK] == other.choices[_PICK]
 
     def summary(
         self,
@@ -472,7 +474,8 @@ class SixWayChoice(Interface):
         shown: StoredEntity,  # noqa: ARG002 - the number is on the page
     ) -> Summary:
         """Return the answer, without saying whether it is right."""
-        return [("Chosen", number) for number in answer.choices[_PICK]]
+        also = [("Fits, too", number) for number in answer.choices.get(_ALSO, ())]
+        return [("Chosen", answer.choices[_PICK][0]), *also]
 
 
 # The words by which a description mentions an attribute. They remind writers of what is missing;

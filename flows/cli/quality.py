@@ -189,7 +189,8 @@ def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
         print_json([_result_as_json(one, PUBLISHED[one.direction]) for one in results])
     else:
         rows = [_result_row(one, PUBLISHED[one.direction]) for one in results]
-        columns = ("direction", "tester", "correct", "total", "%", "95 % interval", "published")
+        columns = ("direction", "tester", "correct", "total", "%", "95 % interval")
+        columns += ("several fit", "published")
         print_table(f"Forced-choice tests (6-AFC), {dataset}", columns, rows)
         for one in below:
             err.print(
@@ -204,6 +205,7 @@ def _result_as_json(one: "ChoiceResult", published: tuple[float, float]) -> dict
         **one._asdict(),
         "share": one.share,
         "interval": one.interval,
+        "several_interval": one.several_interval,
         "published": published,
     }
 
@@ -212,4 +214,7 @@ def _result_row(one: "ChoiceResult", published: tuple[float, float]) -> list[obj
     lower, upper = one.interval
     interval = f"{100 * lower:.1f}–{100 * upper:.1f}"
     theirs = " / ".join(f"{100 * share:.1f}" for share in published)
-    return [one.direction, one.tester, one.correct, one.total, 100 * one.share, interval, theirs]
+    low, high = one.several_interval
+    several = f"{100 * one.several / one.total:.1f} % ({100 * low:.1f}–{100 * high:.1f})"
+    counts = (one.correct, one.total, 100 * one.share)
+    return [one.direction, one.tester, *counts, interval, several, theirs]

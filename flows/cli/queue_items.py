@@ -140,33 +140,22 @@ def prioritize(
 
 def acceptance(
     queue: QueueArgument,
-    order: Annotated[
-        bool, typer.Option("--order", help="Hand out the least certain items first.")
-    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Predict which items people will accept unchanged, with the error of the prediction.
 
-    The model is fitted on the decided items of the queue. It decides nothing; --order sets the
-    priorities of the undecided items.
+    The model is fitted on the decided items of the queue. It decides nothing.
     """
     from annotate.acceptance import acceptance as fitted
-    from annotate.acceptance import least_certain_first
-    from db.reviews import set_priorities
 
     store, chosen = opened_queue(queue)
     found = fitted(store, chosen)
-    if order:
-        levels = least_certain_first(found.open)
-        for level in sorted(set(levels.values())):
-            ids = [one for one, priority in levels.items() if priority == level]
-            set_priorities(store, chosen.name, ids, level)
     if as_json:
         print_json({**found.error.model_dump(mode="json"), "open": found.open})
         return
     out.print(found.error.sentence, markup=False, soft_wrap=True)
     rows = sorted(found.open.items(), key=lambda one: one[1])[:_SHOWN]
-    if rows:
+    if rows and found.error.is_better:
         print_table("Least probably accepted", ("entity", "probability"), rows)
 
 

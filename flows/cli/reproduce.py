@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
+from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
     from flows.evaluation.reproduction import Comparison, ListedTable, Plan
@@ -123,8 +124,9 @@ def _print_rows(plan: "Plan") -> None:
             name for row in plan.rows for one in row.experiment.published for name in one.scores
         )
     )
+    what = "FG-CDE by type of difference, " if set(metrics) & set(DifferenceType) else ""
     print_table(
-        f"{plan.table}: ours / published (difference), in percent",
+        f"{plan.table}: {what}ours / published (difference), in percent",
         ["row", "direction", *metrics, "state"],
         _cells(plan, metrics),
     )

@@ -236,6 +236,7 @@ def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...
             tester=one.tester,
             correct=one.correct,
             total=one.total,
+            several=one.several,
             size=directions.count(one.direction),
         )
         for one in results

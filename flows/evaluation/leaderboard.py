@@ -24,7 +24,7 @@ from flows.evaluation.leaderboard_drawing import (
 from release.manifest import MANIFEST
 from release.published import contrastive_dataset
 from release.row_files import chosen_split, read_listed
-from retrieval.published import PublishedTable, accuracies, error_table, published_on
+from retrieval.published import PublishedTable, published_on
 from schemas.errors import UsageError
 from schemas.evaluation import (
     CONTRAST_METRICS,
@@ -48,6 +48,8 @@ from schemas.retrieval_task import RetrievalTask
 
 _TASKS = tuple(task.value for task in RetrievalTask)
 _OF_PAIRS = ("difference", "aspect", "method", "area")
+_OF_PERSONS = ("source", "granularity", "wording", "words")
+"""The domains, granularities, styles and lengths of UFine3C, which are compared by mSD, too."""
 _RECALLS = 3  # of the metrics; those of contrastive pairs follow them
 _NOTES = {
     "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
@@ -102,21 +104,26 @@ def ordered_metrics(metrics: Iterable[str]) -> tuple[str, ...]:
 def _group_tables(
     evaluations: Sequence[StoredEvaluation], names: dict[str, str]
 ) -> Iterable[GroupTable]:
-    """A table for each direction and dimension, in the order in which they were scored."""
+    """Tables for each direction and dimension, in the order in which they were scored."""
     results = [one.result for one in evaluations]
     for direction in DIRECTIONS:
         found = [one for result in results for one in result.groups if one.direction == direction]
         for dimension in dict.fromkeys(one.dimension for one in found):
             chosen = [one for one in found if one.dimension == dimension]
-            yield _group_table(chosen, results, names)
+            first, *others = ordered_metrics({name for one in chosen for name in one.scores})
+            yield _group_table(chosen, results, names, first)
+            if dimension in _OF_PERSONS and "mSD" in others:
+                yield _group_table(chosen, results, names, "mSD")
 
 
 def _group_table(
-    chosen: Sequence[GroupResult], results: Sequence[EvaluationResult], names: dict[str, str]
+    chosen: Sequence[GroupResult],
+    results: Sequence[EvaluationResult],
+    names: dict[str, str],
+    metric: str,
 ) -> GroupTable:
     dimension, direction = chosen[0].dimension, chosen[0].direction
     groups = {one.group: one.queries for one in sorted(chosen, key=_place)}
-    metric = ordered_metrics({metric for one in chosen for metric in one.scores})[0]
     rows = []
     for result in results:
         cells = {
@@ -171,14 +178,17 @@ class PublishedTypes(NamedTuple):
 
 def published_types(table: GroupTable, like: str | None) -> PublishedTypes | None:
     """The published rows below a table by difference; None if there are none."""
-    found = error_table(like, table.direction) if like and table.dimension == "difference" else None
-    if found is None:
+    if table.dimension != "difference":
+        return None
+    known = published_on(like or "", table.direction, by_difference=True)
+    if not known:
         return None
     lines = []
-    for row in found.rows:
-        known = accuracies(row)
-        lines.append(PublishedLine(row.model, tuple(f"{known[one]:.1f}" for one in table.groups)))
-    return PublishedTypes(found.place, tuple(lines))
+    for row in known[0].rows:
+        errors = dict(zip(known[0].metrics, row.scores, strict=True))
+        values = tuple(f"{100 - errors[one]:.1f}" for one in table.groups)
+        lines.append(PublishedLine(row.model, values))
+    return PublishedTypes(known[0].place, tuple(lines))
 
 
 class NearestLine(NamedTuple):

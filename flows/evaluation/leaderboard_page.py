@@ -114,7 +114,7 @@ def _lying_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
         axes.set(xlabel=f"{table.metric}, %")
         axes.set_xlim(left=0)
         legend(figure, axes, columns=1)
-        return drawn(figure, f"groups-{table.dimension}-{table.direction}")
+        return drawn(figure, f"groups-{table.dimension}-{table.metric}-{table.direction}")
 
 
 def _upright_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
@@ -138,7 +138,7 @@ def _upright_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
         axes.set(ylabel=f"{table.metric}, %", xlim=(-0.6, len(table.groups) - 0.4))
         axes.set_ylim(0, 102)
         legend(figure, axes, columns=min(len(rows), _LEGEND_COLUMNS))
-        return drawn(figure, f"groups-{table.dimension}-{table.direction}")
+        return drawn(figure, f"groups-{table.dimension}-{table.metric}-{table.direction}")
 
 
 class _Bars(NamedTuple):

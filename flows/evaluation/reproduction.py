@@ -261,10 +261,13 @@ class Comparison(NamedTuple):
 
 
 def compared(row: PlannedRow, direction: Direction) -> dict[str, Comparison]:
-    """The scores of a row in one direction by metric."""
+    """The scores of a row in one direction by metric; FG-CDE by type of difference."""
     found = row.result.direction(direction) if row.result else None
     published = next(one for one in row.experiment.published if one.direction == direction)
     ours = {name: one.value for name, one in found.scores.items()} if found else {}
+    for group in row.result.groups if row.result else ():
+        if (group.dimension, group.direction) == ("difference", direction):
+            ours[group.group] = group.scores["FG-CDE"].value
     return {
         name: Comparison(
             value, ours.get(name), round(ours[name] - value, 2) if name in ours else None

@@ -33,7 +33,7 @@ from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.transformers_embedder import BlipFamily, load_transformers_embedder
 from release.row_files import ReadRelease, read_release
-from release.rows import ReleaseRow
+from release.rows import ReleasedCaption, ReleaseRow
 from retrieval.competitors import benchmark_distractors
 from retrieval.contrastive import (
     ContrastiveSamples,
@@ -107,7 +107,6 @@ def _accelerator() -> str | None:
 
 # Images and texts of a release as queries and gallery, with the groups they belong to.
 
-_REWRITES = ("rewrite", "edited_rewrite")
 _LENGTHS = (20, 40, 80)
 """Upper limits of the groups of texts by length, in words."""
 _UNKNOWN_TASK = "not known"
@@ -123,11 +122,7 @@ def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Sid
     """
     shown = [shown_image(row) for row in read.rows]
     rows = [row for row in read.rows for _ in row.captions]
-    wording = [
-        "rewrite" if caption.origin in _REWRITES else "original"
-        for row in read.rows
-        for caption in row.captions
-    ]
+    wording = [_wording(caption) for row in read.rows for caption in row.captions]
     words = [
         length_group(len(caption.text.split())) for row in read.rows for caption in row.captions
     ]
@@ -136,6 +131,13 @@ def sides(read: ReadRelease, images: Vectors, texts: Vectors) -> tuple[Side, Sid
         Side.of(shown, images, _telling(_groups(read.manifest, list(read.rows))), "images"),
         Side.of(list(shown_texts(read)), texts, _telling(of_texts), "texts"),
     )
+
+
+def _wording(caption: ReleasedCaption) -> str:
+    """The style of a text: the model that rewrote it, or whether people did or nobody."""
+    if not caption.is_rewrite:
+        return "original"
+    return "edited rewrite" if caption.origin == "edited_rewrite" else caption.author
 
 
 def length_group(words: int) -> str:

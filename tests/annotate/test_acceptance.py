@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from annotate.acceptance import acceptance, least_certain_first
+from annotate.acceptance import acceptance
 from annotate.overview import overview
 from db.entities import fetch
 from db.store import Store
@@ -43,7 +43,9 @@ def test_acceptance_is_predicted_with_an_error_estimate(sqlite_store: Store) -> 
     error, open_items = acceptance(sqlite_store, QUEUE)
     assert (error.decided, error.accepted) == (200, 80)
     assert "text: words" in error.evidence
-    assert error.low <= error.accuracy <= error.high
+    assert error.is_better
+    by_chance = error.model_copy(update={"low": error.most_frequent})
+    assert by_chance.sentence.endswith("not shown to predict anything here.")
     assert error.accuracy > 85 > error.most_frequent == 60
     assert error.brier < error.brier_of_share
     assert error.least_trusted > 0.3
@@ -59,12 +61,6 @@ def test_too_few_decisions_are_an_error(sqlite_store: Store) -> None:
     decided(sqlite_store, 3, 3)
     with pytest.raises(UsageError, match="6 items are decided by people, 2 of them accepted"):
         acceptance(sqlite_store, QUEUE)
-
-
-def test_the_least_certain_items_have_the_highest_priority() -> None:
-    assert least_certain_first({"a": 0.5, "b": 0.99, "c": 0.02, "d": 0.75}) == {
-        "a": 9, "b": 0, "c": 0, "d": 4,
-    }  # fmt: skip
 
 
 def test_the_cost_of_an_accepted_item(sqlite_store: Store) -> None:

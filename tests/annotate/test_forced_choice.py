@@ -137,12 +137,12 @@ def test_results_are_grouped_by_direction_and_annotator(store: Store) -> None:
     desk.answer(first, "a", "reject")
     for test_id in others:
         desk.answer(test_id, "a")
-    desk.answer(first, "b")
+    desk.answer(first, "b", choices={"pick": ["1"], "also": ["4"]})
     found = choice_results(store, QUEUE)
     assert found == [
-        ("caption-to-image", "a", 4, 4),
-        ("image-to-caption", "a", 3, 4),
-        ("image-to-caption", "b", 1, 1),
+        ("caption-to-image", "a", 4, 4, 0),
+        ("image-to-caption", "a", 3, 4, 1),
+        ("image-to-caption", "b", 1, 1, 1),
     ]
     assert [one.share for one in found] == [1.0, 0.75, 1.0]
     assert found[1].interval.lower < 0.75 < found[1].interval.upper

@@ -23,7 +23,7 @@ STILLS = '{ provider = "builtin-stills" }'
 
 
 def test_every_published_row_has_a_recipe(home: Path, home_store: Store) -> None:
-    assert len(table_names()) == 10
+    assert len(table_names()) == 14
     for table in table_names():
         plan = plan_table(home_store, home, table, (), Reproduction())
         for row in plan.rows:
@@ -97,12 +97,15 @@ def test_recos_and_ccd_are_scored_in_both_directions(loupe: Loupe, tmp_path: Pat
     )
     world.store.close()
     build_contrasts(tmp_path / "ccd", groups=4, size=2)
-    for folder, table, row, dataset in (
-        ("recos", "recos/2", "ALBEF", "ReCoS v1"),
-        ("ccd", "ccd/2", "UniME (Phi3.5-V-4.2B)", "MSCOCO-CCD"),
+    unime, by_type = "UniME (Phi3.5-V-4.2B)", "Entity Attribute"
+    for folder, table, row, dataset, metric in (
+        ("recos", "recos/2", "ALBEF", "ReCoS v1", "R@1"),
+        ("ccd", "ccd/2", unime, "MSCOCO-CCD", "R@1"),
+        ("ccd", "ccd/6", unime, "MSCOCO-CCD", by_type),
+        ("ccd", "ccd/9", unime, "Flickr30k-CCD", by_type),
     ):
         done = reproduced(loupe, tmp_path / folder, table, row, dataset)
         assert done.exit_code == 0, done.err
         for published in experiments_of(table, (f"{row}, on {dataset}",))[0].published:
-            assert f" / {published.scores['R@1']:.1f} (" in done.out
+            assert f" / {published.scores[metric]:.1f} (" in done.out, done.out
         assert f"{row}: scored with loupe-coded-stills-lexicon@2 instead" in done.out

@@ -123,6 +123,10 @@ def test_answers_agree_if_the_same_option_was_chosen() -> None:
     assert PAGE.same(first, third, 0.9)
     assert not PAGE.same(first, second, 0.9)
     assert PAGE.summary(second, shown) == [("Chosen", "2")]
+    both = PAGE.read_annotation([*picking(1), ticked("also", "1", "5")], shown)
+    assert isinstance(both, ReviewAnswer)
+    assert both.choices == {"pick": ("1",), "also": ("5",)}
+    assert PAGE.same(first, both, 0.9)
     assert PAGE.successors(shown, second, "reviewer-1") == ()
 
 
