@@ -47,7 +47,7 @@ from schemas.release import (
     TierStatistics,
     TrackletStatistics,
 )
-from schemas.retrieval_task import TIERS, RetrievalTask, Tier
+from schemas.retrieval_task import TIERS, RetrievalTask, Tier, in_order
 from schemas.taxonomy import DifferenceType
 
 SHOWN = 5
@@ -168,18 +168,17 @@ def task_statistics(
     if not counted.keys() - {(None, None)}:
         return ()
     found = []
-    for task in (*RetrievalTask, None):
+    for task in in_order(task for task, _ in counted):
         tiers = {tier: numbers for (one, tier), numbers in counted.items() if one is task}
-        if tiers:
-            found.append(
-                TaskStatistics(
-                    task=task,
-                    **_total(tiers.values()),
-                    tiers=tuple(
-                        TierStatistics(tier=tier, **tiers[tier]) for tier in TIERS if tier in tiers
-                    ),
-                )
+        found.append(
+            TaskStatistics(
+                task=task,
+                **_total(tiers.values()),
+                tiers=tuple(
+                    TierStatistics(tier=tier, **tiers[tier]) for tier in TIERS if tier in tiers
+                ),
             )
+        )
     return tuple(found)
 
 

@@ -14,7 +14,7 @@ from retrieval.contrastive import Sample, SampleRecall, check_rows, listed_sampl
 from retrieval.embeddings import Ids, check_same_space, unit_rows
 from schemas.errors import FormatError
 from schemas.evaluation import Direction
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import RetrievalTask, in_order
 
 # The samples of a benchmark of tasks (ReCoS): which image is for which task, and its captions.
 
@@ -79,7 +79,7 @@ class TaskRecall(NamedTuple):
 
     Attributes:
         overall: of all queries.
-        tasks: of the queries of each task, all tasks included. Candidates are those of all tasks.
+        tasks: of the queries of each task, the paper's included. Candidates are those of all tasks.
     """
 
     overall: SampleRecall
@@ -108,7 +108,10 @@ def _task_recall(
         }
 
     overall = recall(slice(None))
-    tasks = {task: recall(samples.of_task(task)) for task in RetrievalTask}
+    tasks = {
+        task: recall(samples.of_task(task))
+        for task in in_order({*RetrievalTask, *samples.tasks} - {None})
+    }
     return {
         direction: TaskRecall(found, {task: by[direction] for task, by in tasks.items()})
         if is_complete or direction == "text-to-image"

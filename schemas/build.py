@@ -2,16 +2,17 @@
 
 import os
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from schemas.base import Record
 from schemas.contrast import Method
+from schemas.errors import ConfigurationError
 from schemas.records import Granularity, Split
-from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask, Tier
+from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, RetrievalTask, TaskForm, Tier
 from schemas.similarity import TEST_SHARE
-from schemas.validation import at_home
+from schemas.validation import at_home, nearest_hint, read_toml
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
@@ -204,9 +205,16 @@ class TaskSpec(Record):
     `pool` is the number of images, because the drawn images are also the ones for confusing
     captions and the distractors. For texts to translate, `further_pairs` are written by the
     captioning model, in addition to the built-in ones.
+
+    A task that is not in `schemas/tasks/` states `captions`, and `known` if its texts are to be
+    read or its source states licences (see `TaskForm`). `file` names a TOML file with further keys.
     """
 
     task: RetrievalTask
+    captions: str | None = Field(default=None, pattern=r"\S", exclude_if=lambda one: one is None)
+    known: Literal["texts", "licences"] | None = Field(
+        default=None, exclude_if=lambda one: one is None
+    )
     images: int = Field(gt=0)
     source: Name | None = None
     names: PlacedPath | None = None
@@ -216,6 +224,36 @@ class TaskSpec(Record):
     ] = ()
     pool: int | None = Field(default=None, gt=0)
     further_pairs: int = Field(default=0, ge=0, le=500, exclude_if=lambda count: count == 0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_its_file(cls, values: Any, info: ValidationInfo) -> Any:
+        if not isinstance(values, dict) or "file" not in values:
+            return values
+        path = _placed(Path(values["file"]), info)
+        try:
+            return read_toml(path, f"task file {path}") | {
+                key: value for key, value in values.items() if key != "file"
+            }
+        except ConfigurationError as error:
+            raise ValueError(str(error)) from error
+
+    @property
+    def form(self) -> TaskForm:
+        """Return the task's form: that of the build, or the one in `schemas/tasks/`."""
+        known = TASK_FORMS.get(self.task)
+        values = known.model_dump() if known else {"task": self.task}
+        stated = {"captions": self.captions, "known": self.known}
+        return TaskForm.model_validate(values | {key: one for key, one in stated.items() if one})
+
+    @model_validator(mode="after")
+    def _is_described(self) -> Self:
+        if self.captions is None and self.task not in TASK_FORMS:
+            hint = nearest_hint(self.task, list(map(str, TASK_FORMS)))
+            raise ValueError(
+                f"task {self.task}: captions is missing: what its captions are about; {hint}"
+            )
+        return self
 
     @model_validator(mode="after")
     def _comes_from_one_place(self) -> Self:
@@ -273,10 +311,10 @@ class RecosBuild(Build):
 
     @model_validator(mode="after")
     def _show_only_people_with_licences(self) -> Self:
-        """Public figures have rights in their pictures, so each needs a licence."""
+        """Pictures of persons and buildings may be protected, so each needs a licence."""
         formats = {one.name: format_name(one.format) for one in self.sources}
         for task in self.tasks:
-            if task.task is not RetrievalTask.CELEBRITY or task.source is None:
+            if task.form.known != "licences" or task.source is None:
                 continue
             if formats.get(task.source) != LICENSED_IMAGES:
                 raise ValueError(

@@ -4,9 +4,16 @@ The tiers v0, v1 and v2 contain each other (ReCoS, section 3.5). The first numbe
 that of its tier: 0.3.1, 1.3.1 and 2.3.1 are v0, v1 and v2 of one state.
 """
 
+import re
+import tomllib
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Literal, get_args
+from importlib.resources import files
+from typing import Literal, TypeVar, get_args
 
+from pydantic import Field
+
+from schemas.base import Record
 from schemas.errors import UsageError
 
 Tier = Literal["v0", "v1", "v2"]
@@ -14,9 +21,10 @@ Tier = Literal["v0", "v1", "v2"]
 
 
 class RetrievalTask(StrEnum):
-    """The twelve tasks: seven of coarse recognition, two of fine recognition, three of thinking.
+    """The twelve tasks of the paper: seven of coarse recognition, two of fine, three of thinking.
 
-    Neither case nor space, hyphen or underscore matters.
+    Any other name is a task, too, equal to itself alone. Neither case nor space, hyphen or
+    underscore matters in the names of `tasks/`.
     """
 
     COLOR = "color"
@@ -34,16 +42,58 @@ class RetrievalTask(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "RetrievalTask | None":
-        return _BY_SPELLING.get(_plain(value)) if isinstance(value, str) else None
+        if not isinstance(value, str) or not _NAME.fullmatch(value):
+            return None
+        if known := _BY_SPELLING.get(_plain(value)):
+            return known
+        if value not in _OTHERS:
+            _OTHERS[value] = str.__new__(cls, value)
+            _OTHERS[value]._name_ = _OTHERS[value]._value_ = value
+        return _OTHERS[value]
 
 
 def _plain(spelling: str) -> str:
     return "".join(spelling.casefold().replace("-", " ").replace("_", " ").split())
 
 
+_NAME = re.compile(r"\w(?:[\w -]{0,58}\w)?")
 _BY_SPELLING = {_plain(task.value): task for task in RetrievalTask}
+_OTHERS: dict[str, RetrievalTask] = {}
 
-RENDERED_TASKS = (RetrievalTask.CALCULATION, RetrievalTask.CODE, RetrievalTask.TRANSLATION)
+
+TaskT = TypeVar("TaskT", bound=RetrievalTask | None)
+
+
+def in_order(tasks: Iterable[TaskT]) -> list[TaskT]:
+    """Distinct tasks: the paper's in its order, then others by name, then None."""
+    known = {str(task): place for place, task in enumerate(RetrievalTask)}
+    named = {task: str(task or "") for task in tasks}
+    return sorted(
+        named, key=lambda one: (one is None, known.get(named[one], len(known)), named[one])
+    )
+
+
+class TaskForm(Record):
+    """A task: what its captions are about, and what is known of its images.
+
+    `known`: "nothing"; "texts" are read in the images; "licences" and names are stated for each
+    image by its source; "truth": the images are drawn here, if no source is given.
+    """
+
+    task: RetrievalTask
+    captions: str = Field(pattern=r"\S")
+    known: Literal["nothing", "texts", "licences", "truth"] = "nothing"
+
+
+_FORMS = files("schemas").joinpath("tasks")
+TASK_FORMS = {
+    form.task: form
+    for file in sorted(_FORMS.iterdir(), key=lambda file: file.name)
+    for form in [TaskForm.model_validate(tomllib.loads(file.read_text("utf-8")))]
+}
+"""The tasks of `tasks/*.toml`."""
+_BY_SPELLING |= {_plain(task.value): task for task in TASK_FORMS}
+RENDERED_TASKS = tuple(task for task, form in TASK_FORMS.items() if form.known == "truth")
 """The tasks whose images can be drawn, so that their answers are known."""
 
 

@@ -40,28 +40,19 @@ from schemas.proposals import (
     TrackletFrame,
 )
 from schemas.recos import DuplicateQuestion, Selection
-from schemas.retrieval_task import RetrievalTask
-
-DISTINGUISHES = {
-    RetrievalTask.COLOR: "which thing has which colour",
-    RetrievalTask.COUNT: "how many things of each kind there are",
-    RetrievalTask.LOCATION: "where things are",
-    RetrievalTask.FIGURE: "what the people look like",
-    RetrievalTask.OBJECT: "which things there are",
-    RetrievalTask.ACTION: "what is being done",
-    RetrievalTask.SCENE: "what place it is, and when",
-    RetrievalTask.OCR: "what the text in the image says",
-    RetrievalTask.CELEBRITY: "who it is",
-    RetrievalTask.CALCULATION: "the calculation and its result",
-    RetrievalTask.CODE: "what the program does and prints",
-    RetrievalTask.TRANSLATION: "what the text says in the other language",
-}
-"""What the captions of each task describe to distinguish their image from others."""
+from schemas.retrieval_task import TASK_FORMS, RetrievalTask
 
 
 def caption_heading(task: RetrievalTask | None) -> str:
     """Return the heading above a caption of that task, or of none."""
-    return "Caption" if task is None else f"Caption for the task {task}: {DISTINGUISHES[task]}"
+    if task is None:
+        return "Caption"
+    return f"Caption for the task {task}{about(task)}"
+
+
+def about(task: RetrievalTask) -> str:
+    """Return what the captions of a task are about, after a colon; empty if no file says it."""
+    return f": {TASK_FORMS[task].captions}" if task in TASK_FORMS else ""
 
 
 class ImageVerdict(Interface):
@@ -101,7 +92,7 @@ class ImageSelection(ImageVerdict):
         selection = entity.record(Selection)
         task = (
             f'<p class="loupe-task"><b>{escape(selection.task)}</b></p>'
-            f"<p>Captions for this task distinguish images by {DISTINGUISHES[selection.task]}.</p>"
+            f"<p>Captions for this task distinguish images by{about(selection.task)}.</p>"
             f'<p class="loupe-origin">From {escape(selection.source)}, '
             f"{escape(selection.proposed_by)}</p>"
         )

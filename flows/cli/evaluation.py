@@ -135,7 +135,7 @@ def _print_evaluations(report: "EvaluationReport") -> None:
     first, *rest = map(column_title, metrics)
     columns = ["model", "direction", first, "95 %", *rest]
     print_table(f"scores on {report.dataset}", columns, rows)
-    for sentence in report.board.unscored.values():
+    for sentence in report.board.notes:
         out.print(sentence, markup=False, soft_wrap=True)
     if old := sum(not one.is_new for one in report.stored):
         out.print(f"{old:,} of them were already evaluated; the stored results are shown")
@@ -183,7 +183,7 @@ def print_boards(board: "Leaderboard") -> None:
         title = f"{name}: {one.direction}, {one.queries:,} queries, gallery of {one.gallery:,}"
         first, *rest = map(column_title, one.metrics)
         print_table(title, ["model", first, "95 %", *rest], _board_rows(one))
-    for sentence in board.unscored.values():
+    for sentence in board.notes:
         out.print(sentence, markup=False, soft_wrap=True)
 
 

@@ -150,7 +150,11 @@ def demonstration_recos_build(home: Path) -> RecosBuild:
         TaskSpec(task=task, images=_TASK_IMAGES, source=stills.name, names=folder / _names(task))
         for task in _STILL_TASKS
     ]
-    drawn = [TaskSpec(task=task, images=_DRAWN_IMAGES) for task in RENDERED_TASKS]
+    drawn = [
+        TaskSpec(task=task, images=_DRAWN_IMAGES)
+        for task in RetrievalTask
+        if task in RENDERED_TASKS
+    ]
     return RecosBuild(
         dataset="recos-demo",
         seed=SEED,

@@ -352,6 +352,22 @@ class Leaderboard(NamedTuple):
         of = f"{statistics.candidates:,} of the {statistics.images:,} images"
         return {_IMAGE_TO_TEXT: f"Image to text is not scored: {of} have no captions to be found."}
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the scores: what is not scored, and which models they may favour."""
+        chose = {one.embedder for one in self.manifest.embedders}
+        names = {
+            row.name: None
+            for one in self.boards
+            for row in one.models
+            if row.evaluation is not None and str(row.evaluation.result.model.ref) in chose
+        }
+        favoured = (
+            f"{name} also chose images or validated captions of this release, which may favour it."
+            for name in names
+        )
+        return (*self.unscored.values(), *favoured)
+
 
 class FoundRelease(NamedTuple):
     """The manifest of a release, and its folder if that exists."""

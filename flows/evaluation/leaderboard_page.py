@@ -270,7 +270,6 @@ def render_page(board: Leaderboard) -> str:
     environment.filters["published_types"] = published_types
     return environment.get_template(_TEMPLATE).render(
         board=board,
-        titles=DIRECTION_TITLES,
         sections=[_section(board, one) for one in board.boards],
         thumbnail=_Thumbnails(board.folder),
         not_ours=NOT_OURS,
@@ -347,7 +346,7 @@ def _markdown_lines(board: Leaderboard) -> Iterator[str]:
                 yield from _table_lines(table)
                 yield from _published_type_lines(board, table)
     yield from _nearest_lines(board)
-    yield from (f"\n{sentence}" for sentence in board.unscored.values())
+    yield from (f"\n{sentence}" for sentence in board.notes)
     yield "\n## How it was measured\n"
     for row in _models(board):
         if row.evaluation is not None:

@@ -40,7 +40,7 @@ from schemas.requests import (
     REVISION_PURPOSE,
     CaptionBrief,
 )
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import RetrievalTask, TaskForm
 
 VERSION = "2"
 MAX_CHARACTERS = 400
@@ -48,23 +48,23 @@ MAX_CHARACTERS = 400
 
 
 def request_captions(
-    image: ChatImage, task: RetrievalTask, facts: Sequence[str], prompt: Prompt
+    image: ChatImage, task: TaskForm, facts: Sequence[str], prompt: Prompt
 ) -> ChatRequest:
     """Return the request for the captions of `image`.
 
     Args:
         image: the image to describe.
-        task: what the captions are for.
+        task: what the captions are for and about.
         facts: statements known to be true of the image, most important first. They may contain
             anything, including instructions to the model, so the prompt marks them as data.
         prompt: `caption_image`.
     """
     count = CAPTIONS_OF_AN_IMAGE
-    brief = CaptionBrief(task=task, count=count, facts=tuple(facts)).text()
+    brief = CaptionBrief(task=task.task, count=count, facts=tuple(facts)).text()
     texts = {"type": "array", "items": text_schema(MAX_CHARACTERS)}
     return ChatRequest(
         purpose=CAPTION_PURPOSE,
-        prompt=prompt.render(task=str(task), count=str(count), brief=brief),
+        prompt=prompt.render(focus=task.captions, count=str(count), brief=brief),
         prompt_digest=prompt.digest,
         subject=brief,
         images=(image,),
@@ -127,9 +127,21 @@ def read_revision(answer: ChatAnswer) -> str | Rejection:
 class Captioner(DatasetModel):
     """The profile's captioner and its settings in one dataset."""
 
-    def __init__(self, context: RunContext, dataset: str, settings: CaptioningSettings) -> None:
+    def __init__(
+        self,
+        context: RunContext,
+        dataset: str,
+        settings: CaptioningSettings,
+        tasks: Sequence[TaskForm],
+    ) -> None:
         super().__init__(context, dataset, settings.model)
         self.settings = settings
+        self.tasks = {one.task: one for one in tasks}
+
+    def form_of(self, image: StoredEntity) -> TaskForm:
+        """Return the form of an image's task; of a task that left the build, its name."""
+        task = task_of(image)
+        return self.tasks.get(task) or TaskForm(task=task, captions=task)
 
 
 def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
@@ -141,7 +153,8 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
     """
     context, dataset = captioner.context, captioner.dataset
     prompt = load_prompt(captioner.settings.prompt)
-    settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt)
+    about = {task: one.captions for task, one in captioner.tasks.items()}
+    settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt, tasks=about)
     parents = [
         (Role.PROMPTED_BY, captioner.store_prompt(prompt).id),
         (Role.WRITTEN_WITH, settings.id),
@@ -154,7 +167,10 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
                 Ask(
                     image,
                     request_captions(
-                        captioner.picture(image), task_of(image), facts.get(image.id, ()), prompt
+                        captioner.picture(image),
+                        captioner.form_of(image),
+                        facts.get(image.id, ()),
+                        prompt,
                     ),
                 )
             ]

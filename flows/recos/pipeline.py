@@ -66,7 +66,8 @@ class RecosRun(PipelineRun[RecosBuild]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.settings = self.profile.captioning
-        self.captioner = Captioner(self.context, self.dataset, self.settings)
+        forms = [task.form for task in self.build.tasks]
+        self.captioner = Captioner(self.context, self.dataset, self.settings, forms)
         embedder = pinned(self.settings.embedder)
         self.embedder = CachedEmbedder(self.store, embedder, self.context.progress)
         self.reader = build_text_reader(self.settings.text_reader)
@@ -204,11 +205,12 @@ def _take_instead(run: RecosRun) -> bool:
 
 
 def _read_texts(tier: Tier) -> Callable[[RecosRun], None]:
-    """Read the text in photographs of the OCR task."""
+    """Read the text in photographs of tasks that are about it."""
 
     def read(run: RecosRun) -> None:
         assert run.reader is not None  # noqa: S101 - the step is enabled with one alone
-        run.add(read_texts(run.context, run.dataset, tier, run.reader))
+        tasks = {task.task for task in run.build.tasks if task.form.known == "texts"}
+        run.add(read_texts(run.context, run.dataset, tier, run.reader, tasks))
 
     return read
 

@@ -1,6 +1,7 @@
-"""Read the text in photographs of the OCR task, as facts for captions."""
+"""Read the text in photographs of tasks that are about it, as facts for captions."""
 
 import io
+from collections.abc import Collection
 
 import PIL.Image
 
@@ -22,13 +23,19 @@ STAGE = "read_texts"
 VERSION = "1"
 
 
-def read_texts(context: RunContext, dataset: str, tier: Tier, reader: TextReader) -> StageReport:
-    """Read images of the OCR task in a tier of which nothing is known.
+def read_texts(
+    context: RunContext,
+    dataset: str,
+    tier: Tier,
+    reader: TextReader,
+    tasks: Collection[RetrievalTask],
+) -> StageReport:
+    """Read images of some tasks in a tier of which nothing is known.
 
     An image without readable text is rejected, because it is useless for the task.
     """
     live = [one for one in images_of_tier(context.store, dataset, tier) if one.state in LIVE]
-    images = [one for one in live if task_of(one) is RetrievalTask.OCR]
+    images = [one for one in live if task_of(one) in tasks]
     known = facts_of(context.store, [one.id for one in images])
     agent = AgentRef.of_model(reader.ref)
     stage = Stage(
@@ -55,7 +62,8 @@ def read_texts(context: RunContext, dataset: str, tier: Tier, reader: TextReader
             stage=STAGE,
             reason="no_text_found",
             detail=(
-                f"{reader.ref} finds no text in {record.file_path!r}, which is for the OCR task"
+                f"{reader.ref} finds no text in {record.file_path!r}, which is for the task "
+                f"{record.task}"
             ),
             context={"file_path": record.file_path},
         )

@@ -14,7 +14,7 @@ from flows.engine.pages import flow_pages, stacked
 from schemas.evaluation import AcceptedInterval, check_not_degenerate, share_passing
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import RetrievalTask, in_order
 
 STAGE = "validate_captions"
 
@@ -298,8 +298,8 @@ def summary_by_round(histories: Sequence[CaptionHistory]) -> list[RoundSummary]:
 def summary_by_task(
     histories: Iterable[CaptionHistory], settings: DiscriminabilitySettings
 ) -> list[TaskSummary]:
-    """Return a summary of each task that has captions, in the order of `RetrievalTask`."""
-    by_task: dict[RetrievalTask, list[CaptionHistory]] = {task: [] for task in RetrievalTask}
+    """Return a summary of each task that has captions, in the order of `in_order`."""
+    by_task: defaultdict[RetrievalTask, list[CaptionHistory]] = defaultdict(list)
     for history in histories:
         by_task[history.task].append(history)
     return [
@@ -310,8 +310,7 @@ def summary_by_task(
             share_passing([history.current.verdict for history in found]),
             sum(history.next_step(settings) is Step.ASK_PEOPLE for history in found),
         )
-        for task, found in by_task.items()
-        if found
+        for task, found in ((task, by_task[task]) for task in in_order(by_task))
     ]
 
 

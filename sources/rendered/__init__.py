@@ -1,7 +1,6 @@
-"""Images with known truth: calculations, programs, and signs to translate."""
+"""Images with known truth: calculations, programs, signs to translate, charts and flowcharts."""
 
 from sources.rendered.collection import (
-    RENDERED_TASKS,
     TRUTHS_FILE,
     CollectionEntry,
     RenderOptions,
@@ -16,7 +15,6 @@ from sources.rendered.signs import checked_pairs, shipped_pairs
 
 __all__ = [
     "GENERATOR",
-    "RENDERED_TASKS",
     "TRUTHS_FILE",
     "CollectionEntry",
     "FontShelf",

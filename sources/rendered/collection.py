@@ -18,10 +18,11 @@ from schemas.errors import ConfigurationError, FormatError, ServiceError, UsageE
 from schemas.records import Rejection, Sha256
 from schemas.recos import RenderedTruth
 from schemas.requests import SignPair
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
 from sources.demonstration.people import Chance
 from sources.images import ImageProblem, inspect_image
 from sources.rendered.calculation_tasks import draw_calculation_task
+from sources.rendered.charts import CHARTS, FLOWCHARTS, draw_chart, draw_flowchart
 from sources.rendered.code import draw_code_task
 from sources.rendered.pen import GENERATOR, Draft, FontShelf, RenderedImage, Style
 from sources.rendered.sandbox import Limits, available_languages
@@ -52,9 +53,9 @@ _STYLES: Mapping[RetrievalTask, tuple[Style, ...]] = {
     RetrievalTask.CALCULATION: ("handwritten", "serif", "sans-serif"),
     RetrievalTask.CODE: ("monospaced", "serif", "sans-serif"),
     RetrievalTask.TRANSLATION: ("chinese", "serif", "sans-serif"),
+    CHARTS: ("handwritten", "serif", "sans-serif"),
+    FLOWCHARTS: ("handwritten", "serif", "sans-serif"),
 }
-RENDERED_TASKS = tuple(_STYLES)
-"""Tasks whose images can be drawn here."""
 
 
 def render_tasks(
@@ -146,8 +147,13 @@ class Drawing:
 
 def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], Draft]:
     shelf = options.shelf
-    if task is RetrievalTask.CALCULATION:
-        return lambda chance: draw_calculation_task(chance, shelf)
+    simple = {
+        RetrievalTask.CALCULATION: draw_calculation_task,
+        CHARTS: draw_chart,
+        FLOWCHARTS: draw_flowchart,
+    }
+    if task in simple:
+        return lambda chance: simple[task](chance, shelf)
     if task is RetrievalTask.TRANSLATION:
         return lambda chance: draw_translation_task(chance, shelf, options.pairs)
     languages = available_languages() if options.languages is None else options.languages

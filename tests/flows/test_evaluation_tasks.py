@@ -15,6 +15,7 @@ from release.row_files import ReadRelease, read_release
 from retrieval.recos import RecosSamples, score_recos
 from schemas.embedding import PrecomputedEmbedder
 from schemas.evaluation import EvaluationResult
+from schemas.release import EmbedderUse
 from schemas.retrieval_task import TIERS, RetrievalTask, Tier
 from tests.flows.command_line import Loupe
 from tests.flows.test_leaderboard import OVERLAPS
@@ -156,7 +157,16 @@ def test_the_page_states_which_direction_is_not_scored(
     assert message in render_page(board)
     assert message in render_markdown(board)
     assert leaderboard_document(board)["unscored"] == {"image-to-text": message}
-    assert board_of(home_run, folders["v1"], tmp_path).unscored == {}
+    other = board_of(home_run, folders["v1"], tmp_path)
+    assert other.notes == ()
+    (row, *_) = other.boards[0].models
+    assert row.evaluation is not None
+    use = EmbedderUse(
+        embedder=str(row.evaluation.result.model.ref), purpose="validated_captions", count=1
+    )
+    manifest = other.manifest.model_copy(update={"embedders": (use,)})
+    (favoured,) = other._replace(manifest=manifest).notes
+    assert favoured.startswith(f"{row.name} also chose images or validated captions")
 
 
 def test_the_command_states_which_direction_is_not_scored(

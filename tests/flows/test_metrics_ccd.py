@@ -142,9 +142,9 @@ BROKEN: dict[str, tuple[str, Any, dict[str, Any], tuple[str, ...]]] = {
         {"images": np.array([[{}, {}]], dtype=object)},
         ("I.npy is no .npy file, is cut, or holds objects",),
     ),
-    "a task misspelled": (
+    "a task that is no name": (
         "recos",
-        [{**RECOS[0], "task": "colours"}, RECOS[1]],
+        [{**RECOS[0], "task": "colo/r"}, RECOS[1]],
         {},
         ("sample 0 (from 0): task", "did you mean 'color'?"),
     ),

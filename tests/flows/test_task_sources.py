@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from db.entities import find, parents_of
 from db.quarantine import quarantined
+from flows.engine.build_files import load_build
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.importing import import_source
@@ -29,7 +30,7 @@ from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Attribution, Caption, Image
 from schemas.recos import DiscriminabilitySettings, TaskDraw
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import RetrievalTask, in_order
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.rendered import FontShelf, RenderOptions
 from sources.rendered.pen import installed_folder
@@ -186,6 +187,8 @@ def test_conflicting_options_of_a_task_are_refused(subtests: pytest.Subtests) ->
     cases: list[tuple[dict[str, Any], str]] = [
         ({"query": "a dog", "categories": "dog"}, "give query or categories, not both"),
         ({"source": None, "categories": "dog"}, "names, query and categories need a source"),
+        ({"task": "colr"}, "captions is missing: what its captions are about; did you mean color"),
+        ({"task": "colr", "captions": "colours", "source": None}, "source is missing"),
     ]
     for values, message in cases:
         with (
@@ -193,6 +196,29 @@ def test_conflicting_options_of_a_task_are_refused(subtests: pytest.Subtests) ->
             pytest.raises(ValidationError, match=message),
         ):
             TaskSpec(**{"task": "code reasoning", "images": 1, "source": "coco", **values})
+
+
+def test_a_task_is_added_by_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "windows.toml"
+    file.write_text(
+        'task = "shop windows"\nsource = "town"\nquery = "a shop window"\n'
+        'captions = "what is sold, and how it is displayed"\nknown = "texts"\n'
+    )
+    build = tmp_path / "build.toml"
+    build.write_text(
+        '[[sources]]\nname = "town"\nformat = "image-list"\nannotations = "town.txt"\n'
+        'images = "town"\n[[tasks]]\nfile = "windows.toml"\nimages = 3\n'
+        '[[tasks]]\ntask = "color"\nimages = 3\nsource = "town"\n'
+    )
+    windows, colours = load_build(build, RecosBuild).tasks
+    assert (windows.task, windows.query, windows.images) == ("shop windows", "a shop window", 3)
+    assert windows.form.known == "texts"
+    assert windows.form.captions == "what is sold, and how it is displayed"
+    assert in_order([windows.task, colours.task]) == [RetrievalTask.COLOR, windows.task]
+    assert RetrievalTask("shop windows") is windows.task
+    file.unlink()
+    with pytest.raises(ConfigurationError, match=r"task file .*windows\.toml"):
+        load_build(build, RecosBuild)
 
 
 def without_chinese(module: str) -> Path | None:

@@ -131,7 +131,9 @@ def test_rebuild_of_contrasts_with_their_measurements(stored: Stored, tmp_path: 
     made = ccd_world.benchmark()
     world = stored(made.world)
     measured = NearestStatistics(embedder="m@1", images=0.5, captions=0.25)
-    picks = ChoiceStatistics(direction="caption-to-image", tester="t", correct=1, total=2, several=1, size=3)
+    picks = ChoiceStatistics(
+        direction="caption-to-image", tester="t", correct=1, total=2, several=1, size=3
+    )
     checks = Checks(lambda _: measured, (picks,))
     built = build_release(
         world.store, world.blobs, ccd_world.CCD, "1.0.0", tmp_path / "built", checks=checks

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_pages import DISTINGUISHES, ImageSelection
+from annotate.interfaces.image_pages import ImageSelection
 from annotate.interfaces.page import TaskContent
 from db.store import Store
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import TASK_FORMS, RetrievalTask
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, a_selection
 from tests.annotate.interfaces.regions import ParsedHtml, ticked
@@ -58,7 +58,7 @@ def test_the_task_is_explained_beside_the_image(sqlite_store: Store) -> None:
         content = content_of(a_selection(task, HOSTILE), sqlite_store)
         parsed = ParsedHtml(content.data["task_html"])
         assert parsed.tags == ["p", "b", "p", "p"], task
-        for text in (task, DISTINGUISHES[task], HOSTILE):
+        for text in (task, TASK_FORMS[task].captions, HOSTILE):
             assert text in parsed.text, task
         assert content.data["image"].endswith(content.images[0].sha256), task
 

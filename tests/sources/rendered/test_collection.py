@@ -102,7 +102,7 @@ def test_bad_lines_are_rejected_and_the_others_are_read(
         ("[]", "wrong_type"),
         (json.dumps(_by_hand(file_path=1)), "wrong_type"),
         (json.dumps(_by_hand(file_path="a.png", facts=["one"])), "invalid_truth"),
-        (json.dumps(_by_hand(file_path="b.png", task="cooking")), "invalid_truth"),
+        (json.dumps(_by_hand(file_path="b.png", task="a/b")), "invalid_truth"),
         (json.dumps(_by_hand(file_path="none.png")), "missing_image"),
         (json.dumps(_by_hand(file_path="../x.png")), "path_outside_root"),
         (json.dumps(_by_hand(file_path="00001.png", sha256="0" * 64)), "changed_image"),

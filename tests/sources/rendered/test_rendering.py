@@ -10,10 +10,9 @@ from PIL import Image, ImageStat
 from schemas.base import sha256_of
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.requests import SignCategory, SignPair
-from schemas.retrieval_task import RetrievalTask
+from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered import (
-    RENDERED_TASKS,
     FontShelf,
     Limits,
     RenderOptions,
