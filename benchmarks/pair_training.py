@@ -51,7 +51,7 @@ from schemas.taxonomy import DifferenceType
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth, jpeg_of, lay_out, plan_stills
 
-FIRST_STILLS, GROUPS = 400, 120
+FIRST_STILLS, GROUPS = 400, 96
 HELD_OUT = 1 / 3
 ARMS = {"InfoNCE": 0.0, "in-group negatives": 1e-6, "contrast": 1.0}
 SIZE_PX = (56, 40)

@@ -272,7 +272,7 @@ class TrainingReport(NamedTuple):
         )
         return (
             f"{trained}; the best checkpoint, of epoch {best.epoch + 1} with {scores} "
-            f"on {self.record.validation_identities} identities "
+            f"on {self.record.validation_identities} {_unit(self.record)} "
             f"{_validated_on(self.record)}, is {self.folder / 'best'}{_too_few(self.record)}"
         )
 
@@ -435,9 +435,13 @@ def _too_few(record: TrainingRecord) -> str:
     if record.validation_identities >= _FEWEST_IDENTITIES:
         return ""
     return (
-        f"; fewer than {_FEWEST_IDENTITIES} identities to validate on mean nothing: neither do "
-        f"these figures, nor which checkpoint is best"
+        f"; fewer than {_FEWEST_IDENTITIES} {_unit(record)} to validate on mean nothing: neither "
+        f"do these figures, nor which checkpoint is best"
     )
+
+
+def _unit(record: TrainingRecord) -> str:
+    return "groups" if record.settings.losses.contrast else "identities"
 
 
 def _validated_on(record: TrainingRecord) -> str:
