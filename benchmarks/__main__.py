@@ -29,6 +29,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.release_report", []),
     ("benchmarks.cfam_training", []),
     ("benchmarks.pair_training", []),
+    ("benchmarks.caption_validators", []),
 )
 
 for module, arguments in BENCHMARKS:
