@@ -352,7 +352,7 @@ _SHOWN_CHARACTERS = 120
 
 def _is_task(name: object) -> bool:
     try:
-        return name is None or RetrievalTask(name) == name
+        return name is None or (isinstance(name, str) and RetrievalTask(name) == name)
     except ValueError:
         return False
 

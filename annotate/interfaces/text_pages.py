@@ -451,7 +451,7 @@ class SixWayChoice(Interface):
         if picked not in _NUMBERS:
             return UnclearAnswer(problem="none of the six was chosen")
         right = _NUMBERS[option_order(shown.id).index(shown.record(ChoiceTest).answer)]
-        choices = {_PICK: (picked,)}
+        choices: dict[str, tuple[str, ...]] = {_PICK: (picked,)}
         if also := {*values(result, _ALSO, "choices")} & {*_NUMBERS} - {picked}:
             choices[_ALSO] = tuple(sorted(also))
         if picked == right:

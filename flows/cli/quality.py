@@ -189,8 +189,8 @@ def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
         print_json([_result_as_json(one, PUBLISHED[one.direction]) for one in results])
     else:
         rows = [_result_row(one, PUBLISHED[one.direction]) for one in results]
-        columns = ("direction", "tester", "correct", "total", "%", "95 % interval")
-        columns += ("several fit", "published")
+        columns = ["direction", "tester", "correct", "total", "%", "95 % interval"]
+        columns += ["several fit", "published"]
         print_table(f"Forced-choice tests (6-AFC), {dataset}", columns, rows)
         for one in below:
             err.print(

@@ -7,6 +7,7 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from PIL import Image, ImageDraw
 
 from schemas.retrieval_task import RetrievalTask
@@ -53,12 +54,13 @@ def draw_chart(chance: Chance, shelf: FontShelf) -> Draft:
         small = min(size, size * 0.92 * step / max(pen.width(name, size) for name in names))
         pen.stroke([(box[0], bottom), (box[2], bottom)], stroke)
         tint = ImageDraw.Draw(picture)
-        ground = picture.getpixel((box[0], box[1]))
-        dark = (40, 90, 150) if sum(ground[:3]) > 380 else (230, 230, 230)
+        red, green, blue = map(int, np.asarray(picture)[box[1], box[0]])
+        dark = (40, 90, 150) if red + green + blue > 380 else (230, 230, 230)
+        tinted = mixed((red, green, blue), dark, _BAR_TINT)
         for number, (name, value) in enumerate(bars.items()):
             left, right = box[0] + (number + 0.2) * step, box[0] + (number + 0.8) * step
             height = bottom - (bottom - top) * value / max(_VALUES)
-            tint.rectangle((left, height, right, bottom), mixed(ground[:3], dark, _BAR_TINT))
+            tint.rectangle((left, height, right, bottom), tinted)
             corners = [(left, bottom), (left, height), (right, height), (right, bottom)]
             pen.stroke(corners, stroke)
             pen.write_centred(((left + right) / 2, height - 0.7 * size), str(value), size)
