@@ -150,7 +150,9 @@ def test_many_mutated_files_are_loaded_or_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "/dev/zero", "/", "missing"])
-def test_a_link_to_no_regular_file_is_refused(tmp_path: Path, content: str | None) -> None:
+def test_a_link_that_leads_to_no_regular_file_is_refused(
+    tmp_path: Path, content: str | None
+) -> None:
     """The link leads to a device, a folder, a missing file or itself."""
     for name, (_, load) in FILES.items():
         path = tmp_path / f"{name}.toml"

@@ -133,7 +133,7 @@ class Timeline:
 
 @dataclass
 class Kills:
-    """The kills so far: at which stage, and how many requests were lost in flight."""
+    """The stage of each kill so far, and the number of requests lost in flight."""
 
     stages: list[str] = field(default_factory=list)
     lost: list[int] = field(default_factory=list)

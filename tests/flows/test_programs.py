@@ -45,7 +45,7 @@ OUT_OF_MEMORY = -1
 
 
 class EngineCase(NamedTuple):
-    """An engine, and how to run functions of this module next to it."""
+    """An engine, and a function that calls others where the engine is available."""
 
     engine: str
     run: Callable[..., Any]

@@ -1,4 +1,4 @@
-"""Planted false negatives: a caption true of two images makes neither a confusing image."""
+"""Planted false negatives: an image that fits the caption of another must not confuse it."""
 
 from pathlib import Path
 

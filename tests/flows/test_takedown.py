@@ -261,7 +261,7 @@ def test_no_image_of_the_person_is_left(taken: Takedown) -> None:
 
 
 def test_no_released_file_contains_captions_of_the_person(taken: Takedown) -> None:
-    """Only captions that no image of another person has are searched."""
+    """Search only captions that images of no other person have."""
     rows = [row for name in PATCHES for row in taken.rows(name)]
     files = {row["image_entity_id"] for name in PATCHES for row in taken.showing(name)}
     texts = {text for row in rows if row["image_entity_id"] in files for text in row["captions"]}

@@ -271,7 +271,7 @@ def test_items_that_are_already_withdrawn_are_reported(installed: Home, loupe: L
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 def test_after_confirmation_every_reader_of_the_release_is_warned(

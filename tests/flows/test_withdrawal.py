@@ -441,7 +441,7 @@ def test_a_patch_that_cannot_be_built_does_not_block_the_other_steps(home: Home)
 
 
 class Killed(BaseException):
-    """Stands for the end of the process."""
+    """Simulates the end of the process."""
 
 
 class MortalBlobs(BlobStore):

@@ -54,7 +54,7 @@ def evaluate(home: Home, folder: Path) -> tuple[EvaluationReport, str]:
 
 
 def digests(home: Home, folder: Path) -> tuple[set[str], set[str]]:
-    """Return the digests of the withdrawn person's images and texts, and of only others'."""
+    """Return the digests of images and texts: of the withdrawn person, and of others only."""
     images = [one.record(Image) for one in find(home.store, DATASET, Image.kind)]
     person = {one.sha256 for one in images if (one.source, one.identity) == (SOURCES[1].name, "9")}
     own, others = set[str](), set[str]()
