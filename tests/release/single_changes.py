@@ -95,7 +95,7 @@ def _change_table(folder: Path, table: LineageTable, name: str, chance: Random) 
         return False
     number = chance.randrange(len(rows))
     known = [row[name] for row in rows]
-    before, after = rows[number][name], _other(rows[number][name], known, chance)
+    before, after = rows[number][name], _other_value(rows[number][name], known, chance)
     rows[number][name] = after
     if name in table.key_columns:  # keep the order of keys
         rows.sort(key=lambda row: tuple(row[key] for key in table.key_columns))
@@ -109,7 +109,7 @@ def _change_parquet(folder: Path, path: str, name: str, chance: Random) -> bool:
     rows = table.to_pylist()
     number = chance.randrange(len(rows))
     before = rows[number][name]
-    rows[number][name] = _other(before, [row[name] for row in rows], chance)
+    rows[number][name] = _other_value(before, [row[name] for row in rows], chance)
     try:
         made = pa.Table.from_pylist(rows, table.schema)
     except (pa.ArrowException, OverflowError):
@@ -123,7 +123,7 @@ def _change_json(folder: Path, path: str, name: str, chance: Random) -> bool:
     entries = json.loads((folder / path).read_text("utf-8"))
     number = chance.randrange(len(entries))
     before = entries[number][name]
-    entries[number][name] = _other(before, [one[name] for one in entries], chance)
+    entries[number][name] = _other_value(before, [one[name] for one in entries], chance)
     lines = ",\n".join(json.dumps(one, ensure_ascii=False) for one in entries)
     _write(folder / path, f"[\n{lines}\n]\n".encode())
     return bool(entries[number][name] != before)
@@ -131,7 +131,7 @@ def _change_json(folder: Path, path: str, name: str, chance: Random) -> bool:
 
 def _change_text(folder: Path, path: str, chance: Random) -> bool:
     text = (folder / path).read_text("utf-8")
-    _write(folder / path, _spoilt(text, chance).encode())
+    _write(folder / path, _corrupted(text, chance).encode())
     return True
 
 
@@ -145,7 +145,7 @@ def _change_manifest(folder: Path, path: list[str], chance: Random) -> bool:
         above = above[int(step) if isinstance(above, list) else step]
     last: Any = int(path[-1]) if isinstance(above, list) else path[-1]
     before = above[last]
-    above[last] = _other(before, [], chance)
+    above[last] = _other_value(before, [], chance)
     if above[last] == before:
         return False
     listing = Listing()
@@ -172,7 +172,7 @@ def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
         yield path
 
 
-def _other(value: Any, known: list[Any], chance: Random) -> Any:
+def _other_value(value: Any, known: list[Any], chance: Random) -> Any:
     """Another value: that of another row, or a slightly changed one."""
     others = [one for one in known if one != value]
     if others and chance.random() < 0.4:
@@ -185,12 +185,12 @@ def _other(value: Any, known: list[Any], chance: Random) -> Any:
         case float():
             return value + chance.choice((-0.5, 0.001, 1.0))
         case str():
-            return _spoilt(value, chance)
+            return _corrupted(value, chance)
         case [*items]:
             return _other_list(items, chance)
         case {**fields} if fields:
             key = chance.choice(sorted(map(str, fields)))
-            return {**fields, key: _other(fields[key], [], chance)}
+            return {**fields, key: _other_value(fields[key], [], chance)}
         case None:
             return chance.choice(others) if others else None
     return value
@@ -206,10 +206,10 @@ def _other_list(items: list[Any], chance: Random) -> list[Any]:
         case 1 if len(items) > 1:
             return items[::-1]
         case _:
-            return [*items[:number], _other(items[number], [], chance), *items[number + 1 :]]
+            return [*items[:number], _other_value(items[number], [], chance), *items[number + 1 :]]
 
 
-def _spoilt(text: str, chance: Random) -> str:
+def _corrupted(text: str, chance: Random) -> str:
     """The text with one character changed, added or removed, or another text."""
     if not text:
         return "other"

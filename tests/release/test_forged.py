@@ -104,32 +104,32 @@ def change_rows(folder: Path, change: Callable[[list[dict[str, Any]]], object]) 
     (folder / JSON).write_text(f"[\n{lines}\n]\n", "utf-8")
 
 
-def another_text(rows: list[dict[str, Any]]) -> None:
+def change_text(rows: list[dict[str, Any]]) -> None:
     rows[3]["captions"][0] = "A person in a red hat."
 
 
-def swapped_captions(rows: list[dict[str, Any]]) -> None:
+def swap_captions(rows: list[dict[str, Any]]) -> None:
     """Swap all caption columns of two rows."""
     for name in [name for name in rows[0] if name.startswith("caption")]:
         rows[3][name], rows[4][name] = rows[4][name], rows[3][name]
 
 
-def swapped_images(rows: list[dict[str, Any]]) -> None:
+def swap_images(rows: list[dict[str, Any]]) -> None:
     """Swap only the image entities of two rows, not the images."""
     name = "image_entity_id"
     rows[3][name], rows[4][name] = rows[4][name], rows[3][name]
 
 
-def one_caption_twice(rows: list[dict[str, Any]]) -> None:
+def repeat_caption_entity(rows: list[dict[str, Any]]) -> None:
     rows[4]["caption_entity_ids"][0] = rows[3]["caption_entity_ids"][0]
 
 
 def test_rows_that_contradict_their_lineage_are_reported(sound: Path, tmp_path: Path) -> None:
     cases: list[Callable[[list[dict[str, Any]]], object]] = [
-        another_text,
-        swapped_captions,
-        swapped_images,
-        one_caption_twice,
+        change_text,
+        swap_captions,
+        swap_images,
+        repeat_caption_entity,
     ]
 
     def check(copy: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
@@ -167,12 +167,12 @@ def test_empty_and_malformed_payloads_are_reported(sound: Path, tmp_path: Path) 
     def check(copy: Path, case: tuple[str, str | None]) -> None:
         kind, payload = case
 
-        def say_nothing(rows: list[dict[str, Any]]) -> None:
+        def replace_payloads(rows: list[dict[str, Any]]) -> None:
             for row in rows:
                 if row["kind"] == kind:
                     row["payload"] = payload
 
-        change_table(copy, ENTITIES, say_nothing)
+        change_table(copy, ENTITIES, replace_payloads)
         reseal(copy)
         assert {"lineage_unreadable", "lineage_differs"} & faults(copy)
 

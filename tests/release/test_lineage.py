@@ -48,7 +48,7 @@ def comparable_activity(activity: ActivityNode) -> tuple[object, ...]:
     return activity.stage, activity.version, activity.configuration, activity.agent_ids
 
 
-def less_withheld(payload: str, withheld: tuple[str, ...]) -> Any:
+def without_withheld(payload: str, withheld: tuple[str, ...]) -> Any:
     """The payload without the fields that a release withholds."""
     if withheld == ("*",):
         return json.loads(NO_PAYLOAD)
@@ -81,7 +81,7 @@ def assert_same(released: Lineage, known: Lineage) -> None:
 
 def assert_same_entity(ours: EntityNode, theirs: EntityNode) -> None:
     assert (ours.parents, ours.model_call_key) == (theirs.parents, theirs.model_call_key)
-    wanted = less_withheld(theirs.entity.payload, ours.entity.withheld)
+    wanted = without_withheld(theirs.entity.payload, ours.entity.withheld)
     assert json.loads(ours.entity.payload) == wanted
     assert ours.entity._replace(payload="", withheld=()) == theirs.entity._replace(payload="")
 

@@ -40,15 +40,15 @@ def sound(request: pytest.FixtureRequest, every_kind: dict[str, kinds.Built]) ->
 
 
 def test_one_changed_value_is_found(sound: Path, tmp_path: Path) -> None:
-    assert missed(sound, tmp_path, SAMPLE) == []
+    assert missed_changes(sound, tmp_path, SAMPLE) == []
 
 
 @pytest.mark.soak
 def test_a_thousand_changed_values_are_found(sound: Path, tmp_path: Path) -> None:
-    assert missed(sound, tmp_path, SOAK) == []
+    assert missed_changes(sound, tmp_path, SOAK) == []
 
 
-def missed(sound: Path, home: Path, count: int) -> list[Change]:
+def missed_changes(sound: Path, home: Path, count: int) -> list[Change]:
     """Try `count` changes in all places in turn and return those that verification misses."""
     places = [one for one in places_in(sound) if not one.startswith(EXEMPT)]
     Random(count).shuffle(places)

@@ -385,7 +385,7 @@ def test_an_overstated_distance_in_the_certificate_is_reported(
     sound: BuiltRelease, tmp_path: Path
 ) -> None:
     def check(copy: Path, decode: bool) -> None:
-        def better(manifest: Manifest) -> Manifest:
+        def overstate_distance(manifest: Manifest) -> Manifest:
             assert manifest.leaks is not None
             changed = [
                 one.model_copy(
@@ -399,7 +399,7 @@ def test_an_overstated_distance_in_the_certificate_is_reported(
             (copy / "leaks.json").write_bytes(certificate_text(leaks))
             return manifest.model_copy(update={"leaks": leaks})
 
-        reseal_listed(copy, better)
+        reseal_listed(copy, overstate_distance)
         problems = verify_release(copy, decode=decode)
         assert [one.fault for one in problems] == (["leaks_differ"] if decode else [])
         if decode:

@@ -262,15 +262,15 @@ def test_a_row_removed_from_all_files_is_reported(copy: Path) -> None:
 
 
 def test_a_duplicated_row_with_a_new_file_name_is_reported(copy: Path) -> None:
-    def again(rows: list[dict[str, Any]]) -> None:
+    def repeat_last_row(rows: list[dict[str, Any]]) -> None:
         rows.append({**rows[-1], "file_path": "images/13.jpg"})
 
-    def embedded(rows: list[dict[str, Any]]) -> None:
-        again(rows)
+    def repeat_last_parquet_row(rows: list[dict[str, Any]]) -> None:
+        repeat_last_row(rows)
         rows[-1]["image"] = {**rows[-1]["image"], "path": "images/13.jpg"}
 
-    edit_rows(copy, again)
-    edit_parquet(copy, embedded)
+    edit_rows(copy, repeat_last_row)
+    edit_parquet(copy, repeat_last_parquet_row)
     shutil.copy(copy / "images/12.jpg", copy / "images/13.jpg")
     reseal_listed(copy)
     assert "row_duplicated" in {one.fault for one in verify_release(copy)}

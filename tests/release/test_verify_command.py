@@ -29,7 +29,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
-def which(details: Result) -> tuple[str | None, ...]:
+def identified_release(details: Result) -> tuple[str | None, ...]:
     values = json.loads(details.stdout)
     return values["dataset"], values["version"], values["id"]
 
@@ -37,7 +37,7 @@ def which(details: Result) -> tuple[str | None, ...]:
 def test_a_damaged_release_is_identified(out: Path) -> None:
     right = read_manifest(out).id
     (out / "images/5.jpg").unlink()
-    assert which(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
+    assert identified_release(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
     assert f"  this is ufine3c 1.0.0, id {right}\n" in run("verify", out).stdout
 
 
@@ -45,12 +45,12 @@ def test_the_id_of_an_edited_manifest_is_computed_from_its_content(out: Path) ->
     right = read_manifest(out).id
     text = (out / "manifest.json").read_text()
     (out / "manifest.json").write_text(text.replace(right, "0" * 64))
-    assert which(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
+    assert identified_release(run("verify", out, "--json")) == ("ufine3c", "1.0.0", right)
 
 
 def test_an_unreadable_manifest_identifies_no_release(out: Path) -> None:
     (out / "manifest.json").write_text("{")
-    assert which(run("verify", out, "--json")) == (None, None, None)
+    assert identified_release(run("verify", out, "--json")) == (None, None, None)
     assert "this is" not in run("verify", out).stdout
 
 

@@ -170,7 +170,7 @@ def test_a_manifest_whose_documents_cannot_be_generated_is_reported(
     every_kind: Kinds, tmp_path: Path
 ) -> None:
     def check(copy: Path, _: Built) -> None:
-        def of_nothing(manifest: Manifest) -> Manifest:
+        def with_invalid_histograms(manifest: Manifest) -> Manifest:
             counted = tuple(
                 one.model_copy(update={"histogram": ((0, -5), (10, 0))})
                 for one in manifest.statistics.granularities
@@ -178,7 +178,7 @@ def test_a_manifest_whose_documents_cannot_be_generated_is_reported(
             statistics = manifest.statistics.model_copy(update={"granularities": counted})
             return manifest.model_copy(update={"statistics": statistics})
 
-        reseal(copy, change=of_nothing, left=DOCUMENTS)
+        reseal(copy, change=with_invalid_histograms, left=DOCUMENTS)
         problems = [one for one in verify_release(copy) if one.file == "README.md"]
         assert [one.fault for one in problems] == ["document_differs"]
         assert "cannot be generated" in problems[0].message

@@ -18,7 +18,7 @@ Values = dict[str, Any]
 Kinds = dict[str, Built]
 
 
-def more(name: str) -> Callable[[Values], None]:
+def increment(name: str) -> Callable[[Values], None]:
     """A change that increments the number at this path."""
 
     def changed(values: Values) -> None:
@@ -79,7 +79,7 @@ WORDS = {
 
 def test_changed_statistics_are_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, number: str) -> None:
-        forge(copy, more(number))
+        forge(copy, increment(number))
         for decode in (False, True):
             messages = messages_of(copy, decode=decode)
             assert any(f"says {NUMBERS[number]}" in one for one in messages), messages
@@ -92,7 +92,7 @@ def test_changed_word_statistics_are_reported_only_with_decode(
     every_kind: Kinds, tmp_path: Path
 ) -> None:
     def check(copy: Path, number: str) -> None:
-        forge(copy, more(number))
+        forge(copy, increment(number))
         assert messages_of(copy, decode=False) == []
         (message,) = messages_of(copy, decode=True)
         assert f"says {WORDS[number]}" in message
@@ -117,7 +117,7 @@ def test_changed_description_statistics_are_reported(every_kind: Kinds, tmp_path
 
 def test_changed_description_counts_are_reported(every_kind: Kinds, tmp_path: Path) -> None:
     def check(copy: Path, name: str) -> None:
-        forge(copy, more(f"statistics.descriptions.{name}"))
+        forge(copy, increment(f"statistics.descriptions.{name}"))
         assert any(
             f"says statistics.descriptions.{name} " in one
             for one in messages_of(copy, decode=False)

@@ -183,11 +183,11 @@ def test_a_concurrent_commit_is_not_overwritten(
 ) -> None:
     upload_files = HfApi.preupload_lfs_files
 
-    def meanwhile(*arguments: Any, **options: Any) -> None:
+    def upload_then_commit(*arguments: Any, **options: Any) -> None:
         upload_files(*arguments, **options)
         hub.commit_foreign_file(REPOSITORY, "theirs.txt")
 
-    monkeypatch.setattr(HfApi, "preupload_lfs_files", meanwhile)
+    monkeypatch.setattr(HfApi, "preupload_lfs_files", upload_then_commit)
     with pytest.raises(ServiceError, match="A commit has happened since"):
         upload(hub, built.folder)
     assert list(hub.files(REPOSITORY)) == ["theirs.txt"]

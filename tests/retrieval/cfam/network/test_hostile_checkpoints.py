@@ -94,7 +94,7 @@ def changed_weights(chance: random.Random, weights: bytes) -> bytes:
     return struct.pack("<Q", len(message)) + message + data
 
 
-def attack(valid_checkpoint: Path, folder: Path, seed: int) -> str | None:
+def load_changed(valid_checkpoint: Path, folder: Path, seed: int) -> str | None:
     """Load a changed checkpoint and return the error message; None if it is still valid."""
     chance = random.Random(seed)
     description, weights = (
@@ -118,7 +118,7 @@ def attack(valid_checkpoint: Path, folder: Path, seed: int) -> str | None:
 
 
 def error_messages(valid_checkpoint: Path, tmp_path: Path, seeds: range) -> list[str]:
-    messages = {seed: attack(valid_checkpoint, tmp_path / "changed", seed) for seed in seeds}
+    messages = {seed: load_changed(valid_checkpoint, tmp_path / "changed", seed) for seed in seeds}
     for seed, sentence in messages.items():
         assert sentence is None or ("\n" not in sentence and sentence), (seed, sentence)
     return [sentence for sentence in messages.values() if sentence]
