@@ -203,9 +203,11 @@ def test_order_and_names_of_items_and_annotators_do_not_matter(
             for row in rows
         ]
     )
-    for ours, theirs in zip(found.choices, agreement(renamed).choices, strict=True):
+    for before_renaming, after_renaming in zip(
+        found.choices, agreement(renamed).choices, strict=True
+    ):
         for name in ("observed", "fleiss", "krippendorff", "cohen"):
-            one, other = getattr(ours, name), getattr(theirs, name)
+            one, other = getattr(before_renaming, name), getattr(after_renaming, name)
             assert one.value == pytest.approx(other.value)
             assert one.low == pytest.approx(other.low)
             assert one.high == pytest.approx(other.high)

@@ -1,4 +1,4 @@
-"""Audit samples: which items are drawn, who is asked, and the resulting error rates."""
+"""Audit samples: which items are drawn, who audits them, and the resulting error rates."""
 
 from collections import Counter
 
@@ -187,7 +187,7 @@ def test_stratum_sizes_are_those_at_the_time_of_the_draw(desk: Desk) -> None:
 
 
 populations = st.dictionaries(st.text(max_size=2), st.integers(0, 50), max_size=6)
-wholes = st.dictionaries(st.integers().map(str), st.sampled_from("abc"), max_size=60)
+stratum_by_item = st.dictionaries(st.integers().map(str), st.sampled_from("abc"), max_size=60)
 sizes = st.integers(0, 80)
 
 
@@ -195,13 +195,13 @@ sizes = st.integers(0, 80)
 def test_every_stratum_gets_its_proportional_share_within_one_item(
     counts: dict[str, int], size: int
 ) -> None:
-    given_ = allocate(counts, size)
+    allocated = allocate(counts, size)
     total = sum(counts.values())
-    assert sum(given_.values()) == min(size, total)
+    assert sum(allocated.values()) == min(size, total)
     for name, count in counts.items():
-        assert 0 <= given_[name] <= count
+        assert 0 <= allocated[name] <= count
         if total:
-            assert abs(given_[name] - min(size, total) * count / total) < 1
+            assert abs(allocated[name] - min(size, total) * count / total) < 1
 
 
 def test_rounding_gives_the_remainder_to_the_largest_fractions() -> None:
@@ -216,18 +216,18 @@ def test_rounding_gives_the_remainder_to_the_largest_fractions() -> None:
         assert allocate(counts, size) == expected, (counts, size)
 
 
-@given(wholes, sizes, st.text(max_size=2))
+@given(stratum_by_item, sizes, st.text(max_size=2))
 def test_a_sample_does_not_depend_on_the_order_of_items(
-    whole: dict[str, str], size: int, seed: str
+    items: dict[str, str], size: int, seed: str
 ) -> None:
-    drawn = draw(whole, size, seed)
-    assert len(set(drawn)) == len(drawn) == min(size, len(whole))
-    assert draw(dict(reversed(whole.items())), size, seed) == drawn
-    wanted = allocate(Counter(whole.values()), size)
-    assert Counter(whole[entity_id] for entity_id in drawn) == Counter(wanted)
+    drawn = draw(items, size, seed)
+    assert len(set(drawn)) == len(drawn) == min(size, len(items))
+    assert draw(dict(reversed(items.items())), size, seed) == drawn
+    wanted = allocate(Counter(items.values()), size)
+    assert Counter(items[entity_id] for entity_id in drawn) == Counter(wanted)
 
 
 def test_a_larger_sample_of_one_stratum_contains_the_smaller() -> None:
-    whole = {str(number): "all" for number in range(100)}
-    assert set(draw(whole, 10, "s")) < set(draw(whole, 20, "s"))
-    assert set(draw(whole, 10, "s")) != set(draw(whole, 10, "another"))
+    items = {str(number): "all" for number in range(100)}
+    assert set(draw(items, 10, "s")) < set(draw(items, 20, "s"))
+    assert set(draw(items, 10, "s")) != set(draw(items, 10, "another"))

@@ -37,14 +37,14 @@ def checks(*correct: bool) -> list[StoredCheck]:
 @settings(deadline=None, max_examples=50)
 @given(assignment_lists, gold_sets, rates, histories, st.text(max_size=3))
 def test_all_ordinary_items_stay_and_no_gold_item_is_repeated(
-    given_: list[Assignment],
+    assignments: list[Assignment],
     gold: set[str],
     rate: float,
     seen: dict[str, Seen],
     seed: str,
 ) -> None:
-    mixed = mix(given_, gold, rate, seen, seed)
-    assert sorted(one for one in mixed if not one.gold) == sorted(given_)
+    mixed = mix(assignments, gold, rate, seen, seed)
+    assert sorted(one for one in mixed if not one.gold) == sorted(assignments)
     drawn = [one for one in mixed if one.gold]
     assert {one.entity_id for one in drawn} <= gold
     asked = Counter((one.pseudonym, one.entity_id) for one in mixed)
@@ -52,7 +52,7 @@ def test_all_ordinary_items_stay_and_no_gold_item_is_repeated(
     for one in drawn:
         history = seen.get(one.pseudonym, Seen())
         assert one.entity_id not in history.gold | history.ordinary
-    assert mix(given_[::-1], sorted(gold, reverse=True), rate, seen, seed) == mixed
+    assert mix(assignments[::-1], sorted(gold, reverse=True), rate, seen, seed) == mixed
 
 
 @settings(deadline=None, max_examples=50)

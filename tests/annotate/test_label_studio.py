@@ -159,14 +159,14 @@ def test_lost_tasks_are_reported_missing_and_sent_again(
 def test_a_502_after_a_completed_request_changes_nothing(
     world: World, queue: Queue, label_studio: LabelStudioServer
 ) -> None:
-    asked: list[str] = []
+    requests: list[str] = []
 
     def fails(method: str, path: str) -> Fault:
         """Fail every second request and the first import."""
-        asked.append(f"{method} {path.partition('?')[0]}")
-        imports = sum(line.endswith("/import") for line in asked)
-        first_import = asked[-1].endswith("/import") and imports == 1
-        fails = first_import or (method == "GET" and len(asked) % 2 == 0)
+        requests.append(f"{method} {path.partition('?')[0]}")
+        imports = sum(line.endswith("/import") for line in requests)
+        first_import = requests[-1].endswith("/import") and imports == 1
+        fails = first_import or (method == "GET" and len(requests) % 2 == 0)
         return Fault.UNKNOWN if fails else Fault.NONE
 
     for number in range(5):
@@ -174,7 +174,7 @@ def test_a_502_after_a_completed_request_changes_nothing(
     with fault_proxy(label_studio.url, fails) as url:
         report = push(world.store, at(LabelStudioDesk(url, SecretStr(label_studio.token))), queue)
     assert report.pushed == 5
-    assert sum(line.endswith("/import") for line in asked) == 1
+    assert sum(line.endswith("/import") for line in requests) == 1
     direct = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
     ((_, project_id),) = report.projects
     keys = [task.key for task in direct.list_tasks(project_id)]

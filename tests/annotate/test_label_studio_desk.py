@@ -253,17 +253,17 @@ def test_tasks_of_another_project_are_not_deleted(
 def test_a_project_of_another_workspace_cannot_be_accessed(
     workplace: Workplace, label_studio: LabelStudioServer, spec: ProjectSpec
 ) -> None:
-    house = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
-    theirs = house.ensure_project(spec)
-    numbers = house.import_tasks(theirs, new_tasks(1))
+    shared_desk = LabelStudioDesk(label_studio.url, SecretStr(label_studio.token))
+    foreign_project = shared_desk.ensure_project(spec)
+    numbers = shared_desk.import_tasks(foreign_project, new_tasks(1))
     desk = workplace.desk
     assert desk.find_project(spec.marker) is None
     for access in (
-        lambda: desk.import_tasks(theirs, new_tasks(1)),
-        lambda: list(desk.list_tasks(theirs)),
-        lambda: desk.count(theirs),
-        lambda: desk.delete_tasks(theirs, numbers),
+        lambda: desk.import_tasks(foreign_project, new_tasks(1)),
+        lambda: list(desk.list_tasks(foreign_project)),
+        lambda: desk.count(foreign_project),
+        lambda: desk.delete_tasks(foreign_project, numbers),
     ):
         with pytest.raises(ServiceError, match=r"status 40[34]"):
             access()
-    assert house.count(theirs).tasks == 1
+    assert shared_desk.count(foreign_project).tasks == 1

@@ -242,8 +242,8 @@ def test_failing_on_gold_items_revokes_unconfirmed_answers(
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1, "batch": 100})
     items = set(add_rewrites(world, 60))
     push(world.store, office, queue)
-    for person, says in ((ann, says_accept), (bea, says_accept), (careless, says_reject)):
-        work(world.store, office, person, says)
+    for person, opinion in ((ann, says_accept), (bea, says_accept), (careless, says_reject)):
+        work(world.store, office, person, opinion)
     report = pull(world.store, office, queue)
     assert report.returned == 20
     (found,) = revocations(world.store, queue.name)

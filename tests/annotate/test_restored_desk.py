@@ -55,7 +55,7 @@ class Site:
         self.start()
         workspaces = add_workspaces(load_settings(home=home), NAMES)
         self.workspaces = dict(zip(NAMES, workspaces, strict=True))
-        self.house = label_studio_token(home, self.url)
+        self.shared_token = label_studio_token(home, self.url)
         self.people = {name: self._person(work) for name, work in self.workspaces.items()}
 
     def start(self) -> None:
@@ -159,7 +159,7 @@ def new_review(site: Site, folder: Path, url: str, overlap: int = 2) -> Review:
         name: add_annotator(world.store, name, url, workspace.user_id, ["annotator"]).pseudonym
         for name, workspace in site.workspaces.items()
     }
-    tokens = {SHARED: site.house, **{pseudonyms[name]: site.token(name) for name in NAMES}}
+    tokens = {SHARED: site.shared_token, **{pseudonyms[name]: site.token(name) for name in NAMES}}
     changed = {"name": f"{uuid4().hex[:8]}-rewrites", "overlap": overlap}
     queue = shipped().queue(DATASET, "rewrites").model_copy(update=changed)
     return Review(

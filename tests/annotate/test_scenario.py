@@ -208,8 +208,8 @@ def outcome_without_faults(size: Size, tmp_path_factory: pytest.TempPathFactory)
     """The outcome without faults."""
     world = new_world(tmp_path_factory.mktemp("undisturbed") / "world", size)
     office = MemoryOffice()
-    everybody = (SHARED, *ANNOTATORS, ADJUDICATOR)
-    hire(world.store, office.server.url, {p: office(p).user_id for p in everybody if p})
+    assignees = (SHARED, *ANNOTATORS, ADJUDICATOR)
+    hire(world.store, office.server.url, {p: office(p).user_id for p in assignees if p})
 
     def work(person: str, answer_of: Callable[[StoredEntity], Regions]) -> int:
         waiting = [*office(person).open_tasks(), *office(person).open_tasks("adjudication")]

@@ -56,8 +56,8 @@ def test_active_annotators_have_the_role_and_have_not_left(store: Store) -> None
     judge = add_annotator(store, "Judge", SERVER, 2, ["adjudicator"])
     both = add_annotator(store, "Both", SERVER, 3, ["annotator", "adjudicator"])
     add_annotator(store, "Gone", SERVER, 4, ["annotator"])
-    gone = set_annotator_state(store, "Gone", "left")
-    assert gone.state == "left"
+    former = set_annotator_state(store, "Gone", "left")
+    assert former.state == "left"
     assert active_annotators(store, "annotator") == [anna, both]
     assert active_annotators(store, "adjudicator") == [both, judge]
     for state in ("active", "paused"):

@@ -1,6 +1,4 @@
-"""A claim holds while its process sends heartbeats; only processes on the same machine can tell at
-once that it is dead.
-"""
+"""A claim holds while its process sends heartbeats; on the same machine its end is seen at once."""
 
 import subprocess
 import sys

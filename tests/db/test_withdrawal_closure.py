@@ -104,27 +104,27 @@ def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bo
     changes.
     """
     entities = {one.id: one for one in graph.entities}
-    goes = dict.fromkeys(targets, True)
+    withdrawn = dict.fromkeys(targets, True)
     while True:
-        before = dict(goes)
+        before = dict(withdrawn)
         for child in entities.values():
             for role, parent in child.parents:
-                method = _way(child)
-                bond = cascade_policy(role, method)
-                if parent in goes and bond is not CascadePolicy.KEEP:
-                    goes[child.id] = goes.get(child.id, False) or (
-                        goes[parent] and bond is CascadePolicy.ERASE
+                method = _method(child)
+                policy = cascade_policy(role, method)
+                if parent in withdrawn and policy is not CascadePolicy.KEEP:
+                    withdrawn[child.id] = withdrawn.get(child.id, False) or (
+                        withdrawn[parent] and policy is CascadePolicy.ERASE
                     )
-                if reaches and goes.get(child.id) and role == Role.SAMPLED_FROM:
-                    goes[parent] = True
+                if reaches and withdrawn.get(child.id) and role == Role.SAMPLED_FROM:
+                    withdrawn[parent] = True
         if reaches:
             for one in entities.values():
-                if goes.get(one.id):
+                if withdrawn.get(one.id):
                     for other in entities.values():
                         if own_digests(one.kind, one.payload) & own_digests(
                             other.kind, other.payload
                         ):
-                            goes[other.id] = True
+                            withdrawn[other.id] = True
             for parent_id, parent_ in entities.items():
                 hanging = [
                     child.id
@@ -132,13 +132,13 @@ def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bo
                     for role, of in child.parents
                     if of == parent_id and empties(role, parent_.kind)
                 ]
-                if hanging and all(goes.get(one) for one in hanging):
-                    goes[parent_id] = True
-        if goes == before:
-            return goes
+                if hanging and all(withdrawn.get(one) for one in hanging):
+                    withdrawn[parent_id] = True
+        if withdrawn == before:
+            return withdrawn
 
 
-def _way(entity: NewEntity) -> str | None:
+def _method(entity: NewEntity) -> str | None:
     if entity.kind != "image":
         return None
     contrast = Image.model_validate_json(entity.payload).contrast
@@ -178,19 +178,19 @@ def test_the_closure_equals_that_of_a_literal_recursion(
 
 def texts_of_an_image_are_withdrawn_with_it_and_others_are_kept(store: Store) -> None:
     one, other = image(1, 1), image(2, 2)
-    said, answer = text(1, [(Role.DESCRIBES, one.id)]), text(2, [(Role.DESCRIBES, other.id)])
-    rewritten = text(3, [(Role.REWRITE_OF, said.id), (Role.PROMPTED_BY, answer.id)])
-    store_entities(store, [one, other, said, answer, rewritten])
-    assert reached(store, [one]) == {one.id, said.id, rewritten.id}
+    caption, answer = text(1, [(Role.DESCRIBES, one.id)]), text(2, [(Role.DESCRIBES, other.id)])
+    rewritten = text(3, [(Role.REWRITE_OF, caption.id), (Role.PROMPTED_BY, answer.id)])
+    store_entities(store, [one, other, caption, answer, rewritten])
+    assert reached(store, [one]) == {one.id, caption.id, rewritten.id}
     assert reached(store, [answer]) == {answer.id}
 
 
 def the_same_bytes_in_other_datasets_are_withdrawn_with_their_descendants(store: Store) -> None:
-    here, there = image(1, 1), image(7, 1, dataset="others")
-    said = text(1, [(Role.DESCRIBES, there.id)])
-    store_entities(store, [here, there, said])
-    assert reached(store, [here]) == {here.id, there.id, said.id}
-    assert reached(store, [here], reaches=False) == {here.id}
+    original, copy_elsewhere = image(1, 1), image(7, 1, dataset="others")
+    caption = text(1, [(Role.DESCRIBES, copy_elsewhere.id)])
+    store_entities(store, [original, copy_elsewhere, caption])
+    assert reached(store, [original]) == {original.id, copy_elsewhere.id, caption.id}
+    assert reached(store, [original], reaches=False) == {original.id}
 
 
 def the_original_of_a_copy_and_its_other_copies_are_withdrawn(store: Store) -> None:
@@ -228,10 +228,10 @@ def an_entity_first_removed_and_then_erased_also_erases_its_descendants(store: S
     text.
     """
     one = image(1, 1)
-    said = text(1, [(Role.DESCRIBES, one.id)])
-    late = text(2, [(Role.ANNOTATES, one.id), (Role.REVISED_FROM, said.id)])
+    caption = text(1, [(Role.DESCRIBES, one.id)])
+    late = text(2, [(Role.ANNOTATES, one.id), (Role.REVISED_FROM, caption.id)])
     copy = text(3, [(Role.SAMPLED_FROM, late.id)])
-    store_entities(store, [one, said, late, copy])
+    store_entities(store, [one, caption, late, copy])
     with store.read() as connection:
         found = closure(connection, [one.id], reaches=True)
     assert found[late.id].holds
@@ -240,15 +240,15 @@ def an_entity_first_removed_and_then_erased_also_erases_its_descendants(store: S
 
 def every_withdrawn_entity_has_a_reason(store: Store) -> None:
     one, same = image(1, 1), image(2, 1)
-    said = text(1, [(Role.DESCRIBES, one.id)])
+    caption = text(1, [(Role.DESCRIBES, one.id)])
     held = tracklet(9)
     crop = image(3, 1, parents=[(Role.SELECTED_IN, held.id)])
-    store_entities(store, [one, same, said, held, crop])
+    store_entities(store, [one, same, caption, held, crop])
     with store.read() as connection:
         found = closure(connection, [one.id], reaches=True)
     output = {id_: (reached_.because, reached_.of) for id_, reached_ in found.items()}
     assert output[one.id] == (TARGET, "")
-    assert output[said.id] == (Role.DESCRIBES, one.id)
+    assert output[caption.id] == (Role.DESCRIBES, one.id)
     assert output[same.id] == (SAME, one.id)
     assert output[held.id] == (EMPTY, crop.id)
 
@@ -270,19 +270,19 @@ def a_group_and_its_fine_captions_are_withdrawn_with_any_of_its_images(
         for place, one in enumerate((anchor, contrast, other))
     ]
     store_entities(store, [anchor, contrast, other, group, coarse, written, *fine])
-    gone = {one.id for one in (contrast, group, written, *fine)}
-    assert reached(store, [contrast]) == gone
-    assert reached(store, [anchor]) == gone | {anchor.id, other.id, coarse.id}
+    withdrawn = {one.id for one in (contrast, group, written, *fine)}
+    assert reached(store, [contrast]) == withdrawn
+    assert reached(store, [anchor]) == withdrawn | {anchor.id, other.id, coarse.id}
 
 
 def a_confusing_caption_is_withdrawn_with_the_caption_it_imitates(store: Store) -> None:
     one, like = image(1, 1), image(2, 2, parents=[(Role.SIMILAR_TO, image(1, 1).id)])
-    said = text(1, [(Role.DESCRIBES, one.id)])
-    confusing = text(2, [(Role.DESCRIBES, like.id), (Role.CONFUSES, said.id)])
-    asked = text(3, [(Role.ASKS_ABOUT, said.id), (Role.ASKS_WITH, like.id)])
-    store_entities(store, [one, like, said, confusing, asked])
-    assert reached(store, [one]) == {one.id, said.id, confusing.id, asked.id}
-    assert reached(store, [like]) == {like.id, confusing.id, asked.id}
+    caption = text(1, [(Role.DESCRIBES, one.id)])
+    confusing = text(2, [(Role.DESCRIBES, like.id), (Role.CONFUSES, caption.id)])
+    question = text(3, [(Role.ASKS_ABOUT, caption.id), (Role.ASKS_WITH, like.id)])
+    store_entities(store, [one, like, caption, confusing, question])
+    assert reached(store, [one]) == {one.id, caption.id, confusing.id, question.id}
+    assert reached(store, [like]) == {like.id, confusing.id, question.id}
 
 
 EXAMPLES = (

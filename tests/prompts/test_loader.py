@@ -110,8 +110,8 @@ def test_a_user_prompt_is_loaded_by_its_path(tmp_path: Path) -> None:
 def test_no_prompt_ends_with_an_example_answer(subtests: pytest.Subtests) -> None:
     for file in sorted(Path(prompts.__file__).parent.glob("*.md")):
         with subtests.test(prompt=file.stem):
-            asked = load_prompt(file.stem).text.strip().splitlines()[-1]
-            assert re.search(r"\{\s*\"\w+\"\s*:", asked) is None
+            last_line = load_prompt(file.stem).text.strip().splitlines()[-1]
+            assert re.search(r"\{\s*\"\w+\"\s*:", last_line) is None
 
 
 @pytest.mark.skipif(not PAPERS.is_dir(), reason="the texts of the papers are not here")

@@ -32,8 +32,8 @@ def test_wilson_intervals_equal_those_of_statsmodels() -> None:
 
     for total in (1, 2, 7, 200, 10_000):
         for count in {0, 1, total // 3, total - 1, total}:
-            theirs = proportion_confint(count, total, alpha=0.05, method="wilson")
-            assert wilson_interval(count, total) == pytest.approx(theirs, abs=1e-12)
+            expected = proportion_confint(count, total, alpha=0.05, method="wilson")
+            assert wilson_interval(count, total) == pytest.approx(expected, abs=1e-12)
 
 
 @given(counted)

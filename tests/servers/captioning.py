@@ -32,7 +32,7 @@ def caption_completion(request: dict[str, Any]) -> dict[str, Any]:
     found = re.search(r"<brief>\n(.*?)\n</brief>", prompt, re.DOTALL)
     assert found is not None, prompt
     brief = found[1]
-    asked = ChatRequest(
+    chat_request = ChatRequest(
         purpose=_purpose(brief),
         prompt=prompt,
         prompt_digest="",
@@ -40,7 +40,7 @@ def caption_completion(request: dict[str, Any]) -> dict[str, Any]:
         images=(_image(request),),
         answer_schema=None,
     )
-    ((_, outcome),) = _MODEL.answer([asked])
+    ((_, outcome),) = _MODEL.answer([chat_request])
     return completion_of(request, outcome.text if isinstance(outcome, ChatAnswer) else "{}")
 
 
@@ -57,14 +57,14 @@ def colour_completion(request: dict[str, Any]) -> dict[str, Any]:
         sentence.removeprefix("A picture that is ").rstrip(".").replace(" and ", ", ").split(", ")
     )
     known = brief.model_copy(update={"facts": tuple(f"it is {colour}" for colour in colours)})
-    asked = ChatRequest(
+    chat_request = ChatRequest(
         purpose=_purpose(found[1]),
         prompt=prompt,
         prompt_digest="",
         subject=known.text(),
         images=(_image(request),),
     )
-    ((_, outcome),) = _MODEL.answer([asked])
+    ((_, outcome),) = _MODEL.answer([chat_request])
     return completion_of(request, outcome.text if isinstance(outcome, ChatAnswer) else "{}")
 
 

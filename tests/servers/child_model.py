@@ -86,25 +86,25 @@ def child_model(
     python: Path, spec: ChatModelSpec, log_file: Path, variables: dict[str, str]
 ) -> Iterator[ChildModel]:
     """The model of `spec`, loaded in a child process by the interpreter `python`."""
-    ours, theirs = Pipe()
+    parent_end, child_end = Pipe()
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [str(python), "-m", __name__, str(theirs.fileno()), spec.model_dump_json()],
+            [str(python), "-m", __name__, str(child_end.fileno()), spec.model_dump_json()],
             cwd=REPOSITORY,
             env={**os.environ, **variables},
-            pass_fds=[theirs.fileno()],
+            pass_fds=[child_end.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    theirs.close()
+    child_end.close()
     try:
-        yield ChildModel(ours, spec.parameters)
+        yield ChildModel(parent_end, spec.parameters)
     except (EOFError, ConnectionError) as error:
         raise RuntimeError(f"the child process ended: {log_file.read_text()[-3000:]}") from error
     finally:
-        ours.close()
+        parent_end.close()
         end_group(process)
 
 
@@ -119,11 +119,11 @@ def main() -> None:
     link.send(("ready", model.ref.name, model.ref.revision))
     while True:
         try:
-            asked = link.recv()
+            received = link.recv()
         except (EOFError, ConnectionError):
             return
-        if asked != "answer":
-            function, arguments = asked
+        if received != "answer":
+            function, arguments = received
             link.send(function(*arguments))
             continue
         with suppress(_ParentFailedError):

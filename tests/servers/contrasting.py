@@ -69,7 +69,7 @@ def contrast_answer(request: dict[str, Any]) -> str:
     language = RefinementBrief.parse(brief).second_language if is_refinement else None
     if language is not None:
         brief = RefinementBrief.parse(brief).model_copy(update={"second_language": None}).text()
-    asked = ChatRequest(
+    chat_request = ChatRequest(
         purpose=REFINEMENT_PURPOSE if is_refinement else STRATEGY_PURPOSE,
         prompt=prompt_text(request),
         prompt_digest="",
@@ -77,7 +77,7 @@ def contrast_answer(request: dict[str, Any]) -> str:
         images=_images(request),
         answer_schema=None,
     )
-    ((_, outcome),) = _MODEL.answer([asked])
+    ((_, outcome),) = _MODEL.answer([chat_request])
     if not isinstance(outcome, ChatAnswer):
         return "{}"
     if language is None:

@@ -76,7 +76,9 @@ def offline_vllm(
     tiny_qwen3: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ChildModel]:
-    """vLLM's offline engine, in the environment that has vLLM; it answers four requests at once."""
+    """vLLM's offline engine, in the environment that contains vLLM; answers four
+    requests at once.
+    """
     spec = VllmChat(
         provider="vllm",
         name=str(tiny_qwen3),

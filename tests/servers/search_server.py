@@ -103,35 +103,35 @@ class SearchServer(ThreadingHTTPServer):
         return Reply(404, {"detail": "Not found."})
 
     def _google(self, seen: Seen) -> Reply:
-        asked = seen.parameters
+        parameters = seen.parameters
         if seen.headers.get("X-Goog-Api-Key") != API_KEY:
             message = "API key not valid. Please pass a valid API key."
             return google_error(400, message, "badRequest", "INVALID_ARGUMENT")
-        number, start = int(asked.get("num", 10)), int(asked.get("start", 1))
-        if asked.get("cx") != ENGINE or not 1 <= number <= 10 or start + number > 100:
+        number, start = int(parameters.get("num", 10)), int(parameters.get("start", 1))
+        if parameters.get("cx") != ENGINE or not 1 <= number <= 10 or start + number > 100:
             message = "Request contains an invalid argument."
             return google_error(400, message, "badRequest", "INVALID_ARGUMENT")
         found = {name: value for name, value in self.google.items() if name != "items"}
-        if asked["q"] != NOTHING:
+        if parameters["q"] != NOTHING:
             found["items"] = self.google["items"][start - 1 : start - 1 + number]
         return Reply(body=found)
 
     def _openverse(self, seen: Seen) -> Reply:
-        asked = seen.parameters
+        parameters = seen.parameters
         authorization = seen.headers.get("Authorization")
         if authorization not in (None, f"Bearer {TOKEN}"):
             return Reply(401, {"detail": "Authentication credentials were not provided."})
-        size, page = int(asked.get("page_size", 20)), int(asked.get("page", 1))
+        size, page = int(parameters.get("page_size", 20)), int(parameters.get("page", 1))
         if size > (20 if authorization is None else 50) or size * page > 240:
             return Reply(401, {"detail": "page_size may not exceed 20 for anonymous requests"})
         if (
-            unknown := set(asked["license"].split(","))
+            unknown := set(parameters["license"].split(","))
             - {"cc0", "pdm", "by", "by-sa"}
             - {*("by-nc", "by-nc-sa", "by-nd", "by-nc-nd")}
         ):
             detail = f"Invalid input given for fields. 'license' -> License {unknown}"
             return Reply(400, {"error": "InputError", "detail": detail, "fields": ["license"]})
-        results = self.results_of(asked["q"])
+        results = self.results_of(parameters["q"])
         hits = results[(page - 1) * size : page * size]
         limits = {
             "X-RateLimit-Limit-anon_burst": "20/min",
@@ -146,15 +146,15 @@ class SearchServer(ThreadingHTTPServer):
         return [] if query == NOTHING else results
 
     def _token(self, seen: Seen) -> Reply:
-        wanted = {
+        expected = {
             "grant_type": "client_credentials",
             "client_id": CLIENT_ID,
             "client_secret": CLIENT_SECRET,
         }
-        if seen.parameters != wanted:
+        if seen.parameters != expected:
             return Reply(401, {"error": "invalid_client"})
-        given = {"access_token": TOKEN, "scope": "read write groups", "expires_in": 36000}
-        return Reply(body={**given, "token_type": "Bearer"})
+        token = {"access_token": TOKEN, "scope": "read write groups", "expires_in": 36000}
+        return Reply(body={**token, "token_type": "Bearer"})
 
 
 @contextmanager

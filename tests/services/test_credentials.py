@@ -18,7 +18,7 @@ from services.credentials import (
 )
 
 
-def test_credentials_are_made_once(tmp_path: Path) -> None:
+def test_credentials_are_created_once(tmp_path: Path) -> None:
     first = load_credentials(tmp_path)
     assert load_credentials(tmp_path) == first
     assert len(first.label_studio_password.get_secret_value()) >= 32

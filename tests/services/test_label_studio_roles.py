@@ -121,10 +121,10 @@ def workplace(
             program(label_studio, person.token.get_secret_value()) as own,
         ):
             belongings.append(create_belongings(service_account, own))
-    with program(label_studio, label_studio.token) as house:
-        house_belongings = create_belongings(house, house)
+    with program(label_studio, label_studio.token) as own_account:
+        own_belongings = create_belongings(own_account, own_account)
     yield Workplace(
-        label_studio, anna, ben, belongings[0], {"ben": belongings[1], "house": house_belongings}
+        label_studio, anna, ben, belongings[0], {"ben": belongings[1], "house": own_belongings}
     )
     store.close()
 
@@ -150,8 +150,8 @@ class Operation(NamedTuple):
 
 @pytest.fixture(scope="module")
 def operations(workplace: Workplace) -> list[Operation]:
-    with program(workplace.server, workplace.server.token) as house:
-        described = house.get("/docs/api/schema/json/").raise_for_status().json()
+    with program(workplace.server, workplace.server.token) as own_account:
+        described = own_account.get("/docs/api/schema/json/").raise_for_status().json()
     found = [
         Operation(method.upper(), path)
         for path, methods in described["paths"].items()

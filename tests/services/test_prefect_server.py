@@ -248,8 +248,8 @@ def test_cross_origin_requests_are_refused(prefect: Prefect) -> None:
         assert client.post(runs, content="{}", headers=own | other_name).status_code == 200
         assert client.post(runs, content="{}", headers=own, auth=("x", "y")).status_code == 401
         for destination, status in (("iframe", 403), ("script", 403), ("document", 200)):
-            asked = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": destination}
-            assert client.get(f"{prefect.url}/docs", headers=asked).status_code == status
+            headers = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Dest": destination}
+            assert client.get(f"{prefect.url}/docs", headers=headers).status_code == status
     assert socket_status(prefect.url, {"Origin": prefect.url}) == 101
     for changed in ({"Origin": "https://example.org"}, {"Host": f"example.org:{port}"}):
         assert socket_status(prefect.url, changed) == 403, changed

@@ -68,9 +68,9 @@ def test_the_side_of_the_own_image_is_random_and_not_revealed(
     sides = Counter(own_side(str(number)) for number in range(1000))
     assert 420 < sides["left"] < 580
     for number in range(6):
-        asked = a_confusion(f"Caption {number}.")
-        record, content = asked.shown.record(Confusion), content_of(asked, sqlite_store)
-        assert content.data[own_side(asked.shown.id)].endswith(record.own.sha256)
+        question = a_confusion(f"Caption {number}.")
+        record, content = question.shown.record(Confusion), content_of(question, sqlite_store)
+        assert content.data[own_side(question.shown.id)].endswith(record.own.sha256)
         assert content.data.keys() == {"left", "right", "caption_html", "returned"}
     assert variables(PAGE.config) == {"left", "right", "caption_html", "returned"}
 
@@ -96,12 +96,12 @@ def test_warnings_are_shown_below_the_caption(sqlite_store: Store) -> None:
     assert content_of(other, sqlite_store) == before
 
 
-def keep_warnings(store: Store, asked: Proposal, *warnings: str) -> None:
+def keep_warnings(store: Store, proposed: Proposal, *warnings: str) -> None:
     """Store the question and the warnings about its caption."""
-    question = new_entity(asked.shown.record(Confusion), asked.shown.dataset)
-    assert question.id == asked.shown.id
+    question = new_entity(proposed.shown.record(Confusion), proposed.shown.dataset)
+    assert question.id == proposed.shown.id
     check = CaptionCheck(warnings=warnings)
-    examined = new_entity(check, asked.shown.dataset, parents=[(Role.EXAMINES, question.id)])
+    examined = new_entity(check, proposed.shown.dataset, parents=[(Role.EXAMINES, question.id)])
     store_entities(store, [question, examined])
 
 

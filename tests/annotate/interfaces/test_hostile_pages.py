@@ -91,8 +91,8 @@ def stored_proposal(world: World, kind: str) -> tuple[StoredEntity, dict[str, by
     if kind == "caption":
         shown = add_caption(world, f"A red coat. {ATTACK}", checked=True, warnings=(ATTACK,))
     else:
-        wanted = world.add(f"{REWRITE} {ATTACK}", f"{SOURCE} {ATTACK}", picture=picture.data)
-        shown = fetch(world.store, [wanted])[wanted]
+        rewrite_id = world.add(f"{REWRITE} {ATTACK}", f"{SOURCE} {ATTACK}", picture=picture.data)
+        shown = fetch(world.store, [rewrite_id])[rewrite_id]
     return shown, {picture.picture.sha256: picture.data}
 
 

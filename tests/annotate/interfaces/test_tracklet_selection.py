@@ -79,7 +79,7 @@ def test_other_tracklets_of_the_same_person_are_recorded() -> None:
     assert kept.frames == TRACKLET.frames
 
 
-def test_after_a_split_the_same_person_is_asked_for_again() -> None:
+def test_a_split_discards_the_answer_about_the_same_person() -> None:
     answer = answer_to(
         ticked("verdict", "split"), ticked("cuts", NUMBERS[8]), ticked("same_person", OTHER)
     )
