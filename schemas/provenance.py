@@ -18,6 +18,9 @@ STATE_AFTER: dict[str, State] = {
 ANSWERED = ("answered", "truncated")
 """The states of calls that a model answered; all others describe an error."""
 
+PROMOTE = "promote_record"
+"""The stage that makes entities of records of shards; its configuration names their `rows`."""
+
 WITHHELD_WHOLE = "*"
 """The only entry of `withheld` if nothing of a payload is published."""
 

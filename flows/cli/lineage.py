@@ -1,8 +1,9 @@
 """`loupe lineage`: the provenance of an entity."""
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -109,6 +110,8 @@ def _grow(branch: "Tree", traced: "Lineage", entity_id: str, seen: set[str]) -> 
     branch.add(
         f"[cyan]made by[/cyan] {escape(activity.stage)} v{escape(activity.version)}{when}{agents}"
     )
+    for row in _promoted_rows(activity.stage, activity.configuration):
+        branch.add(f"[cyan]promoted from[/cyan] {escape(row)}")
     if call := traced.calls.get(node.model_call_key or ""):
         parameters = escape(canonical_json(call.parameters))
         tokens_in, tokens_out = (
@@ -153,3 +156,14 @@ def _name(traced: "Lineage", entity_id: str) -> str:
     state = "" if entity.state == "proposed" else f" ({escape(entity.state)})"
     name = escape(f"{entity.id[:12]} in {entity.dataset}")
     return f"[bold]{escape(entity.kind)}[/bold] {name}{state}"
+
+
+def _promoted_rows(stage: str, configuration: Mapping[str, Any]) -> Iterator[str]:
+    """Name the rows of shards that an entity was made of; releases may state anything."""
+    from schemas.provenance import PROMOTE
+
+    rows = configuration.get("rows") if stage == PROMOTE else None
+    for row in rows if isinstance(rows, list) else ():
+        if isinstance(row, dict):
+            shard, root = (str(row.get(name))[:12] for name in ("shard", "root"))
+            yield f"row {row.get('row')} of shard {shard} ({row.get('step')}), root {root}…"

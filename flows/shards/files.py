@@ -34,13 +34,12 @@ from db.work import WorkResult, configurations_of
 from schemas.base import canonical_json, framed
 from schemas.errors import IntegrityError, MissingBlobError
 from schemas.merkle import leaf_hash, merkle_levels
-from schemas.provenance import Role
+from schemas.provenance import PROMOTE, Role
 from schemas.records import Rejection, Shard
 
 RECORDS = 10_000
 IMPORT = "import_source"
 DUPLICATES = "near_duplicates"
-PROMOTE = "promote_record"
 _SCHEMA = pa.schema(
     {
         "number": pa.int64(),

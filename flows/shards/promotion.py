@@ -20,7 +20,6 @@ from flows.engine.report import StageReport
 from flows.engine.sampling import SampleSettings, sample_identities
 from flows.shards.files import (
     DUPLICATES,
-    PROMOTE,
     RecordResult,
     ShardRow,
     computed_shards,
@@ -33,6 +32,7 @@ from schemas.build import SourceSpec
 from schemas.chat import ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError, IntegrityError, UsageError
 from schemas.merkle import merkle_levels, merkle_proof, merkle_root
+from schemas.provenance import PROMOTE
 from schemas.records import Image, Rejection, Shard
 
 VERSION = "1"

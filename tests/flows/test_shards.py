@@ -17,7 +17,6 @@ from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
 from flows.engine.pipeline import run_pipeline
 from flows.shards.files import (
-    PROMOTE,
     RecordResult,
     ShardRow,
     computed_shards,
@@ -43,6 +42,7 @@ from release.verify import verify_release
 from retrieval.similarity.near_duplicates import find_near_duplicates
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import IntegrityError, UsageError
+from schemas.provenance import PROMOTE
 from schemas.records import Caption, Granularity, Image, Rewrite, Shard
 from tests.flows.homes import contents_of
 from tests.flows.runs import copied_run, new_run
