@@ -102,6 +102,7 @@ def store_bytes(home: Path) -> int:
 def compare_results(folder: Path, captions: int) -> None:
     spec, chosen = source(folder, captions), profile()
     context = open_home(folder / "items")
+    before = store_bytes(folder / "items")
     started = time.process_time()
     import_source(context, spec)
     (model,) = chosen.rewrite.models
@@ -109,7 +110,7 @@ def compare_results(folder: Path, captions: int) -> None:
     check_rewrites(context, NAME, chosen.faithfulness, [str(model.ref)])
     each = 1000 * (time.process_time() - started) / captions
     stored = {one.id for kind in KINDS for one in find(context.store, NAME, kind)}
-    size = store_bytes(folder / "items") * MILLION / captions
+    size = (store_bytes(folder / "items") - before) * MILLION / captions
     print(f"record by record, a million captions       {size:>10,.0f} bytes in the store")
     print(f"  the run's processor time                 {each:>10.2f} ms per caption")
 
