@@ -91,9 +91,7 @@ class Pictures:
 
 
 class Desk:
-    """A client of Label Studio's API as an administrator: creates projects and reads
-    annotations.
-    """
+    """A client of Label Studio's API as an administrator."""
 
     def __init__(self, server: LabelStudioServer) -> None:
         self._client = httpx.Client(base_url=server.url, timeout=120, trust_env=False)
@@ -203,9 +201,7 @@ class LabellingPage:
         self.browser_page.keyboard.type(text)
 
     def box(self, selector: str, text: str | None = None) -> Box:
-        """Return the position of the first visible match of a CSS selector, optionally
-        with `text`.
-        """
+        """Return the position of the first visible match of a selector, optionally with `text`."""
         found = self.browser_page.locator(selector, has_text=text).locator("visible=true").first
         box = found.bounding_box()
         assert box is not None, f"{selector} with {text!r} has no place on the screen"

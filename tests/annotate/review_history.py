@@ -1,5 +1,4 @@
-"""A queue with a history: the work of scripted annotators over days, written directly to the
-tables.
+"""A queue with a history: the work of scripted annotators over days, written to the tables.
 
 The careless annotator answers quickly and at random; gold items reveal it, and one day the rule
 revokes the work. Everything is drawn from a seed, so the expected results are known.

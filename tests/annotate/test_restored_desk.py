@@ -1,6 +1,4 @@
-"""Reviews while Label Studio is stopped, disconnected, restored from a backup or
-changed by hand.
-"""
+"""Reviews while Label Studio is stopped, disconnected, restored from a backup or edited by hand."""
 
 import shutil
 from collections.abc import Iterator, Mapping

@@ -96,9 +96,7 @@ def truth(entity: StoredEntity) -> str:
 
 
 def opinion(person: str, entity: StoredEntity) -> Regions:
-    """Return the true answer; annotators err on one of twenty, the careless one answers
-    at random.
-    """
+    """Return the true answer; annotators err on one of twenty, the careless one is random."""
     text = str(entity.payload).partition('"text":"')[2].partition('"')[0]
     verdict, chance = truth(entity), share(person, entity.id)
     if person == CARELESS:

@@ -1,6 +1,4 @@
-"""Behaviour with lost connections and with databases that restart, are busy, full, damaged or
-read-only.
-"""
+"""Databases that lose connections, restart, are busy, full, damaged or read-only."""
 
 import resource
 import shutil

@@ -1,6 +1,4 @@
-"""A search belongs to the caller that holds its claim; a caller that lost it stores and counts
-nothing.
-"""
+"""A search belongs to the holder of its claim; a caller that lost it stores and counts nothing."""
 
 from datetime import UTC, datetime
 

@@ -184,8 +184,8 @@ def test_a_snapshot_cannot_write(store: Store) -> None:
 
 @pytest.mark.postgres
 def test_a_mark_waits_for_running_write_transactions(postgres_store: Store) -> None:
-    """Sequence numbers are assigned before their rows are visible, so a row with a larger number
-    may become visible first.
+    """Sequence numbers are assigned before rows are visible, so a larger one may be
+    visible first.
     """
     store = postgres_store
     add(store, 1)

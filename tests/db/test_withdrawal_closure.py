@@ -100,9 +100,7 @@ def graphs(draw: st.DrawFn) -> Graph:
 
 
 def literal(graph: Graph, targets: Sequence[str], reaches: bool) -> dict[str, bool]:
-    """Return the withdrawn entities and whether each is erased: apply all rules until nothing
-    changes.
-    """
+    """Return whether each withdrawn entity is erased: apply all rules until nothing changes."""
     entities = {one.id: one for one in graph.entities}
     withdrawn = dict.fromkeys(targets, True)
     while True:
@@ -224,9 +222,7 @@ def a_tracklet_is_withdrawn_once_none_of_its_images_is_left(store: Store) -> Non
 
 
 def an_entity_first_removed_and_then_erased_also_erases_its_descendants(store: Store) -> None:
-    """The report is first removed because it needs the image, then erased because it repeats a
-    text.
-    """
+    """The report is first removed as it needs the image, then erased as it repeats a text."""
     one = image(1, 1)
     caption = text(1, [(Role.DESCRIBES, one.id)])
     late = text(2, [(Role.ANNOTATES, one.id), (Role.REVISED_FROM, caption.id)])
@@ -298,7 +294,7 @@ EXAMPLES = (
 )
 
 
-def test_examples(store: Store, subtests: pytest.Subtests) -> None:
+def test_closures_of_example_graphs(store: Store, subtests: pytest.Subtests) -> None:
     """Every example, on both databases; the random graphs run only on SQLite."""
     for example in EXAMPLES:
         empty(store)

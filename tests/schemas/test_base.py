@@ -31,7 +31,7 @@ def test_a_digest_has_32_hex_digits_and_stays_the_same() -> None:
 
 
 @given(json_values)
-def test_canonical_json_is_json(value: object) -> None:
+def test_canonical_json_is_parsed_to_the_same_value(value: object) -> None:
     assert json.loads(canonical_json(value)) == value  # type: ignore[arg-type]
 
 
@@ -46,7 +46,7 @@ def test_an_entity_id_does_not_depend_on_the_order_of_parents() -> None:
     assert entity_id("d", "k", "{}", parents) != entity_id("d", "k", "{}", [("a", "2"), ("b", "1")])
 
 
-def test_sha256_is_sha256() -> None:
+def test_sha256_of_equals_a_known_digest() -> None:
     assert sha256_of(b"").startswith("e3b0c44298fc1c14")
 
 

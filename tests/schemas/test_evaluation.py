@@ -7,7 +7,7 @@ from schemas.evaluation import DirectionResult, EvaluationResult, Score
 from tests.schemas.evaluations import evaluation
 
 
-def test_an_evaluation_survives_json() -> None:
+def test_an_evaluation_survives_a_json_round_trip() -> None:
     result = evaluation()
     again = EvaluationResult.model_validate_json(result.model_dump_json())
     assert again == result

@@ -76,9 +76,7 @@ def offline_vllm(
     tiny_qwen3: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[ChildModel]:
-    """vLLM's offline engine, in the environment that contains vLLM; answers four
-    requests at once.
-    """
+    """vLLM's offline engine, in the environment with vLLM; it answers four requests at once."""
     spec = VllmChat(
         provider="vllm",
         name=str(tiny_qwen3),

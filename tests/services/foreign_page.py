@@ -52,7 +52,7 @@ _ATTACK = """async ([url, deployment, command]) => {
 
 
 def attack(browser: Any, url: str, deployment: str, command: str) -> list[str]:
-    """Return what such a page gains, from a foreign origin and from a host name that resolves to
+    """Return what the page gains, from another origin and from a name that resolves to
     the server.
     """
     port = url.rpartition(":")[2]

@@ -203,7 +203,7 @@ def test_prefect_toml_connects_users_to_the_server_with_its_password(
 
 @pytest.mark.prefect
 @pytest.mark.browser
-def test_a_foreign_page_gets_nothing_from_the_server(
+def test_a_page_of_another_origin_gains_nothing_from_the_server(
     prefect: Prefect, browser: Any, tmp_path: Path
 ) -> None:
     deployment = prefect.deployment("stub")

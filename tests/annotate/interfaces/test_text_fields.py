@@ -18,9 +18,7 @@ TYPED = "Typed «{}»: a $grey <b>coat</b>, {{{{now}}}} 灰色的"
 
 
 class Fields(NamedTuple):
-    """The text fields of a page: `texts` after the keys of `edit`, the note after those of
-    `reject`.
-    """
+    """Text fields of a page: `texts` appear after the keys `edit`, the note after `reject`."""
 
     edit: tuple[str, ...]
     texts: tuple[str, ...]
