@@ -1,6 +1,6 @@
 """Whether training on contrastive pairs teaches the differences: FG-CDA on held-out groups.
 
-Run from the repository root: `python -m benchmarks.pair_training` (five minutes on one core). For
+Run from the repository root: `python -m benchmarks.pair_training` (five minutes on an idle core). For
 each seed, a small CLIP is trained from scratch with InfoNCE on drawn stills. From there it is
 trained for as many steps with InfoNCE on ordinary batches, with in-group hard negatives alone, and
 with the contrast loss, all on the same groups. Stills are drawn without the strip that codes their
@@ -51,7 +51,7 @@ from schemas.taxonomy import DifferenceType
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth, jpeg_of, lay_out, plan_stills
 
-FIRST_STILLS, GROUPS = 400, 96
+FIRST_STILLS, GROUPS = 400, 72
 HELD_OUT = 1 / 3
 ARMS = {"InfoNCE": 0.0, "in-group negatives": 1e-6, "contrast": 1.0}
 SIZE_PX = (56, 40)
@@ -218,7 +218,7 @@ def main() -> None:
     """Prints the table: the mean over seeds, and the lowest and the highest."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--epochs", type=int, nargs=2, default=(4, 2), help="first, then")
+    parser.add_argument("--epochs", type=int, nargs=2, default=(3, 2), help="first, then")
     given = parser.parse_args()
     found = []
     with tempfile.TemporaryDirectory() as scratch:
