@@ -1,10 +1,10 @@
 """Whether a model ranks captions better that were validated with it (ReCoS uses BLIP-2 for both).
 
-Run from the repository root: `python -m benchmarks.caption_validators` (four minutes on an idle core).
-Three small CLIPs are trained from different seeds on drawn stills. Each validates the same captions
-of other stills, of one to all details, and each ranks what each of them left. The bias is the mean
-reciprocal rank (MRR) by a model on its own captions less what is expected from how well it ranks in
-general and how easy the captions of that validator are; its interval is over images.
+Run from the repository root: `python -m benchmarks.caption_validators` (four minutes on an idle
+core). Three small CLIPs are trained from different seeds on drawn stills. Each validates the same
+captions of other stills, of one to all details, and each ranks what each of them left. The bias is
+the mean reciprocal rank (MRR) by a model on its own captions less what is expected from how well it
+ranks in general and how easy the captions of that validator are; its interval is over images.
 """
 
 import tempfile

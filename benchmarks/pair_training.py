@@ -1,11 +1,11 @@
-"""Whether training on contrastive pairs teaches the differences: FG-CDA on held-out groups.
+"""Effect of training on contrastive pairs: FG-CDA by difference type on held-out groups.
 
-Run from the repository root: `python -m benchmarks.pair_training` (five minutes on an idle core). For
-each seed, a small CLIP is trained from scratch with InfoNCE on drawn stills. From there it is
-trained for as many steps with InfoNCE on ordinary batches, with in-group hard negatives alone, and
-with the contrast loss, all on the same groups. Stills are drawn without the strip that codes their
-scene. Every second contrastive image is drawn in another layout, as if it had been found; the
-others are edits of the anchor.
+Run from the repository root: `python -m benchmarks.pair_training` (five minutes on an idle core).
+For each seed, a small CLIP is trained from scratch with InfoNCE on drawn stills. From there it is
+trained for about as many steps with InfoNCE on ordinary batches, with in-group hard negatives
+alone, and with the contrast loss, on the same groups. Stills are drawn without the strip that
+encodes their scene. Every second contrastive image is drawn in another layout, as if it had been
+found; the others are edits of the anchor.
 """
 
 import argparse
