@@ -3,7 +3,7 @@
 import sqlite3
 import tomllib
 from collections.abc import Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -106,12 +106,8 @@ def read_source(
     Raises:
         FormatError: the file is not of the importer's format.
     """
-    try:
+    with _naming_likely_formats(path):
         torn = identities_in_two_splits(importer.rows(path, options))
-    except FormatError as error:
-        if others := _likely_formats(path):
-            raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
-        raise
     rows = importer.rows(path, options)
     return (
         _torn_row(row, path.name, torn[row.identity])
@@ -119,6 +115,27 @@ def read_source(
         else row
         for row in rows
     )
+
+
+def require_format(importer: Importer, path: Path) -> None:
+    """Read the first record of `path`.
+
+    Raises:
+        FormatError: the file is not of the importer's format.
+    """
+    with _naming_likely_formats(path):
+        next(importer.rows(path), None)
+
+
+@contextmanager
+def _naming_likely_formats(path: Path) -> Iterator[None]:
+    """Say in a `FormatError` of what other format the file may be."""
+    try:
+        yield
+    except FormatError as error:
+        if others := _likely_formats(path):
+            raise FormatError(f"{error}; this looks like {' or '.join(others)}") from error
+        raise
 
 
 def _likely_formats(path: Path) -> list[str]:

@@ -86,17 +86,21 @@ def run(
         err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
         run_deployment(f"{flow_name}/default", parameters, settings.home, server)
         return
-    err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
+    from flows.engine.build_files import load_build
     from flows.engine.context import open_context
     from flows.engine.ledger import Budget
     from flows.engine.pipeline import run_build
     from flows.engine.report import ConsoleProgress
 
+    pipeline = _pipeline(flow_name)
+    if config:
+        load_build(config, pipeline.form)  # its errors appear before a home is made
+    err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
     context = open_context(
         settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
     )
     warn_of_unfinished(context.store)
-    report = run_build(context, _pipeline(flow_name), parameters["config"], profile, wait=wait)
+    report = run_build(context, pipeline, parameters["config"], profile, wait=wait)
     if as_json:
         print_json(report.as_json())
     else:

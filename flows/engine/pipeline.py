@@ -34,11 +34,11 @@ from prompts.loader import load_prompt
 from release.model_use import DEMONSTRATION_CITATION
 from schemas.build import Build, SourceSpec, VideoSourceSpec
 from schemas.embedding import PlainModelSpec
-from schemas.errors import ConfigurationError, LoupeError
+from schemas.errors import ConfigurationError, FormatError, LoupeError
 from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
 from schemas.retrieval_task import Tier
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
-from sources.importer import importer_for
+from sources.importer import importer_for, require_format
 
 
 def check_build(
@@ -88,6 +88,11 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
         missing = [path for path in (source.annotations, source.images) if not path.exists()]
         if missing:
             yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
+        else:
+            try:
+                require_format(importer, source.annotations)
+            except FormatError as error:
+                yield lacking(subject, str(error), "correct format in the build file")
     if refusal := refusal_of_terms(settings, source.name, name, licence or "", source.permitted_by):
         yield lacking(subject, refusal, "set licence or permitted_by in the build file")
     else:

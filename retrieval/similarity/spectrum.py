@@ -146,7 +146,7 @@ def small_picture(data: bytes) -> SmallPicture:
         UnusablePictureError: `undecodable_image` (it is none that we read, or is damaged or cut
             off), `too_many_pixels` (by its header) or `too_many_scans`; of both nothing is decoded.
     """
-    from PIL import Image
+    from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(io.BytesIO(data), formats=_FORMATS) as image:
@@ -157,6 +157,9 @@ def small_picture(data: bytes) -> SmallPicture:
         raise
     except Image.DecompressionBombError as fault:
         raise UnusablePictureError("too_many_pixels", f"has too many pixels: {fault}") from fault
+    except UnidentifiedImageError as fault:
+        what = "it is not an image of a known format"
+        raise UnusablePictureError("undecodable_image", f"cannot be decoded: {what}") from fault
     except DECODER_FAULTS as fault:
         what = " ".join(str(fault).split()) or type(fault).__name__
         raise UnusablePictureError("undecodable_image", f"cannot be decoded: {what}") from fault

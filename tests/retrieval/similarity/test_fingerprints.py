@@ -68,8 +68,8 @@ def test_a_uniform_image_has_no_hash() -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"", "cannot identify image file"),
-        (b"no image", "cannot identify image file"),
+        (b"", "not an image of a known format"),
+        (b"no image", "not an image of a known format"),
         (encoded(street(0))[:2000], "truncated"),
         (encoded(street(0), "PNG")[:2000], "truncated"),
     ],
