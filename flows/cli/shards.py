@@ -110,9 +110,11 @@ def promote(
 
     Exit code 1 if a record was rejected or withdrawn.
     """
+    from flows.shards.files import require_shards
     from flows.shards.promotion import find_records, promote_records
 
     context, _ = _opened()
+    require_shards(context.store, source)
     if promote_records(context, source, find_records(context, source, records)).rejected:
         err.print(f"show the reasons with: loupe quarantine {source}")
         raise typer.Exit(1)
@@ -124,12 +126,14 @@ def verify(source: SourceArgument) -> None:
 
     Exit code 1 if something is wrong.
     """
+    from flows.shards.files import require_shards
     from flows.shards.promotion import damaged_shards
 
     context, _ = _opened()
+    require_shards(context.store, source)
     wrong = list(damaged_shards(context, source))
     for sentence in wrong:
         out.print(sentence, markup=False, soft_wrap=True)
     if wrong:
         raise typer.Exit(1)
-    out.print(f"all shards of {source} are as they were written", markup=False)
+    out.print(f"all shards of {source} match their Merkle roots", markup=False)

@@ -32,7 +32,7 @@ from db.store import Store
 from db.withdrawal_graph import needed_blobs, own_blobs
 from db.work import WorkResult, configurations_of
 from schemas.base import canonical_json, framed
-from schemas.errors import IntegrityError, MissingBlobError
+from schemas.errors import IntegrityError, MissingBlobError, UsageError
 from schemas.merkle import leaf_hash, merkle_levels
 from schemas.provenance import PROMOTE, Role
 from schemas.records import Rejection, Shard
@@ -254,6 +254,12 @@ def imported_shards(store: Store, dataset: str, source_id: str | None = None) ->
         own = {one.id for one in find_children(store, source_id, Role.IMPORTED_FROM)}
         shards = (one for one in shards if one.id in own)
     return sorted(shards, key=lambda one: one.record(Shard).number)
+
+
+def require_shards(store: Store, dataset: str) -> None:
+    """Raise a `UsageError` if a source was not imported into shards."""
+    if not imported_shards(store, dataset):
+        raise UsageError(f"{dataset!r} has no shards; import it with: loupe import --shards")
 
 
 def computed_shards(store: Store, shard: StoredEntity) -> list[StoredEntity]:

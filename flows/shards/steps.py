@@ -33,6 +33,7 @@ from flows.shards.files import (
     erase_records,
     imported_shards,
     read_shard,
+    require_shards,
     store_shard,
 )
 from flows.ufine3c.faithfulness import VERSION as CHECK_VERSION
@@ -47,7 +48,7 @@ from schemas.base import digest_of
 from schemas.build import SourceSpec
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.embedding import EmbeddingModelSpec, PlainModelSpec
-from schemas.errors import ConfigurationError, UsageError
+from schemas.errors import ConfigurationError
 from schemas.processes import usual_workers
 from schemas.profile import (
     ChatModelSpec,
@@ -188,8 +189,7 @@ def run_step(
         UsageError: the source has no shards.
         IntegrityError: a shard is missing or damaged.
     """
-    if not imported_shards(context.store, dataset):
-        raise UsageError(f"{dataset!r} has no shards; import it with: loupe import --shards")
+    require_shards(context.store, dataset)
     stage = Stage(
         name=f"{program.step}_shards",
         version=f"{VERSION}.{program.version}",
