@@ -65,8 +65,10 @@ def read_pairs(data: bytes, name: str) -> Iterator[RewritePair]:
             texts = {key: found[key] for key in ("source", "rewrite") if key in found}
             yield RewritePair.model_validate(texts)
         except (ValueError, TypeError, RecursionError) as error:
+            broken = isinstance(error, json.JSONDecodeError)
+            fault = "not JSON" if broken else fault_of(error, RewritePair)
             raise FormatError(
-                f"{name}, line {number}: {fault_of(error, RewritePair)}; "
+                f"{name}, line {number}: {fault}; "
                 f'each line must be {{"source": "…", "rewrite": "…"}}'
             ) from error
 
