@@ -117,6 +117,7 @@ class MemoryDesk:
         user_id: int | None = None,
         cancelled: bool = False,
         made_by: int | None = None,
+        seconds: float = 4.0,
     ) -> int:
         """Answer a task or change an answer, and return the id of the annotation."""
         number = annotation_id or next(self.server.numbers)
@@ -124,7 +125,9 @@ class MemoryDesk:
         project = self._project_of(task_id)
         before = [a.created_at for a in project[task_id].annotations if a.id == number]
         created = before[0] if before else now
-        annotation = RemoteAnnotation(number, person, result, cancelled, now, 4.0, created, made_by)
+        annotation = RemoteAnnotation(
+            number, person, result, cancelled, now, seconds, created, made_by
+        )
         others = tuple(a for a in project[task_id].annotations if a.id != number)
         project[task_id] = project[task_id]._replace(
             annotations=(*others, annotation), updated_at=now

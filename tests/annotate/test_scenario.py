@@ -277,8 +277,8 @@ class Account:
         body = {"url": address, "project": project, "send_payload": True}
         self._client.post("/api/webhooks/", json=body).raise_for_status()
 
-    def answer(self, task_id: int, regions: Regions) -> None:
-        body = {"result": regions, "lead_time": 5.0}
+    def answer(self, task_id: int, regions: Regions, seconds: float = 5.0) -> None:
+        body = {"result": regions, "lead_time": seconds}
         self._client.post(f"/api/tasks/{task_id}/annotations/", json=body).raise_for_status()
 
 
