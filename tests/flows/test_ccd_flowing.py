@@ -138,7 +138,7 @@ def test_a_search_waits_until_all_strategies_are_decided(
     """Its results depend on the images of other strategies, but must not depend on their order."""
     folder = searched_folder(stills, tmp_path / "pictures")
     build = contrast_build(
-        stills, anchors=2, ways=("search", "edit"), search_folder=folder, **GATES
+        stills, anchors=2, methods=("search", "edit"), search_folder=folder, **GATES
     )
     ann = Reviewer(context_of(sqlite_store, tmp_path / "home"))
     ann.build_once(build)

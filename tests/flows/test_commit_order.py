@@ -82,7 +82,7 @@ def test_the_store_of_build_ccd_does_not_depend_on_commit_order(
 ) -> None:
     stills = drawn_stills(24)
     folder = searched_folder(stills, tmp_path / "pictures")
-    build = contrast_build(stills, anchors=2, ways=("search", "edit"), search_folder=folder)
+    build = contrast_build(stills, anchors=2, methods=("search", "edit"), search_folder=folder)
     first, second = (
         run_out_of_order(
             tmp_path / str(seed), migrated_sqlite, seed, ccd_pipeline(), build, contrast_profile()

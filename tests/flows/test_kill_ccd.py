@@ -42,7 +42,7 @@ def build(tmp_path: Path, model: CountingServer) -> KillableBuild:
     """A build of four anchors, whose contrastive images are found in a folder or edited."""
     stills = write_stills_world(tmp_path / "stills", seed=11, count=40)
     folder = searched_folder(stills, tmp_path / "pictures")
-    wanted = contrast_build(stills, anchors=4, ways=("search", "edit"), search_folder=folder)
+    wanted = contrast_build(stills, anchors=4, methods=("search", "edit"), search_folder=folder)
     counted = counted_model(model.base_url, max_in_flight=MAX_IN_FLIGHT).model_dump(
         include={"provider", "name", "revision", "base_url", "max_in_flight", "max_retries"}
     )

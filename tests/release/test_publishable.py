@@ -277,7 +277,7 @@ def test_no_planted_secret_is_in_any_file_of_a_release(kind: str, tmp_path: Path
         composer, (group, *_) = ccd_world.benchmark(groups=2)
         dataset, image = ccd_world.CCD, group.anchor
         edited = ccd_world.contrast(
-            composer, image, 77, 0, way="edit", editor=str(LOCAL), identity="100"
+            composer, image, 77, 0, method="edit", editor=str(LOCAL), identity="100"
         )
         ccd_world.refine(composer, edited, ccd_world.COCO, "a green bus")
         nearest = NearestStatistics(embedder=str(LOCAL), images=0.5, captions=0.5)
