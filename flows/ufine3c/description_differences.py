@@ -344,7 +344,9 @@ def _compare_part(source: Thing, part: Thing, whole: Description) -> Iterator[Fi
         if {*part.values(Attribute.PLACE), *other.values(Attribute.PLACE)} <= _ON_CLOTHES:
             yield from _compare_places(other, part)
         yield from _compare_materials(other, part)
-        yield from _compare_details(other, part)
+        details = set(part.values(Attribute.DETAIL))
+        if not any(details <= set(one.values(Attribute.DETAIL)) for one in same):
+            yield from _compare_details(other, part)
     sides = [fact for other in same for fact in other.all(Attribute.SIDE)]
     yield from _compare_alternatives(sides, part.all(Attribute.SIDE))
 

@@ -34,7 +34,7 @@ _TEXTS = frozenset({"caption", "rewrite", "prompt"})
 _NAMES = frozenset({"author", "embedder", "model"})
 """Fields of any kind that name a model, a tracker or a person."""
 WHOLE = _TEXTS | {
-    *("source", "terms_correction", "image", "image_facts", "sample", "video"),
+    *("source", "terms_correction", "image", "image_facts", "sample", "video", "shard"),
     *("filter_report", "tracklet"),
     *("settings", "selection", "faithfulness", "task_draw", "rendered_truth", "sign_pair"),
     "text_reading",

@@ -141,17 +141,18 @@ def test_a_demonstration_release_shows_no_published_rows(read: ReadRelease) -> N
     assert arranged(FoundRelease(manifest, None), "test", []).like is None
 
 
-def test_groups_are_scored_in_a_separate_table(board: Leaderboard) -> None:
-    (table,) = board.tables
-    assert (table.dimension, table.direction, table.metric) == ("source", "text-to-image", "R@1")
-    assert table.groups == ("CUHK-PEDES", "ICFG-PEDES", "UFine6926")
-    assert sum(table.queries) == board.boards[0].queries
-    for row in table.rows:
-        (model,) = (one for one in board.boards[0].models if one.name == row.name)
-        cells = [cell for cell in row.cells if cell is not None]
-        pooled = sum(cell.scores["R@1"].value * cell.queries for cell in cells)
-        mean = pooled / board.boards[0].queries
-        assert model.scores["R@1"].value == pytest.approx(mean)
+def test_groups_are_scored_in_a_table_for_each_metric(board: Leaderboard) -> None:
+    assert [table.metric for table in board.tables] == ["R@1", "mSD"]
+    for table in board.tables:
+        assert (table.dimension, table.direction) == ("source", "text-to-image")
+        assert table.groups == ("CUHK-PEDES", "ICFG-PEDES", "UFine6926")
+        assert sum(table.queries) == board.boards[0].queries
+        for row in table.rows:
+            (model,) = (one for one in board.boards[0].models if one.name == row.name)
+            cells = [cell for cell in row.cells if cell is not None]
+            pooled = sum(cell.scores[table.metric].value * cell.queries for cell in cells)
+            mean = pooled / board.boards[0].queries
+            assert model.scores[table.metric].value == pytest.approx(mean)
 
 
 def test_a_release_without_scores_is_a_one_line_error(

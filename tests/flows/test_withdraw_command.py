@@ -19,7 +19,7 @@ from schemas.build import SourceSpec
 from schemas.records import Granularity, Image
 from tests.flows.command_line import Loupe
 from tests.flows.withdrawals import Home, home_of, state_after_withdrawal
-from tests.flows.worlds import RunningProgram, write_people
+from tests.flows.worlds import RunningProgram, write_people, write_toml
 from tests.flows.worlds import loupe as loupe_program
 from tests.release.worlds import DATASET, SOURCES
 
@@ -250,7 +250,10 @@ def test_an_unfinished_withdrawal_is_not_shown_as_erased(installed: Home, loupe:
     assert "to be" in listed
     assert "--resume" in listed
     assert "not finished" in loupe("release", "list").err
-    started = loupe("run", "build-ufine3c", "--config", "none.toml", "--in-process")
+    source = {"name": "s", "format": "ufine6926", "annotations": "none.json", "images": "."}
+    build = {"dataset": "d", "sources": [{**source, "granularity": "fine"}]}
+    file = write_toml(installed.folder / "build.toml", build)
+    started = loupe("run", "build-ufine3c", "--config", file, "--in-process")
     assert "not finished" in started.err
     assert loupe("withdraw", "--resume").exit_code == 0
     assert "finished" in loupe("withdrawals").out

@@ -61,7 +61,7 @@ def test_other_lines_are_refused(subtests: pytest.Subtests) -> None:
         ("Task: color\nSky: blue", "line 2: cannot read 'Sky: blue'"),
         ("Task: color\nTask: count", "line 2: cannot read 'Task: count'"),
         ("Captions: 5", "task"),
-        ("Task: colour\nCaptions: 5", "task"),
+        ("Task: !\nCaptions: 5", "task"),
         ("Task: color\nDirection: more detail", "must be given together"),
         ("", "line 1"),
     ]

@@ -31,7 +31,7 @@ def test_the_lines_of_a_brief() -> None:
 def test_a_malformed_brief_is_an_error(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("Task: color", "caption: Field required"),
-        ("Task: colour\nCaption to confuse with: a", "task: Input should be"),
+        ("Task: !\nCaption to confuse with: a", "task: Input should be"),
         ("Task: color\nTask: count\nCaption to confuse with: a", "line 2: cannot read"),
         ("Task: color\nCaption: a", "line 2: cannot read 'Caption: a'"),
     ]
