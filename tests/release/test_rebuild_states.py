@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from db.entities import find_children
 from db.releases import find_release, released_entities
 from release.build import BuiltRelease, build_release
 from release.rebuild import rebuild_release
 from schemas.errors import IntegrityError, LoupeError
+from schemas.provenance import Role
 from tests.release.later import Later, bytes_of
 from tests.release.worlds import DATASET, small_world, store_world
 
@@ -73,9 +75,14 @@ class Curation(RuleBasedStateMachine):
     def withdraw_a_text(self, which: int) -> None:
         known = [one for one in self.later.ids("rewrite") if one not in self.withdrawn]
         if known:
-            taken = known[which % len(known)]
-            self.later.withdraw([taken])
-            self.withdrawn.add(taken)
+            taken = self._edits(known[which % len(known)])
+            self.later.withdraw([one for one in taken if one not in self.withdrawn])
+            self.withdrawn.update(taken)
+
+    def _edits(self, text: str) -> list[str]:
+        """Return a text and all texts edited from it, which are withdrawn with it."""
+        edits = find_children(self.world.store, text, Role.EDITED_FROM)
+        return [text, *(one for edit in edits for one in self._edits(edit.id))]
 
     @precondition(lambda self: len(self.built) < 3)
     @rule()
