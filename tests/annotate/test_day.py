@@ -1,4 +1,4 @@
-"""A day at the review desk: five people, six queues, 500 items, and what the lead is told.
+"""A day at the review desk: five people, six queues, 500 items, and what the lead sees.
 
 Two people are bad: one is too fast and accepts all, one does not see wrong materials. Gold items
 come in the second hour, somebody leaves in the fourth, Label Studio is killed in the third, and
@@ -562,7 +562,7 @@ def report(
     capsys: pytest.CaptureFixture[str],
     screen: Screen | None = None,
 ) -> None:
-    """Shows and keeps what the lead was told, and the results by queue and by person."""
+    """Print and store the lead's findings, and the results by queue and by person."""
     lines = ["What the lead's screen said, by hour:"]
     lines += [f"  {hour:>2}  {sentence}" for hour, sentence in day.said]
     lines += [

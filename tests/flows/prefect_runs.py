@@ -37,7 +37,7 @@ class Prefect(NamedTuple):
 
     @property
     def store(self) -> Store:
-        """The installation's store, opened anew; the caller closes it."""
+        """Open the store of the installation; the caller closes it."""
         return Store.open(self.settings.database_url)
 
     def run(self, deployment: str, **parameters: object) -> FlowRun:
