@@ -1,6 +1,6 @@
 """Effect of training on contrastive pairs: FG-CDA by difference type on held-out groups.
 
-Run from the repository root: `python -m benchmarks.pair_training` (five minutes on an idle core).
+Run from the repository root: `python -m benchmarks.pair_training` (about 15 minutes, two cores).
 For each seed, a small CLIP is trained from scratch with InfoNCE on drawn stills. From there it is
 trained for about as many steps with InfoNCE on ordinary batches, with in-group hard negatives
 alone, and with the contrast loss, on the same groups. Stills are drawn without the strip that
