@@ -47,12 +47,8 @@ def caption_heading(task: RetrievalTask | None) -> str:
     """Return the heading above a caption of that task, or of none."""
     if task is None:
         return "Caption"
-    return f"Caption for the task {task}{about(task)}"
-
-
-def about(task: RetrievalTask) -> str:
-    """Return what the captions of a task are about, after a colon; empty if no file says it."""
-    return f": {TASK_FORMS[task].captions}" if task in TASK_FORMS else ""
+    form = TASK_FORMS.get(task)
+    return f"Caption for the task {task}" + (f": {form.captions}" if form else "")
 
 
 class ImageVerdict(Interface):
@@ -90,9 +86,10 @@ class ImageSelection(ImageVerdict):
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
         """Return the page of one image."""
         selection = entity.record(Selection)
+        form = TASK_FORMS.get(selection.task)  # None for a user's own task
+        described = f"<p>Captions for this task describe {form.captions}.</p>" if form else ""
         task = (
-            f'<p class="loupe-task"><b>{escape(selection.task)}</b></p>'
-            f"<p>Captions for this task distinguish images by{about(selection.task)}.</p>"
+            f'<p class="loupe-task"><b>{escape(selection.task)}</b></p>{described}'
             f'<p class="loupe-origin">From {escape(selection.source)}, '
             f"{escape(selection.proposed_by)}</p>"
         )

@@ -312,7 +312,7 @@ def erase_records(
         try:
             found = places_of(blobs, shard, digests, erased=True).union(places.get(shard.id, ()))
         except MissingBlobError:
-            continue
+            continue  # nothing is left to erase
         if found:
             erased += _erase_places(store, blobs, shard, found)
     return erased
