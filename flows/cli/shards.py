@@ -19,12 +19,17 @@ app = typer.Typer(
 SourceArgument = Annotated[str, typer.Argument(help="Name of a source imported with --shards.")]
 
 
-def _opened(profile: str | None = None) -> "tuple[RunContext, Profile]":
+def _opened(source: str, profile: str | None = None) -> "tuple[RunContext, Profile]":
+    """Open the installation, which must have shards of `source`."""
+    from flows.cli.options import opened_store
     from flows.engine.context import open_context
     from flows.engine.report import ConsoleProgress
+    from flows.shards.files import require_shards
     from models.profiles.loader import load_profile
     from models.profiles.settings import load_settings
 
+    with opened_store() as store:
+        require_shards(store, source)
     settings = load_settings()
     return (
         open_context(settings, progress=ConsoleProgress(err)),
@@ -65,7 +70,7 @@ def rewrite(source: SourceArgument, profile: ProfileOption = None) -> None:
     """Rewrite all captions with the models of the profile, and check the rewrites."""
     from flows.shards.steps import rewrite_shards
 
-    context, chosen = _opened(profile)
+    context, chosen = _opened(source, profile)
     rewrite_shards(context, source, chosen)
 
 
@@ -74,7 +79,7 @@ def embed(source: SourceArgument, profile: ProfileOption = None) -> None:
     """Embed all images with the embedder of the profile's [captioning] table."""
     from flows.shards.steps import embed_shards
 
-    context, chosen = _opened(profile)
+    context, chosen = _opened(source, profile)
     embed_shards(context, source, chosen.captioning.embedder)
 
 
@@ -88,7 +93,7 @@ def duplicates(
     """
     from flows.shards.steps import find_shard_duplicates
 
-    context, chosen = _opened(profile)
+    context, chosen = _opened(source, profile)
     found = find_shard_duplicates(context, source, chosen.captioning.near_duplicates)
     if as_json:
         print_json(found.model_dump(mode="json", exclude_none=True))
@@ -110,11 +115,9 @@ def promote(
 
     Exit code 1 if a record was rejected or withdrawn.
     """
-    from flows.shards.files import require_shards
     from flows.shards.promotion import find_records, promote_records
 
-    context, _ = _opened()
-    require_shards(context.store, source)
+    context, _ = _opened(source)
     if promote_records(context, source, find_records(context, source, records)).rejected:
         err.print(f"show the reasons with: loupe quarantine {source}")
         raise typer.Exit(1)
@@ -126,11 +129,9 @@ def verify(source: SourceArgument) -> None:
 
     Exit code 1 if something is wrong.
     """
-    from flows.shards.files import require_shards
     from flows.shards.promotion import damaged_shards
 
-    context, _ = _opened()
-    require_shards(context.store, source)
+    context, _ = _opened(source)
     wrong = list(damaged_shards(context, source))
     for sentence in wrong:
         out.print(sentence, markup=False, soft_wrap=True)
