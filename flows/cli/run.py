@@ -81,7 +81,7 @@ def run(
         "wait": wait,
     }
     if not in_process and (server := _server(settings)):
-        from flows.engine.prefect import run_deployment
+        from flows.cli.deployments import run_deployment
 
         err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
         run_deployment(f"{flow_name}/default", parameters, settings.home, server)
@@ -91,6 +91,7 @@ def run(
     from flows.engine.ledger import Budget
     from flows.engine.pipeline import run_build
     from flows.engine.report import ConsoleProgress
+    from flows.withdrawal.execution import resume_reopened
 
     pipeline = _pipeline(flow_name)
     if config:
@@ -100,7 +101,7 @@ def run(
         settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
     )
     warn_of_unfinished(context.store)
-    report = run_build(context, pipeline, parameters["config"], profile, wait=wait)
+    report = run_build(context, pipeline, parameters["config"], profile, resume_reopened, wait=wait)
     if as_json:
         print_json(report.as_json())
     else:
@@ -180,12 +181,13 @@ def demo(
     from flows.engine.report import ConsoleProgress, Progress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
     from flows.ufine3c.pipeline import ufine3c_pipeline
+    from flows.withdrawal.execution import resume_reopened
     from models.profiles.settings import load_settings
 
     progress = Progress() if quiet else ConsoleProgress(err)
     context = open_context(load_settings(), progress=progress)
     warn_of_unfinished(context.store)
-    report = run_build(context, ufine3c_pipeline(), None, "builtin")
+    report = run_build(context, ufine3c_pipeline(), None, "builtin", resume_reopened)
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     if as_json:
         print_json({**report.as_json(), "evaluation": scores.as_json()})

@@ -27,7 +27,6 @@ from flows.engine.ledger import require_prices
 from flows.engine.model_step import refuse_unusable_models
 from flows.engine.releasing import release, release_signer
 from flows.engine.report import BuildReport, StageReport
-from flows.withdrawal.execution import resume_reopened
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from prompts.loader import load_prompt
@@ -293,13 +292,14 @@ def run_build(
     spec: PipelineSpec[BuildT, RunT],
     config: str | None,
     profile: str | None,
+    at_end: Callable[[RunContext], None],
     *,
     wait: bool = False,
 ) -> BuildReport:
     """Run the build in file `config` (None: the demonstration) with `profile` (None: the setting).
 
-    Finally, what the run derived from items that were withdrawn in the meantime is withdrawn as
-    well.
+    `at_end` is called even after an error, to withdraw what the run derived from items that were
+    withdrawn in the meantime (`flows.withdrawal.execution.resume_reopened`).
 
     Raises:
         LoupeError: see `run_pipeline`.
@@ -317,7 +317,7 @@ def run_build(
             context, spec, build, chosen, lambda: open_desks(settings, context.store), wait=wait
         )
     finally:
-        resume_reopened(context)
+        at_end(context)
 
 
 def run_pipeline(

@@ -1,12 +1,10 @@
-"""Runs in Prefect: flow, tasks, artifacts, and deployments started from the command line."""
+"""Runs in Prefect: flow, tasks and artifacts."""
 
 import re
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from prefect import Flow, flow, task
@@ -17,26 +15,20 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
-from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
-from prefect.client.schemas.sorting import LogSort
-from prefect.deployments import run_deployment as start_deployment
 from prefect.exceptions import Pause
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
-from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelling, Completed, Failed, Paused
+from prefect.states import Completed, Failed, Paused
 
-from flows.cli.output import err, out
 from flows.engine.build_files import BuildT, load_build
 from flows.engine.context import RunContext, open_context
 from flows.engine.ledger import Budget
 from flows.engine.pipeline import PipelineSpec, RunT, run_build
 from flows.engine.report import BuildReport, Progress, RunReport, StageReport
 from models.profiles.settings import load_settings
-from schemas.errors import LoupeError, ServiceError
-from services.prefect_server import prefect_auth_string
+from schemas.errors import LoupeError
 
 # A run in the Prefect UI: one task per stage, with progress and results as artifacts
 
@@ -176,9 +168,12 @@ Args:
 
 
 def build_flow(
-    name: str, spec: PipelineSpec[BuildT, RunT], description: str
+    name: str,
+    spec: PipelineSpec[BuildT, RunT],
+    description: str,
+    at_end: Callable[[RunContext], None],
 ) -> Flow[..., State[None]]:
-    """Return the Prefect flow that runs the builds of a pipeline."""
+    """Return the Prefect flow that runs the builds of a pipeline; see `run_build` for `at_end`."""
 
     def build(
         config: str | None = None,
@@ -188,7 +183,7 @@ def build_flow(
         wait: bool = False,
     ) -> State[None]:
         return run_in_prefect(
-            lambda context: run_build(context, spec, config, profile, wait=wait),
+            lambda context: run_build(context, spec, config, profile, at_end, wait=wait),
             Budget(max_cost, max_tokens),
         )
 
@@ -204,64 +199,3 @@ def build_flow(
 
     build.__doc__ = f"{description}\n{_PARAMETERS}"
     return flow(name=name, flow_run_name=run_name, persist_result=False)(build)
-
-
-# Deployments
-
-_POLL_SECONDS = 1.0
-_LOG_PAGE = 200
-
-
-def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: str) -> None:
-    """Run the deployment `flow/deployment` on the server of `home`, and print its log.
-
-    Raises:
-        ServiceError: there is no such deployment on the server.
-        LoupeError: the run failed, with the message of the run.
-    """
-    server = {PREFECT_API_URL: api_url, PREFECT_API_AUTH_STRING: prefect_auth_string(home)}
-    with temporary_settings(server), get_client(sync_client=True) as client:
-        try:
-            run = start_deployment(name, parameters=parameters, timeout=0)
-        except Exception as error:
-            raise ServiceError(f"{name} could not be started on {api_url}: {error}") from error
-        run_id: UUID = run.id  # type: ignore[union-attr]
-        try:
-            _follow(client, run_id)
-        except (KeyboardInterrupt, SystemExit):
-            _cancel(client, run_id)
-            raise
-
-
-def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
-    """Cancel the run on the server, and follow it until paid calls are stored."""
-    client.set_flow_run_state(run_id, Cancelling())
-    err.print(
-        "stopping: the run on the server is cancelled and stores its paid answers; "
-        "press Ctrl+C again to stop waiting"
-    )
-    with suppress(LoupeError):  # reports that it was cancelled
-        _follow(client, run_id)
-
-
-def _follow(client: SyncPrefectClient, run_id: UUID) -> None:
-    shown = 0
-    while True:
-        run = client.read_flow_run(run_id)
-        logs = client.read_logs(
-            LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id])),
-            limit=_LOG_PAGE,
-            offset=shown,
-            sort=LogSort.TIMESTAMP_ASC,
-        )
-        for log in logs:
-            err.print(f"{log.timestamp:%H:%M:%S} {log.message}", markup=False, soft_wrap=True)
-        shown += len(logs)
-        ended = run.state is not None and (run.state.is_final() or run.state.is_paused())
-        if run.state is not None and ended and len(logs) < _LOG_PAGE:
-            break
-        time.sleep(_POLL_SECONDS)
-    message = run.state.message or run.state.name
-    if not (run.state.is_completed() or run.state.is_paused()):
-        raise LoupeError(message)
-    out.print(message, markup=False, soft_wrap=True)

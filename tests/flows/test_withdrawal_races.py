@@ -173,7 +173,7 @@ def test_late_items_of_a_concurrent_run_are_withdrawn_when_it_ends(home: Home) -
         assert home.states()[entity.id] == "withdrawn"
         assert not person(home).is_done or person(home).unfinished
 
-    run_build(home.run, pipeline_of(import_late), None, None)
+    run_build(home.run, pipeline_of(import_late), None, None, resume_reopened)
     assert_withdrawn_and_erased(home, entity, late_image)
     assert person(home).is_done
 
@@ -187,7 +187,7 @@ def test_late_items_of_a_failed_run_are_withdrawn(home: Home) -> None:
         raise UsageError("the version is too small")
 
     with pytest.raises(UsageError, match="too small"):
-        run_build(home.run, pipeline_of(fail), None, None)
+        run_build(home.run, pipeline_of(fail), None, None, resume_reopened)
     assert_withdrawn_and_erased(home, entity, late_image)
 
 
