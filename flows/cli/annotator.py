@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.commands import command, group
 from flows.cli.options import QueueArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
@@ -17,26 +18,20 @@ if TYPE_CHECKING:
     from services.label_studio import Workspace
 
 
-app = typer.Typer(help="Manage the people who review.", no_args_is_help=True)
+app = group("Manage the people who review.")
 
 _COLUMNS = ("name", "pseudonym", "roles", "state")
 
 NameArgument = Annotated[str, typer.Argument(help="The name that colleagues know.")]
 
 
-@app.command()
+@command(app)
 def add(
     name: NameArgument,
-    adjudicator: Annotated[
-        bool, typer.Option("--adjudicator", help="Also resolves conflicts.")
-    ] = False,
-    only_adjudicator: Annotated[
-        bool, typer.Option("--only-adjudicator", help="Only resolves conflicts.")
-    ] = False,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help="File with the person's access token of an external Label Studio."),
-    ] = None,
+    *,
+    adjudicator: bool = False,
+    only_adjudicator: bool = False,
+    token_file: Path | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create an account and a workspace for a person.
@@ -44,6 +39,11 @@ def add(
     If the person already has one, this sets a new password and adds roles. On an external Label
     Studio, Loupe cannot create accounts: the person creates one in their own organization and gives
     you its personal access token for --token-file.
+
+    Args:
+        adjudicator: Also resolves conflicts.
+        only_adjudicator: Only resolves conflicts.
+        token_file: File with the person's access token of an external Label Studio.
     """
     from db.reviews import add_annotator
     from services.credentials import save_workspace
@@ -66,8 +66,8 @@ def add(
         out.print(f"  how to log in: loupe annotator show {name!r}", markup=False)
 
 
-@app.command("list")
-def list_(as_json: JsonOption = False) -> None:
+@command(app, "list")
+def list_(*, as_json: JsonOption = False) -> None:
     """List all annotators, past and present. Releases contain only pseudonyms."""
     from db.reviews import annotators
 
@@ -82,18 +82,14 @@ def list_(as_json: JsonOption = False) -> None:
         out.print("no annotators yet: tasks go to the account of this installation")
 
 
-@app.command()
-def show(
-    name: NameArgument,
-    reveal: Annotated[
-        bool,
-        typer.Option("--reveal", help="Print the password even if the output is not a terminal."),
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
+@command(app)
+def show(name: NameArgument, *, reveal: bool = False, as_json: JsonOption = False) -> None:
     """Show how a person logs in.
 
     The password is printed only on a terminal, or with --reveal.
+
+    Args:
+        reveal: Print the password even if the output is not a terminal.
     """
     from db.reviews import annotator_named
     from services.credentials import load_workspaces
@@ -112,8 +108,8 @@ def show(
         out.print(f"{field + ':':<11} {shown}", markup=False, soft_wrap=True)
 
 
-@app.command()
-def report(name: NameArgument, as_json: JsonOption = False) -> None:
+@command(app)
+def report(name: NameArgument, *, as_json: JsonOption = False) -> None:
     """Show a person's progress, and the gold items that they answered wrongly, with reasons.
 
     Use it to review the answers with the person: it shows their answer, the known one and its
@@ -163,20 +159,20 @@ def report(name: NameArgument, as_json: JsonOption = False) -> None:
         out.print(f"{name} has not answered anything yet", markup=False)
 
 
-@app.command()
-def deactivate(name: NameArgument, as_json: JsonOption = False) -> None:
+@command(app)
+def deactivate(name: NameArgument, *, as_json: JsonOption = False) -> None:
     """Stop sending tasks to a person and block their login. Their answers are kept."""
     _set_state(name, "left", as_json)
 
 
-@app.command()
-def reactivate(name: NameArgument, as_json: JsonOption = False) -> None:
+@command(app)
+def reactivate(name: NameArgument, *, as_json: JsonOption = False) -> None:
     """Reactivate a person, with the same workspace and password."""
     _set_state(name, "active", as_json)
 
 
-@app.command()
-def pause(name: NameArgument, as_json: JsonOption = False) -> None:
+@command(app)
+def pause(name: NameArgument, *, as_json: JsonOption = False) -> None:
     """Stop sending tasks to a person until they are resumed.
 
     The person can still log in. The next push sends their open tasks to others.
@@ -184,8 +180,8 @@ def pause(name: NameArgument, as_json: JsonOption = False) -> None:
     _set_pause(name, "paused", as_json)
 
 
-@app.command()
-def resume(name: NameArgument, as_json: JsonOption = False) -> None:
+@command(app)
+def resume(name: NameArgument, *, as_json: JsonOption = False) -> None:
     """Send tasks to a paused person again."""
     _set_pause(name, "active", as_json)
 
@@ -200,12 +196,8 @@ def _set_pause(name: str, state: "AnnotatorState", as_json: bool) -> None:
     _show_state(set_annotator_state(store, name, state), as_json)
 
 
-@app.command()
-def reinstate(
-    name: NameArgument,
-    queue: QueueArgument,
-    as_json: JsonOption = False,
-) -> None:
+@command(app)
+def reinstate(name: NameArgument, queue: QueueArgument, *, as_json: JsonOption = False) -> None:
     """Lift the suspension of a person from a queue.
 
     People are suspended for wrong answers to gold items. From now on only new gold answers count.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from flows.cli.options import chosen_profile
 from flows.cli.output import JsonOption, err, out, print_json
 
 if TYPE_CHECKING:
@@ -17,18 +18,11 @@ _STYLES = {"faithful": "green", "suspect": "yellow", "rejected": "red"}
 
 
 def check(
-    pairs: Annotated[
-        Path | None,
-        typer.Argument(
-            metavar="[PAIRS.jsonl]",
-            help='One pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard input.',
-        ),
-    ] = None,
-    source: Annotated[str | None, typer.Option(help="One description.")] = None,
-    rewrite: Annotated[str | None, typer.Option(help="Its rewrite.")] = None,
-    profile: Annotated[
-        str | None, typer.Option(help="Profile whose [faithfulness] settings count.")
-    ] = None,
+    pairs: Annotated[Path | None, typer.Argument(metavar="[PAIRS.jsonl]")] = None,
+    *,
+    source: str | None = None,
+    rewrite: str | None = None,
+    profile: str | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Check whether rewrites say what their descriptions say.
@@ -36,11 +30,15 @@ def check(
     Each pair is faithful, suspect (a fact was added or contradicted: a person should check it) or
     rejected (not a rewrite: empty, a copy, a refusal, another language …). With --json, prints a
     list in the order of the pairs. The exit code is always 0.
+
+    Args:
+        pairs: One pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard input.
+        source: One description.
+        rewrite: Its rewrite.
+        profile: Profile whose [faithfulness] settings count.
     """
     from flows.ufine3c.faithfulness import check_faithfulness
     from models.imported_rewrites import read_pairs, read_pairs_of
-    from models.profiles.loader import load_profile
-    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
     from schemas.faithfulness import RewritePair
 
@@ -52,7 +50,7 @@ def check(
         given = list(read_pairs_of(pairs))
     else:
         given = list(read_pairs(sys.stdin.buffer.read(), "standard input"))
-    settings = load_profile(profile or load_settings().profile).faithfulness
+    settings = chosen_profile(profile).faithfulness
     found = [_as_json(one) for one in check_faithfulness(given, settings)]
     if as_json:
         print_json(found)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import ReleaseArgument, SplitOption
-from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
+from flows.cli.options import ReleaseArgument, SplitOption, opened_run, opened_store
+from flows.cli.output import Figure, JsonOption, answer, err, out, print_json, print_table, say
 
 if TYPE_CHECKING:
     from flows.evaluation.leaderboard import Board, Leaderboard
@@ -15,33 +15,25 @@ if TYPE_CHECKING:
 
 
 def train(
-    release: Annotated[
-        Path,
-        typer.Argument(help="Folder of a release with a train split, or a JSON file of rows."),
-    ],
-    config: Annotated[
-        str | None,
-        typer.Option(
-            help="Training file in TOML, 'paper', 'demo' or 'pairs' (default: our defaults)."
-        ),
-    ] = None,
-    pairs: Annotated[
-        bool,
-        typer.Option("--pairs", help="Train on contrastive pairs (default of --config: pairs)."),
-    ] = False,
-    folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Output folder (default: trainings/NAME in LOUPE_HOME)."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Resume from the last checkpoint in the output folder.")
-    ] = False,
+    release: Path,
+    *,
+    config: str | None = None,
+    pairs: bool = False,
+    out_: Path | None = None,
+    resume: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Train CFAM on a release, or a CLIP on the contrastive pairs of a build-ccd release.
 
     The best checkpoint is chosen on held-out identities of the train split, never on the test
     split. On several GPUs: accelerate launch -m flows.cli train …
+
+    Args:
+        release: Folder of a release with a train split, or a JSON file of rows.
+        config: Training file in TOML, 'paper', 'demo' or 'pairs' (default: our defaults).
+        pairs: Train on contrastive pairs (default of --config: pairs).
+        out_: Output folder (default: trainings/NAME in LOUPE_HOME).
+        resume: Resume from the last checkpoint in the output folder.
     """
     from flows.engine.report import ConsoleProgress
     from flows.evaluation.training import TrainingRequest, load_training, run_training
@@ -50,67 +42,52 @@ def train(
     settings = load_training(config or ("pairs" if pairs else None))
     if pairs and not settings.losses.contrast:
         raise UsageError(f"--pairs: {config} has no losses.contrast; wanted it above 0")
-    request = TrainingRequest(str(release), settings, str(folder) if folder else None, resume)
+    request = TrainingRequest(str(release), settings, str(out_) if out_ else None, resume)
     report = run_training(request, ConsoleProgress(err))
     if as_json and report.record is not None:
         print_json(report.as_json())
     elif report.record is not None:
-        out.print(report.sentence, markup=False, soft_wrap=True)
+        say(report.sentence)
         if pairs:
             print_table("Held-out groups", ("score", "before", "best"), report.rows)
 
 
 def evaluate(
     release: ReleaseArgument,
-    profile: Annotated[
-        str | None, typer.Option(help="Score the embedders of this profile (name or file).")
-    ] = None,
-    embedder: Annotated[
-        str | None, typer.Option(help="Score this embedder: builtin or PROVIDER:NAME@REVISION.")
-    ] = None,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Score the CFAM checkpoint in this folder.")
-    ] = None,
+    *,
+    profile: str | None = None,
+    embedder: str | None = None,
+    checkpoint: Path | None = None,
     embeddings: Annotated[
-        tuple[Path, Path] | None,
-        typer.Option(
-            metavar="IMAGES.npy TEXTS.npy",
-            help="Score these embeddings, in the order of the release; needs --name.",
-        ),
+        tuple[Path, Path] | None, typer.Option(metavar="IMAGES.npy TEXTS.npy")
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the checkpoint or embeddings on the leaderboard.")
-    ] = None,
+    name: str | None = None,
     split: SplitOption = None,
-    check_images: Annotated[
-        bool,
-        typer.Option(
-            "--check-images/--no-check-images",
-            help="First compare each image with its digest, or only with its size.",
-        ),
-    ] = True,
+    check_images: bool = True,
     as_json: JsonOption = False,
 ) -> None:
     """Score models on a release.
 
     Embeddings are cached: nothing is embedded twice.
+
+    Args:
+        profile: Score the embedders of this profile (name or file).
+        embedder: Score this embedder: builtin or PROVIDER:NAME@REVISION.
+        checkpoint: Score the CFAM checkpoint in this folder.
+        embeddings: Score these embeddings, in the order of the release; needs --name.
+        name: Name of the checkpoint or embeddings on the leaderboard.
+        check_images: First compare each image with its digest, or only with its size.
     """
-    from flows.engine.context import open_context
-    from flows.engine.report import ConsoleProgress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
-    from models.profiles.settings import load_settings
 
     weights = None if checkpoint is None else str(checkpoint)
     request = EvaluationRequest(
         release, profile, weights, split, check_images, embedder, embeddings, name
     )
-    context = open_context(load_settings(), progress=ConsoleProgress(err))
-    report = run_evaluation(context, request)
-    if as_json:
-        print_json(report.as_json())
-        return
-    _print_evaluations(report)
-    out.print(f"the leaderboard is {report.written.page}", markup=False, soft_wrap=True)
+    report = run_evaluation(opened_run(), request)
+    if not as_json:
+        _print_evaluations(report)
+    answer(as_json, report.as_json(), f"the leaderboard is {report.written.page}")
 
 
 def _print_evaluations(report: "EvaluationReport") -> None:
@@ -136,42 +113,37 @@ def _print_evaluations(report: "EvaluationReport") -> None:
     columns = ["model", "direction", first, "95 %", *rest]
     print_table(f"scores on {report.dataset}", columns, rows)
     for sentence in report.board.notes:
-        out.print(sentence, markup=False, soft_wrap=True)
+        say(sentence)
     if old := sum(not one.is_new for one in report.stored):
         out.print(f"{old:,} of them were already evaluated; the stored results are shown")
 
 
 def leaderboard(
     release: ReleaseArgument,
+    *,
     split: SplitOption = None,
-    out_folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Output folder (default: in LOUPE_HOME/leaderboards)."),
-    ] = None,
+    out_: Path | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the leaderboard of a release.
 
     Also writes it as HTML, Markdown and JSON.
+
+    Args:
+        out_: Output folder (default: in LOUPE_HOME/leaderboards).
     """
-    from db.store import Store
     from flows.evaluation.leaderboard import collect, leaderboard_document
     from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
     from models.profiles.settings import load_settings
 
-    settings = load_settings()
-    store = Store.open_existing(settings.database_url)
-    try:
+    with opened_store() as store:
         board = collect(store, release, split)
-    finally:
-        store.close()
-    written = write_leaderboard(board, out_folder or leaderboard_folder(settings.home, board))
-    if as_json:
-        files = {name: str(path) for name, path in written._asdict().items()}
-        print_json({**leaderboard_document(board), "files": files})
-        return
-    print_boards(board)
-    out.print(f"the page is {written.page}", markup=False, soft_wrap=True)
+    written = write_leaderboard(board, out_ or leaderboard_folder(load_settings().home, board))
+    if not as_json:
+        print_boards(board)
+    files = {name: str(path) for name, path in written._asdict().items()}
+    document = {**leaderboard_document(board), "files": files}
+    answer(as_json, document, f"the page is {written.page}")
 
 
 def print_boards(board: "Leaderboard") -> None:
@@ -184,7 +156,7 @@ def print_boards(board: "Leaderboard") -> None:
         first, *rest = map(column_title, one.metrics)
         print_table(title, ["model", first, "95 %", *rest], _board_rows(one))
     for sentence in board.notes:
-        out.print(sentence, markup=False, soft_wrap=True)
+        say(sentence)
 
 
 def _board_rows(one: "Board") -> Iterator[list[object]]:

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.markup import escape
 
 from flows.cli.options import notices_at_hand, opened_store
@@ -17,24 +16,16 @@ if TYPE_CHECKING:
     from db.lineage import Lineage
 
 
-def lineage(
-    entity_id: Annotated[
-        str,
-        typer.Argument(
-            help="Entity id, or at least its first 6 digits; with --release also a row number or "
-            "the file name of an image."
-        ),
-    ],
-    release: Annotated[
-        Path | None,
-        typer.Option(help="Read the lineage from this release folder instead of the store."),
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+def lineage(entity_id: str, *, release: Path | None = None, as_json: JsonOption = False) -> None:
     """Show the provenance of an entity.
 
     Lists the models, prompts, people and source files it was made from. With --json, print the
     W3C PROV graph as PROV-JSON.
+
+    Args:
+        entity_id: Entity id, or at least its first 6 digits; with --release also a row number or
+            the file name of an image.
+        release: Read the lineage from this release folder instead of the store.
     """
     from db.lineage import prov_json
 

@@ -31,6 +31,7 @@ from flows.cli import (
     track,
     withdraw,
 )
+from flows.cli.commands import command
 from flows.cli.options import within_memory
 from flows.cli.output import err, out
 from flows.engine.stopping import stopped_by_signals
@@ -72,34 +73,34 @@ def begin(
     context.call_on_close(_close_home)
 
 
-app.command()(run.demo)
-app.command()(run.run)
-app.command("import")(sources.import_)
-app.command()(check.check)
-app.command()(track.track)
-app.command()(evaluation.train)
-app.command()(evaluation.evaluate)
-app.command()(evaluation.leaderboard)
-app.command()(reproduce.reproduce)
+command(app)(run.demo)
+command(app)(run.run)
+command(app, "import")(sources.import_)
+command(app)(check.check)
+command(app)(track.track)
+command(app)(evaluation.train)
+command(app)(evaluation.evaluate)
+command(app)(evaluation.leaderboard)
+command(app)(reproduce.reproduce)
 app.add_typer(queue.app, name="queue")
 app.add_typer(annotator.app, name="annotator")
 app.add_typer(quality.app, name="quality")
 app.add_typer(release.app, name="release")
-app.command()(within_memory(lineage.lineage))
+command(app)(within_memory(lineage.lineage))
 app.add_typer(shards.app, name="shards")
-app.command()(withdraw.withdraw)
-app.command()(withdraw.withdrawals)
+command(app)(withdraw.withdraw)
+command(app)(withdraw.withdrawals)
 app.add_typer(store.app, name="store")
-app.command()(store.quarantine)
-app.command()(store.cost)
+command(app)(store.quarantine)
+command(app)(store.cost)
 app.add_typer(noise_filter.app, name="filter")
 app.add_typer(metrics.app, name="metrics")
 app.add_typer(recos.app, name="recos")
-app.command()(sources.duplicates)
-app.command()(services.up)
-app.command()(services.down)
-app.command()(services.status)
-app.command()(services.doctor)
+command(app)(sources.duplicates)
+command(app)(services.up)
+command(app)(services.down)
+command(app)(services.status)
+command(app)(services.doctor)
 
 
 def _close_home() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from flows.cli.commands import command, documented, group
 from flows.cli.output import Figure, JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -29,41 +30,33 @@ if TYPE_CHECKING:
 Limits = dict[str, tuple[float, float]]
 """The two bounds of an interval, by metric."""
 
-app = typer.Typer(
-    help="Score embeddings from .npy files.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-)
+ImagesOption = Annotated[Path, typer.Option(help="One row per sample, .npy of shape (n, d).")]
+app = group("Score embeddings from .npy files.")
 
 
-@app.callback(invoke_without_command=True)
 def metrics(
     context: typer.Context,
-    queries: Annotated[
-        Path | None, typer.Option(help="Embeddings of the queries, .npy of shape (n, d).")
-    ] = None,
-    gallery: Annotated[
-        Path | None, typer.Option(help="Embeddings of the gallery, .npy of shape (m, d).")
-    ] = None,
-    query_ids: Annotated[
-        Path | None, typer.Option(help="Integer identity of each query, .npy.")
-    ] = None,
-    gallery_ids: Annotated[
-        Path | None, typer.Option(help="Integer identity of each gallery item, .npy.")
-    ] = None,
-    intervals: Annotated[
-        bool,
-        typer.Option("--intervals", help="Also 95 % intervals (bootstrap over identities)."),
-    ] = False,
-    memory_mib: Annotated[
-        int, typer.Option(min=1, help="Working memory in MiB, without the embeddings.")
-    ] = 256,
+    *,
+    queries: Path | None = None,
+    gallery: Path | None = None,
+    query_ids: Path | None = None,
+    gallery_ids: Path | None = None,
+    intervals: bool = False,
+    memory_mib: Annotated[int, typer.Option(min=1)] = 256,
     as_json: JsonOption = False,
 ) -> None:
     """Score embeddings from .npy files.
 
     Without a command: retrieval by identity. Prints R@k, mAP, mSD and mINP in percent, and the
     median rank. All four arrays are required. For the other direction, swap queries and gallery.
+
+    Args:
+        queries: Embeddings of the queries, .npy of shape (n, d).
+        gallery: Embeddings of the gallery, .npy of shape (m, d).
+        query_ids: Integer identity of each query, .npy.
+        gallery_ids: Integer identity of each gallery item, .npy.
+        intervals: Also 95 % intervals (bootstrap over identities).
+        memory_mib: Working memory in MiB, without the embeddings.
     """
     from schemas.errors import UsageError
 
@@ -107,6 +100,9 @@ def metrics(
         _show_scores(scores, limits, seconds)
 
 
+app.callback(invoke_without_command=True)(documented(metrics))
+
+
 def _scores_as_json(
     scores: "RetrievalScores", limits: Limits | None, seconds: float
 ) -> dict[str, Any]:
@@ -143,33 +139,24 @@ def _show_scores(scores: "RetrievalScores", limits: Limits | None, seconds: floa
     print_table("Retrieval by identity", columns, [row[: len(columns)] for row in rows])
 
 
-ImagesOption = Annotated[
-    Path,
-    typer.Option("--image-embeddings", help="One row per sample, .npy of shape (n, d)."),
-]
-
-
-@app.command()
+@command(app)
 def ccd(
+    *,
     image_embeddings: ImagesOption,
-    text_embeddings: Annotated[
-        Path, typer.Option(help="Row 5·i + j is caption j of image i, .npy of shape (5n, d).")
-    ],
-    samples: Annotated[
-        Path, typer.Option(help='JSON list of {"image", "group", "contrastive_type"}.')
-    ],
-    distractors: Annotated[
-        bool,
-        typer.Option(
-            "--distractors", help="Also measure the similarity of the nearest other samples."
-        ),
-    ] = False,
+    text_embeddings: Path,
+    samples: Path,
+    distractors: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Score a contrastive benchmark (CCD): R@1, R@5 and FG-CDA.
 
     Recall is computed in three settings, FG-CDA by type, all in percent; ties count as errors. The
     anchor of a group is its sample with contrastive_type null.
+
+    Args:
+        text_embeddings: Row 5·i + j is caption j of image i, .npy of shape (5n, d).
+        samples: JSON list of {"image", "group", "contrastive_type"}.
+        distractors: Also measure the similarity of the nearest other samples.
     """
     from retrieval.competitors import benchmark_distractors
     from retrieval.contrastive import contrastive_samples, read_list, score_contrastive
@@ -308,21 +295,22 @@ def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
     yield "overall", count, *(one.overall.accuracy for one in found), None, None, None
 
 
-@app.command()
+@command(app)
 def recos(
+    *,
     image_embeddings: ImagesOption,
-    text_embeddings: Annotated[
-        Path, typer.Option(help="One row per caption, image by image, .npy of shape (m, d).")
-    ],
-    samples: Annotated[
-        Path, typer.Option(help='JSON list of {"image", "task", "captions": count}.')
-    ],
+    text_embeddings: Path,
+    samples: Path,
     as_json: JsonOption = False,
 ) -> None:
     """Score a benchmark of tasks (ReCoS): R@1, R@5 and R@10 by task.
 
     In percent; ties count as errors. Images without captions are candidates only; if there are any,
     as in version 2, only text to image is scored.
+
+    Args:
+        text_embeddings: One row per caption, image by image, .npy of shape (m, d).
+        samples: JSON list of {"image", "task", "captions": count}.
     """
     from retrieval.contrastive import read_list
     from retrieval.recos import recos_samples, score_recos

@@ -9,121 +9,97 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from flows.cli.options import require_dataset
-from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.commands import command, group
+from flows.cli.options import opened_store, require_dataset
+from flows.cli.output import JsonOption, PageOption, out, print_json, print_rows, write_page
 
 if TYPE_CHECKING:
     from flows.ufine6926.filter_explanation import Explanation
     from schemas.video import Observation
 
 
-app = typer.Typer(help="Explain the decisions of the noise filter.", no_args_is_help=True)
-
-ProfileOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Apply the thresholds of this profile (default: those of the filter report)."
-    ),
-]
+app = group("Explain the decisions of the noise filter.")
 
 _MARKS = {"dropped": ("red bold", "✗"), "suspected": ("yellow", "?"), "passed": ("none", " ")}
 _WIDE = 96
 _LABELS_WIDTH, _NARROW_LABELS_WIDTH, _FRAME_WIDTH = 56, 36, 11
 
 
-@app.command()
+@command(app)
 def explain(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="ID",
-            help="Id of a track, filter report or tracklet, or digest of a crop; at least its "
-            "first 6 digits.",
-        ),
-    ],
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            "--html", help="Also write an HTML page with the crops to this file.", dir_okay=False
-        ),
-    ] = None,
-    profile: ProfileOption = None,
+    name: Annotated[str, typer.Argument(metavar="ID")],
+    *,
+    html: PageOption = None,
+    profile: str | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show the measurements of each frame of a track.
 
     Each measurement is shown with the threshold of its rule.
+
+    Args:
+        name: Id of a track, filter report or tracklet, or digest of a crop; at least its first 6
+            digits.
+        html: Also write an HTML page with the crops to this file.
+        profile: Apply the thresholds of this profile (default: those of the filter report).
     """
     from db.blobs import BlobStore
-    from db.store import Store
     from flows.ufine6926.filter_explanation import as_document, render_explanation
     from flows.ufine6926.filter_explanation import explain as find_and_explain
     from models.profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open_existing(settings.database_url)
-    wanted = profile or settings.profile
-    explanation = find_and_explain(store, name, wanted, what_if=profile is not None)
-    store.close()
+    with opened_store() as store:
+        wanted = profile or settings.profile
+        explanation = find_and_explain(store, name, wanted, what_if=profile is not None)
     if html is not None:
-        _write_page(html, render_explanation(explanation, BlobStore(settings.blobs_url)))
+        write_page(html, render_explanation(explanation, BlobStore(settings.blobs_url)))
     if as_json:
         print_json(as_document(explanation))
     else:
         _show(explanation)
 
 
-@app.command()
+@command(app)
 def sheet(
-    dataset: Annotated[str, typer.Argument(help="The dataset whose tracks were filtered.")],
-    rule: Annotated[str | None, typer.Option(help="Only this rule, e.g. blurred.")] = None,
-    out_file: Annotated[
-        Path, typer.Option("--out", help="The HTML page to write.", dir_okay=False)
-    ] = Path("sheet.html"),
-    profile: ProfileOption = None,
+    dataset: str,
+    *,
+    rule: str | None = None,
+    out_: Annotated[Path, typer.Option(dir_okay=False)] = Path("sheet.html"),
+    profile: str | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write a contact sheet with the crops of each rule.
 
     Crops are sorted by the measurement of the rule.
+
+    Args:
+        dataset: The dataset whose tracks were filtered.
+        rule: Only this rule, e.g. blurred.
+        out_: The HTML page to write.
+        profile: Apply the thresholds of this profile (default: those of the filter report).
     """
     from db.blobs import BlobStore
-    from db.store import Store
     from flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document
     from flows.ufine6926.noise_filter import newest_report, thresholds_of
     from models.profiles.settings import load_settings
 
     settings = load_settings()
-    store = Store.open_existing(settings.database_url)
-    require_dataset(store, dataset)
-    report = None if profile else newest_report(store, dataset)
-    thresholds = thresholds_of(store, report, profile or settings.profile)
-    collected = collect(store, dataset, thresholds, rule)
-    store.close()
-    _write_page(out_file, render_sheet(collected, BlobStore(settings.blobs_url)))
+    with opened_store() as store:
+        require_dataset(store, dataset)
+        report = None if profile else newest_report(store, dataset)
+        thresholds = thresholds_of(store, report, profile or settings.profile)
+        collected = collect(store, dataset, thresholds, rule)
+    write_page(out_, render_sheet(collected, BlobStore(settings.blobs_url)))
     document = sheet_document(collected)
     if as_json:
         print_json(document)
         return
-    table = Table(title=f"{dataset}, by {thresholds.origin}", title_justify="left")
-    for column in ("rule", "setting", "threshold"):
-        table.add_column(column)
-    for column in ("measured", "dropped", "suspected"):
-        table.add_column(column, justify="right")
-    for row in document["rules"]:
-        counts = (f"{row[column]:,}" for column in ("measured", "dropped", "suspected"))
-        table.add_row(row["rule"], row["setting"], f"{row['sign']} {row['threshold']:g}", *counts)
-    out.print(table)
-
-
-def _write_page(path: Path, page: str) -> None:
-    from schemas.errors import UsageError
-
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
-    err.print(f"wrote {path}", markup=False, soft_wrap=True)
+    rows = [
+        {**row, "threshold": f"{row['sign']} {row['threshold']:g}"} for row in document["rules"]
+    ]
+    columns = ("rule", "setting", "threshold", "measured", "dropped", "suspected")
+    print_rows(False, f"{dataset}, by {thresholds.origin}", columns, rows)
 
 
 def _show(explanation: "Explanation") -> None:

@@ -13,7 +13,11 @@ from flows.cli.output import err, warn
 if TYPE_CHECKING:
     from annotate.queues import Queue
     from db.store import Store
+    from flows.engine.context import RunContext
+    from flows.engine.ledger import Budget
+    from models.profiles.settings import Settings
     from release.build import Progress
+    from schemas.profile import Profile
     from schemas.withdrawal import WithdrawalNotice
 
 
@@ -60,6 +64,31 @@ def opened_store() -> Iterator["Store"]:
         yield store
     finally:
         store.close()
+
+
+def opened_run(
+    settings: "Settings | None" = None,
+    budget: "Budget | None" = None,
+    flow_run: str = "in-process",
+    *,
+    quiet: bool = False,
+) -> "RunContext":
+    """Open a run of this installation, which shows its progress on standard error."""
+    from flows.engine.context import open_context
+    from flows.engine.report import ConsoleProgress, Progress
+    from models.profiles.settings import load_settings
+
+    progress = Progress() if quiet else ConsoleProgress(err)
+    settings = settings or load_settings()
+    return open_context(settings, budget=budget, progress=progress, flow_run=flow_run)
+
+
+def chosen_profile(name: str | None) -> "Profile":
+    """Return the profile of that name, by default the one of the settings."""
+    from models.profiles.loader import load_profile
+    from models.profiles.settings import load_settings
+
+    return load_profile(name or load_settings().profile)
 
 
 def folder_called(name: str) -> Path:

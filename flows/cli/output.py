@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -13,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+PageOption = Annotated[Path | None, typer.Option(dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 _NO_WIDTH = 100_000  # columns if the output is not a terminal
@@ -64,10 +66,44 @@ def warn(message: str) -> None:
     err.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
 
 
+def say(line: str) -> None:
+    """Print a line on standard output; nothing in it is interpreted as markup."""
+    out.print(line, markup=False, soft_wrap=True)
+
+
+def note(line: str) -> None:
+    """Print a line on standard error; nothing in it is interpreted as markup."""
+    err.print(line, markup=False, soft_wrap=True)
+
+
+def answer(as_json: bool, document: Mapping[str, Any] | Sequence[Any], *lines: str) -> None:
+    """Print a result: `document` as JSON, or `lines` for people."""
+    if as_json:
+        print_json(document)
+        return
+    for line in lines:
+        say(line)
+
+
 def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
     """Print `value` as one JSON document on standard output."""
     json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
     sys.stdout.write("\n")
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write an HTML page that a command was asked for.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    from schemas.errors import UsageError
+
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
+    note(f"wrote {path}")
 
 
 class Figure(str):
@@ -97,6 +133,22 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         out.print()
         for column, value in zip(columns, row, strict=True):
             out.print(Text.assemble(f"{column:<{widest}}  ", _shown(value)), soft_wrap=True)
+
+
+def print_rows(
+    as_json: bool,
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    if_empty: str | None = None,
+) -> None:
+    """Print records as JSON, or some of their fields as a table (`if_empty` if there are none)."""
+    if as_json:
+        print_json(rows)
+    elif rows or if_empty is None:
+        print_table(title, columns, [[row[column] for column in columns] for row in rows])
+    else:
+        say(if_empty)
 
 
 def _shown(value: object) -> str | Text:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.commands import command, group
 from flows.cli.options import QueueArgument, opened_queue, require_dataset
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
@@ -14,10 +15,8 @@ if TYPE_CHECKING:
     from schemas.quality import AuditedDraw
 
 
-app = typer.Typer(
-    help="Measure quality: audit samples and forced-choice tests.", no_args_is_help=True
-)
-choices = typer.Typer(help="Forced-choice tests (6-AFC), in both directions.", no_args_is_help=True)
+app = group("Measure quality: audit samples and forced-choice tests.")
+choices = group("Forced-choice tests (6-AFC), in both directions.")
 app.add_typer(choices, name="choices")
 
 
@@ -26,20 +25,24 @@ OfOption = Annotated[
 ]
 
 
-@app.command()
+@command(app)
 def draw(
     queue: QueueArgument,
-    size: Annotated[int, typer.Option(min=1, help="Number of items in the sample.")],
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-    by: Annotated[
-        str, typer.Option(help="Stratify by any of: split, source, verdict.")
-    ] = "split,source,verdict",
+    *,
+    size: Annotated[int, typer.Option(min=1)],
+    seed: int = 0,
+    by: str = "split,source,verdict",
     of: OfOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Draw an audit sample of accepted items, of all people or of one.
 
     The sample is stratified. The next push sends it to people who did not review those items.
+
+    Args:
+        size: Number of items in the sample.
+        seed: Seed of the sample.
+        by: Stratify by any of: split, source, verdict.
     """
     from annotate.audits import draw_audit_sample, wanted
 
@@ -58,8 +61,8 @@ def draw(
     )
 
 
-@app.command()
-def estimate(queue: QueueArgument, of: OfOption = None, as_json: JsonOption = False) -> None:
+@command(app)
+def estimate(queue: QueueArgument, *, of: OfOption = None, as_json: JsonOption = False) -> None:
     """Estimate the error rate of accepted items, with a 95 % interval."""
     from db.review_audits import audited_draws
     from schemas.errors import UsageError
@@ -104,29 +107,27 @@ def _show_strata(audit: "AuditedDraw") -> None:
 DatasetArgument = Annotated[str, typer.Argument(help="The dataset, like 'mscoco-ccd'.")]
 
 
-@choices.command("draw")
+@command(choices, "draw")
 def draw_choices(
     dataset: DatasetArgument,
-    size: Annotated[int, typer.Option(min=1, help="Number of samples; each gets two tests.")] = 400,
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
-    text_embeddings: Annotated[
-        Path | None,
-        typer.Option(
-            help="A .npy file with one row per released caption (default: compare words)."
-        ),
-    ] = None,
-    image_embeddings: Annotated[
-        Path | None,
-        typer.Option(
-            help="A .npy file with one row per released image (default: compare caption words)."
-        ),
-    ] = None,
+    *,
+    size: Annotated[int, typer.Option(min=1)] = 400,
+    seed: int = 0,
+    text_embeddings: Path | None = None,
+    image_embeddings: Path | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Create forced-choice tests from the samples of the next release.
 
     The next push sends the tests to testers. Rows of embeddings are in the order of the release:
     images by number, captions image by image.
+
+    Args:
+        size: Number of samples; each gets two tests.
+        seed: Seed of the sample.
+        text_embeddings: A .npy file with one row per released caption (default: compare words).
+        image_embeddings: A .npy file with one row per released image (default: compare caption
+            words).
     """
     from db.store import Store
     from flows.ccd.choice_test import draw_and_store, released_samples, similarities
@@ -164,8 +165,8 @@ def draw_choices(
         )
 
 
-@choices.command()
-def result(dataset: DatasetArgument, as_json: JsonOption = False) -> None:
+@command(choices)
+def result(dataset: DatasetArgument, *, as_json: JsonOption = False) -> None:
     """Show the accuracy of each tester in forced-choice tests.
 
     Exit code 1 if a tester is below 95 % in a direction.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from flows.cli.commands import command, group
 from flows.cli.options import QueuesArgument
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 from flows.cli.queue_items import accept, acceptance, hours, prioritize, reopen, search
@@ -25,13 +26,10 @@ if TYPE_CHECKING:
 
 ReportT = TypeVar("ReportT", bound="PushReport | PullReport | ReconcileReport")
 
-app = typer.Typer(
-    help="Push review tasks, pull answers, show statistics.",
-    no_args_is_help=True,
-)
-app.command()(stats)
-for command in (accept, acceptance, hours, prioritize, reopen, search):
-    app.command()(command)
+app = group("Push review tasks, pull answers, show statistics.")
+command(app)(stats)
+for one in (accept, acceptance, hours, prioritize, reopen, search):
+    command(app)(one)
 app.add_typer(gold, name="gold")
 
 _COLUMNS = (
@@ -50,16 +48,9 @@ _COLUMNS = (
 _STATES = ("proposed", "accepted", "rejected", "superseded")
 _SHOWN_NOTICES = 10
 
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(
-        help="Policy of this push: required, sample:RATE[:SEED] or auto (default: as declared)."
-    ),
-]
 
-
-@app.command("list")
-def list_(as_json: JsonOption = False) -> None:
+@command(app, "list")
+def list_(*, as_json: JsonOption = False) -> None:
     """List the queues in use.
 
     Shows the policy, decisions, tasks and unclear answers of each.
@@ -103,15 +94,18 @@ def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
     return max(policies, key=lambda one: one.last).policy or "required"
 
 
-@app.command()
+@command(app)
 def push(
-    queue: QueuesArgument = None, policy: PolicyOption = None, as_json: JsonOption = False
+    queue: QueuesArgument = None, *, policy: str | None = None, as_json: JsonOption = False
 ) -> None:
     """Send the items that need review to Label Studio.
 
     Items that are already there are not sent again. Each item goes to as many annotators as the
     queue declares, in their own workspaces; conflicts go to an adjudicator. Without annotators,
     tasks go to the account of Loupe itself.
+
+    Args:
+        policy: Policy of this push: required, sample:RATE[:SEED] or auto (default: as declared).
     """
     from annotate.push import push as push_queue
     from flows.engine.gates import images_url, open_desks
@@ -125,8 +119,8 @@ def push(
     _report(reports, lambda report: _show_push(report, desks("").url), as_json)
 
 
-@app.command()
-def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
+@command(app)
+def pull(queue: QueuesArgument = None, *, as_json: JsonOption = False) -> None:
     """Fetch answers from Label Studio and turn them into decisions.
 
     Exit code 1 if an answer is unclear, or if a workspace could not be read.
@@ -139,8 +133,8 @@ def pull(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
         raise typer.Exit(1)
 
 
-@app.command()
-def reconcile(queue: QueuesArgument = None, as_json: JsonOption = False) -> None:
+@command(app)
+def reconcile(queue: QueuesArgument = None, *, as_json: JsonOption = False) -> None:
     """Compare the tasks and answers in the store with Label Studio.
 
     Exit code 1 if a task is missing, or if a workspace could not be read.
@@ -173,18 +167,16 @@ def _report(reports: "Sequence[ReportT]", show: "Callable[[ReportT], None]", as_
         show(report)
 
 
-@app.command()
-def discard(
-    queue: Annotated[str, typer.Argument(help="The queue, as `loupe queue list` names it.")],
-    annotations: Annotated[
-        list[int], typer.Argument(help="Annotation numbers, as `loupe queue stats` shows them.")
-    ],
-    as_json: JsonOption = False,
-) -> None:
+@command(app)
+def discard(queue: str, annotations: list[int], *, as_json: JsonOption = False) -> None:
     """Discard unclear or quarantined answers.
 
     The items are reviewed again. Discarded answers stay in the store but are no longer reported. If
     the task has no other answer, it is removed from Label Studio and the next push sends it again.
+
+    Args:
+        queue: The queue, as `loupe queue list` names it.
+        annotations: Annotation numbers, as `loupe queue stats` shows them.
     """
     from annotate.pull import discard as discard_answers
     from flows.engine.gates import open_desks
@@ -198,19 +190,22 @@ def discard(
         out.print(f"{queue}: {len(discarded):,} answers discarded")
 
 
-@app.command()
+@command(app)
 def watch(
     queue: QueuesArgument = None,
-    every: Annotated[float, typer.Option(help="Seconds between two pulls.", min=1)] = 60,
-    hints_port: Annotated[
-        int | None, typer.Option(help="Pull immediately when a webhook posts to this port.")
-    ] = None,
+    *,
+    every: Annotated[float, typer.Option(min=1)] = 60,
+    hints_port: int | None = None,
 ) -> None:
     """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
 
     Without QUEUE: the queues that a build or `loupe queue push` has opened, under the policy of the
     build, and those that the queues file declares. To react without delay, point a webhook of Label
     Studio at the printed address.
+
+    Args:
+        every: Seconds between two pulls.
+        hints_port: Pull immediately when a webhook posts to this port.
     """
     from flows.engine.gates import Webhooks, webhook_server
 

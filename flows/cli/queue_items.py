@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.commands import command, group
 from flows.cli.options import QueueArgument, QueuesArgument, opened_queue
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
@@ -23,23 +24,24 @@ _SHOWN = 20
 IdsArgument = Annotated[
     list[str] | None, typer.Argument(help="The ids of the items; - reads them from standard input.")
 ]
-DayOption = Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="First day (UTC).")]
-UntilOption = Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"], help="Last day (UTC).")]
 
 
 def reopen(
     queue: QueueArgument,
     entities: IdsArgument = None,
-    found_wrong: Annotated[
-        bool, typer.Option(help="Reopen all accepted items that an audit found wrong.")
-    ] = False,
-    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "the lead asks again",
+    *,
+    found_wrong: Annotated[bool, typer.Option("--found-wrong/--no-found-wrong")] = False,
+    reason: str = "the lead asks again",
     as_json: JsonOption = False,
 ) -> None:
     """Reopen items that people decided, so that others decide them.
 
     The answers stay in the store but no longer count. The next push asks people who have not seen
     the items, or an adjudicator.
+
+    Args:
+        found_wrong: Reopen all accepted items that an audit found wrong.
+        reason: Why, for the record.
     """
     from db.entities import AgentRef
     from db.gold import reopen_items
@@ -63,21 +65,23 @@ def reopen(
 
 def search(
     queue: QueueArgument,
-    words: Annotated[str, typer.Argument(help="Words that the record of an item contains.")] = "",
-    state: Annotated[
-        list[str] | None, typer.Option(help="Only items in this state, such as proposed.")
-    ] = None,
-    suspect: Annotated[
-        bool | None,
-        typer.Option("--suspect/--faithful", help="Only undecided items that are (not) flagged."),
-    ] = None,
-    ids: Annotated[bool, typer.Option("--ids", help="Print only ids, one per line.")] = False,
+    words: str = "",
+    *,
+    state: list[str] | None = None,
+    suspect: Annotated[bool | None, typer.Option("--suspect/--faithful")] = None,
+    ids: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Find items of a queue, to look at, prioritize, reopen or accept.
 
     Other commands read ids from standard input: loupe queue search … --ids | loupe queue accept
     QUEUE - --reason "…"
+
+    Args:
+        words: Words that the record of an item contains.
+        state: Only items in this state, such as proposed.
+        suspect: Only undecided items that are (not) flagged.
+        ids: Print only ids, one per line.
     """
     from annotate.queues import search_items
 
@@ -98,12 +102,16 @@ def search(
 def accept(
     queue: QueueArgument,
     entities: IdsArgument = None,
-    reason: Annotated[str, typer.Option(help="Why, for the record.")] = ...,  # type: ignore[assignment]
+    *,
+    reason: str,
     as_json: JsonOption = False,
 ) -> None:
     """Accept undecided items in bulk, as the lead.
 
     The card of a release counts them separately, as "lead". The next push removes their tasks.
+
+    Args:
+        reason: Why, for the record.
     """
     from annotate.queues import accept_items
 
@@ -120,12 +128,15 @@ def accept(
 def prioritize(
     queue: QueueArgument,
     entities: IdsArgument = None,
-    priority: Annotated[
-        int, typer.Option(min=0, help="Items with a higher number come first; 0: normal priority.")
-    ] = 1,
+    *,
+    priority: Annotated[int, typer.Option(min=0)] = 1,
     as_json: JsonOption = False,
 ) -> None:
-    """Hand out these items of a queue before others."""
+    """Hand out these items of a queue before others.
+
+    Args:
+        priority: Items with a higher number come first; 0: normal priority.
+    """
     from db.reviews import set_priorities
 
     store, chosen = opened_queue(queue)
@@ -138,10 +149,7 @@ def prioritize(
         out.print(f"{chosen.name}: {len(set(ids)):,} items have priority {priority}")
 
 
-def acceptance(
-    queue: QueueArgument,
-    as_json: JsonOption = False,
-) -> None:
+def acceptance(queue: QueueArgument, *, as_json: JsonOption = False) -> None:
     """Predict which items people will accept unchanged, with the error of the prediction.
 
     The model is fitted on the decided items of the queue. It decides nothing.
@@ -161,19 +169,25 @@ def acceptance(
 
 def hours(
     queue: QueuesArgument = None,
-    since: DayOption = None,
-    until: UntilOption = None,
-    longest: Annotated[
-        float, typer.Option(min=0.1, help="Maximum minutes counted per answer.")
-    ] = 15,
-    names: Annotated[bool, typer.Option(help="Show names instead of pseudonyms.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Write CSV.")] = False,
+    *,
+    since: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
+    until: Annotated[datetime | None, typer.Option(formats=["%Y-%m-%d"])] = None,
+    longest: Annotated[float, typer.Option(min=0.1)] = 15,
+    names: Annotated[bool, typer.Option("--names/--no-names")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show the hours of each annotator by day and queue, for a timesheet.
 
     The time of an answer is Label Studio's: from opening its task until it is saved. Skipped tasks
     have none.
+
+    Args:
+        since: First day (UTC).
+        until: Last day (UTC).
+        longest: Maximum minutes counted per answer.
+        names: Show names instead of pseudonyms.
+        as_csv: Write CSV.
     """
     from annotate.statistics import TimesheetRow, timesheet
     from db.store import Store
@@ -246,38 +260,38 @@ def _check(store: "Store", queue: "Queue", ids: list[str]) -> None:
         )
 
 
-app = typer.Typer(
-    help="Gold items: known answers to measure annotators with.",
-    no_args_is_help=True,
-)
+app = group("Gold items: known answers to measure annotators with.")
 
 _SHOWN_PROBLEMS = 20
 
 
-@app.command()
+@command(app)
 def draw(
     queue: QueueArgument,
-    count: Annotated[int, typer.Option(min=1, help="Number of items.")],
-    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
+    *,
+    count: Annotated[int, typer.Option(min=1)],
+    seed: int = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw gold items from adjudicated items, stratified by verdict."""
+    """Draw gold items from adjudicated items, stratified by verdict.
+
+    Args:
+        count: Number of items.
+        seed: Seed of the sample.
+    """
     from annotate.gold import draw_gold
 
     store, chosen = opened_queue(queue)
     _show_added(draw_gold(store, chosen, count, seed), as_json)
 
 
-@app.command()
-def add(
-    queue: QueueArgument,
-    file: Annotated[
-        Path,
-        typer.Argument(help='JSON lines: {"entity": "ID", "answer": {"verdict": "accept", …}}.'),
-    ],
-    as_json: JsonOption = False,
-) -> None:
-    """Add gold items from a file. Exit code 1 if a line cannot be used."""
+@command(app)
+def add(queue: QueueArgument, file: Path, *, as_json: JsonOption = False) -> None:
+    """Add gold items from a file. Exit code 1 if a line cannot be used.
+
+    Args:
+        file: JSON lines: {"entity": "ID", "answer": {"verdict": "accept", …}}.
+    """
     from annotate.gold import add_gold_file
 
     store, chosen = opened_queue(queue)
@@ -287,8 +301,8 @@ def add(
         raise typer.Exit(1)
 
 
-@app.command("list")
-def list_(queue: QueueArgument, as_json: JsonOption = False) -> None:
+@command(app, "list")
+def list_(queue: QueueArgument, *, as_json: JsonOption = False) -> None:
     """List the gold items of a queue and how often each was answered."""
     from db.gold import all_checks, gold_items
 
@@ -324,13 +338,13 @@ def list_(queue: QueueArgument, as_json: JsonOption = False) -> None:
         )
 
 
-@app.command()
-def remove(
-    queue: QueueArgument,
-    entities: Annotated[list[str], typer.Argument(help="The ids of the items.")],
-    as_json: JsonOption = False,
-) -> None:
-    """Remove gold items; answers to them are kept. Exit code 1 if an id is no gold item."""
+@command(app)
+def remove(queue: QueueArgument, entities: list[str], *, as_json: JsonOption = False) -> None:
+    """Remove gold items; answers to them are kept. Exit code 1 if an id is no gold item.
+
+    Args:
+        entities: The ids of the items.
+    """
     from db.gold import gold_items, remove_gold_items
 
     store, chosen = opened_queue(queue)

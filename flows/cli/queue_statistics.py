@@ -15,36 +15,23 @@ if TYPE_CHECKING:
     from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
 
 
-HtmlOption = Annotated[
-    Path | None,
-    typer.Option("--html", help="Write a page with charts to this file.", dir_okay=False),
-]
-NamesOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--names/--pseudonyms",
-        help="Show names or pseudonyms (default: names on a terminal only).",
-    ),
-]
-
-
-HourlyRateOption = Annotated[
-    float | None,
-    typer.Option(help="Cost of an hour of an annotator, to estimate the remaining cost.", min=0),
-]
-
-
 def stats(
     queue: QueuesArgument = None,
+    *,
     as_json: JsonOption = False,
-    html: HtmlOption = None,
-    names: NamesOption = None,
-    hourly_rate: HourlyRateOption = None,
+    html: Annotated[Path | None, typer.Option(dir_okay=False)] = None,
+    names: Annotated[bool | None, typer.Option("--names/--pseudonyms")] = None,
+    hourly_rate: Annotated[float | None, typer.Option(min=0)] = None,
 ) -> None:
     """Show what builds wait for, what is wrong, and the work left, over all queues.
 
     With QUEUE also its tables: throughput, lead times, agreement and accuracy; --json and --html
     have those of all queues. Pipes, JSON and HTML use pseudonyms unless --names is given.
+
+    Args:
+        html: Write a page with charts to this file.
+        names: Show names or pseudonyms (default: names on a terminal only).
+        hourly_rate: Cost of an hour of an annotator, to estimate the remaining cost.
     """
     from datetime import UTC, datetime
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from flows.cli.commands import command, group
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -13,35 +14,7 @@ if TYPE_CHECKING:
     from schemas.recos import DiscriminabilitySettings
 
 
-app = typer.Typer(
-    help="Measure captions of a ReCoS benchmark.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-    no_args_is_help=True,
-)
-
-TextsOption = Annotated[
-    Path, typer.Option("--text-embeddings", help="One row per caption, .npy of shape (n, d).")
-]
-ImagesOption = Annotated[
-    Path, typer.Option("--image-embeddings", help="One row per image, .npy of shape (m, d).")
-]
-TargetsOption = Annotated[
-    Path,
-    typer.Option("--targets", help="The row of each caption's image, integer .npy of shape (n,)."),
-]
-NeighboursOption = Annotated[
-    int, typer.Option("--k", min=2, help="Number of other images that a caption is compared with.")
-]
-EtaOption = Annotated[
-    float,
-    typer.Option("--eta", help="Share of the range from 0 to log k that passes, between 0 and 1."),
-]
-TemperatureOption = Annotated[
-    float | None,
-    typer.Option(
-        "--temperature", help="Temperature of the softmax (default: calibrated on these captions)."
-    ),
-]
+app = group("Measure captions of a ReCoS benchmark.")
 
 
 @app.callback()
@@ -49,14 +22,15 @@ def recos() -> None:
     """Measure captions of a ReCoS benchmark."""
 
 
-@app.command()
+@command(app)
 def discriminability(
-    text_embeddings: TextsOption,
-    image_embeddings: ImagesOption,
-    targets: TargetsOption,
-    k: NeighboursOption = 10,
-    eta: EtaOption = 0.8,
-    temperature: TemperatureOption = None,
+    *,
+    text_embeddings: Path,
+    image_embeddings: Path,
+    targets: Path,
+    k: Annotated[int, typer.Option(min=2)] = 10,
+    eta: float = 0.8,
+    temperature: float | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Score how well captions identify their images.
@@ -64,6 +38,14 @@ def discriminability(
     dis is the entropy of softmax(cosines / temperature) over the k images that are most similar to
     the caption, without its own image: from 0 to log k. A caption below (1 - eta)/2 log k is
     over-detailed, above (1 + eta)/2 log k under-detailed.
+
+    Args:
+        text_embeddings: One row per caption, .npy of shape (n, d).
+        image_embeddings: One row per image, .npy of shape (m, d).
+        targets: The row of each caption's image, integer .npy of shape (n,).
+        k: Number of other images that a caption is compared with.
+        eta: Share of the range from 0 to log k that passes, between 0 and 1.
+        temperature: Temperature of the softmax (default: calibrated on these captions).
     """
     from retrieval.discriminability import load_kernels, score_captions
     from retrieval.embeddings import read_array

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
+from flows.cli.commands import command, group
 from flows.cli.options import (
     NameArgument,
     ReleaseArgument,
@@ -28,72 +29,39 @@ if TYPE_CHECKING:
 # `loupe release build` and `rebuild`: an immutable folder from the decisions in the store.
 
 
-_TierOption = Annotated[
-    str | None,
-    typer.Option(
-        help="For a benchmark with tiers: v0, v1 or v2; the version starts with 0, 1 or 2."
-    ),
-]
-_MeasureOption = Annotated[
-    bool,
-    typer.Option(
-        "--measure/--no-measure",
-        help="Measure how similar other samples are (contrastive benchmarks), with the model of "
-        "the profile.",
-    ),
-]
-_StrictVersionOption = Annotated[
-    bool,
-    typer.Option(
-        "--strict-version",
-        help="Refuse a version that is too small for the differences from the previous release, "
-        "which is rebuilt if missing. Default: only report it.",
-    ),
-]
-_DateOption = Annotated[
-    str | None,
-    typer.Option(help="Date of publication, such as 2026-11-22. Default: none."),
-]
-_PermissionOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="SOURCE=REASON",
-        help="Why the terms of a source without a known licence permit the release. May be "
-        "given several times.",
-    ),
-]
-_AgainstOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME_OR_DIR",
-        help="Compare with this release, dataset of the store, or folder of images "
-        "(NAME=DIR to name it). May be given several times.",
-    ),
-]
-_RefuseContaminatedOption = Annotated[
-    bool,
-    typer.Option(
-        "--refuse-contaminated",
-        help="Refuse a release that shares content with the data it is compared with. Default: "
-        "only report it.",
-    ),
-]
-
-
 def build(
-    dataset: Annotated[str, typer.Argument(help="The dataset to release.")],
-    version: Annotated[str, typer.Option(help="Three numbers, such as 1.0.0.")],
-    out_folder: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
-    tier: _TierOption = None,
-    measure: _MeasureOption = True,
-    strict_version: _StrictVersionOption = False,
-    date: _DateOption = None,
-    permitted_by: _PermissionOption = None,
-    against: _AgainstOption = None,
-    refuse_contaminated: _RefuseContaminatedOption = False,
+    dataset: str,
+    *,
+    version: str,
+    out_folder: Annotated[Path, typer.Option("--out")],
+    tier: str | None = None,
+    measure: bool = True,
+    strict_version: bool = False,
+    date: str | None = None,
+    permitted_by: Annotated[list[str] | None, typer.Option(metavar="SOURCE=REASON")] = None,
+    against: Annotated[list[str] | None, typer.Option(metavar="NAME_OR_DIR")] = None,
+    refuse_contaminated: bool = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Build a version of a dataset from the decisions so far."""
+    """Build a version of a dataset from the decisions so far.
+
+    Args:
+        dataset: The dataset to release.
+        version: Three numbers, such as 1.0.0.
+        out_folder: The folder to write; must not exist.
+        tier: For a benchmark with tiers: v0, v1 or v2; the version starts with 0, 1 or 2.
+        measure: Measure how similar other samples are (contrastive benchmarks), with the model of
+            the profile.
+        strict_version: Refuse a version that is too small for the differences from the previous
+            release, which is rebuilt if missing. Default: only report it.
+        date: Date of publication, such as 2026-11-22. Default: none.
+        permitted_by: Why the terms of a source without a known licence permit the release. May be
+            given several times.
+        against: Compare with this release, dataset of the store, or folder of images (NAME=DIR to
+            name it). May be given several times.
+        refuse_contaminated: Refuse a release that shares content with the data it is compared with.
+            Default: only report it.
+    """
     from db.blobs import BlobStore
     from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
     from flows.engine.context import open_context
@@ -157,13 +125,17 @@ def build(
 
 def rebuild(
     name: NameArgument,
-    out_folder: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
+    *,
+    out_folder: Annotated[Path, typer.Option("--out")],
     as_json: JsonOption = False,
 ) -> None:
     """Build a past release again, byte for byte.
 
     Later data and decisions have no effect. Nothing is written if the result differs or if anything
     in the release was withdrawn.
+
+    Args:
+        out_folder: The folder to write; must not exist.
     """
     from db.blobs import BlobStore
     from db.releases import find_release
@@ -195,11 +167,12 @@ def rebuild(
 # `loupe release list` and `show`: the releases that were built here, and their content.
 
 
-def list_(
-    dataset: Annotated[str | None, typer.Argument(help="Only releases of this dataset.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """List the releases built here."""
+def list_(dataset: str | None = None, *, as_json: JsonOption = False) -> None:
+    """List the releases built here.
+
+    Args:
+        dataset: Only releases of this dataset.
+    """
     from db.releases import list_releases
     from flows.withdrawal.releases import notices_known
     from models.profiles.settings import load_settings
@@ -222,10 +195,7 @@ def list_(
         out.print("no releases yet; build one with: loupe release build DATASET --version 1.0.0 …")
 
 
-def show(
-    name: ReleaseArgument,
-    as_json: JsonOption = False,
-) -> None:
+def show(name: ReleaseArgument, *, as_json: JsonOption = False) -> None:
     """Show the card of a release.
 
     With --json: its manifest, without the list of files.
@@ -301,17 +271,15 @@ def _folder_or_gone(place: dict[str, Any]) -> str:
 
 # The command group.
 
-app = typer.Typer(
-    help="Build, verify, compare, sign, export and upload releases.", no_args_is_help=True
-)
-app.command()(build)
-app.command("list")(list_)
-app.command()(within_memory(show))
-app.command()(within_memory(verify))
-app.command()(within_memory(report))
-app.command()(within_memory(diff))
-app.command()(rebuild)
-app.command()(within_memory(export))
-app.command()(within_memory(upload))
-app.command()(within_memory(contamination))
-app.command()(within_memory(sign))
+app = group("Build, verify, compare, sign, export and upload releases.")
+command(app)(build)
+command(app, "list")(list_)
+command(app)(within_memory(show))
+command(app)(within_memory(verify))
+command(app)(within_memory(report))
+command(app)(within_memory(diff))
+command(app)(rebuild)
+command(app)(within_memory(export))
+command(app)(within_memory(upload))
+command(app)(within_memory(contamination))
+command(app)(within_memory(sign))

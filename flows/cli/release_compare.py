@@ -35,20 +35,22 @@ _HEADINGS = {
 
 
 def diff(
-    before: Annotated[str, typer.Argument(metavar="A", help=_NAME)],
-    after: Annotated[str, typer.Argument(metavar="B", help="Release to compare with A.")],
-    examples: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help="How many rows to show of each kind. Default: 5; all with --json."
-        ),
-    ] = None,
+    before: Annotated[str, typer.Argument(metavar="A")],
+    after: Annotated[str, typer.Argument(metavar="B")],
+    *,
+    examples: Annotated[int | None, typer.Option(min=0)] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two releases: rows, captions, terms, documents.
 
     Ends with exit code 0 if they are the same, 1 if they differ, 2 if they cannot be compared.
     Folders need no database.
+
+    Args:
+        before: The folder of a release, or DATASET (its newest), DATASET@VERSION, or an id's
+            beginning.
+        after: Release to compare with A.
+        examples: How many rows to show of each kind. Default: 5; all with --json.
     """
     from schemas.errors import LoupeError
 
@@ -252,29 +254,12 @@ _NEAREST_CHARACTERS = 60
 
 
 def contamination(
-    ours: Annotated[
-        str,
-        typer.Argument(
-            metavar="A",
-            help="A release (folder, DATASET, DATASET@VERSION, or an id's beginning), a dataset of "
-            "the store, or a folder of images.",
-        ),
-    ],
-    theirs: Annotated[
-        str, typer.Argument(metavar="B", help="Release or image folder to compare with A.")
-    ],
-    split: Annotated[str | None, typer.Option(help="Compare only this split of release A.")] = None,
-    other_split: Annotated[
-        str | None, typer.Option(help="Compare only this split of release B.")
-    ] = None,
-    hash_bits: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=10,
-            help="Maximum number of bits in which perceptual hashes of a leak differ.",
-        ),
-    ] = 6,
+    ours: Annotated[str, typer.Argument(metavar="A")],
+    theirs: Annotated[str, typer.Argument(metavar="B")],
+    *,
+    split: str | None = None,
+    other_split: str | None = None,
+    hash_bits: Annotated[int, typer.Option(min=0, max=10)] = 6,
     as_json: JsonOption = False,
 ) -> None:
     """Find what A and B share.
@@ -283,6 +268,14 @@ def contamination(
 
     Ends with exit code 1 if they share anything, or if A states something else about B, otherwise
     with 0. Folders need no database.
+
+    Args:
+        ours: A release (folder, DATASET, DATASET@VERSION, or an id's beginning), a dataset of the
+            store, or a folder of images.
+        theirs: Release or image folder to compare with A.
+        split: Compare only this split of release A.
+        other_split: Compare only this split of release B.
+        hash_bits: Maximum number of bits in which perceptual hashes of a leak differ.
     """
     from flows.engine.contamination import NamedDatasets, own_images
     from flows.engine.context import open_context

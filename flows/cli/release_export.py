@@ -24,31 +24,24 @@ if TYPE_CHECKING:
 
 
 def export(
-    name: Annotated[
-        str,
-        typer.Argument(
-            metavar="RELEASE",
-            help="The folder of a release, or DATASET (its newest), DATASET@VERSION, or an id's "
-            "beginning.",
-        ),
-    ],
-    format_name: Annotated[
-        str,
-        typer.Option("--format", help="webdataset, hf, coco, parquet or published."),
-    ],
-    target: Annotated[Path, typer.Option("--out", help="The folder to write; must not exist.")],
-    shard_megabytes: Annotated[
-        int | None,
-        typer.Option(
-            "--shard-mb", min=1, help="webdataset only: megabytes per shard. Default: 500."
-        ),
-    ] = None,
+    name: Annotated[str, typer.Argument(metavar="RELEASE")],
+    *,
+    format_name: Annotated[str, typer.Option("--format")],
+    target: Annotated[Path, typer.Option("--out")],
+    shard_megabytes: Annotated[int | None, typer.Option("--shard-mb", min=1)] = None,
     verify: VerifyOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Write a release in the format of another library.
 
     The same release always gives the same bytes.
+
+    Args:
+        name: The folder of a release, or DATASET (its newest), DATASET@VERSION, or an id's
+            beginning.
+        format_name: webdataset, hf, coco, parquet or published.
+        target: The folder to write; must not exist.
+        shard_megabytes: webdataset only: megabytes per shard. Default: 500.
     """
     from flows.withdrawal.releases import withdrawal_in
     from release.export import export_release
@@ -79,26 +72,10 @@ def export(
 
 def report(
     folder: FolderArgument,
-    target: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            help="The folder to write; must not exist. Beside the release, the "
-            "pages show its images at full size.",
-        ),
-    ],
-    previous: Annotated[
-        Path | None,
-        typer.Option(help="The folder of an earlier release to compare with."),
-    ] = None,
-    previews: Annotated[
-        bool | None,
-        typer.Option(
-            "--previews/--no-previews",
-            help="Copy pictures of up to 800 pixels into the report. Default: only if the "
-            "report is not beside the release.",
-        ),
-    ] = None,
+    *,
+    target: Annotated[Path, typer.Option("--out")],
+    previous: Path | None = None,
+    previews: Annotated[bool | None, typer.Option("--previews/--no-previews")] = None,
     verify: VerifyOption = True,
     as_json: JsonOption = False,
 ) -> None:
@@ -106,6 +83,13 @@ def report(
 
     It shows a gallery, statistics, lineage and the differences from an earlier release. Open its
     index.html.
+
+    Args:
+        target: The folder to write; must not exist. Beside the release, the pages show its images
+            at full size.
+        previous: The folder of an earlier release to compare with.
+        previews: Copy pictures of up to 800 pixels into the report. Default: only if the report is
+            not beside the release.
     """
     from release.report.writing import write_report
 
@@ -144,34 +128,12 @@ def report(
 
 def upload(
     folder: FolderArgument,
-    repository: Annotated[str, typer.Option("--to", help="The repository: OWNER/NAME.")],
-    send: Annotated[
-        bool,
-        typer.Option("--upload", help="Upload it. Default: dry run."),
-    ] = False,
-    private: Annotated[
-        bool,
-        typer.Option(
-            "--private/--public",
-            help="Whether the repository is private. Uploading to a public one needs --public.",
-        ),
-    ] = True,
-    replace: Annotated[
-        bool,
-        typer.Option(
-            "--replace",
-            help="Replace whatever the repository holds. Default: replace only an earlier version "
-            "of the same dataset.",
-        ),
-    ] = False,
-    images: Annotated[
-        bool | None,
-        typer.Option(
-            "--images/--no-images",
-            help="Also send the image files, which the Parquet files contain. Default: if there "
-            "are at most 10,000.",
-        ),
-    ] = None,
+    *,
+    repository: Annotated[str, typer.Option("--to")],
+    send: Annotated[bool, typer.Option("--upload")] = False,
+    private: Annotated[bool, typer.Option("--private/--public")] = True,
+    replace: bool = False,
+    images: Annotated[bool | None, typer.Option("--images/--no-images")] = None,
     verify: VerifyOption = True,
     as_json: JsonOption = False,
 ) -> None:
@@ -180,6 +142,15 @@ def upload(
     One commit with a tag. Default: dry run.
 
     An interrupted upload continues where it stopped. The token is read from HF_TOKEN.
+
+    Args:
+        repository: The repository: OWNER/NAME.
+        send: Upload it. Default: dry run.
+        private: Whether the repository is private. Uploading to a public one needs --public.
+        replace: Replace whatever the repository holds. Default: replace only an earlier version of
+            the same dataset.
+        images: Also send the image files, which the Parquet files contain. Default: if there are at
+            most 10,000.
     """
     from flows.withdrawal.releases import withdrawal_in
     from release.hub import planned_upload

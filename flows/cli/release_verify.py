@@ -19,49 +19,16 @@ if TYPE_CHECKING:
 
 _SHOWN_PROBLEMS = 50
 
-_IdOption = Annotated[
-    str | None,
-    typer.Option("--id", help="The release's id as cited: at least 12 of its 64 hex digits."),
-]
-_DecodeOption = Annotated[
-    bool,
-    typer.Option(
-        "--decode/--no-decode",
-        help="Decode every image in full and recompute its perceptual hash.",
-    ),
-]
-_ContainsOption = Annotated[
-    Path | None,
-    typer.Option(help="The folder of another release whose rows must all be in this one."),
-]
-_PublicKeyOption = Annotated[
-    str | None,
-    typer.Option(help="The key that must have signed it: 64 hex digits, or a file (PEM)."),
-]
-_NoticesOption = Annotated[
-    Path | None,
-    typer.Option(
-        help="What was withdrawn: a later release, its withdrawals.json, or a folder of "
-        "published notices. Those of this installation are always included."
-    ),
-]
-_WithoutImagesOption = Annotated[
-    bool,
-    typer.Option(
-        "--without-images",
-        help="Allow missing image files; the bytes in the rows are checked.",
-    ),
-]
-
 
 def verify(
-    folder: Annotated[Path, typer.Argument(help="The folder of a release.")],
-    expected_id: _IdOption = None,
-    decode: _DecodeOption = False,
-    contains: _ContainsOption = None,
-    public_key: _PublicKeyOption = None,
-    notices: _NoticesOption = None,
-    without_images: _WithoutImagesOption = False,
+    folder: Path,
+    *,
+    expected_id: Annotated[str | None, typer.Option("--id")] = None,
+    decode: Annotated[bool, typer.Option("--decode/--no-decode")] = False,
+    contains: Path | None = None,
+    public_key: str | None = None,
+    notices: Path | None = None,
+    without_images: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check every file, row and reference of a release.
@@ -69,6 +36,16 @@ def verify(
     Works offline, from the folder alone.
 
     Ends with exit code 1 and the list of problems if something is wrong or was withdrawn.
+
+    Args:
+        folder: The folder of a release.
+        expected_id: The release's id as cited: at least 12 of its 64 hex digits.
+        decode: Decode every image in full and recompute its perceptual hash.
+        contains: The folder of another release whose rows must all be in this one.
+        public_key: The key that must have signed it: 64 hex digits, or a file (PEM).
+        notices: What was withdrawn: a later release, its withdrawals.json, or a folder of published
+            notices. Those of this installation are always included.
+        without_images: Allow missing image files; the bytes in the rows are checked.
     """
     from release.files import shown_path
     from release.notices import notice_source
@@ -139,10 +116,7 @@ def _show_problems(messages: Sequence[str], withdrawn: int) -> None:
         out.print(f"--json lists {rows} withdrawn")
 
 
-def sign(
-    folder: FolderArgument,
-    as_json: JsonOption = False,
-) -> None:
+def sign(folder: FolderArgument, *, as_json: JsonOption = False) -> None:
     """Sign a release.
 
     The key is read from LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.

@@ -6,47 +6,37 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
+from flows.cli.options import opened_run
+from flows.cli.output import Figure, JsonOption, out, print_json, print_table
 from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
     from flows.evaluation.reproduction import Comparison, ListedTable, Plan
 
 
-def _tables() -> list[str]:
-    from retrieval.reproduction import table_names
-
-    return table_names()
-
-
 def reproduce(
     table: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="PAPER/TABLE", help="Such as ufinebench/2.", autocompletion=lambda: _tables()
-        ),
+        str | None, typer.Argument(metavar="PAPER/TABLE", autocompletion=lambda: _tables())
     ] = None,
-    row: Annotated[
-        list[str] | None,
-        typer.Option(help="Only rows with these words, such as CFAM or 'no. 4'; repeatable."),
-    ] = None,
-    list_all: Annotated[bool, typer.Option("--list", help="List all tables.")] = False,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="TOML file with releases, models and training settings."),
-    ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only show what is missing and its cost.")
-    ] = False,
+    *,
+    row: list[str] | None = None,
+    list_: bool = False,
+    config: Path | None = None,
+    check: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Reproduce a table of the papers on the data you have.
 
     Trains and scores what is not done yet, and prints the results beside the published numbers. Run
     it again to continue.
+
+    Args:
+        table: Such as ufinebench/2.
+        row: Only rows with these words, such as CFAM or 'no. 4'; repeatable.
+        list_: List all tables.
+        config: TOML file with releases, models and training settings.
+        check: Only show what is missing and its cost.
     """
-    from flows.engine.context import open_context
-    from flows.engine.report import ConsoleProgress
     from flows.evaluation.reproduction import (
         ASSUMED,
         Reproduction,
@@ -55,17 +45,16 @@ def reproduce(
         plan_table,
         run_plan,
     )
-    from models.profiles.settings import load_settings
 
-    if list_all == (table is not None):
+    if list_ == (table is not None):
         raise typer.BadParameter("give PAPER/TABLE or --list")
     own = load_reproduction(config) if config else Reproduction()
-    settings = load_settings()
-    context = open_context(settings, progress=ConsoleProgress(err))
+    context = opened_run()
+    home = context.settings.home
     if table is None:
-        _print_list(list_tables(context.store, settings.home, own), as_json=as_json)
+        _print_list(list_tables(context.store, home, own), as_json=as_json)
         return
-    plan = plan_table(context.store, settings.home, table, tuple(row or ()), own)
+    plan = plan_table(context.store, home, table, tuple(row or ()), own)
     if not as_json:
         _print_needs(plan)
         out.print(f"left to do: {plan.gpu_hours:.1f} GPU hours. {ASSUMED}.", soft_wrap=True)
@@ -77,6 +66,12 @@ def reproduce(
         _print_rows(plan)
     if any(one.state != "done" for one in plan.rows if one.is_available):
         raise typer.Exit(1)
+
+
+def _tables() -> list[str]:
+    from retrieval.reproduction import table_names
+
+    return table_names()
 
 
 def _print_list(tables: "list[ListedTable]", *, as_json: bool) -> None:

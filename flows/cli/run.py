@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from flows.cli.options import ProfileOption, known_word
-from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.options import ProfileOption, chosen_profile, known_word, opened_run
+from flows.cli.output import JsonOption, answer, err, note, say
 from flows.cli.withdraw import warn_of_unfinished
 
 if TYPE_CHECKING:
@@ -34,38 +33,29 @@ def run(
             autocompletion=lambda: list(_FLOWS),
         ),
     ],
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            help="Build file in TOML, or a paper's: ufine3c, ufine6926, recos, ccd-coco, "
-            "ccd-flickr (default: the demonstration data)."
-        ),
-    ] = None,
+    *,
+    config: Path | None = None,
     profile: ProfileOption = None,
-    max_cost: Annotated[
-        float | None, typer.Option(help="Stop when model calls have cost this much.")
-    ] = None,
-    max_tokens: Annotated[
-        int | None, typer.Option(help="Stop when model calls have used this many tokens.")
-    ] = None,
-    wait: Annotated[bool, typer.Option(help="Wait for reviews instead of ending.")] = False,
-    check: Annotated[
-        bool,
-        typer.Option(
-            "--check",
-            help="Only check files, terms, keys, servers and models, as every run does first.",
-        ),
-    ] = False,
-    in_process: Annotated[
-        bool,
-        typer.Option("--in-process", help="Run in this process, even if a Prefect server is up."),
-    ] = False,
+    max_cost: float | None = None,
+    max_tokens: int | None = None,
+    wait: Annotated[bool, typer.Option("--wait/--no-wait")] = False,
+    check: bool = False,
+    in_process: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Run a flow that builds a dataset.
 
     The run ends when everything is done or waits for review. Run it again to continue: finished
     work is not repeated.
+
+    Args:
+        config: Build file in TOML, or a paper's: ufine3c, ufine6926, recos, ccd-coco, ccd-flickr
+            (default: the demonstration data).
+        max_cost: Stop when model calls have cost this much.
+        max_tokens: Stop when model calls have used this many tokens.
+        wait: Wait for reviews instead of ending.
+        check: Only check files, terms, keys, servers and models, as every run does first.
+        in_process: Run in this process, even if a Prefect server is up.
     """
     from models.profiles.settings import load_settings
 
@@ -87,25 +77,18 @@ def run(
         run_deployment(f"{flow_name}/default", parameters, settings.home, server)
         return
     from flows.engine.build_files import load_build
-    from flows.engine.context import open_context
     from flows.engine.ledger import Budget
     from flows.engine.pipeline import run_build
-    from flows.engine.report import ConsoleProgress
     from flows.withdrawal.execution import resume_reopened
 
     pipeline = _pipeline(flow_name)
     if config:
         load_build(config, pipeline.form)  # its errors appear before a home is made
-    err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
-    context = open_context(
-        settings, budget=Budget(max_cost, max_tokens), progress=ConsoleProgress(err)
-    )
+    note(f"home: {settings.home}")
+    context = opened_run(settings, Budget(max_cost, max_tokens))
     warn_of_unfinished(context.store)
     report = run_build(context, pipeline, parameters["config"], profile, resume_reopened, wait=wait)
-    if as_json:
-        print_json(report.as_json())
-    else:
-        out.print(report.sentence, markup=False, soft_wrap=True)
+    answer(as_json, report.as_json(), report.sentence)
 
 
 def _check(
@@ -114,10 +97,9 @@ def _check(
     from flows.cli.services import print_findings
     from flows.engine.build_files import load_build
     from flows.engine.pipeline import check_build
-    from models.profiles.loader import load_profile
     from services.diagnosis import Verdict
 
-    pipeline, chosen = _pipeline(flow), load_profile(profile or settings.profile)
+    pipeline, chosen = _pipeline(flow), chosen_profile(profile)
     build = load_build(config, pipeline.form) if config else pipeline.demonstrate(settings.home)
     findings = check_build(settings, build, chosen, pipeline.models(build, chosen))
     print_findings(findings, as_json=as_json)
@@ -169,31 +151,28 @@ Try next:
 
 
 def demo(
+    *,
     as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option(help="Print only the result.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet/--no-quiet")] = False,
 ) -> None:
     """Build and score a small demonstration dataset.
 
     Needs no network and no GPU: people are drawn, and the built-in models describe them.
+
+    Args:
+        quiet: Print only the result.
     """
-    from flows.engine.context import open_context
     from flows.engine.pipeline import run_build
-    from flows.engine.report import ConsoleProgress, Progress
     from flows.evaluation.run import EvaluationRequest, run_evaluation
     from flows.ufine3c.pipeline import ufine3c_pipeline
     from flows.withdrawal.execution import resume_reopened
-    from models.profiles.settings import load_settings
 
-    progress = Progress() if quiet else ConsoleProgress(err)
-    context = open_context(load_settings(), progress=progress)
+    context = opened_run(quiet=quiet)
     warn_of_unfinished(context.store)
     report = run_build(context, ufine3c_pipeline(), None, "builtin", resume_reopened)
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
-    if as_json:
-        print_json({**report.as_json(), "evaluation": scores.as_json()})
-        return
-    out.print(report.sentence, markup=False, soft_wrap=True)
-    if not quiet:
+    answer(as_json, {**report.as_json(), "evaluation": scores.as_json()}, report.sentence)
+    if not as_json and not quiet:
         _print_next(context, report, scores)
 
 
@@ -207,7 +186,7 @@ def _print_next(context: "RunContext", report: "BuildReport", scores: "Evaluatio
     page, release = _relative(scores.written.page), _relative(report.release)
     text = _NEXT.format(release=release, caption=caption, page=page, activation=_activation())
     print_boards(scores.board)
-    out.print(text, markup=False, soft_wrap=True)
+    say(text)
 
 
 def _activation() -> str:

@@ -4,7 +4,7 @@ import shlex
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -21,25 +21,23 @@ if TYPE_CHECKING:
 
 
 def up(
-    without: Annotated[
-        list[Component] | None,
-        typer.Option(help="Do not start this component; can be given several times."),
-    ] = None,
-    prefect_port: Annotated[
-        int | None, typer.Option(help="Port of Prefect (default: 4200).")
-    ] = None,
-    label_studio_port: Annotated[
-        int | None, typer.Option(help="Port of Label Studio (default: 8080).")
-    ] = None,
-    blobs_port: Annotated[
-        int | None, typer.Option(help="Port of the image server (default: 8090).")
-    ] = None,
+    *,
+    without: list[Component] | None = None,
+    prefect_port: int | None = None,
+    label_studio_port: int | None = None,
+    blobs_port: int | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Start Prefect, Label Studio, the image server and the queue watcher.
 
     The watcher pulls answers and pushes tasks. Also registers the deployments of the flows in
     Prefect.
+
+    Args:
+        without: Do not start this component; can be given several times.
+        prefect_port: Port of Prefect (default: 4200).
+        label_studio_port: Port of Label Studio (default: 8080).
+        blobs_port: Port of the image server (default: 8090).
     """
     from models.profiles.settings import load_settings
     from services.installation import bring_up, survey
@@ -66,7 +64,7 @@ def up(
         _print_welcome(progress, settings.home, reports)
 
 
-def down(as_json: JsonOption = False) -> None:
+def down(*, as_json: JsonOption = False) -> None:
     """Stop all servers. Data and credentials are kept."""
     from models.profiles.settings import load_settings
     from services.installation import take_down
@@ -78,13 +76,12 @@ def down(as_json: JsonOption = False) -> None:
         out.print("\n".join(f"  {name}: stopped" for name in stopped) or "nothing was running")
 
 
-def status(
-    show_credentials: Annotated[
-        bool, typer.Option("--show-credentials", help="Also print passwords and tokens.")
-    ] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show which servers run. Exit code 1 if one crashed or does not answer."""
+def status(*, show_credentials: bool = False, as_json: JsonOption = False) -> None:
+    """Show which servers run. Exit code 1 if one crashed or does not answer.
+
+    Args:
+        show_credentials: Also print passwords and tokens.
+    """
     from models.profiles.settings import load_settings
     from services.installation import survey
 
@@ -201,10 +198,7 @@ def _finds_profiles(home: Path) -> bool:
 _MARKS = {"ok": "[green]✓[/]", "absent": "[dim]–[/]", "lacking": "[red]✗[/]"}
 
 
-def doctor(
-    profile: ProfileOption = None,
-    as_json: JsonOption = False,
-) -> None:
+def doctor(*, profile: ProfileOption = None, as_json: JsonOption = False) -> None:
     """Check the installation, the servers and the profile.
 
     Prints how to fix each problem. Exit code 1 if a requirement of the profile is not met.

@@ -1,12 +1,13 @@
 """`loupe import` and `loupe duplicates`."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
-from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.options import opened_run
+from flows.cli.output import JsonOption, answer, err, note, print_json
 
 if TYPE_CHECKING:
     from flows.engine.contamination import FolderDuplicates
@@ -22,63 +23,40 @@ def _formats() -> list[str]:
 
 
 def import_(
-    format_name: Annotated[
-        str,
-        typer.Argument(
-            metavar="FORMAT",
-            help="Annotation format: cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c, "
-            "coco-captions, karpathy-coco, karpathy-flickr30k, mscoco-fg, flickr30k-fg, "
-            "json-lines, image-list, ccd, total-text, coco-instances, licensed-images or videos.",
-            autocompletion=_formats,
-        ),
-    ],
-    path: Annotated[
-        str,
-        typer.Argument(
-            help="Annotation file; for videos a folder, a file, a pattern, a list or a URL."
-        ),
-    ],
-    images: Annotated[
-        Path | None,
-        typer.Option(help="Folder that image paths are relative to (default: that of the file)."),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the source (default: the name of the format).")
-    ] = None,
-    licence: Annotated[
-        str | None,
-        typer.Option(help="Licence, if it differs from the known licence of the format."),
-    ] = None,
-    citation: Annotated[
-        str | None,
-        typer.Option(help="Citation, if it differs from the known citation of the format."),
-    ] = None,
-    shards: Annotated[
-        bool,
-        typer.Option(
-            "--shards",
-            help="Import into files of 10,000 records, for millions of them (`loupe shards`).",
-        ),
-    ] = False,
+    format_name: Annotated[str, typer.Argument(metavar="FORMAT", autocompletion=_formats)],
+    path: str,
+    *,
+    images: Path | None = None,
+    name: str | None = None,
+    licence: str | None = None,
+    citation: str | None = None,
+    shards: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Import annotations and images, or videos.
 
     Records that cannot be used are quarantined with a reason. A second import adds only what is
     missing. Exit code 1 if a record was quarantined.
+
+    Args:
+        format_name: Annotation format: cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c,
+            coco-captions, karpathy-coco, karpathy-flickr30k, mscoco-fg, flickr30k-fg, json-lines,
+            image-list, ccd, total-text, coco-instances, licensed-images or videos.
+        path: Annotation file; for videos a folder, a file, a pattern, a list or a URL.
+        images: Folder that image paths are relative to (default: that of the file).
+        name: Name of the source (default: the name of the format).
+        licence: Licence, if it differs from the known licence of the format.
+        citation: Citation, if it differs from the known citation of the format.
+        shards: Import into files of 10,000 records, for millions of them (`loupe shards`).
     """
     from flows.engine.build_files import load_source
-    from flows.engine.context import open_context
     from flows.engine.importing import import_source
-    from flows.engine.report import ConsoleProgress
-    from models.profiles.settings import load_settings
     from schemas.build import SourceSpec, VideoSourceSpec
     from schemas.errors import UsageError
     from sources.importer import importer_for
 
-    settings = load_settings()
-    err.print(f"home: {escape(str(settings.home))}", soft_wrap=True)
-    context = open_context(settings, progress=ConsoleProgress(err))
+    context = opened_run()
+    note(f"home: {context.settings.home}")
     if format_name == _VIDEOS:
         from flows.ufine6926.video_import import import_videos
 
@@ -114,21 +92,14 @@ def import_(
     if as_json:
         print_json(report.as_json())
     if report.rejected:
-        err.print(f"show the quarantined records with: loupe quarantine {dataset}")
+        note(f"show the quarantined records with: loupe quarantine {dataset}")
         raise typer.Exit(1)
 
 
 def duplicates(
-    folder: Annotated[Path, typer.Argument(help="The folder, searched recursively.")],
-    radius: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=64,
-            help="Compare images whose perceptual hashes differ in at most this many bits "
-            "(default: 10).",
-        ),
-    ] = None,
+    folder: Path,
+    *,
+    radius: Annotated[int | None, typer.Option(min=0, max=64)] = None,
     as_json: JsonOption = False,
 ) -> None:
     """List duplicate images in a folder.
@@ -136,6 +107,11 @@ def duplicates(
     Finds exact, near and mirrored duplicates. Of each cluster, the largest image is marked as kept
     (of equally large ones, the first by name). The folder is not changed. Exit code 1 if a file
     could not be read; it is skipped.
+
+    Args:
+        folder: The folder, searched recursively.
+        radius: Compare images whose perceptual hashes differ in at most this many bits (default:
+            10).
     """
     from flows.engine.contamination import find_in_folder
     from flows.engine.report import ConsoleProgress
@@ -145,31 +121,25 @@ def duplicates(
     if radius is not None:
         settings = settings.model_copy(update={"hash_bits": radius})
     found = find_in_folder(folder, settings, ConsoleProgress(err))
-    if as_json:
-        print_json(found.as_json())
-    else:
-        _show(found)
+    answer(as_json, found.as_json(), *_lines(found))
     for rejection in found.unreadable:
-        err.print(rejection.detail, markup=False, soft_wrap=True)
+        note(rejection.detail)
     if found.unreadable:
         raise typer.Exit(1)
 
 
-def _show(duplicates: "FolderDuplicates") -> None:
+def _lines(duplicates: "FolderDuplicates") -> Iterator[str]:
     from flows.engine.contamination import similarity_name
 
     found, report = duplicates.found, duplicates.found.report
     for cluster in found.clusters:
-        out.print(cluster.kept, markup=False, soft_wrap=True)
+        yield cluster.kept
         for name, pair in zip(cluster.members[1:], cluster.dropped, strict=True):
-            out.print(f"  {similarity_name(pair):<9} {name}", markup=False, soft_wrap=True)
+            yield f"  {similarity_name(pair):<9} {name}"
     for pair in found.doubtful:
-        line = f"in doubt: {pair.first} and {pair.second} ({similarity_name(pair)})"
-        out.print(line, markup=False, soft_wrap=True)
-    out.print(
+        yield f"in doubt: {pair.first} and {pair.second} ({similarity_name(pair)})"
+    yield (
         f"{report.images:,} images, {report.kept:,} of them different; duplicates: "
         f"{report.exact:,} exact, {report.near:,} near, {report.mirrored:,} mirrored; "
-        f"pairs in doubt: {report.doubtful:,}",
-        markup=False,
-        soft_wrap=True,
+        f"pairs in doubt: {report.doubtful:,}"
     )

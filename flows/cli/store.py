@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 from rich.markup import escape
 
-from flows.cli.options import progress_bar, require_dataset
-from flows.cli.output import Figure, JsonOption, err, out, print_json, print_table
+from flows.cli.commands import command, group
+from flows.cli.options import chosen_profile, opened_store, progress_bar, require_dataset
+from flows.cli.output import Figure, JsonOption, answer, note, out, print_json, print_table, say
 
 if TYPE_CHECKING:
     from db.blob_check import FaultyBlob
@@ -18,41 +19,35 @@ if TYPE_CHECKING:
 
 
 def cost(
-    dataset: Annotated[str | None, typer.Argument(help="A dataset (default: all).")] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="Also forecast what a run of this build file would still use."),
-    ] = None,
-    profile: Annotated[str | None, typer.Option(help="Profile for the forecast.")] = None,
+    dataset: str | None = None,
+    *,
+    config: Path | None = None,
+    profile: str | None = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show model calls and their cost.
 
     Lists calls, tokens, searches, seconds and cost by model.
+
+    Args:
+        dataset: A dataset (default: all).
+        config: Also forecast what a run of this build file would still use.
+        profile: Profile for the forecast.
     """
     from db.calls import CostRow, cost_rows
-    from db.store import Store
     from flows.engine.build_files import load_build
     from flows.ufine3c.rewriting import forecast
-    from models.profiles.loader import load_profile
-    from models.profiles.settings import load_settings
     from schemas.build import UFine3CBuild
 
-    settings = load_settings()
-    store = Store.open_existing(settings.database_url)
-    require_dataset(store, dataset)
-    spent = cost_rows(store, dataset)
-    ahead = []
-    if config is not None:
-        chosen = load_profile(profile or settings.profile)
-        ahead = forecast(store, load_build(config, UFine3CBuild), chosen)
+    with opened_store() as store:
+        require_dataset(store, dataset)
+        spent = cost_rows(store, dataset)
+        ahead = []
+        if config is not None:
+            ahead = forecast(store, load_build(config, UFine3CBuild), chosen_profile(profile))
     if as_json:
-        print_json(
-            {
-                "spent": [row._asdict() for row in spent],
-                "forecast": [row._asdict() for row in ahead],
-            }
-        )
+        rows = [row._asdict() for row in spent]
+        print_json({"spent": rows, "forecast": [row._asdict() for row in ahead]})
         return
     if not spent:
         out.print("no model calls or searches yet")
@@ -78,38 +73,35 @@ def _cost_row(row: "CostRow") -> tuple[object, ...]:
 
 
 def quarantine(
-    dataset: Annotated[
-        str | None, typer.Argument(help="A source or dataset (default: all).")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(help="Only this reason.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Show at most this many records.")] = 20,
-    retry: Annotated[
-        bool,
-        typer.Option(
-            "--retry",
-            help="Let the next run retry the records of DATASET with this --reason.",
-        ),
-    ] = False,
+    dataset: str | None = None,
+    *,
+    reason: str | None = None,
+    limit: Annotated[int, typer.Option(min=1)] = 20,
+    retry: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show quarantined records.
 
     Prints counts by reason, and for one dataset also the records.
+
+    Args:
+        dataset: A source or dataset (default: all).
+        reason: Only this reason.
+        limit: Show at most this many records.
+        retry: Let the next run retry the records of DATASET with this --reason.
     """
     from db.quarantine import quarantine_counts, quarantined
-    from db.store import Store
-    from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
-    store = Store.open_existing(load_settings().database_url)
-    if retry and (dataset is None or reason is None):
-        raise UsageError("--retry needs a dataset and a --reason")
-    require_dataset(store, dataset)
-    if retry:
-        _retry(store, str(dataset), str(reason), as_json=as_json)
-        return
-    counts = quarantine_counts(store, dataset, reason)
-    records = list(quarantined(store, dataset, reason, limit)) if dataset else []
+    with opened_store() as store:
+        if retry and (dataset is None or reason is None):
+            raise UsageError("--retry needs a dataset and a --reason")
+        require_dataset(store, dataset)
+        if retry:
+            _retry(store, str(dataset), str(reason), as_json=as_json)
+            return
+        counts = quarantine_counts(store, dataset, reason)
+        records = list(quarantined(store, dataset, reason, limit)) if dataset else []
     if as_json:
         rejections = [record.model_dump(mode="json") for record in records]
         print_json({"counts": [row._asdict() for row in counts], "records": rejections})
@@ -126,15 +118,11 @@ def _retry(store: "Store", dataset: str, reason: str, *, as_json: bool) -> None:
     from db.quarantine import put_back
 
     inputs = put_back(store, dataset, reason)
-    if as_json:
-        print_json({"dataset": dataset, "reason": reason, "put_back": inputs})
-    elif inputs:
+    line = f"{dataset} has no quarantined records with the reason {reason}"
+    if inputs:
         records = "1 record" if inputs == 1 else f"{inputs:,} records"
-        message = f"{records} released from quarantine: the next run of {dataset} retries"
-        out.print(escape(message), soft_wrap=True)
-    else:
-        message = f"{dataset} has no quarantined records with the reason {reason}"
-        out.print(escape(message), soft_wrap=True)
+        line = f"{records} released from quarantine: the next run of {dataset} retries"
+    answer(as_json, {"dataset": dataset, "reason": reason, "put_back": inputs}, line)
 
 
 def _print_rejection(record: "Rejection") -> None:
@@ -144,39 +132,24 @@ def _print_rejection(record: "Rejection") -> None:
         if record.context.get(key) not in (None, "")
     )
     out.print(f"[bold]{escape(record.reason)}[/bold] {escape(where)}", soft_wrap=True)
-    out.print(f"  {record.detail}", markup=False, soft_wrap=True)
+    say(f"  {record.detail}")
 
 
 T = TypeVar("T")
 
-app = typer.Typer(help="Check and repair the blob store.", no_args_is_help=True)
+app = group("Check and repair the blob store.")
 
 _LISTED = 10_000
 """Items listed of each kind at most, to limit memory; all are counted."""
 _SHOWN = 20
 
 
-@app.command()
+@command(app)
 def check(
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Restore missing and damaged files.")
-    ] = False,
-    folders: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--from",
-            help="Folder with source files, videos or a backup of the blob store; can be given "
-            "several times.",
-            exists=True,
-            file_okay=False,
-        ),
-    ] = None,
-    orphans: Annotated[
-        bool,
-        typer.Option(
-            "--orphans", help="Also list files that no entity refers to; none is removed."
-        ),
-    ] = False,
+    *,
+    repair: bool = False,
+    from_: Annotated[list[Path] | None, typer.Option(exists=True, file_okay=False)] = None,
+    orphans: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare every file with its digest.
@@ -184,6 +157,12 @@ def check(
     With --repair, missing and damaged files are copied from a release or a backup, read from their
     source, cropped from their video, or drawn or edited again; only bytes with the right digest are
     stored. Exit code 1 if a file is still missing or damaged.
+
+    Args:
+        repair: Restore missing and damaged files.
+        from_: Folder with source files, videos or a backup of the blob store; can be given several
+            times.
+        orphans: Also list files that no entity refers to; none is removed.
     """
     from db.blob_check import BlobCheck
     from flows.blob_repair import repair_blobs
@@ -192,13 +171,13 @@ def check(
     from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
-    if folders and not repair:
+    if from_ and not repair:
         raise UsageError("--from needs --repair")
     context = open_context(load_settings(), flow_run="loupe store check")
     with BlobCheck(context.store, context.blobs) as found:
         with progress_bar("reading files") as advance:
             checked = found.run(advance)
-        repairs = repair_blobs(context, found, folders or ()) if repair else ()
+        repairs = repair_blobs(context, found, from_ or ()) if repair else ()
         count_repaired, repaired = _counted(repairs)
         count, faulty = _counted(found.faulty())
         others = digests_in_shards(context.store, context.blobs)
@@ -215,14 +194,14 @@ def check(
         print_json(document | ({"orphans": unnamed, "orphan_paths": paths} if orphans else {}))
     else:
         for one in repaired[:_SHOWN]:
-            err.print(f"{one.blob.sha256[:12]} restored: {one.origin}", markup=False)
+            note(f"{one.blob.sha256[:12]} restored: {one.origin}")
         for fault in faulty[:_SHOWN]:
-            out.print(f"{fault.fault}: {_named(fault)}", markup=False, soft_wrap=True)
+            say(f"{fault.fault}: {_named(fault)}")
         for path in paths[:_SHOWN]:
-            out.print(f"orphan: {path}", markup=False, soft_wrap=True)
+            say(f"orphan: {path}")
         out.print(_summary(checked, count_repaired, count, repair), soft_wrap=True)
         if orphans:
-            out.print(f"{unnamed:,} orphaned files; none was removed", soft_wrap=True)
+            say(f"{unnamed:,} orphaned files; none was removed")
     if count:
         raise typer.Exit(1)
 

@@ -1,15 +1,14 @@
 """`loupe track`: follow people from frame to frame."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from flows.cli.options import ProfileOption
-from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.options import ProfileOption, chosen_profile
+from flows.cli.output import JsonOption, answer, err, note
 
 if TYPE_CHECKING:
-    from flows.ufine6926.video_tracks import TrackedDetections, VideoTracks
     from schemas.profile import Profile
 
 
@@ -18,20 +17,11 @@ _USUAL_FRAME_RATE = 30.0
 
 
 def track(
-    folder: Annotated[Path, typer.Option("--out", help="Output folder.")],
-    video: Annotated[
-        Path | None, typer.Argument(help="A video, unless --detections is given.")
-    ] = None,
-    detections: Annotated[
-        Path | None,
-        typer.Option(
-            help="MOTChallenge file: frame, id (ignored), left, top, width, height, conf."
-        ),
-    ] = None,
-    frame_rate: Annotated[
-        float | None,
-        typer.Option(help="Frames per second of --detections (default: 30)."),
-    ] = None,
+    video: Path | None = None,
+    *,
+    out_: Path,
+    detections: Path | None = None,
+    frame_rate: float | None = None,
     profile: ProfileOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -40,6 +30,12 @@ def track(
     Writes result.txt in MOTChallenge format; for a video also crops and tracklets.json, after the
     noise filter. Given detections are associated by motion only. Exit code 1 if part of the input
     could not be used and was skipped.
+
+    Args:
+        video: A video, unless --detections is given.
+        out_: Output folder.
+        detections: MOTChallenge file: frame, id (ignored), left, top, width, height, conf.
+        frame_rate: Frames per second of --detections (default: 30).
     """
     from schemas.errors import UsageError
 
@@ -47,18 +43,11 @@ def track(
         raise UsageError("give either a video or --detections")
     if detections is not None:
         rate = _USUAL_FRAME_RATE if frame_rate is None else frame_rate
-        _track_detections(detections, folder, _profile(profile), rate, as_json=as_json)
+        _track_detections(detections, out_, chosen_profile(profile), rate, as_json=as_json)
     elif video is not None:
         if frame_rate is not None:
             raise UsageError("--frame-rate is only for --detections; a video has its own")
-        _track_video(video, folder, _profile(profile), as_json=as_json)
-
-
-def _profile(name: str | None) -> "Profile":
-    from models.profiles.loader import load_profile
-    from models.profiles.settings import load_settings
-
-    return load_profile(name or load_settings().profile)
+        _track_video(video, out_, chosen_profile(profile), as_json=as_json)
 
 
 def _track_detections(
@@ -67,27 +56,19 @@ def _track_detections(
     from flows.ufine6926.video_tracks import track_detections
 
     tracked = track_detections(path, folder, profile.tracking.association, frame_rate)
-    if as_json:
-        print_json(tracked.as_json())
-    else:
-        out.print(
-            f"{tracked.people:,} people in {tracked.boxes:,} boxes, of {tracked.detections:,} "
-            f"detections in {tracked.frames:,} frames: {tracked.result}",
-            markup=False,
-            soft_wrap=True,
-        )
+    answer(
+        as_json,
+        tracked.as_json(),
+        f"{tracked.people:,} people in {tracked.boxes:,} boxes, of {tracked.detections:,} "
+        f"detections in {tracked.frames:,} frames: {tracked.result}",
+    )
     if tracked.bad_lines:
-        _say_bad_lines(tracked)
+        for line in tracked.bad_lines[:_SHOWN_LINES]:
+            note(line.detail)
+        if (more := len(tracked.bad_lines) - _SHOWN_LINES) > 0:
+            note(f"and {more:,} lines more")
+        note(f"lines that could not be used: {len(tracked.bad_lines):,}")
         raise typer.Exit(1)
-
-
-def _say_bad_lines(tracked: "TrackedDetections") -> None:
-    for line in tracked.bad_lines[:_SHOWN_LINES]:
-        err.print(line.detail, markup=False, soft_wrap=True)
-    more = len(tracked.bad_lines) - _SHOWN_LINES
-    if more > 0:
-        err.print(f"and {more:,} lines more")
-    err.print(f"lines that could not be used: {len(tracked.bad_lines):,}")
 
 
 def _track_video(path: Path, folder: Path, profile: "Profile", *, as_json: bool) -> None:
@@ -95,23 +76,17 @@ def _track_video(path: Path, folder: Path, profile: "Profile", *, as_json: bool)
     from flows.ufine6926.video_tracks import track_video
 
     tracks = track_video(path, folder, profile, ConsoleProgress(err))
-    if as_json:
-        print_json(tracks.as_json())
-    else:
-        _say_tracks(tracks)
-    if tracks.problem:
-        err.print(tracks.problem, markup=False, soft_wrap=True)
-        raise typer.Exit(1)
-
-
-def _say_tracks(tracks: "VideoTracks") -> None:
-    out.print(
+    answer(
+        as_json,
+        tracks.as_json(),
         f"{tracks.tracklets:,} tracklets, of {tracks.tracks:,} tracks in {tracks.frames:,} frames: "
         f"{tracks.folder}",
-        markup=False,
-        soft_wrap=True,
+        *(
+            f"  {count:,} tracks were rejected: {one}"
+            for one, count in tracks.rejected.most_common()
+        ),
+        *([f"  {tracks.unseen:,} tracks never had a box inside the frame"] * bool(tracks.unseen)),
     )
-    for reason, count in tracks.rejected.most_common():
-        out.print(f"  {count:,} tracks were rejected: {reason}", markup=False)
-    if tracks.unseen:
-        out.print(f"  {tracks.unseen:,} tracks never had a box inside the frame", markup=False)
+    if tracks.problem:
+        note(tracks.problem)
+        raise typer.Exit(1)

@@ -22,57 +22,20 @@ if TYPE_CHECKING:
 
 
 def withdraw(
-    entity: Annotated[
-        str | None,
-        typer.Argument(
-            help="What to withdraw: an entity's id, or its first digits; with --release the file "
-            "or number of a row, such as images/12.jpg."
-        ),
-    ] = None,
-    identity: Annotated[
-        str | None,
-        typer.Option(
-            help="A person: by the name in the source, with --dataset; or by the published id, "
-            "with --release.",
-            show_default=False,
-        ),
-    ] = None,
-    source: Annotated[
-        str | None,
-        typer.Option(help="A source, or with --identity the source that uses this name."),
-    ] = None,
-    video: Annotated[str | None, typer.Option(help="A video, by its file name.")] = None,
-    annotator: Annotated[
-        str | None, typer.Option(help="The work of an annotator, by pseudonym.")
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="With --identity, --source or --video: only this dataset.")
-    ] = None,
-    release: Annotated[
-        str | None,
-        typer.Option(
-            help="The release that names the row or person: its folder, DATASET (its newest), "
-            "DATASET@VERSION, or an id's beginning."
-        ),
-    ] = None,
-    ground: Annotated[
-        str | None, typer.Option(help="privacy, copyright, law, consent, quality or other.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(help="In your own words; not released.")] = None,
-    erase: Annotated[
-        bool | None,
-        typer.Option(
-            "--erase/--keep-bytes",
-            help="Whether to erase the files. Default: for privacy, copyright and law.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the plan, and change nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Finish all withdrawals that are not finished.")
-    ] = False,
+    entity: str | None = None,
+    *,
+    identity: Annotated[str | None, typer.Option(show_default=False)] = None,
+    source: str | None = None,
+    video: str | None = None,
+    annotator: str | None = None,
+    dataset: str | None = None,
+    release: str | None = None,
+    ground: str | None = None,
+    reason: str | None = None,
+    erase: Annotated[bool | None, typer.Option("--erase/--keep-bytes")] = None,
+    dry_run: bool = False,
+    yes: bool = False,
+    resume: bool = False,
     as_json: JsonOption = False,
 ) -> None:
     """Withdraw an item and everything derived from it.
@@ -81,6 +44,24 @@ def withdraw(
 
     The plan is shown first, and nothing is changed before it is confirmed. After an interruption,
     the same command, or --resume, finishes the withdrawal.
+
+    Args:
+        entity: What to withdraw: an entity's id, or its first digits; with --release the file or
+            number of a row, such as images/12.jpg.
+        identity: A person: by the name in the source, with --dataset; or by the published id, with
+            --release.
+        source: A source, or with --identity the source that uses this name.
+        video: A video, by its file name.
+        annotator: The work of an annotator, by pseudonym.
+        dataset: With --identity, --source or --video: only this dataset.
+        release: The release that names the row or person: its folder, DATASET (its newest),
+            DATASET@VERSION, or an id's beginning.
+        ground: privacy, copyright, law, consent, quality or other.
+        reason: In your own words; not released.
+        erase: Whether to erase the files. Default: for privacy, copyright and law.
+        dry_run: Show the plan, and change nothing.
+        yes: Do not ask for confirmation.
+        resume: Finish all withdrawals that are not finished.
     """
     from db.entities import AgentRef
     from flows.engine.context import open_context
@@ -288,15 +269,13 @@ def _carry_out(
 # List of withdrawals.
 
 
-def withdrawals(
-    name: Annotated[
-        str | None, typer.Argument(help="A withdrawal: its number, or the first digits of its key.")
-    ] = None,
-    as_json: JsonOption = False,
-) -> None:
+def withdrawals(name: str | None = None, *, as_json: JsonOption = False) -> None:
     """List the withdrawals, or show one.
 
     Who, when, why, what was withdrawn, and the steps done.
+
+    Args:
+        name: A withdrawal: its number, or the first digits of its key.
     """
     from db.withdrawals import find_withdrawal, list_withdrawals
     from flows.cli.withdrawal_display import UNFINISHED, files_of

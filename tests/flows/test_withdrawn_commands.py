@@ -78,7 +78,7 @@ def test_comparing_a_release_withdrawn_in_part_gives_a_warning(
 ) -> None:
     withdrawn(home)
     with pytest.raises(typer.Exit):
-        contamination(str(copy), str(home.release("1.0.1")), None, None, 6)
+        contamination(str(copy), str(home.release("1.0.1")))
     errors = capsys.readouterr().err
     assert errors.count("ufine3c 1.0.0 is withdrawn in part (privacy)") == 1
     assert "ufine3c 1.0.1 is withdrawn" not in errors
