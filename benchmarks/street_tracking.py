@@ -45,13 +45,13 @@ from schemas.profile import Profile
 from schemas.tracking import BuiltinDetector
 from schemas.video import FilterReport, Track
 from sources.demonstration.street import (
+    OCCLUDED_FROM,
     FaultKind,
     TrueSighting,
     TrueVideo,
     load_street_truth,
     write_street_world,
 )
-from sources.demonstration.street_script import OCCLUDED_FROM, TRUNCATED_BELOW
 from sources.motchallenge import Result
 from sources.video.reader import open_video
 
@@ -146,19 +146,16 @@ class Truth:
             return None, frozenset()
         sighting, kinds = best
         others = [one for one, _ in self._faulty[frame] if one is not sighting]
-        return self._video.identity_of(sighting.visit), kinds | _faults_from_truth(sighting, others)
+        if _is_covered(sighting, others):
+            kinds |= {FaultKind.OCCLUSION}
+        return self._video.identity_of(sighting.visit), kinds
 
 
-def _faults_from_truth(
-    sighting: TrueSighting, others: Iterable[TrueSighting]
-) -> frozenset[FaultKind]:
-    """Truncation and occlusion according to the ground truth, also by boxes of other people."""
-    kinds = {FaultKind.TRUNCATION} if sighting.inside < TRUNCATED_BELOW else set()
+def _is_covered(sighting: TrueSighting, others: Iterable[TrueSighting]) -> bool:
+    """Whether the box of another person covers much of the box."""
     before = (one for one in others if one.box_xyxy[3] >= sighting.box_xyxy[3])
-    covered = max((share_covered(sighting.box_xyxy, one.box_xyxy) for one in before), default=0.0)
-    if max(sighting.hidden, covered) >= OCCLUDED_FROM:
-        kinds.add(FaultKind.OCCLUSION)
-    return frozenset(kinds)
+    covered = (share_covered(sighting.box_xyxy, one.box_xyxy) for one in before)
+    return max(covered, default=0.0) >= OCCLUDED_FROM
 
 
 def iou(one: Sequence[float], other: Sequence[float]) -> float:

@@ -35,14 +35,7 @@ from models.builtin.stills.scene import (
     even,
     is_free,
 )
-from models.builtin.stills.text import (
-    Content,
-    Group,
-    details_of,
-    phrase,
-    with_article,
-    write,
-)
+from models.builtin.stills.text import Content, Group, details_of, write
 from schemas.base import Record
 from schemas.errors import ConfigurationError
 from schemas.retrieval_task import RetrievalTask
@@ -70,7 +63,6 @@ class StillTruth(Record):
         change: the difference of a variant; None for the first of its family.
         same_caption_as: the `image_id` of an image with the same contents in another layout, so
             that every caption of one is true of the other; None except for planted pairs.
-        facts: short true statements, the most important first.
         captions: five true captions.
     """
 
@@ -82,7 +74,6 @@ class StillTruth(Record):
     family: int
     change: str | None = None
     same_caption_as: int | None = None
-    facts: tuple[str, ...] = Field(min_length=3)
     captions: tuple[str, ...] = Field(min_length=5, max_length=5)
 
 
@@ -183,7 +174,6 @@ def plan_stills(seed: int, count: int, *, same_caption_pairs: int = 0) -> Iterat
                 scene=lay_out(content, Chance("layout", seed, image_id)),
                 family=family,
                 change=change,
-                facts=facts_of(content, task),
                 captions=captions_of(content, seed),
             )
         )
@@ -206,35 +196,6 @@ def jpeg_of(picture: Image.Image) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", quality=92, subsampling=0)
     return buffer.getvalue()
-
-
-# True statements about a still: short facts, and five captions.
-
-
-def facts_of(content: Content, task: RetrievalTask) -> tuple[str, ...]:
-    """Return short true statements, the most important for the task first."""
-    names = {one.kind: f"the {one.colour} {one.kind}" for one in content.groups}
-    facts = []
-    for one, relation, two in content.relations:
-        upper = f"The{names[one][3:]} is"
-        facts.append(
-            f"{upper} {'to the left of' if relation == 'left' else relation} {names[two]}."
-        )
-        if relation == "left":
-            facts.append(f"The{names[two][3:]} is to the right of {names[one]}.")
-    facts += [f'The sign says "{content.word}".'] if content.word else []
-    facts += [f"A person is {content.action}."] if content.action else []
-    for garment, colour in content.clothes:
-        worn = f"{colour} {garment}"
-        facts.append(f"The person wears {worn if garment == 'trousers' else with_article(worn)}.")
-    for number, group in enumerate(content.groups):
-        if group.colour:
-            details = {(name, number) for name in ("number", "colour", "size")}
-            said = phrase(content, number, details)
-            facts.append(f"There {'is' if group.number == 1 else 'are'} {said}.")
-    place = f"The place is {with_article(content.place or '')}."
-    facts.insert(0 if task is RetrievalTask.SCENE else len(facts), place)
-    return (*facts, f"The picture is {with_article(content.style or '')}.")
 
 
 def captions_of(content: Content, seed: int) -> tuple[str, ...]:

@@ -1,10 +1,11 @@
 """Videos of a street in which known people walk, rendered and written with their truth."""
 
+import math
 import multiprocessing
-from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
+from enum import StrEnum
 from fractions import Fraction
 from functools import partial
 from itertools import chain
@@ -15,15 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
 
-from schemas.records import Granularity
-from sources.demonstration.descriptions import describe
+from schemas.base import Record
 from sources.demonstration.figure import (
     STATURE_METRES,
-    YAW,
-    Action,
     Pose,
     Sprite,
-    View,
     cut_out,
     draw_figure,
     draw_shadow,
@@ -31,26 +28,14 @@ from sources.demonstration.figure import (
 from sources.demonstration.people import Chance, Person
 from sources.demonstration.street_script import (
     NEAREST_METRES,
-    TRUTH_FILE,
     Camera,
-    Fault,
-    FaultKind,
-    PixelBox,
-    Pixels,
     Place,
     Script,
     Shift,
-    StreetTruth,
-    StreetWorld,
+    Stretch,
     Theme,
     Trouble,
-    TruePerson,
-    TrueSighting,
-    TrueVideo,
-    TrueVisit,
     Visit,
-    list_faults,
-    load_street_truth,
     write_script,
 )
 from sources.demonstration.writing import draw_houses
@@ -60,9 +45,122 @@ if TYPE_CHECKING:
 
     from av.video.stream import VideoStream
 
-_PHASES = ((24, 12), (100, 8))
-_PHASES_OF_CROWDS = 4
-"""Number of painted phases of a step, for up to so many people, and for more."""
+TRUTH_FILE = "street_truth.json"
+
+TRUNCATED_BELOW = 0.98
+"""A person is truncated if less than this share of them lies inside the frame."""
+
+OCCLUDED_FROM = 0.3
+"""A person is occluded if at least this share of the part inside the frame is hidden."""
+
+Pixels = NDArray[np.uint8]
+"""An image of shape (height, width, 3), RGB."""
+
+PixelBox = tuple[int, int, int, int]
+"""Left, top, right, bottom in whole pixels; right and bottom are not part of the box."""
+
+
+class FaultKind(StrEnum):
+    """Faults of the crop of a person."""
+
+    BLUR = "blur"
+    DARKNESS = "darkness"
+    TRUNCATION = "truncation"
+    OCCLUSION = "occlusion"
+    DUPLICATE = "duplicate"
+
+
+_OF_TROUBLE = {
+    Trouble.DEFOCUS: FaultKind.BLUR,
+    Trouble.MOTION_BLUR: FaultKind.BLUR,
+    Trouble.LIGHTS_OUT: FaultKind.DARKNESS,
+    Trouble.FROZEN: FaultKind.DUPLICATE,
+}
+
+
+class TrueSighting(Record):
+    """A visitor in one frame.
+
+    Attributes:
+        frame: counts from 0.
+        visit: the number of the visit.
+        box_xyxy: the whole figure, including hidden parts; may extend beyond the frame.
+        inside: share of the figure's pixels that lie inside the frame.
+        visible: share of the figure's pixels that are visible.
+        is_standing: whether the person stands as in the frame before.
+    """
+
+    frame: int
+    visit: int
+    box_xyxy: PixelBox
+    inside: float
+    visible: float
+    is_standing: bool
+
+    @property
+    def hidden(self) -> float:
+        """Return the share of the part inside the frame that is covered."""
+        return 1 - self.visible / self.inside if self.inside else 0.0
+
+
+class TrueVideo(Record):
+    """The truth about one video; `file_path` is relative to the world's folder.
+
+    `identities` are those of the visits by number; who comes back later has two visits.
+    `same_content_as` names the video of which this one is a re-encoded copy.
+    """
+
+    name: str
+    theme: str
+    file_path: str
+    width_px: int
+    height_px: int
+    frame_rate: float
+    frame_count: int
+    identities: dict[int, int]
+    sightings: tuple[TrueSighting, ...]
+    stretches: tuple[Stretch, ...]
+    same_content_as: str | None = None
+
+    def identity_of(self, visit: int) -> int:
+        """Return the identity of a visit."""
+        return self.identities[visit]
+
+    def faulty(self) -> Iterator[tuple[TrueSighting, frozenset[FaultKind]]]:
+        """Return every sighting with its faults, for the precision and recall of a filter."""
+        for one in self.sightings:
+            kinds = {_OF_TROUBLE[each.trouble] for each in self.stretches if each.holds(one.frame)}
+            kinds |= {FaultKind.DUPLICATE} if one.is_standing else set()
+            kinds |= {FaultKind.TRUNCATION} if one.inside < TRUNCATED_BELOW else set()
+            kinds |= {FaultKind.OCCLUSION} if one.hidden >= OCCLUDED_FROM else set()
+            yield one, frozenset(kinds)
+
+
+class StreetTruth(Record):
+    """The truth about a world of street videos."""
+
+    seed: int
+    videos: tuple[TrueVideo, ...]
+
+
+class StreetWorld(Record):
+    """A generated world: its videos in order, and the file with the truth about them."""
+
+    folder: Path
+    seed: int
+    videos: tuple[Path, ...]
+    truth_file: Path
+
+
+def load_street_truth(folder: Path) -> StreetTruth:
+    """Load the truth about the street videos that were written to `folder`."""
+    return StreetTruth.model_validate_json((folder / TRUTH_FILE).read_bytes())
+
+
+# Frames from a script.
+
+_PHASES = 12
+"""Number of painted phases of a step."""
 
 _NOISE, _NO_NOISE, _NOISE_SPARE_PX = 1.6, 128, 61
 _DARK = 0.11
@@ -80,7 +178,7 @@ def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
     stage = _Stage(script, chance)
     times = [frame / script.frame_rate for frame in range(script.frame_count)]
     shifts = script.camera.shifts(chance, times)
-    previous = None
+    previous, before = None, -math.inf
     for frame, scene in enumerate(script.scenes()):
         troubles = script.troubles_at(frame)
         if Trouble.FROZEN in troubles and previous is not None:
@@ -88,7 +186,9 @@ def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
             again = tuple(one.model_copy(update={"frame": frame}) for one in seen)
             previous = RenderedFrame(pixels, again)
         else:
-            previous = stage.render(frame, times[scene], shifts[scene], troubles)
+            moments = before, times[scene]
+            previous = stage.render(frame, moments, shifts[scene], troubles)
+            before = times[scene]
         yield previous
 
 
@@ -129,9 +229,6 @@ class _Stage:
     def __init__(self, script: Script, chance: Chance) -> None:
         self.script, self.camera, self.chance = script, script.camera, chance
         self.street = _draw_street(self.camera, chance)
-        people = len(script.people)
-        limits = (phases for most, phases in _PHASES if people <= most)
-        self.phases = next(limits, _PHASES_OF_CROWDS)
         nearest = {
             identity: min(p.z for v in script.visits if v.identity == identity for p in v.path)
             for identity in script.people
@@ -151,15 +248,19 @@ class _Stage:
         self.frame = np.pad(np.ones((height, width), np.bool_), self.room)
 
     def render(
-        self, frame: int, seconds: float, shift: Shift, troubles: set[Trouble]
+        self, frame: int, moments: tuple[float, float], shift: Shift, troubles: set[Trouble]
     ) -> RenderedFrame:
-        """Render one frame: the street, shadows, then people and the kiosk, from back to front."""
+        """Render one frame: the street, shadows, then people and the kiosk, from back to front.
+
+        `moments` are the seconds of the frame before and of this one.
+        """
         left, top = (
             margin - moved for margin, moved in zip(self.camera.margins, shift, strict=True)
         )
         size = (self.camera.width_px, self.camera.height_px)
         picture = self.street.crop((left, top, left + size[0], top + size[1]))
-        people = [one for v in self.script.visits if (one := self._person_at(v, seconds, shift))]
+        visits = {visit.number: visit for visit in self.script.visits}
+        people = [one for v in visits.values() if (one := self._person_at(v, moments[1], shift))]
         for one in people:
             stature = round(self._stature(one.z))
             if stature not in self.shadows:
@@ -172,7 +273,8 @@ class _Stage:
         for thing in sorted(things, key=lambda thing: -thing.z):
             thing.sprite.paste(picture, thing.foot)
             owners[self._window(thing)][_mask(thing.sprite)] = thing.visit
-        seen = (self._sighting(frame, one, owners) for one in people)
+        standing = {number for number, v in visits.items() if v.is_standing(*moments)}
+        seen = (self._sighting(frame, one, owners, one.visit in standing) for one in people)
         sightings = tuple(one for one in seen if one.inside > 0)
         return RenderedFrame(self._photographed(picture, troubles), sightings)
 
@@ -184,7 +286,7 @@ class _Stage:
         foot, stature = self._foot(place, shift), round(self._stature(place.z))
         if not -stature < foot[0] < self.camera.width_px + stature:
             return None
-        pose = visit.pose_at(seconds, self.phases)
+        pose = visit.pose_at(seconds, _PHASES)
         return _Thing(place.z, self.figures[visit.identity].at(pose, stature), foot, visit.number)
 
     def _stature(self, z: float) -> float:
@@ -201,20 +303,26 @@ class _Stage:
         picture = thing.sprite.picture
         return slice(rows, rows + picture.height), slice(columns, columns + picture.width)
 
-    def _sighting(self, frame: int, one: _Thing, owners: NDArray[np.uint16]) -> TrueSighting:
+    def _sighting(
+        self, frame: int, one: _Thing, owners: NDArray[np.uint16], is_standing: bool
+    ) -> TrueSighting:
         """Return the part of a person inside the frame, and the visible part of it."""
         window, mask = self._window(one), _mask(one.sprite)
-        corner = (window[1].start - self.room, window[0].start - self.room)
+        left, top = window[1].start - self.room, window[0].start - self.room
+        columns, rows = (np.flatnonzero(mask.any(axis)) for axis in (0, 1))
+        inside = mask & self.frame[window]
         area = max(1, int(np.count_nonzero(mask)))
-        visible = mask & self.frame[window] & (owners[window] == one.visit)
-        box = _box_of(mask, corner)
+        box = (left, top, left, top)
+        if columns.size:
+            right, bottom = int(columns[-1]) + 1, int(rows[-1]) + 1
+            box = (left + int(columns[0]), top + int(rows[0]), left + right, top + bottom)
         return TrueSighting(
             frame=frame,
             visit=one.visit,
-            box_xyxy=box or (*corner, *corner),
-            visible_xyxy=_box_of(visible, corner),
-            inside=round(np.count_nonzero(mask & self.frame[window]) / area, 4),
-            visible=round(np.count_nonzero(visible) / area, 4),
+            box_xyxy=box,
+            inside=round(np.count_nonzero(inside) / area, 4),
+            visible=round(np.count_nonzero(inside & (owners[window] == one.visit)) / area, 4),
+            is_standing=is_standing,
         )
 
     def _photographed(self, picture: Image.Image, troubles: set[Trouble]) -> Pixels:
@@ -234,19 +342,6 @@ class _Stage:
 def _mask(sprite: Sprite) -> NDArray[np.bool_]:
     """Return the pixels that hide what is behind them, of shape (height, width)."""
     return np.asarray(sprite.picture.getchannel("A")) >= 128
-
-
-def _box_of(mask: NDArray[np.bool_], corner: tuple[int, int]) -> PixelBox | None:
-    columns, rows = np.flatnonzero(mask.any(0)), np.flatnonzero(mask.any(1))
-    if not columns.size:
-        return None
-    left, top = corner
-    return (
-        left + int(columns[0]),
-        top + int(rows[0]),
-        left + int(columns[-1]) + 1,
-        top + int(rows[-1]) + 1,
-    )
 
 
 def _draw_street(camera: Camera, chance: Chance) -> Image.Image:
@@ -283,13 +378,11 @@ def _draw_kiosk(scale: float) -> Sprite:
     return cut_out(picture, (picture.width / 2, picture.height))
 
 
-_PEDESTRIAN = 1
-_LEAST_VISIBILITY = 0.1
-"""People with a smaller visible share are listed, but not considered (confidence 0)."""
-
-_ANNOTATORS = 2
 _QUALITIES = (22, 28)
 """Constant rate factors of a video and of its copy."""
+
+_STATURE = 0.58
+"""Height of the nearest people, as a share of the shorter side."""
 
 
 def write_street_world(
@@ -301,26 +394,24 @@ def write_street_world(
     people: int = 8,
     size_px: tuple[int, int] = (640, 360),
     frame_rate: int = 15,
-    stature_px: float | None = None,
     copy_first: bool = True,
     workers: int = 1,
 ) -> StreetWorld:
     """Render videos of a street with known people, and write them under `folder`.
 
-    It contains H.264 files in `videos/`, people by frame in `mot/NAME/gt/gt.txt` (MOTChallenge),
-    and people, visits, sightings and planted faults in `street_truth.json`. The same arguments
-    result in the same frames, for any number of workers. No person is in two videos, except in the
-    copy. These files are overwritten; other files in `folder` are not changed.
+    It contains H.264 files in `videos/`, and visits, sightings and planted faults in
+    `street_truth.json`. The same arguments result in the same frames, for any number of workers. No
+    person is in two videos, except in the copy. These files are overwritten; other files in
+    `folder` are not changed.
 
     Args:
         folder: made if missing.
         seed: determines the people and their paths.
         videos: number of videos; their themes (`Theme`) alternate.
         seconds: length of each video.
-        people: people per video; 24 or more form a crowd that is there all the time.
+        people: people per video.
         size_px: width and height, both even.
         frame_rate: frames per second.
-        stature_px: height of the nearest people; by default 0.58 of the shorter side.
         copy_first: adds a re-encoded copy of the first video.
         workers: number of processes, which render one video each.
 
@@ -332,8 +423,7 @@ def write_street_world(
     width, height = size_px
     if width % 2 or height % 2:
         raise ValueError(f"the sides of a video must be even; got {width}x{height}")
-    stature = stature_px or 0.58 * min(size_px)
-    camera = Camera(width_px=width, height_px=height, stature_px=stature)
+    camera = Camera(width_px=width, height_px=height, stature_px=_STATURE * min(size_px))
     themes = tuple(Theme)
 
     def script(number: int) -> Script:
@@ -367,117 +457,50 @@ def _write_video(
     """Render one video into its file, and into that of its copy, if any."""
     name = f"street-{number:02}"
     names = [name, f"{name}-again"] if copied else [name]
+    paths = {one: f"videos/{one}.mp4" for one in names}
     sightings: list[TrueSighting] = []
     with ExitStack() as files:
         writers = [
-            files.enter_context(_video_file(folder / _video_path(one), script, quality))
-            for one, quality in zip(names, _QUALITIES, strict=False)
+            files.enter_context(_video_file(folder / path, script, quality))
+            for path, quality in zip(paths.values(), _QUALITIES, strict=False)
         ]
         for frame in render_street(script, Chance("street", seed, number, "frames")):
             sightings += frame.sightings
             for write in writers:
                 write(frame.pixels)
-    seen: dict[int, list[int]] = {}
-    for sighting in sightings:
-        seen.setdefault(sighting.visit, []).append(sighting.frame)
-    visits = tuple(
-        TrueVisit(
-            number=visit.number,
-            identity=visit.identity,
-            first_frame=seen[visit.number][0],
-            last_frame=seen[visit.number][-1],
+    return [
+        TrueVideo(
+            name=one,
+            theme=script.theme,
+            file_path=path,
+            width_px=script.camera.width_px,
+            height_px=script.camera.height_px,
+            frame_rate=script.frame_rate,
+            frame_count=script.frame_count,
+            identities={visit.number: visit.identity for visit in script.visits},
+            sightings=tuple(sightings),
+            stretches=script.stretches,
+            same_content_as=None if one == name else name,
         )
-        for visit in script.visits
-        if visit.number in seen
-    )
-    people = tuple(_described(script, sightings, Chance("street", seed, number, "descriptions")))
-    found = []
-    for one in names:
-        mot_path = f"mot/{one}/gt/gt.txt"
-        _write_mot_truth(folder / mot_path, sightings)
-        found.append(
-            TrueVideo(
-                name=one,
-                theme=script.theme,
-                file_path=_video_path(one),
-                mot_path=mot_path,
-                width_px=script.camera.width_px,
-                height_px=script.camera.height_px,
-                frame_rate=script.frame_rate,
-                frame_count=script.frame_count,
-                people=people,
-                visits=visits,
-                sightings=tuple(sightings),
-                faults=list_faults(script, sightings),
-                same_content_as=None if one == name else name,
-            )
-        )
-    return found
-
-
-def _video_path(name: str) -> str:
-    return f"videos/{name}.mp4"
-
-
-def _described(
-    script: Script, sightings: Iterable[TrueSighting], chance: Chance
-) -> Iterator[TruePerson]:
-    """Return the visible people, described by each annotator from the most visible side."""
-    visits = {visit.number: visit for visit in script.visits}
-    views: dict[int, Counter[View]] = {}
-    for sighting in sightings:
-        visit = visits[sighting.visit]
-        pose = visit.pose_at(sighting.frame / script.frame_rate, phases=1)
-        views.setdefault(visit.identity, Counter())[pose.view] += 1
-    for identity, seen in sorted(views.items()):
-        pose = Pose(action=Action.WALKING, yaw_degrees=YAW[seen.most_common(1)[0][0]], phase=0.0)
-        texts = (
-            describe(script.people[identity], pose, Granularity.FINE, annotator, chance)
-            for annotator in range(_ANNOTATORS)
-        )
-        person = script.people[identity]
-        yield TruePerson(identity=identity, person=person, descriptions=tuple(texts))
-
-
-def _write_mot_truth(target: Path, sightings: Iterable[TrueSighting]) -> None:
-    """Write one row a sighting: frame (from 1), visit, whole box, considered, class, visibility.
-
-    A person who leaves and comes back gets another number.
-    """
-    rows = []
-    for one in sorted(sightings, key=lambda one: (one.frame, one.visit)):
-        left, top, right, bottom = one.box_xyxy
-        numbers = (one.frame + 1, one.visit, left, top, right - left, bottom - top)
-        considered = int(one.visible >= _LEAST_VISIBILITY)
-        row = ",".join(map(str, (*numbers, considered, _PEDESTRIAN)))
-        rows.append(f"{row},{one.visible:.4f}\n")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text("".join(rows), encoding="utf-8")
+        for one, path in paths.items()
+    ]
 
 
 @contextmanager
 def _video_file(target: Path, script: Script, quality: int) -> Iterator["Callable[[Pixels], None]"]:
-    """Open an MP4 file and yield a function that adds a frame; equal frames, equal bytes.
-
-    The codec is H.264 if x264 is available.
-    """
+    """Open an H.264 file and yield a function that adds a frame; equal frames, equal bytes."""
     import av
 
     target.parent.mkdir(parents=True, exist_ok=True)
     camera = script.camera
     with av.open(str(target), "w", format="mp4") as container:
-        h264 = "libx264" in av.codecs_available
-        codec = "libx264" if h264 else "mpeg4"
         rate = Fraction(script.frame_rate)
-        stream = cast("VideoStream", container.add_stream(codec, rate=rate))
+        stream = cast("VideoStream", container.add_stream("libx264", rate=rate))
         stream.width, stream.height = camera.width_px, camera.height_px
         stream.pix_fmt = "yuv420p"
         stream.thread_count = 1
         stream.gop_size = 2 * script.frame_rate
-        if h264:
-            stream.options = {"preset": "ultrafast", "crf": str(quality)}
-        else:
-            stream.bit_rate = 8 * camera.width_px * camera.height_px
+        stream.options = {"preset": "ultrafast", "crf": str(quality)}
 
         def write(pixels: Pixels) -> None:
             for packet in stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")):
@@ -486,17 +509,3 @@ def _video_file(target: Path, script: Script, quality: int) -> Iterator["Callabl
         yield write
         for packet in stream.encode(None):
             container.mux(packet)
-
-
-__all__ = [
-    "Fault",
-    "FaultKind",
-    "StreetTruth",
-    "StreetWorld",
-    "TruePerson",
-    "TrueSighting",
-    "TrueVideo",
-    "TrueVisit",
-    "load_street_truth",
-    "write_street_world",
-]

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from models.builtin.stills.text import statements
 from schemas.build import SourceSpec
 from schemas.requests import STRATEGIES_FIELD, StrategyBrief
 from schemas.taxonomy import DifferenceType
@@ -122,12 +123,12 @@ def _is_distinct(family: Family) -> bool:
 
 
 def _strategy(first: StillTruth, variant: StillTruth) -> dict[str, str]:
-    detail = next(fact for fact in first.facts if fact not in variant.facts)
-    wanted = next(fact for fact in variant.facts if fact not in first.facts)
+    before, after = statements(first.content), statements(variant.content)
+    wanted = " ".join(min(after - before))
     return {
-        "detail": detail,
+        "detail": " ".join(min(before - after)),
         "type": _TYPES[variant.change or ""],
         "plan": f"That is changed: {wanted}",
         "caption": variant.captions[0],
-        "instruction": f"Make this true: {wanted} Keep all else as it is.",
+        "instruction": f"Make this true: {wanted}. Keep all else as it is.",
     }

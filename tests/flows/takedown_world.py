@@ -38,8 +38,7 @@ from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
 from schemas.tracking import FilterSettings, TrackingSettings
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
-from sources.demonstration.street import StreetWorld, write_street_world
-from sources.demonstration.street_script import TrueSighting, TrueVideo
+from sources.demonstration.street import StreetWorld, TrueSighting, TrueVideo, write_street_world
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, right
 from tests.flows.recos_world import seeing_profile, write_names

@@ -184,11 +184,10 @@ def _mixed(one: Rgb, other: Rgb, share: float) -> Rgb:
 
 # Styles, of stills and of photographs.
 
-MOSAIC, BLACK_AND_WHITE = "mosaic", "black-and-white picture"
-"""Styles of photographs only."""
+BLACK_AND_WHITE = "black-and-white picture"
+"""A style of photographs only."""
 
 _LEVELS = 5
-_GROUT = np.array((208, 204, 196), np.float32)
 
 
 def in_style(picture: Image.Image, style: str) -> Image.Image:
@@ -200,8 +199,6 @@ def in_style(picture: Image.Image, style: str) -> Image.Image:
         step = 255 / (_LEVELS - 1)
         grey = pixels.mean(axis=2, keepdims=True)
         pixels = np.round(np.clip(grey + 1.3 * (pixels - grey), 0, 255) / step) * step
-    elif style == MOSAIC:
-        pixels = _in_stones(picture)
     elif style == BLACK_AND_WHITE:
         return picture.convert("L").convert("RGB")
     return Image.fromarray(np.clip(pixels.round(), 0, 255).astype(np.uint8))
@@ -214,14 +211,3 @@ def _sketched(picture: Image.Image) -> NDArray[np.float32]:
     blurred = np.asarray(grey.filter(ImageFilter.GaussianBlur(max(2, picture.height / 90))))
     lines = np.clip(light / np.maximum(blurred.astype(np.float32), 12), 0, 1)[..., None]
     return np.asarray(250 * lines * (0.5 + 0.5 * np.asarray(picture, np.float32) / 255))
-
-
-def _in_stones(picture: Image.Image) -> NDArray[np.float32]:
-    """Draw square stones of one colour each, with grout between them."""
-    side = max(4, round(min(picture.size) / 56))
-    size = (-(-picture.width // side), -(-picture.height // side))
-    stones = picture.resize(size, Image.Resampling.BOX)
-    pixels = np.asarray(stones.resize((size[0] * side, size[1] * side), 0), np.float32).copy()
-    for seam in (pixels[side - 1 :: side], pixels[:, side - 1 :: side]):
-        seam[:] = (seam + _GROUT) / 2
-    return pixels[: picture.height, : picture.width]

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 from pydantic import TypeAdapter
 
-from models.builtin.stills.drawing import BLACK_AND_WHITE, MOSAIC, draw_still, in_style
+from models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
 from models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
@@ -134,7 +134,7 @@ class Aspect(NamedTuple):
 
 ASPECTS = TypeAdapter(dict[str, Aspect]).validate_python(TABLES["aspects"])
 _PLURALS = {KINDS[kind].plural: kind for kind in THINGS}
-_MANNERS = (*STYLES[1:], MOSAIC, BLACK_AND_WHITE)
+_MANNERS = (*STYLES[1:], BLACK_AND_WHITE)
 _VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "colour": {"what": (*THINGS, *_PLURALS, *GARMENTS), "old": tuple(COLOURS),
                "new": tuple(COLOURS)},

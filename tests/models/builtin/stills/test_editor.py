@@ -198,7 +198,7 @@ def test_the_text_of_a_change_is_parsed_as_that_change(subtests: pytest.Subtests
         Change("side", "left", "", "car", "red", "kite", "purple"),
         Change("action", "sitting", "running"),
         Change("place", "kitchen", "beach"),
-        Change("style", "mosaic"),
+        Change("style", "poster"),
         Change("light", "dim"),
     ]
     assert {change.aspect for change in changes} == set(ASPECTS)
@@ -274,7 +274,6 @@ def test_style_and_light_of_photographs_are_changed(
         ),
         ("Redraw the picture as a pencil sketch.", lambda p: np.median(p) > 180),
         ("Redraw the picture as a poster.", lambda p: len(np.unique(p)) <= 6),
-        ("Redraw the picture as a mosaic.", lambda p: p.shape == (200, 300, 3)),
         ("Make the light of the picture dim.", lambda p: p.mean() < 80),
     ]
     for instruction, is_done in cases:
