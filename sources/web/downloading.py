@@ -149,8 +149,6 @@ def _other_type(body: bytes) -> DownloadRefusedError:
     wanted = "wanted JPEG, PNG, WebP or BMP"
     if not body:
         return DownloadRefusedError("not_an_image", f"is empty, {wanted}")
-    if body.startswith(b"GIF8") and moves(body):
-        return DownloadRefusedError("animated", "is animated, wanted a single image")
     for magic, name in _OTHER_TYPES.items():
         if body.startswith(magic):
             return DownloadRefusedError("refused_type", f"is {name}, {wanted}")
@@ -196,43 +194,6 @@ def _with_continuous_colours(picture: Image.Image) -> Image.Image:
     if picture.mode in ("P", "PA"):
         return picture.convert("RGB" if picture.mode == "P" else "RGBA")
     return picture.convert("L") if picture.mode == "1" else picture
-
-
-# Whether a GIF is animated. Its blocks are skipped; nothing is decoded.
-
-_HEADER_BYTES: Final = 13
-_EXTENSION: Final = 0x21
-_PICTURE: Final = 0x2C
-
-
-def moves(gif: bytes) -> bool:
-    """Return whether a second frame begins before the GIF ends or is truncated."""
-    try:
-        at = _HEADER_BYTES + _table_bytes(gif[10])
-        pictures = 0
-        while pictures < 2:
-            if gif[at] == _EXTENSION:
-                at = _behind_blocks(gif, at + 2)
-            elif gif[at] == _PICTURE:
-                pictures += 1
-                at = _behind_blocks(gif, at + 11 + _table_bytes(gif[at + 9]))
-            else:
-                return False
-    except IndexError:
-        return False
-    return True
-
-
-def _table_bytes(flags: int) -> int:
-    """Return the length of the colour table announced by the flags."""
-    return 3 * 2 ** ((flags & 0b111) + 1) if flags & 0b1000_0000 else 0
-
-
-def _behind_blocks(gif: bytes, at: int) -> int:
-    """Return the end of a chain of data blocks, each preceded by its length."""
-    while length := gif[at]:
-        at += 1 + length
-    return at + 1
 
 
 Result = DownloadedImage | Rejection

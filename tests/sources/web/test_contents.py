@@ -15,7 +15,7 @@ from schemas.image_search import DownloadSettings
 from sources.bare_image import bare_image
 from sources.images import ImageRefusedError, decoded
 from sources.web.addresses import DownloadRefusedError
-from sources.web.downloading import Content, moves, read_content
+from sources.web.downloading import Content, read_content
 from tests.sources.carriers import CARRIERS, archive, contains_place, exif, in_front, segment
 from tests.sources.pictures import chunk, encode, encoded, png_header, quarters
 from tests.sources.test_decoding import exif_block
@@ -56,8 +56,7 @@ def test_an_image_without_metadata_keeps_its_bytes(subtests: pytest.Subtests) ->
 
 
 REFUSED = {
-    "an animated GIF": (animated("GIF"), "animated"),
-    "a still GIF": (encoded("GIF"), "refused_type"),
+    "an animated GIF": (animated("GIF"), "refused_type"),
     "an animated WebP": (animated("WEBP"), "animated"),
     "an animated PNG": (animated("PNG"), "animated"),
     "a damaged GIF": (animated("GIF")[:30] + b"\xff" * 50, "refused_type"),
@@ -270,27 +269,3 @@ def test_a_damaged_jpeg_is_refused_exactly_if_full_decoding_fails(
             read(damaged)
     else:
         assert read(damaged, min_side_px=1).source_size
-
-
-def gif(frames: int, colours: int = 4, **options: object) -> bytes:
-    pictures = [Image.effect_noise((9, 7), 90).quantize(colours) for _ in range(frames)]
-    pictures[0].save(
-        buffer := io.BytesIO(), "GIF", save_all=True, append_images=pictures[1:], **options
-    )
-    return buffer.getvalue()
-
-
-def test_a_gif_of_several_frames_is_animated() -> None:
-    for colours, frames in itertools.product((2, 16, 256), (1, 2, 5)):
-        data = gif(frames, colours, loop=0, duration=20, comment=b"," * 600)
-        assert moves(data) == (frames > 1), (colours, frames)
-
-
-def test_a_gif_truncated_in_its_first_frame_is_not_animated() -> None:
-    assert not any(moves(gif(1)[:length]) for length in range(len(gif(1))))
-
-
-@given(st.binary(), st.integers(0, 400))
-def test_the_animation_check_accepts_any_bytes(data: bytes, kept: int) -> None:
-    assert moves(b"GIF89a" + data) in (True, False)
-    assert moves(gif(3)[:kept] + data) in (True, False)
