@@ -4,12 +4,14 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from pkgutil import resolve_name
 from threading import Lock
 from typing import Any, Protocol, assert_never, runtime_checkable
 
 from models.chat import ChatModel, RemoteModel, RetryingModel, always
 from models.embedding import ImageTextEmbedder
 from models.tracking.detector import PersonDetector
+from schemas.base import Record
 from schemas.chat import ChatOutcome, ChatRequest, ModelRef, ServedModel
 from schemas.embedding import (
     BuiltinEmbedder,
@@ -33,6 +35,30 @@ from schemas.profile import (
 )
 from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector, SSDLiteDetector
 
+_BUILDERS: dict[type[Record], str] = {
+    BuiltinRewriter: "models.builtin.person.composer.RuleRewriter",
+    ImportedRewrites: "models.imported_rewrites.ImportedRewritesModel",
+    BuiltinDescriber: "models.builtin.describer.ColourDescriber",
+    BuiltinCaptioner: "models.builtin.stills.captioner.StillsCaptioner",
+    BuiltinContraster: "models.builtin.stills.contraster.StillsContraster",
+    OpenAIChat: "models.openai_chat.OpenAIChatModel",
+    VllmChat: "models.vllm_chat.VllmChatModel",
+    TransformersChat: "models.transformers_chat.TransformersChatModel",
+    BuiltinEmbedder: "models.builtin.embedder.ColourLexiconEmbedder",
+    BuiltinStillsEmbedder: "models.builtin.embedder.StillsLexiconEmbedder",
+    OpenClipEmbedder: "models.open_clip_embedder.OpenClipImageTextEmbedder",
+    TransformersEmbedder: "models.transformers_embedder.load_transformers_embedder",
+    MllmEmbedder: "models.transformers_embedder.MllmImageTextEmbedder",
+    BuiltinDetector: "models.builtin.pedestrians.detector.BuiltinPedestrianDetector",
+    SSDLiteDetector: "models.ssdlite.SSDLitePersonDetector",
+    FairMOTDetector: "models.fairmot.detector.FairMOTPersonDetector",
+}
+"""What builds the model of a specification; its module is imported when the model is needed."""
+
+
+def _build(spec: ChatModelSpec | PlainModelSpec | DetectorSpec) -> Any:
+    return resolve_name(_BUILDERS[type(spec)])(spec)
+
 
 def build_chat_model(spec: ChatModelSpec) -> ChatModel:
     """The model that `spec` describes, loaded and ready; only its own libraries are imported.
@@ -42,41 +68,8 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
     """
-    match spec:
-        case BuiltinRewriter():
-            from models.builtin.person.composer import RuleRewriter
-
-            return RuleRewriter(spec)
-        case ImportedRewrites():
-            from models.imported_rewrites import ImportedRewritesModel
-
-            return ImportedRewritesModel(spec)
-        case BuiltinDescriber():
-            from models.builtin.describer import ColourDescriber
-
-            return ColourDescriber(spec)
-        case BuiltinCaptioner():
-            from models.builtin.stills.captioner import StillsCaptioner
-
-            return StillsCaptioner(spec)
-        case BuiltinContraster():
-            from models.builtin.stills.contraster import StillsContraster
-
-            return StillsContraster(spec)
-        case OpenAIChat():
-            from models.openai_chat import OpenAIChatModel
-
-            return OpenAIChatModel(spec)
-        case VllmChat():
-            from models.vllm_chat import VllmChatModel
-
-            return VllmChatModel(spec)
-        case TransformersChat():
-            from models.transformers_chat import TransformersChatModel
-
-            return TransformersChatModel(spec)
-        case _:
-            assert_never(spec)
+    model: ChatModel = _build(spec)
+    return model
 
 
 @runtime_checkable
@@ -157,29 +150,8 @@ def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
     """
-    match spec:
-        case BuiltinEmbedder():
-            from models.builtin.embedder import ColourLexiconEmbedder
-
-            return ColourLexiconEmbedder(spec)
-        case BuiltinStillsEmbedder():
-            from models.builtin.embedder import StillsLexiconEmbedder
-
-            return StillsLexiconEmbedder(spec)
-        case OpenClipEmbedder():
-            from models.open_clip_embedder import OpenClipImageTextEmbedder
-
-            return OpenClipImageTextEmbedder(spec)
-        case TransformersEmbedder():
-            from models.transformers_embedder import load_transformers_embedder
-
-            return load_transformers_embedder(spec)
-        case MllmEmbedder():
-            from models.transformers_embedder import MllmImageTextEmbedder
-
-            return MllmImageTextEmbedder(spec)
-        case _:
-            assert_never(spec)
+    embedder: ImageTextEmbedder = _build(spec)
+    return embedder
 
 
 def pinned(spec: PlainModelSpec) -> PlainModelSpec:
@@ -247,21 +219,8 @@ def build_detector(spec: DetectorSpec) -> PersonDetector:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
     """
-    match spec:
-        case BuiltinDetector():
-            from models.builtin.pedestrians.detector import BuiltinPedestrianDetector
-
-            return BuiltinPedestrianDetector(spec)
-        case SSDLiteDetector():
-            from models.ssdlite import SSDLitePersonDetector
-
-            return SSDLitePersonDetector(spec)
-        case FairMOTDetector():
-            from models.fairmot.detector import FairMOTPersonDetector
-
-            return FairMOTPersonDetector(spec)
-        case _:
-            assert_never(spec)
+    detector: PersonDetector = _build(spec)
+    return detector
 
 
 def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
