@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import math
 import pickle
 import re
 import struct
@@ -36,10 +35,6 @@ class DeformableConvolution(nn.Module):
         self.weight = nn.Parameter(torch.empty(outputs, inputs, 3, 3))
         self.bias = nn.Parameter(torch.zeros(outputs))
         self.conv_offset_mask = nn.Conv2d(inputs, 3 * _KERNEL_POINTS, kernel_size=3, padding=1)
-        bound = 1 / math.sqrt(_KERNEL_POINTS * inputs)
-        nn.init.uniform_(self.weight, -bound, bound)
-        nn.init.zeros_(self.conv_offset_mask.weight)
-        nn.init.zeros_(self.conv_offset_mask.bias)  # type: ignore[arg-type]  # it has a bias
 
     def forward(self, features: Tensor) -> Tensor:
         """Map (n, inputs, h, w) to (n, outputs, h, w)."""
@@ -245,8 +240,8 @@ class LevelAggregation(nn.Module):
 
 
 def _enlargement(channels: int, factor: int) -> nn.ConvTranspose2d:
-    """Return a learnt channelwise upsampling, initialized as bilinear."""
-    layer = nn.ConvTranspose2d(
+    """Return a learnt channelwise upsampling."""
+    return nn.ConvTranspose2d(
         channels,
         channels,
         kernel_size=2 * factor,
@@ -255,10 +250,6 @@ def _enlargement(channels: int, factor: int) -> nn.ConvTranspose2d:
         groups=channels,
         bias=False,
     )
-    ramp = 1 - ((torch.arange(2 * factor) + 0.5) / factor - 1).abs()
-    with torch.no_grad():
-        layer.weight.copy_(torch.outer(ramp, ramp))
-    return layer
 
 
 # The network: backbone, aggregation and four heads.
@@ -287,10 +278,7 @@ class HeadMaps(NamedTuple):
 
 
 class FairMOTNetwork(nn.Module):
-    """FairMOT on DLA-34, its parameters named and ordered as in published checkpoints.
-
-    A new one is initialized as published, except that its backbone has no ImageNet weights.
-    """
+    """FairMOT on DLA-34, its parameters named and ordered as in published checkpoints."""
 
     def __init__(self, extent_channels: int = 4, embedding_size: int = 128) -> None:
         super().__init__()
@@ -302,20 +290,11 @@ class FairMOTNetwork(nn.Module):
         self.wh = _head(finest, extent_channels)
         self.id = _head(finest, embedding_size)
         self.reg = _head(finest, 2)
-        self._initialise_biases()
 
     def forward(self, images: Tensor) -> HeadMaps:
         """Map (n, 3, h, w), RGB in [0, 1], h and w multiples of 32, to maps of h/4 x w/4 cells."""
         features = self.ida_up(self.dla_up(self.base(images)))[-1]
         return HeadMaps(self.hm(features), self.wh(features), self.id(features), self.reg(features))
-
-    def _initialise_biases(self) -> None:
-        for name, parameter in self.named_parameters():
-            if name.endswith("bias") and name.startswith(("wh.", "id.", "reg.")):
-                nn.init.zeros_(parameter)
-        # Prior of a tenth of a person a cell; without it, empty cells dominate the first training
-        # steps.
-        nn.init.constant_(self.get_parameter("hm.2.bias"), -2.19)
 
 
 def _head(inputs: int, outputs: int) -> nn.Sequential:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,6 @@ from sources.demonstration.writing import draw_houses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from av.video.stream import VideoStream
 
 TRUTH_FILE = "street_truth.json"
 
@@ -468,6 +466,8 @@ def _write_video(
             sightings += frame.sightings
             for write in writers:
                 write(frame.pixels)
+    seen = {sighting.visit for sighting in sightings}
+    identities = {one.number: one.identity for one in script.visits if one.number in seen}
     return [
         TrueVideo(
             name=one,
@@ -477,7 +477,7 @@ def _write_video(
             height_px=script.camera.height_px,
             frame_rate=script.frame_rate,
             frame_count=script.frame_count,
-            identities={visit.number: visit.identity for visit in script.visits},
+            identities=identities,
             sightings=tuple(sightings),
             stretches=script.stretches,
             same_content_as=None if one == name else name,
@@ -495,7 +495,7 @@ def _video_file(target: Path, script: Script, quality: int) -> Iterator["Callabl
     camera = script.camera
     with av.open(str(target), "w", format="mp4") as container:
         rate = Fraction(script.frame_rate)
-        stream = cast("VideoStream", container.add_stream("libx264", rate=rate))
+        stream = container.add_stream("libx264", rate=rate)
         stream.width, stream.height = camera.width_px, camera.height_px
         stream.pix_fmt = "yuv420p"
         stream.thread_count = 1

@@ -89,17 +89,6 @@ def test_a_missing_extra_is_named() -> None:
     assert len(lines) == 3
 
 
-def test_importing_the_adapters_loads_no_heavy_library() -> None:
-    loaded = run_python(
-        "import sys, models.registry, models.open_clip_embedder, models.transformers_embedder\n"
-        "import models.builtin.embedder\n"
-        "import retrieval.embedders, retrieval.embeddings\n"
-        "heavy = {'torch', 'torchvision', 'transformers', 'open_clip', 'cv2', 'scipy', 'pandas'}\n"
-        "print(heavy & set(sys.modules))"
-    )
-    assert loaded == "set()"
-
-
 def test_open_clip_vectors_equal_those_of_the_library(folders: dict[str, Path]) -> None:
     import open_clip
     import torch

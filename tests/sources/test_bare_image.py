@@ -128,7 +128,7 @@ def test_metadata_added_to_a_clean_file_is_removed(
 
 
 @pytest.mark.parametrize("format", FORMATS_WITH_METADATA)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_a_damaged_file_that_decodes_keeps_its_pixels(
     format: str,  # noqa: A002
@@ -208,8 +208,3 @@ def test_the_webp_header_flags_no_metadata() -> None:
     with Image.open(io.BytesIO(bare)) as picture:
         assert picture.info["icc_profile"] == PROFILE
         assert not picture.getexif()
-
-
-def test_contains_place_finds_only_the_whole_place() -> None:
-    assert contains_place(PLACE.encode("utf-16")) is True
-    assert contains_place(b"48.137N") is False

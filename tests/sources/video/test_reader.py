@@ -161,7 +161,7 @@ def test_frames_above_the_pixel_limit_end_the_video(tmp_path: Path) -> None:
 def test_a_truncated_video_yields_its_complete_frames(tmp_path: Path) -> None:
     data = without_index_at_end(write_clip(tmp_path / "a.mp4", range(15)))
     (tmp_path / "cut.mp4").write_bytes(data[: len(data) * 2 // 3])
-    runs = [read(tmp_path / "cut.mp4") for _ in range(5)]
+    runs = [read(tmp_path / "cut.mp4") for _ in range(3)]
     frames, problem = runs[0]
     assert 3 < len(frames) < 15
     assert [number_in(frame.pixels) for frame in frames] == list(range(len(frames)))
@@ -189,7 +189,7 @@ def test_a_damaged_video_always_ends_at_the_same_frame(tmp_path: Path) -> None:
     data = bytearray(write_clip(tmp_path / "a.ts", SIXTY).read_bytes())
     data[len(data) // 2 : len(data) // 2 + 600] = bytes(600)
     (tmp_path / "bad.ts").write_bytes(data)
-    runs = [read(tmp_path / "bad.ts") for _ in range(6)]
+    runs = [read(tmp_path / "bad.ts") for _ in range(3)]
     frames, problem = runs[0]
     assert problem is not None
     assert problem.reason == "damaged_video"

@@ -58,18 +58,6 @@ def test_tunnel_addresses_are_never_public(high: int, low: int) -> None:
         assert not public_addresses(IPv6Address(prefix | high << 64 | low))
 
 
-@given(st.ip_addresses())
-def test_public_addresses_are_also_global_in_ipaddress(address: IPv4Address | IPv6Address) -> None:
-    if public_addresses(address):
-        embedded = isinstance(address, IPv6Address) and address in (
-            *([address] if address.ipv4_mapped else []),
-        )
-        assert embedded or address.is_global
-        assert not address.is_multicast
-        assert not address.is_loopback
-        assert not address.is_link_local
-
-
 def test_only_the_usual_form_of_an_address_is_parsed() -> None:
     assert parsed("127.0.0.1") == IPv4Address("127.0.0.1")
     assert [parsed(text) for text in ("127.1", "0x7f000001", "2130706433", "0177.0.0.1", "a")] == [

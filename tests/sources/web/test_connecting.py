@@ -170,11 +170,3 @@ def test_no_request_is_sent_to_a_server_without_tls() -> None:
         thread.join()
     assert getattr(result, "reason", None) == "tls_failed"
     assert b"s3cr3t" not in heard[0]
-
-
-def test_only_loopback_allows_only_127_0_0_1() -> None:
-    for text in ("127.0.0.2", "10.0.0.1", "93.184.216.34", "::1"):
-        with ImageDownloader(quick(80), allow=only_loopback) as downloader:
-            host = f"[{text}]" if ":" in text else text
-            ((_, result),) = downloader.download([f"http://{host}/"])
-        assert getattr(result, "reason", None) == "private_address"

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
 from schemas.image_search import DownloadSettings
-from sources.bare_image import bare_image
 from sources.images import ImageRefusedError, decoded
 from sources.web.addresses import DownloadRefusedError
 from sources.web.downloading import Content, read_content
-from tests.sources.carriers import CARRIERS, archive, contains_place, exif, in_front, segment
+from tests.sources.carriers import archive, exif, in_front, segment
 from tests.sources.pictures import chunk, encode, encoded, png_header, quarters
 from tests.sources.test_decoding import exif_block
 
@@ -106,16 +105,6 @@ def test_other_contents_are_refused(subtests: pytest.Subtests) -> None:
             assert "s3cr3t" not in found.what
 
 
-def test_images_with_too_many_pixels_are_refused_by_their_header() -> None:
-    """Uniform images of many pixels are small files; they are refused without decoding."""
-    for image_format in ("JPEG", "WEBP", "PNG"):
-        body = encode(Image.new("RGB", (2000, 2000)), image_format, lossless=True)
-        assert len(body) < 75_000, image_format
-        found = refusal(body, max_pixels=2000 * 2000 - 1).reason
-        assert found == "too_many_pixels", image_format
-        assert read(body, max_pixels=2000 * 2000).size == (2000, 2000)
-
-
 def test_images_of_every_orientation_are_turned_upright_without_gps_data(
     subtests: pytest.Subtests,
 ) -> None:
@@ -148,21 +137,6 @@ def _distance(one: Image.Image, other: Image.Image) -> float:
     pixels = (np.asarray(picture.convert("RGB"), np.float64) for picture in (one, other))
     first, second = pixels
     return float(np.abs(first - second).mean())
-
-
-def test_a_place_is_removed_from_every_carrier(subtests: pytest.Subtests) -> None:
-    for decode_all, resize_longest_px, what in itertools.product(
-        (True, False), (None, 60), CARRIERS
-    ):
-        with subtests.test(decode_all=decode_all, resize_longest_px=resize_longest_px, what=what):
-            body = CARRIERS[what]
-            content = read(body, resize_longest_px=resize_longest_px, decode_all=decode_all)
-            assert not contains_place(content.data)
-            assert bare_image(content.data) is content.data
-            assert content.source_size == (120, 90)
-            if resize_longest_px is None:
-                before, after = decoded(body, 10**6), decoded(content.data, 10**6)
-                assert (after.mode, after.tobytes()) == (before.mode, before.tobytes())
 
 
 def test_an_orientation_after_the_pixels_is_applied() -> None:
@@ -251,7 +225,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 """JPEGs: plain, progressive, in RGB, with restart markers, in grey, in CMYK."""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(kind=st.sampled_from(KINDS), data=st.data())
 def test_a_damaged_jpeg_is_refused_exactly_if_full_decoding_fails(
     kind: tuple[str, dict[str, Any]], data: st.DataObject

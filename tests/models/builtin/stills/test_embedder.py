@@ -13,7 +13,7 @@ from schemas.embedding import BuiltinStillsEmbedder
 from sources.demonstration.stills import StillTruth, plan_stills
 
 EMBEDDER = StillsLexiconEmbedder(BuiltinStillsEmbedder())
-SEED, COUNT, PAIRS = 1618, 80, 24
+SEED, COUNT, PAIRS = 1618, 48, 12
 MARGIN = 0.02
 
 
