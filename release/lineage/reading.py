@@ -5,9 +5,8 @@ import math
 import re
 import sqlite3
 import tomllib
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from importlib.resources import files
 from itertools import count, islice
@@ -17,7 +16,7 @@ from typing import Any, Final
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
+import pyarrow.dataset as ds
 from pydantic_core import from_json
 
 from db.lineage import (
@@ -113,58 +112,37 @@ class _SortedTable:
         IntegrityError: if the file cannot be read, or has other columns; also from all methods.
     """
 
-    def __init__(self, folder: Path, table: LineageTable, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, table: LineageTable) -> None:
         self._path = folder / table.path
-        self._key = table.schema.names[0]
-        try:
-            self._file: pq.ParquetFile = stack.enter_context(
-                opened_parquet(self._path, memory_map=True)
-            )
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise self._fault(error) from error
-        if not self._file.schema_arrow.equals(table.schema):
-            raise self._fault(f"its columns must be {table.schema.names}")
+        self._name = table.schema.names[0]
+        self._key = ds.field(self._name)
+        with self._faults_as_errors():
+            with opened_parquet(self._path) as file:  # checks the limits
+                if not file.schema_arrow.equals(table.schema):
+                    raise ValueError(f"its columns must be {table.schema.names}")
+            self._rows = ds.dataset(self._path)
 
     def rows(self, keys: Iterable[str]) -> Iterator[_Row]:
         """The rows with these keys, in order."""
-        wanted: dict[int, set[str]] = {}
-        for key in keys:
-            for group in self._groups_of(key, key):
-                wanted.setdefault(group, set()).add(key)
-        for group, some in sorted(wanted.items()):
-            found = self._read(group, None)
-            is_wanted = pc.is_in(found.column(self._key), pa.array(sorted(some), pa.string()))
-            yield from found.filter(is_wanted).to_pylist()
+        wanted = pa.array(sorted(keys), pa.string())
+        yield from self._read(self._key.isin(wanted)).to_pylist()
 
     def keys_between(self, first: str, last: str) -> Iterator[str]:
         """The distinct keys from `first` to `last`, ascending."""
-        for group in self._groups_of(first, last):
-            column = self._read(group, [self._key]).column(0)
-            within = pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))
-            yield from pc.unique(column.filter(within)).to_pylist()
+        within = (self._key >= first) & (self._key <= last)
+        yield from pc.unique(self._read(within, [self._name]).column(0)).to_pylist()
 
-    @cached_property
-    def _bounds(self) -> tuple[list[str], list[str]]:
-        """The smallest and the largest key of each row group."""
-        facts = self._file.metadata
-        columns = [facts.row_group(at).column(0).statistics for at in range(facts.num_row_groups)]
-        if any(column is None or not column.has_min_max for column in columns):
-            raise self._fault("its row groups have no statistics")
-        return [one.min for one in columns], [one.max for one in columns]
+    def _read(self, filter_: pc.Expression, columns: list[str] | None = None) -> pa.Table:
+        """Rows of the row groups whose statistics permit them."""
+        with self._faults_as_errors():
+            return self._rows.to_table(columns, filter_, use_threads=False)
 
-    def _groups_of(self, first: str, last: str) -> range:
-        """The row groups that may contain keys from `first` to `last`."""
-        least, greatest = self._bounds
-        return range(bisect_left(greatest, first), bisect_right(least, last))
-
-    def _read(self, group: int, columns: list[str] | None) -> pa.Table:
+    @contextmanager
+    def _faults_as_errors(self) -> Iterator[None]:
         try:
-            return self._file.read_row_group(group, columns=columns, use_threads=False)
-        except (pa.ArrowException, OSError) as error:
-            raise self._fault(error) from error
-
-    def _fault(self, why: object) -> IntegrityError:
-        return IntegrityError(f"{self._path} cannot be read ({why}); {_ADVICE}")
+            yield
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise IntegrityError(f"{self._path} cannot be read ({error}); {_ADVICE}") from error
 
 
 def _spooled(folder: Path, database: sqlite3.Connection) -> _Rows:
@@ -389,14 +367,13 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
         if not (folder / table.path).is_file():
             why = erasure_of(folder, table.path) or f"{table.path} is missing"
             raise IntegrityError(f"{folder}: {why}; {_ADVICE}")
-    with ExitStack() as stack:
-        tables = {table.name: _SortedTable(folder, table, stack) for table in TABLES}
+    tables = {table.name: _SortedTable(folder, table) for table in TABLES}
 
-        def rows(table: LineageTable, keys: Iterable[str]) -> Iterator[_Row]:
-            return tables[table.name].rows(keys)
+    def rows(table: LineageTable, keys: Iterable[str]) -> Iterator[_Row]:
+        return tables[table.name].rows(keys)
 
-        if spool is None:
-            yield ReleasedLineage(folder, tables[ENTITIES.name], rows)
-        else:
-            database = stack.enter_context(closing(sqlite3.connect(spool / "lineage.db")))
+    if spool is None:
+        yield ReleasedLineage(folder, tables[ENTITIES.name], rows)
+    else:
+        with closing(sqlite3.connect(spool / "lineage.db")) as database:
             yield ReleasedLineage(folder, tables[ENTITIES.name], _spooled(folder, database))
