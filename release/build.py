@@ -250,7 +250,7 @@ def _write_release(
     refuse_unpermitted(dataset, held, checks.permitted_terms)
     tally.derived.refuse(dataset)
     _refuse_leaks(draft, tally.splits)
-    write_documents(folder, draft, contents.form, scratch)
+    write_documents(folder, draft, scratch)
     scratch.add_all_listed(write_withdrawals(folder, notices))
     manifest = named(draft, scratch.listed())
     write_manifest(folder, manifest, scratch.listed())

@@ -13,30 +13,28 @@ from release.contamination import distance_in_words, leak_rule
 from release.facts import (
     cited_sources,
     collection_sentence,
+    form_of,
     is_of_persons,
+    languages,
     review_shares,
     uncited_names,
 )
 from release.markup import as_link, as_text, yaml_lines
-from release.model_use import embedder_table
+from release.model_use import PURPOSES, settings_in_words
 from release.published import CCD_TABLE, COMPARED, RECOS, RECOS_TASKS, published_beside
-from release.rows import Column, RowForm, columns_of
+from release.rows import Column, columns_of
 from release.terms import (
     apart_sentences,
+    conditions_in_words,
     stated_licences,
-    terms_table,
     texts_sentence,
     whole_sentence,
 )
 from schemas.licences import licence_of
 from schemas.quality import wilson_interval
-from schemas.records import Split
 from schemas.release import (
-    AgreementStatistics,
-    Distribution,
     Manifest,
     ReleaseAbout,
-    SplitStatistics,
     TaskStatistics,
 )
 from schemas.retrieval_task import TIERS, Tier, tiers_within
@@ -100,20 +98,6 @@ def _front_values(manifest: Manifest) -> dict[str, Any]:
     }
 
 
-def languages(manifest: Manifest) -> list[str]:
-    """The languages of the captions and of their translations (ISO 639-1)."""
-    contrasts = manifest.statistics.contrasts
-    translated = [language for language, _ in contrasts.translations] if contrasts else []
-    return ["en", *sorted(set(translated) - {"en"})]
-
-
-def form_of(manifest: Manifest) -> RowForm:
-    """The form of a release, which determines the columns of its rows."""
-    counted = manifest.statistics
-    contrasts = counted.contrasts is not None
-    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
-
-
 def _creators_of_captions(manifest: Manifest) -> list[str]:
     """The creators of the captions, by the hub's terms."""
     statistics = manifest.statistics
@@ -174,8 +158,6 @@ def _kind(column: Column) -> dict[str, Any]:
     return {"list" if column.is_list else "dtype": column.type}
 
 
-CARD = "README.md"
-
 _CCD_CHOICES = {"caption-to-image": (96.5, 95.8), "image-to-caption": (97.8, 97.5)}
 """Accuracy in per cent of the two testers of CCD (appendix A.4, table 3)."""
 _BAR_WIDTH = 40
@@ -191,17 +173,15 @@ def render_card(manifest: Manifest) -> str:
         front=_front_matter(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
-        statement=_data_statement(manifest),
+        collected=collection_sentence(manifest),
+        spoken=languages(manifest),
         shares=review_shares(manifest),
-        alpha=_alpha,
-        terms=terms_table(manifest.terms),
         whole=whole_sentence(manifest),
         apart=apart_sentences(manifest.terms),
         texts_licence=texts_sentence(manifest),
         statistics=manifest.statistics,
         published=published_beside(manifest),
         compared=COMPARED,
-        splits=_by_split(manifest),
         tasks=task_table(manifest),
         versions=version_table(manifest),
         contrasts=manifest.statistics.contrasts,
@@ -210,9 +190,6 @@ def render_card(manifest: Manifest) -> str:
         aspects=list(PrimaryType),
         interval=wilson_interval,
         of_persons=is_of_persons(manifest),
-        rewritten=_is_rewritten(manifest),
-        imported=_is_imported(manifest),
-        embedders=embedder_table(manifest),
         cited=cited_sources(manifest),
         uncited=uncited_names(manifest),
         shown_videos=_SHOWN_VIDEOS,
@@ -221,7 +198,6 @@ def render_card(manifest: Manifest) -> str:
         leak_rule=leak_rule,
         distance=distance_in_words,
         hash_thresholds=_hash_thresholds(manifest.contamination),
-        share=_percentage,
     )
 
 
@@ -250,48 +226,12 @@ def card_environment() -> Environment:
         number=lambda value: f"{value:,}",
         decimals=_decimals,
         parameters=_parameters,
+        purpose=PURPOSES.get,
+        settings=settings_in_words,
+        conditions=conditions_in_words,
         bar=text_bars,
-        row=_distribution_cells,
     )
     return environment
-
-
-def _by_split(manifest: Manifest) -> dict[Split, SplitStatistics]:
-    """The statistics by split, with zeros for a missing split."""
-    counted = {one.split: one for one in manifest.statistics.splits}
-    splits: tuple[Split, ...] = ("train", "val", "test")
-    return {
-        split: counted.get(split, SplitStatistics(split=split, identities=0, images=0, captions=0))
-        for split in splits
-    }
-
-
-def _is_rewritten(manifest: Manifest) -> bool:
-    """Whether the card covers rewrites.
-
-    Releases of descriptions written for them are not covered unless something was rewritten.
-    """
-    statistics = manifest.statistics
-    rewrites = statistics.rewrites
-    proposed = rewrites.released + rewrites.rejected + rewrites.pending
-    return proposed > 0 or (statistics.descriptions is None and is_of_persons(manifest))
-
-
-def _is_imported(manifest: Manifest) -> bool:
-    """Whether any caption is unchanged from its source."""
-    made = manifest.statistics.descriptions
-    here = made.written + made.edited + made.drafted if made else 0
-    originals = sum(source.originals for source in manifest.statistics.sources)
-    return originals > here
-
-
-def _alpha(one: AgreementStatistics) -> str:
-    """The coefficient with its interval, if there is one."""
-    if one.coefficient is None:
-        return "–"
-    if one.low is None or one.high is None:
-        return f"{one.coefficient:.3f}"
-    return f"{one.coefficient:.3f} ({one.low:.3f} to {one.high:.3f})"
 
 
 def as_code_block(value: str, language: str = "text") -> str:
@@ -315,17 +255,6 @@ def text_bars(histogram: tuple[tuple[int, int], ...]) -> str:
     return "\n".join(lines)
 
 
-def _distribution_cells(words: Distribution) -> str:
-    numbers = (
-        words.minimum,
-        words.lower_quartile,
-        words.median,
-        words.upper_quartile,
-        words.maximum,
-    )
-    return " | ".join([f"{words.mean:.1f}", *map(str, numbers)])
-
-
 def _decimals(value: float | None, places: int) -> str:
     return "–" if value is None else f"{value:.{places}f}"
 
@@ -334,104 +263,9 @@ def _parameters(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in sorted(values.items()))
 
 
-def _percentage(part: int, whole: int) -> str:
-    """A share in per cent, rounded down, so that 100 % means all."""
-    return f"{part * 100 // whole} %" if whole else "0 %"
-
-
 def card_body(manifest: Manifest) -> str:
     """The card without its front matter, for display."""
     return render_card(manifest).split("\n---\n", 1)[1].lstrip()
-
-
-_NOT_ASKED = "age, gender, first language and training were not asked for"
-
-
-def _data_statement(manifest: Manifest) -> dict[str, str]:
-    """The data statement, by heading."""
-    generated = "Generated; no situation applies."
-    seen = "Written, not spoken: what an image shows, for readers who search for that image."
-    details = {
-        "Curation rationale": f"{collection_sentence(manifest)} {_rationale(manifest)}",
-        "Language variety": _variety(manifest),
-        "Authors of the texts": _authors(manifest),
-        "Annotators": _annotators(manifest),
-        "Situation": generated if manifest.demonstration else seen,
-        "Text characteristics": _characteristics(manifest),
-        "Images": _images(manifest),
-    }
-    return {heading: text for heading, text in details.items() if text}
-
-
-def _rationale(manifest: Manifest) -> str:
-    what = "people" if is_of_persons(manifest) else "scenes"
-    return f"The texts are meant to distinguish {what} that look alike by all visible details."
-
-
-def _variety(manifest: Manifest) -> str:
-    spoken = languages(manifest)
-    more = f"; translations into {', '.join(spoken[1:])}" if len(spoken) > 1 else ""
-    return f"English (en), of no stated variety{more}."
-
-
-def _authors(manifest: Manifest) -> str:
-    statistics = manifest.statistics
-    made, parts = statistics.descriptions, []
-    here = made.written + made.edited + made.drafted if made else 0
-    given = sum(one.originals for one in statistics.sources) - here
-    if given:
-        parts.append(f"{given:,} texts by authors of the sources")
-    contrasts = statistics.contrasts
-    if contrasts and (coarse := contrasts.coarse_captions):
-        parts.append(f"{coarse:,} coarse captions of anchors by authors of the sources")
-    if made and made.annotators:
-        people = "1 person" if made.annotators == 1 else f"{made.annotators:,} people"
-        parts.append(f"{made.written + made.edited:,} by {people} for this release")
-    drafted = made.drafted if made else 0
-    written = statistics.rewrites.released - statistics.rewrites.edited + drafted
-    if written:
-        models = ", ".join(sorted({one.name for one in manifest.models})) or "models"
-        parts.append(f"{written:,} by {models}")
-    if statistics.rewrites.edited:
-        parts.append(f"{statistics.rewrites.edited:,} edits of rewrites by people for this release")
-    return f"{'; '.join(parts)}." if parts else ""
-
-
-def _annotators(manifest: Manifest) -> str:
-    agreement = manifest.statistics.agreement
-    made = manifest.statistics.descriptions
-    counts = [one.annotators for one in agreement] + [made.annotators if made else 0]
-    if not max(counts):
-        if manifest.unreviewed:
-            return "Nobody annotated or reviewed this release."
-        return f"The number of reviewers is not recorded; {_NOT_ASKED}."
-    least = max(counts)
-    people = "one person" if least == 1 else f"{least:,} people"
-    return f"At least {people}, known by pseudonyms; {_NOT_ASKED}."
-
-
-def _characteristics(manifest: Manifest) -> str:
-    statistics = manifest.statistics
-    words = statistics.words
-    return (
-        f"Descriptions of {words.minimum} to {words.maximum} words, {words.mean:.1f} on average; "
-        f"{statistics.vocabulary:,} different words."
-    )
-
-
-def _images(manifest: Manifest) -> str:
-    if manifest.videos:
-        seconds = [one.duration_seconds for one in manifest.videos]
-        known = [one for one in seconds if one is not None]
-        length = (
-            f", {sum(known) / 60:.1f} minutes long in total" if len(known) == len(seconds) else ""
-        )
-        return f"Cut out of {len(manifest.videos):,} videos{length}; not re-encoded since."
-    contrasts = manifest.statistics.contrasts
-    edited = sum(one.edited for one in contrasts.differences) if contrasts else 0
-    if edited:
-        return f"{edited:,} are edited; the bytes of the others are those of their sources."
-    return "The bytes are those of the sources; nothing was re-encoded."
 
 
 # What the card of a benchmark of tasks compares with table 1 and figure 3 of the paper.

@@ -12,7 +12,6 @@ from release.terms import stated_licences, texts_sentence
 from schemas.licences import licence_of
 from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedSource
 
-CITATION = "CITATION.cff"
 _CFF_VERSION = "1.2.0"
 _MESSAGE = "If you use this dataset, please cite it as below, and its sources with it."
 

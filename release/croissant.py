@@ -10,10 +10,9 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any, Final
 
-from release.card import languages
 from release.citation import bibtex, citation, keywords
-from release.facts import cited_sources, responsible_facts
-from release.rows import Column, RowForm, columns_of
+from release.facts import cited_sources, form_of, languages, responsible_facts
+from release.rows import Column, columns_of
 from release.terms import stated_licences
 from schemas.licences import licence_of, spdx_page
 from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
@@ -28,14 +27,14 @@ _IMAGE = "image"
 _REFERENCES = {"split": f"{_SPLITS}/name", "source": f"{_SOURCES}/name"}
 
 
-def _rows(form: RowForm) -> dict[str, Any]:
+def _rows(manifest: Manifest) -> dict[str, Any]:
     return {
         "@type": "cr:RecordSet",
         "@id": _ROWS,
         "name": _ROWS,
         "description": "A row for each image, with its captions and where all of it comes from.",
         "key": {"@id": f"{_ROWS}/{_KEY}"},
-        "field": [_column(one) for one in columns_of(form)],
+        "field": [_column(one) for one in columns_of(form_of(manifest))],
     }
 
 
@@ -134,7 +133,6 @@ def _inline(
     }
 
 
-CROISSANT: Final = "croissant.json"
 _CONFORMS_TO: Final = (
     "http://mlcommons.org/croissant/1.1",
     "http://mlcommons.org/croissant/RAI/1.0",
@@ -164,12 +162,12 @@ _PICTURES = {
 _IMAGES = "images/"
 
 
-def croissant_text(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile]) -> str:
+def croissant_text(manifest: Manifest, listed: Iterable[ReleasedFile]) -> str:
     """The `croissant.json` of a release; `listed` has all files but itself and the manifest."""
-    return json.dumps(croissant(manifest, form, listed), ensure_ascii=False, indent=1) + "\n"
+    return json.dumps(croissant(manifest, listed), ensure_ascii=False, indent=1) + "\n"
 
 
-def croissant(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile]) -> dict[str, Any]:
+def croissant(manifest: Manifest, listed: Iterable[ReleasedFile]) -> dict[str, Any]:
     """The contents of a release as JSON-LD."""
     about = manifest.about or ReleaseAbout()
     cited = citation(manifest)
@@ -194,7 +192,7 @@ def croissant(manifest: Manifest, form: RowForm, listed: Iterable[ReleasedFile])
         "inLanguage": languages(manifest),
         **{f"rai:{name}": fact for name, fact in responsible_facts(manifest).items()},
         "distribution": list(_distribution(listed)),
-        "recordSet": [_splits(manifest), _sources(manifest), _rows(form)],
+        "recordSet": [_splits(manifest), _sources(manifest), _rows(manifest)],
     }
     return {name: value for name, value in details.items() if value}
 

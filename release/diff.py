@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self, TypeVar, get_args
 import pyarrow as pa
 from rapidfuzz.distance import Indel
 
-from release.card import CARD
 from release.changes import (
     ComparedRelease,
     Difference,
@@ -26,8 +25,7 @@ from release.changes import (
     TextKind,
     value_changes,
 )
-from release.documents import FIGURE
-from release.leaks import LEAKS
+from release.files import ATTRIBUTION, CARD, FIGURE, LEAKS
 from release.lineage import TABLES, same_rows
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
 from release.row_files import (
@@ -38,7 +36,6 @@ from release.row_files import (
     shards_among,
 )
 from release.rows import BESIDE_IMAGES, COLUMNS, natural_key
-from release.terms import ATTRIBUTION
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
 from schemas.release import Manifest, ReleasedFile

@@ -6,21 +6,18 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from release.card import CARD, card_environment, render_card
-from release.citation import CITATION, citation_text
-from release.croissant import CROISSANT, croissant_text
+from release.card import card_environment, render_card
+from release.citation import citation_text
+from release.croissant import croissant_text
 from release.facts import is_of_persons
-from release.files import write_file
-from release.leaks import LEAKS, certificate_text
+from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
+from release.leaks import certificate_text
 from release.published import COMPARED, UFINE6926
 from release.report.charts import histogram
-from release.rows import RowForm
 from release.scratch import Scratch
 from release.statistics import HISTOGRAM_STEP
-from release.terms import ATTRIBUTION, attribution_text
+from release.terms import attribution_text
 from schemas.release import Manifest
-
-FIGURE = "words.svg"
 
 _WIDTH, _HEIGHT, _TOP = 720, 320, 72
 _LEAST_WORDS = 100
@@ -87,7 +84,7 @@ def _encoded(made: Callable[[Manifest], str], manifest: Manifest) -> bytes:
     return made(manifest).encode()
 
 
-def write_documents(folder: Path, draft: Manifest, form: RowForm, scratch: Scratch) -> None:
+def write_documents(folder: Path, draft: Manifest, scratch: Scratch) -> None:
     """Write the documents into `folder` and list them in `scratch` with the other files.
 
     `croissant.json` comes last: it lists the digests of all files but its own and that of the
@@ -95,5 +92,5 @@ def write_documents(folder: Path, draft: Manifest, form: RowForm, scratch: Scrat
     """
     for path, made in documents_of(draft, scratch).items():
         scratch.add_listed(write_file(folder, path, made()))
-    croissant = croissant_text(draft, form, scratch.listed())
+    croissant = croissant_text(draft, scratch.listed())
     scratch.add_listed(write_file(folder, CROISSANT, croissant.encode()))

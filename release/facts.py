@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+from release.rows import RowForm
 from schemas.release import AgreementStatistics, Manifest, ReleasedSource
 
 
@@ -35,6 +36,20 @@ def review_shares(manifest: Manifest) -> list[ReviewShare]:
         ReviewShare("rewrites", statistics.rewrites.released, statistics.rewrites.reviewed),
     ]
     return [one for one in shares if one.released]
+
+
+def languages(manifest: Manifest) -> list[str]:
+    """The languages of the captions and of their translations (ISO 639-1)."""
+    contrasts = manifest.statistics.contrasts
+    translated = [language for language, _ in contrasts.translations] if contrasts else []
+    return ["en", *sorted(set(translated) - {"en"})]
+
+
+def form_of(manifest: Manifest) -> RowForm:
+    """The form of a release, which determines the columns of its rows."""
+    counted = manifest.statistics
+    contrasts = counted.contrasts is not None
+    return RowForm(bool(counted.tasks), contrasts, bool(counted.licences) or contrasts)
 
 
 def is_of_persons(manifest: Manifest) -> bool:

@@ -21,6 +21,12 @@ from typing import BinaryIO, TypeVar
 from schemas.errors import DiskFullError, UsageError
 from schemas.release import ReleasedFile
 
+CARD = "README.md"
+CITATION = "CITATION.cff"
+CROISSANT = "croissant.json"
+FIGURE = "words.svg"
+LEAKS = "leaks.json"
+ATTRIBUTION = "ATTRIBUTION.md"
 OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
 """Files that file managers create in opened folders, which are ignored."""
 

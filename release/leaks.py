@@ -18,7 +18,6 @@ from schemas.similarity import (
     NearPair,
 )
 
-LEAKS = "leaks.json"
 DEFAULT_LIMITS = LeakLimits()
 _SHOWN = 5
 """The number of nearest pairs that are listed for each comparison, leaks or not."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from release.files import DigestingFile
-from schemas.base import canonical_json
+from schemas.base import Record, canonical_json
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
 from schemas.merkle import leaf_hash, node_hash
 from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile, stays_below
@@ -110,14 +110,18 @@ class Listing:
 
 def manifest_text(manifest: Manifest, files: Iterable[ReleasedFile]) -> Iterator[bytes]:
     """The bytes of `manifest.json` in pieces."""
-    yield manifest_head(manifest)
+    return _listing_text(manifest, map(file_entry, files))
+
+
+def _listing_text(record: Record, entries: Iterable[bytes]) -> Iterator[bytes]:
+    yield manifest_head(record)
     yield _FILES
-    for index, file in enumerate(files):
-        yield _between(index) + file_entry(file)
+    for index, entry in enumerate(entries):
+        yield _between(index) + entry
     yield _END
 
 
-def manifest_head(manifest: Manifest) -> bytes:
+def manifest_head(manifest: Record) -> bytes:
     """The bytes of `manifest.json` before its files."""
     values = manifest.model_dump(mode="json")
     lines = (f'"{key}": {canonical_json(value)},\n' for key, value in values.items())
@@ -131,9 +135,14 @@ def _between(index: int) -> bytes:
 
 def write_manifest(folder: Path, manifest: Manifest, files: Iterable[ReleasedFile]) -> None:
     """Write `manifest.json` into `folder`."""
-    target = DigestingFile(folder / MANIFEST)
+    write_listing(folder / MANIFEST, manifest, map(file_entry, files))
+
+
+def write_listing(path: Path, record: Record, entries: Iterable[bytes]) -> None:
+    """Write a record and the entries of its files (from `file_entry`) to a new file."""
+    target = DigestingFile(path)
     try:
-        for piece in manifest_text(manifest, files):
+        for piece in _listing_text(record, entries):
             target.write(piece)
     finally:
         target.close()

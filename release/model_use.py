@@ -15,7 +15,7 @@ from release.publishable import (
 from schemas.base import canonical_json
 from schemas.chat import ServedModel
 from schemas.provenance import CallRow
-from schemas.release import EmbedderPurpose, Manifest, ModelUse, ReleasedSource
+from schemas.release import EmbedderPurpose, ModelUse, ReleasedSource
 
 BUILTIN_PREFIX = "loupe-"
 """Prefix of the names of built-in models; those of published models begin with their publisher."""
@@ -104,39 +104,23 @@ def is_demonstration(
     )
 
 
-_PURPOSES: dict[EmbedderPurpose, str] = {
+PURPOSES: dict[EmbedderPurpose, str] = {
     "validated_captions": "captions validated by how well they distinguish their image from others",
     "similar_images": "images selected for their similarity to an existing image",
     "confusing_captions": "captions compared with both images of a pair",
     "candidates": "candidates without captions: neighbours of images with captions",
 }
+"""What an embedder decided, in words."""
 _WORDS = {"k": "k", "eta": "η", "near_duplicates": "near-duplicates"}
 
 
-class EmbedderLine(NamedTuple):
-    """An embedder, its purpose, the number of rows or captions, and its settings."""
-
-    embedder: str
-    what: str
-    total: int
-    settings: str
-
-
-def embedder_table(manifest: Manifest) -> list[EmbedderLine]:
-    """A line for each embedder that decided anything."""
-    return [
-        EmbedderLine(one.embedder, _PURPOSES[one.purpose], one.count, _in_words(one.settings))
-        for one in manifest.embedders
-    ]
-
-
-def _in_words(settings: Mapping[str, Any]) -> str:
-    """Settings as one line, with nested tables in parentheses."""
+def settings_in_words(settings: Mapping[str, Any]) -> str:
+    """Settings of an embedder as one line, with nested tables in parentheses."""
     details = []
     for name, value in settings.items():
         word = _WORDS.get(name, name.replace("_", " "))
         if isinstance(value, dict):
-            details.append(f"{word} ({_in_words(value)})")
+            details.append(f"{word} ({settings_in_words(value)})")
         else:
             details.append(f"{word} {value:.4g}" if isinstance(value, float) else f"{word} {value}")
     return ", ".join(details)

@@ -11,12 +11,17 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from release.card import CARD
-from release.citation import CITATION
-from release.croissant import CROISSANT
-from release.documents import FIGURE
-from release.files import flush_folder, is_plain, write_file
-from release.leaks import LEAKS
+from release.files import (
+    ATTRIBUTION,
+    CARD,
+    CITATION,
+    CROISSANT,
+    FIGURE,
+    LEAKS,
+    flush_folder,
+    is_plain,
+    write_file,
+)
 from release.manifest import MANIFEST, read_files, read_manifest
 from release.notices_files import (
     NOTICES,
@@ -30,7 +35,6 @@ from release.notices_files import (
 )
 from release.row_files import check_file, read_listed, read_parquet_rows, shards_among
 from release.rows import COLUMN_NAMES, number_in
-from release.terms import ATTRIBUTION
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
 from schemas.validation import fault_of

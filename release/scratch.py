@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from release.rows import RowKey
+from release.terms import Credit
 from schemas.release import ReleasedFile
 
 _TABLES = """
@@ -45,18 +46,6 @@ class FoundFile(NamedTuple):
 
     path: str
     size_bytes: int
-
-
-class Credit(NamedTuple):
-    """An image and its terms, which are its `own` or those of its source."""
-
-    licence: str
-    number: int
-    file_path: str
-    creator: str | None
-    source_url: str | None
-    source: str
-    own: bool
 
 
 class Scratch:

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from release.leaks import SplitImages
 from release.rows import ReleaseRow, RowForm
-from release.scratch import Credit, Scratch
+from release.scratch import Scratch
 from release.terms import (
+    Credit,
     DerivedTerms,
     LicensedItem,
     held_by_sources,

@@ -7,7 +7,6 @@ from itertools import combinations, groupby
 from typing import NamedTuple
 
 from release.markup import as_link, as_text
-from release.scratch import Credit
 from schemas.errors import IntegrityError
 from schemas.licences import (
     is_compatible,
@@ -35,6 +34,18 @@ from schemas.release import (
 
 _SHOWN = 5
 _CONDITIONS: tuple[Condition, ...] = ("attribution", "share_alike", "non_commercial")
+
+
+class Credit(NamedTuple):
+    """An image and its terms, which are its `own` or those of its source."""
+
+    licence: str
+    number: int
+    file_path: str
+    creator: str | None
+    source_url: str | None
+    source: str
+    own: bool
 
 
 class LicensedItem(NamedTuple):
@@ -223,8 +234,6 @@ class DerivedTerms:
 # Most licences require that the creator, the licence and the source page are named with a copy.
 # Images without terms of their own are under those of their source, which is named once.
 
-ATTRIBUTION = "ATTRIBUTION.md"
-
 _UNKNOWN = "creator not named"
 _BY_FILTER = (
     "The service that found these images states the licence of none: it gives only images that "
@@ -300,27 +309,8 @@ _SHORT: dict[Condition, str] = {
 }
 
 
-class TermsLine(NamedTuple):
-    """A licence as stated and as an SPDX expression, its images, and its conditions in short."""
-
-    licence: str
-    expression: str
-    images: int
-    own: int
-    asks: str
-
-
-def terms_table(terms: ReleaseTerms) -> list[TermsLine]:
-    """A line for each licence."""
-    return [
-        TermsLine(
-            one.licence, one.expression, one.images, one.own, _conditions_in_words(one.conditions)
-        )
-        for one in terms.licences
-    ]
-
-
-def _conditions_in_words(conditions: tuple[Condition, ...] | None) -> str:
+def conditions_in_words(conditions: tuple[Condition, ...] | None) -> str:
+    """What a licence asks, in short."""
     if conditions is None:
         return "read the terms"
     return ", ".join(_SHORT[one] for one in conditions) or "none"
@@ -374,5 +364,5 @@ def texts_sentence(manifest: Manifest) -> str:
     licence = _texts_licence(manifest)
     if licence is None:
         return ""
-    asks = " and ".join(_conditions_in_words(_conditions_of_licence(licence)).rsplit(", ", 1))
+    asks = " and ".join(conditions_in_words(_conditions_of_licence(licence)).rsplit(", ", 1))
     return f"The texts made for this release are licensed under {licence}; conditions: {asks}."

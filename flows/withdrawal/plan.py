@@ -41,11 +41,9 @@ from db.withdrawals import (
     withdrawn_entities,
 )
 from flows.withdrawal.releases import Affected, AffectedRelease, affected_releases
-from release.export.formats import read_export
-from release.manifest import manifest_in
+from release.manifest import MANIFEST, manifest_in, read_values
 from release.notices import files_to_erase
 from release.notices_files import NOTICES
-from release.report.page import REPORT, ReportRecord
 from schemas.provenance import Role
 from schemas.withdrawal import ERASING, Ground, WithdrawalCount
 
@@ -55,6 +53,12 @@ PAGES = ("reports", "leaderboards")
 In other folders, releases and notices are marked, and files of the blob store are erased by digest;
 `DRAWN` contains images to import, `trainings` contains models.
 """
+_NAMING_RELEASES = {
+    MANIFEST: ("id",),
+    "export.json": ("release",),
+    "report.json": ("release", "previous"),
+}
+"""The files of copies, exports and reports that name releases, and where."""
 DRAWN = ("demonstration", "rendered")
 """The folders below the home with images drawn here, to be imported."""
 _MADE_HERE = (Role.DOWNLOADED_FROM, Role.FOUND_AS, Role.EDITED_AS, Role.ACCEPTED_FROM, Role.CROP_OF)
@@ -166,17 +170,14 @@ def _made_from(
                 yield made
 
 
-def _releases_in(folder: Path) -> Iterator[str]:
+def _releases_in(folder: Path) -> set[str]:
     """Return ids of the releases from which an export, a report or a copy in `folder` was made."""
-    with suppress(OSError, ValueError):
-        yield read_export(folder).release
-    with suppress(OSError, ValueError):
-        report = ReportRecord.model_validate_json((folder / REPORT).read_bytes())
-        yield report.release
-        if report.previous is not None:
-            yield report.previous
-    if (manifest := manifest_in(folder)) is not None:
-        yield manifest.id
+    found = set()
+    for name, keys in _NAMING_RELEASES.items():
+        with suppress(OSError, ValueError):
+            values = read_values(folder / name)
+            found.update(str(values.get(key)) for key in keys)
+    return found
 
 
 def files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[str, Path]]:

@@ -14,8 +14,7 @@ from release.export.formats import (
     opened_release,
     write_export,
 )
-from release.files import refuse_within, workspace_for
-from release.terms import ATTRIBUTION
+from release.files import ATTRIBUTION, refuse_within, workspace_for
 
 
 class Exported(NamedTuple):

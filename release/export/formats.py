@@ -13,9 +13,8 @@ from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
 
 import orjson
 
-from release.card import CARD
 from release.files import (
-    OF_FILE_MANAGERS,
+    CARD,
     DigestingFile,
     Workspace,
     digest_of_file,
@@ -24,15 +23,15 @@ from release.files import (
     place_file,
 )
 from release.findings import Findings, TooManyProblemsError
-from release.manifest import MANIFEST, file_entry, read_files, read_values
+from release.manifest import MANIFEST, file_entry, read_files, read_values, write_listing
 from release.notices_files import erasure_of, read_mark
 from release.row_files import CCD_LINES, RowBatch, read_parquet_batches, shards_among
 from release.rows import RowFaults
 from release.scratch import Scratch
-from release.threads import DEFAULT_THREADS, ordered_map, read_ahead
+from release.threads import DEFAULT_THREADS, read_ahead
 from release.verify.documents import verify_manifest
 from release.verify.files import verify_files
-from schemas.base import Record, canonical_json
+from schemas.base import Record
 from schemas.errors import IntegrityError, UsageError
 from schemas.licences import spdx_page
 from schemas.release import Count, DatasetName, HexSha256, Manifest, ReleasedFile, Version
@@ -103,19 +102,9 @@ def _named(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in kind.model_fields}
 
 
-def write_export(folder: Path, record: ExportRecord, files: Iterable[bytes]) -> None:
-    """Write `export.json` into `folder`; `files` are entries as JSON."""
-    target = DigestingFile(folder / _EXPORT)
-    try:
-        target.write(b"{\n")
-        for key, value in record.model_dump(mode="json").items():
-            target.write(f'"{key}": {canonical_json(value)},\n'.encode())
-        target.write(b'"files": [')
-        for index, file in enumerate(files):
-            target.write((b",\n" if index else b"\n") + file)
-        target.write(b"\n]\n}\n")
-    finally:
-        target.close()
+def write_export(folder: Path, record: ExportRecord, entries: Iterable[bytes]) -> None:
+    """Write `export.json` into `folder`; `entries` are those of `file_entry`."""
+    write_listing(folder / _EXPORT, record, entries)
 
 
 def read_export(folder: Path) -> ExportRecord:
@@ -128,67 +117,39 @@ def read_export(folder: Path) -> ExportRecord:
     return ExportRecord.model_validate(read_values(folder / _EXPORT))
 
 
-def _export_faults(folder: Path) -> Iterator[str]:
-    """Problems with the files of the export in `folder`, one phrase each.
-
-    Files created by file managers are ignored.
-
-    Raises:
-        ValueError: if its `export.json` is invalid.
-    """
-    count = 0
-    for fault in ordered_map(lambda file: _fault(folder, file), read_files(folder / _EXPORT)):
-        count += 1
-        if fault is not None:
-            yield fault
-    if sum(1 for _ in _files_in(folder)) != count + 1:
-        listed = {_EXPORT, *(file.path for file in read_files(folder / _EXPORT))}
-        for path in _files_in(folder):
-            if path not in listed:
-                yield f"{path!r} does not belong to it"
-
-
-def _files_in(folder: Path) -> Iterator[str]:
-    """The paths of all files in an export, except those created by file managers."""
-    for path in folder.rglob("*"):
-        if path.name not in OF_FILE_MANAGERS and (path.is_symlink() or not path.is_dir()):
-            yield path.relative_to(folder).as_posix()
-
-
-def _fault(folder: Path, file: ReleasedFile) -> str | None:
-    try:
-        sha256 = digest_of_file(folder / file.path)
-    except OSError as error:
-        return f"{file.path} cannot be read ({error.strerror})"
-    if sha256 != file.sha256:
-        return f"{file.path} is damaged or was changed"
-    return None
-
-
 def is_there(out: Path, wanted: ExportRecord) -> bool:
     """Whether exactly this export is at `out`; False if `out` is missing or an empty folder.
 
     Raises:
         UsageError: if `out` is something else, or the export is damaged.
     """
-
-    def read(folder: Path) -> tuple[ExportRecord, str | None]:
-        found = read_export(folder)
-        return found, next(_export_faults(folder), None) if found == wanted else None
-
-    there = found_at(out, read, "an export")
-    if there is None:
+    found = found_at(out, read_export, "an export")
+    if found is None:
         return False
-    found, fault = there
-    if fault is not None:
-        raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
     if found == wanted:
+        if fault := _first_fault(out):
+            raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
         return True
     what = f"{found.dataset} {found.version} ({found.release[:12]}) as {found.format}"
     options = "".join(f", {name} {value:,}" for name, value in found.options.items())
     raise UsageError(
         f"{out} is another export: {what}{options}; choose a folder that does not exist"
     )
+
+
+def _first_fault(folder: Path) -> str | None:
+    """The first problem with the files of the export in `folder`, or None."""
+    scratch, findings = Scratch(), Findings()
+    try:
+        scratch.add_all_listed(read_files(folder / _EXPORT))
+        verify_files(folder, scratch, findings, DEFAULT_THREADS, beside=(_EXPORT,))
+    except ValueError as error:
+        return f"its {_EXPORT} cannot be read ({error})"
+    except TooManyProblemsError:
+        pass
+    finally:
+        scratch.close()
+    return findings.problems[0].message if findings.problems else None
 
 
 # Files of an export are written with their digest and flushed to disk at the end.

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 from release.citation import bibtex, citation
 from release.files import found_at
-from release.model_use import embedder_table
+from release.model_use import PURPOSES, settings_in_words
 from release.report.charts import (
     HEIGHT,
     THUMBNAILS,
@@ -31,7 +31,7 @@ from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
 from release.terms import (
     apart_sentences,
-    terms_table,
+    conditions_in_words,
     texts_sentence,
     whole_sentence,
 )
@@ -141,6 +141,9 @@ def _render_page(manifest: Manifest, difference: ShownDifference | None, withdra
         row_number=number_in,
         thumbnail=partial(picture_path, THUMBNAILS),
         money=_money,
+        purpose=PURPOSES.get,
+        settings=settings_in_words,
+        conditions=conditions_in_words,
     )
     return environment.get_template("index.html.j2").render(
         release=manifest,
@@ -164,9 +167,7 @@ def _render_page(manifest: Manifest, difference: ShownDifference | None, withdra
         of_persons=not (statistics.tasks or statistics.contrasts),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
-        terms=terms_table(terms),
         sentences=[sentence for sentence in sentences if sentence],
-        embedders=embedder_table(manifest),
     )
 
 

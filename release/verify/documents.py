@@ -14,12 +14,10 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from release.card import form_of
-from release.croissant import CROISSANT, croissant_text
+from release.croissant import croissant_text
 from release.documents import documents_of
-from release.files import is_plain
+from release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from release.findings import NOT_READABLE, Findings
-from release.leaks import LEAKS
 from release.lineage import TABLES
 from release.manifest import MANIFEST, Listing, NoEntryError, id_of, manifest_head, read_values
 from release.notices import entity_rows, prior_withdrawals, texts_of, withdrawn_sentence
@@ -27,7 +25,6 @@ from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, rea
 from release.row_files import CCD_LINES
 from release.rows import number_in
 from release.scratch import Scratch
-from release.terms import ATTRIBUTION
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import DOCUMENTS_VERSION, Manifest, ReleasedFile
 from schemas.withdrawal import NoticeList, WithdrawalNotice
@@ -187,7 +184,7 @@ def verify_documents(
     if findings.has("licence_missing"):  # an image without a credit is not attributed
         known.add(ATTRIBUTION)
     details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
-    documents[CROISSANT] = lambda: croissant_text(manifest, form_of(manifest), details).encode()
+    documents[CROISSANT] = lambda: croissant_text(manifest, details).encode()
     for path, made in documents.items():
         if path not in known and not findings.hides(path) and is_plain(folder / path):
             _compare(folder, path, made, findings)

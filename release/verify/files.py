@@ -29,17 +29,18 @@ def verify_files(
     *,
     erased: frozenset[str] = frozenset(),
     without_images: bool = False,
+    beside: tuple[str, ...] = _UNLISTED,
 ) -> None:
     """Report missing, extra, renamed, changed and unreadable files; the manifest is in `scratch`.
 
     Files that were `erased` on purpose are not missing, nor are image files with `without_images`
-    if none of them exists.
+    if none of them exists. Files `beside` the listed ones are not extra.
     """
     unlistable: list[FoundFile] = []
 
     def listable() -> Iterator[FoundFile]:
         for found in _files_in(folder, findings):
-            if _is_ignored(found.path):
+            if _is_ignored(found.path, beside):
                 continue
             if _is_text(found.path):
                 yield found
@@ -109,9 +110,9 @@ def _is_text(path: str) -> bool:
         return False
 
 
-def _is_ignored(path: str) -> bool:
-    """Whether a file is harmless, although it does not belong to a release."""
-    is_beside = path in _UNLISTED or path.startswith(_OF_THE_HUB)
+def _is_ignored(path: str, beside: tuple[str, ...]) -> bool:
+    """Whether a file is harmless, although it is not listed."""
+    is_beside = path in beside or path.startswith(_OF_THE_HUB)
     return is_beside or path.rpartition("/")[2] in OF_FILE_MANAGERS
 
 
@@ -139,7 +140,7 @@ def _verify_names(
             gone.discard(old)
             findings.add("file_renamed", f"{old} was renamed to {shown}", shown)
         else:
-            findings.add("file_extra", f"{shown} does not belong to the release", shown)
+            findings.add("file_extra", f"{shown} is not a listed file", shown)
     left_out = {file.path for file in missing if _is_image(file)}
     if sum(map(_is_image, lost)) < scratch.count_listed_images():  # some were replaced
         left_out.clear()

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from release.contamination import plain_words
+from release.files import LEAKS
 from release.findings import Findings
-from release.leaks import DEFAULT_LIMITS, LEAKS, SplitImages, leak_sentence
+from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.manifest import MANIFEST
 from release.row_files import RowBatch
 from retrieval.similarity.distances import perceptual_hash

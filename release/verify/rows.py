@@ -12,8 +12,8 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
-from release.card import form_of
 from release.changes import value_changes
+from release.facts import form_of
 from release.files import is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, MAX_CHARACTERS

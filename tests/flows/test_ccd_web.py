@@ -21,8 +21,8 @@ from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
+from release.files import ATTRIBUTION
 from release.markup import as_text
-from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import sha256_of
 from schemas.contrast import FoundHit, FoundPicture, ImageRequest

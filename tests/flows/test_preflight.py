@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from db.store import Store
 from db.tables import ModelCall
-from release.card import CARD
+from release.files import CARD
 from release.manifest import read_manifest
 from schemas.chat import ServedModel
 from schemas.records import Granularity

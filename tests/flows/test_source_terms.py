@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from release.card import CARD
+from release.files import CARD
 from release.manifest import MANIFEST, read_manifest
 from schemas.records import Granularity
 from tests.flows.command_line import Finished, Loupe

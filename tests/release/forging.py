@@ -3,10 +3,9 @@
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-from release.card import form_of
-from release.croissant import CROISSANT, croissant_text
+from release.croissant import croissant_text
 from release.documents import OF_MANIFEST
-from release.files import digest_of_file
+from release.files import CROISSANT, digest_of_file
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.notices_files import WITHDRAWALS
 from release.signing import SIGNATURE
@@ -46,7 +45,7 @@ def reseal(
     files = {path: listed(path) for path in there}
     if CROISSANT in files and CROISSANT not in left:
         details = [one for path, one in files.items() if path not in (CROISSANT, WITHDRAWALS)]
-        _write(folder / CROISSANT, croissant_text(manifest, form_of(manifest), details))
+        _write(folder / CROISSANT, croissant_text(manifest, details))
         files[CROISSANT] = listed(CROISSANT)
     text = manifest_text(named(manifest, list(files.values())), list(files.values()))
     _write(folder / MANIFEST, b"".join(text).decode())

@@ -1,7 +1,6 @@
 """The attribution page for images whose licence is known only from a search filter."""
 
-from release.scratch import Credit
-from release.terms import attribution_text
+from release.terms import Credit, attribution_text
 from schemas.licences import one_of
 
 

@@ -3,7 +3,8 @@
 import pytest
 from huggingface_hub import DatasetCard
 
-from release.card import CARD, render_card
+from release.card import render_card
+from release.files import CARD
 from tests.release.kinds import ABOUT, Built
 
 

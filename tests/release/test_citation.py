@@ -6,11 +6,12 @@ from typing import Any
 
 import yaml
 
-from release.card import form_of, hub_licences, render_card
-from release.citation import CITATION, bibtex, citation, citation_text
+from release.card import hub_licences, render_card
+from release.citation import bibtex, citation, citation_text
 from release.contamination import UNCHECKED
 from release.croissant import croissant
 from release.facts import collection_sentence
+from release.files import CITATION
 from release.markup import as_yaml, yaml_lines
 from release.terms import whole_sentence
 from schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms
@@ -140,7 +141,7 @@ def test_the_licence_of_the_texts_is_in_all_documents(every_kind: dict[str, Buil
             assert sentence in cited["message"], (of_texts, details, sentence)
             words = ["cc0-1.0"] if details else ["cc-by-4.0", "cc0-1.0"]
             assert hub_licences(manifest) == words, (of_texts, details, sentence)
-            pages = croissant(manifest, form_of(manifest), [])["license"]
+            pages = croissant(manifest, [])["license"]
             first = "https://spdx.org/licenses/CC0-1.0"
             assert [one if isinstance(one, str) else one["name"] for one in pages] == (
                 [first] if details else [first, "CC-BY-4.0"]

@@ -11,8 +11,8 @@ import pytest
 from db.decisions import NewDecision
 from db.entities import new_entity
 from release.build import BuiltRelease, build_release
+from release.files import ATTRIBUTION
 from release.row_files import CCD_LINES, read_release, spelled
-from release.terms import ATTRIBUTION
 from release.verify import verify_release
 from schemas.base import digest_of, sha256_of
 from schemas.errors import IntegrityError

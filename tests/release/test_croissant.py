@@ -13,10 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image as Picture
 
-from release.card import form_of
 from release.contamination import UNCHECKED
-from release.croissant import CONTEXT, CROISSANT
-from release.files import digest_of_file
+from release.croissant import CONTEXT
+from release.facts import form_of
+from release.files import CROISSANT, digest_of_file
 from release.manifest import MANIFEST, read_files
 from release.row_files import schema_of
 from tests.release.kinds import ABOUT, Built, built

@@ -13,9 +13,9 @@ from db.entities import find
 from db.releases import find_release
 from db.tables import Entity
 from flows.cli.release import app
-from release.card import CARD
 from release.contamination import SHOWN
-from release.leaks import LEAKS, certificate_text
+from release.files import CARD, LEAKS
+from release.leaks import certificate_text
 from release.manifest import read_manifest
 from release.rebuild import rebuild_release
 from release.verify import verify_release

@@ -112,7 +112,7 @@ FAULTS = [
     Fault("card missing", lambda f: (f / "README.md").unlink(),
           "file_missing", "README.md is missing"),
     Fault("file added", lambda f: (f / "images/13.jpg").write_bytes(b"new"),
-          "file_extra", "images/13.jpg does not belong to the release"),
+          "file_extra", "images/13.jpg is not a listed file"),
     Fault("file renamed", lambda f: (f / "images/5.jpg").rename(f / "images/five.jpg"),
           "file_renamed", "images/5.jpg was renamed to images/five.jpg"),
     Fault("image replaced by a link", replace_by_link,
@@ -193,7 +193,7 @@ FAULTS = [
     Fault("manifest with a key more", lambda f: edit_manifest(f, lambda m: m.update(x=1)),
           "manifest_invalid", "manifest.json: x: Extra inputs are not permitted"),
     Fault("file struck from the manifest", lambda f: edit_manifest(f, lambda m: m["files"].pop()),
-          "file_extra", "words.svg does not belong to the release"),
+          "file_extra", "words.svg is not a listed file"),
     Fault("file listed twice", lambda f: edit_manifest(
           f, lambda m: m["files"].append(m["files"][0])),
           "file_listed_twice", "twice"),

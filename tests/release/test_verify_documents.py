@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from release.croissant import CROISSANT
 from release.documents import OF_MANIFEST
+from release.files import CROISSANT
 from release.verify import verify_release
 from schemas.release import DOCUMENTS_VERSION, Manifest
 from tests.release.cases import check_on_copies, check_on_every_kind

@@ -42,7 +42,7 @@ def test_undecodable_names_differ_from_their_escaped_form(
 ) -> None:
     in_bytes(copy, b"\xff").write_bytes(b"one")
     (copy / r"\xff").write_bytes(b"another")
-    assert details(copy) == [("file_extra", r"\xff does not belong to the release")] * 2
+    assert details(copy) == [("file_extra", r"\xff is not a listed file")] * 2
 
 
 def test_files_in_a_folder_with_an_undecodable_name_are_reported(copy: Path) -> None:
@@ -58,7 +58,7 @@ def test_an_unreadable_extra_file_is_reported_as_extra(
     (copy / "images/7.jpg").rename(copy / "images/extra")
     refuse(monkeypatch, copy / "images/extra")
     assert details(copy) == [
-        ("file_extra", "images/extra does not belong to the release"),
+        ("file_extra", "images/extra is not a listed file"),
         ("file_missing", "images/7.jpg is missing"),
     ]
 
@@ -73,7 +73,7 @@ def test_images_may_be_left_out_despite_other_faults(copy: Path) -> None:
     (copy / "note.txt").write_text("hi")
     (copy / "words.svg").unlink()
     wrong = [
-        ("file_extra", "note.txt does not belong to the release"),
+        ("file_extra", "note.txt is not a listed file"),
         ("file_missing", "words.svg is missing"),
     ]
     assert details(copy, without_images=True) == wrong
@@ -159,7 +159,7 @@ def test_files_in_an_unlistable_folder_are_not_reported_as_missing(
     copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (copy / "extra").touch()
-    extra = ("file_extra", "extra does not belong to the release")
+    extra = ("file_extra", "extra is not a listed file")
     for folder in ("data", "images", "lineage"):
         with monkeypatch.context() as patch:
             refuse(patch, copy / folder)

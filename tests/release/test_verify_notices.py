@@ -72,7 +72,7 @@ def test_damage_of_other_files_is_reported_after_an_erasure(sound: Path, tmp_pat
     cases: list[tuple[Callable[[Path], object], str, str]] = [
         (lambda f: (f / "images/7.jpg").unlink(), "file_missing", "images/7.jpg is missing"),
         (lambda f: (f / "images/7.jpg").write_bytes(b""), "file_changed", "images/7.jpg has 0"),
-        (lambda f: (f / "mine").touch(), "file_extra", "mine does not belong"),
+        (lambda f: (f / "mine").touch(), "file_extra", "mine is not a listed"),
     ]
 
     def check(copy: Path, case: tuple[Callable[[Path], object], str, str]) -> None:

@@ -115,7 +115,7 @@ def test_a_damaged_export_is_refused(copy: Path, tmp_path: Path) -> None:
             export_release(copy, FORMATS["coco"], out)
 
     (out / "more.json").write_text("[]")
-    refused("'more.json' does")
+    refused("more.json is not")
     (out / "more.json").unlink()
     captions = out / "annotations/captions_test.json"
     sound = captions.read_bytes()
@@ -125,7 +125,7 @@ def test_a_damaged_export_is_refused(copy: Path, tmp_path: Path) -> None:
     refused("annotations/captions_test.json is damaged")
     captions.write_bytes(sound)
     (out / "images/1.jpg").unlink()
-    refused("images/1.jpg cannot be")
+    refused("images/1.jpg is missing")
 
 
 def test_files_of_file_managers_in_an_export_are_ignored(copy: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_files_of_file_managers_in_an_export_are_ignored(copy: Path, tmp_path: P
         (out / path).write_bytes(b"seen")
     assert not export_release(copy, FORMATS["coco"], out).is_new
     (out / "images" / "1.jpg").unlink()
-    with pytest.raises(UsageError, match=r"is this export, but images/1\.jpg cannot be read"):
+    with pytest.raises(UsageError, match=r"is this export, but images/1\.jpg is missing"):
         export_release(copy, FORMATS["coco"], out)
 
 
