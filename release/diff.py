@@ -5,9 +5,10 @@ import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, Self, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 import pyarrow as pa
 from rapidfuzz.distance import Indel
@@ -78,16 +79,28 @@ _SAID_VALUES = ("language", "of", "text")
 class ComparableRow(NamedTuple):
     """A row of a release, identified by the path of its image in its source.
 
-    `anchor_entity_id` is that of its anchor, for contrastive benchmarks. `texts` are the lists of
-    captions, coarse captions and translations; empty lists are left out.
+    `content` is the JSON of all compared values: `fields` by name, and the lists of `texts`
+    (captions, coarse captions, translations; empty lists are left out). For contrastive benchmarks,
+    `anchor_id` is the entity of its anchor, and `anchor` its source and path if they are known.
     """
 
     source: str
     source_file_path: str
     place: RowPlace
-    fields: dict[str, Any]
-    texts: dict[str, Texts]
-    anchor_entity_id: str | None
+    content: str
+    anchor_id: str | None
+    anchor: str | None = None
+
+    def values(self) -> dict[str, dict[str, Any]]:
+        """All compared values: `fields` by name, and the lists of `texts`."""
+        values: dict[str, dict[str, Any]] = json.loads(self.content)
+        if self.anchor is not None:
+            values["fields"][ANCHOR] = self.anchor
+        return values
+
+    def identity(self) -> str:
+        """The identity that it shows."""
+        return str(self.values()["fields"]["identity"])
 
 
 def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> ComparableRow:
@@ -123,9 +136,13 @@ def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> Compa
             split=row["split"],
             entity_id=row["image_entity_id"],
         ),
-        fields={name: value for name, value in fields.items() if value is not None},
-        texts={name: listed for name, listed in texts.items() if listed},
-        anchor_entity_id=contrast and contrast["anchor_entity_id"],
+        content=canonical_json(
+            {
+                "fields": {name: value for name, value in fields.items() if value is not None},
+                "texts": {name: listed for name, listed in texts.items() if listed},
+            }
+        ),
+        anchor_id=contrast and contrast["anchor_entity_id"],
     )
 
 
@@ -370,51 +387,27 @@ def _unordered(old: PlacedText | None, new: PlacedText | None) -> tuple[list[int
     )
 
 
-_TABLES = """
+_TABLE = """
     PRAGMA journal_mode=OFF;
     PRAGMA synchronous=OFF;
     CREATE TABLE compared (
-        later, source_key, path_key, source, path, entity, anchor, place, content
+        later, source_key, path_key, source, path, entity, place, content, anchor
     );
 """
 _INDEX = "CREATE INDEX compared_by_entity ON compared (later, entity)"
 _ROWS = """
-    SELECT later, source, path, place, content, CASE WHEN anchor IS NOT NULL THEN (
+    SELECT later, source, path, place, content, anchor, CASE WHEN anchor IS NOT NULL THEN (
         SELECT min(named.source || ': ' || named.path) FROM compared AS named
         WHERE named.later = compared.later AND named.entity = compared.anchor
     ) END
     FROM compared ORDER BY source_key, path_key, later, content, rowid
 """
-
-
-class _FoundRow(NamedTuple):
-    """A row of one of the releases; `later` for the second."""
-
-    later: bool
-    source: str
-    source_file_path: str
-    place: RowPlace
-    content: str
-    anchor: str | None
-
-    def values(self) -> dict[str, dict[str, Any]]:
-        """All compared values: `fields` by name, and the lists of `texts`."""
-        values: dict[str, dict[str, Any]] = json.loads(self.content)
-        if self.anchor is not None:
-            values["fields"][ANCHOR] = self.anchor
-        return values
-
-    def identity(self) -> str:
-        """The identity that it shows."""
-        return str(self.values()["fields"]["identity"])
-
-
-Pair = tuple[_FoundRow | None, _FoundRow | None]
+Pair = tuple[ComparableRow | None, ComparableRow | None]
 """A row of the first release and the row of the same image in the second."""
 
 
 class RowPairs:
-    """Pairs rows by source and path. Use it in a `with` statement.
+    """Pairs rows by source and path.
 
     Rows are stored in a temporary file that the system removes. If a release shows an image in
     several rows, they are paired by entity, then by identity and split, then by identity; remaining
@@ -423,52 +416,41 @@ class RowPairs:
 
     def __init__(self) -> None:
         self._database = sqlite3.connect("")
-        self._database.executescript(_TABLES)
+        self._database.executescript(_TABLE)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Remove the stored rows."""
         self._database.close()
 
     def add(self, rows: Iterable[ComparableRow], *, later: bool) -> int:
         """Add the rows of one of the releases; returns their number."""
+        stored = (
+            (
+                *(later, natural_key(row.source), natural_key(row.source_file_path)),
+                *(row.source, row.source_file_path, row.place.entity_id),
+                *(row.place.model_dump_json(), row.content, row.anchor_id),
+            )
+            for row in rows
+        )
         insert = "INSERT INTO compared VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        cursor = self._database.executemany(insert, (_stored(row, later) for row in rows))
-        return max(0, cursor.rowcount)
+        return max(0, self._database.executemany(insert, stored).rowcount)
 
     def pairs(self) -> Iterator[Pair]:
         """All rows, once each, by source and path; None if one release has no such row."""
         self._database.execute(_INDEX)
-        rows = map(_found, self._database.execute(_ROWS))
-        for _, same in groupby(rows, key=lambda row: (row.source, row.source_file_path)):
-            yield from _row_pairs(list(same))
+        rows = (
+            (later, ComparableRow(source, path, RowPlace.model_validate_json(place), *rest))
+            for later, source, path, place, *rest in self._database.execute(_ROWS)
+        )
+        for _, same in groupby(rows, key=lambda one: one[1][:2]):
+            sides: tuple[list[ComparableRow], list[ComparableRow]] = ([], [])
+            for later, row in same:
+                sides[later].append(row)
+            yield from _row_pairs(*sides)
 
 
-def _stored(row: ComparableRow, later: bool) -> tuple[object, ...]:
-    return (
-        later,
-        natural_key(row.source),
-        natural_key(row.source_file_path),
-        row.source,
-        row.source_file_path,
-        row.place.entity_id,
-        row.anchor_entity_id,
-        row.place.model_dump_json(),
-        canonical_json({"fields": row.fields, "texts": row.texts}),
-    )
-
-
-def _found(stored: tuple[int, str, str, str, str, str | None]) -> _FoundRow:
-    later, source, path, place, content, anchor = stored
-    return _FoundRow(
-        bool(later), source, path, RowPlace.model_validate_json(place), content, anchor
-    )
-
-
-def _row_pairs(rows: list[_FoundRow]) -> Iterator[Pair]:
+def _row_pairs(before: list[ComparableRow], after: list[ComparableRow]) -> Iterator[Pair]:
     """Pair rows of one image; None if a release has no such row."""
-    before, after = [one for one in rows if not one.later], [one for one in rows if one.later]
     if len(before) <= 1 and len(after) <= 1:
         yield (before[0] if before else None, after[0] if after else None)
         return
@@ -477,7 +459,7 @@ def _row_pairs(rows: list[_FoundRow]) -> Iterator[Pair]:
         after,
         lambda one: one.place.entity_id,
         lambda one: (one.identity(), one.place.split),
-        _FoundRow.identity,
+        ComparableRow.identity,
         lambda _: None,
     )
     pairs: list[Pair] = [*paired, *((one, None) for one in before), *((None, one) for one in after)]
@@ -542,7 +524,7 @@ def _kind(fields: set[str], texts: set[TextKind]) -> RowKind:
 
 def _one_sided(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
     before, after = pair
-    row: _FoundRow | None = after or before
+    row = after or before
     if row is None:
         return None
     values = row.values()
@@ -595,7 +577,7 @@ def compare_releases(
     old, new = _open_release(before), _open_release(after)
     known = Withdrawn.of([*notices, *known_withdrawals(old), *known_withdrawals(new)])
     counter = _Counter(examples)
-    with RowPairs() as pairs:
+    with closing(RowPairs()) as pairs:
         total = pairs.add(old.rows(), later=False)
         pairs.add(new.rows(), later=True)
         for found in row_differences(pairs, Withdrawn.of(_stated_withdrawals(new))):

@@ -93,11 +93,14 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
 
 # Finds the rows that a withdrawal removes in the folder of a release.
 
-_TEXTS = ("caption_entity_ids", "coarse_caption_entity_ids")
 _COLUMNS = [
     name
     for name in COLUMN_NAMES
-    if name in ("id", "source", "identity", "file_path", "image_entity_id", *_TEXTS, "translations")
+    if name
+    in (
+        *("id", "source", "identity", "file_path", "image_entity_id", "caption_entity_ids"),
+        *("coarse_caption_entity_ids", "translations"),
+    )
 ]
 
 
@@ -125,12 +128,6 @@ def entity_rows(shard: Path) -> Iterator[dict[str, Any]]:
         yield from read_parquet_rows(shard, columns=_COLUMNS)
     except ValueError as error:
         raise IntegrityError(f"{shard}: {error}") from error
-
-
-def texts_of(row: dict[str, Any]) -> tuple[str, ...]:
-    """The entity ids of all texts of a row: captions, coarse captions, translations."""
-    translations = (one["entity_id"] for one in row.get("translations") or ())
-    return (*(text for name in _TEXTS for text in row.get(name) or ()), *translations)
 
 
 # The files of a release that contain withdrawn items, which must be erased on some grounds.

@@ -124,6 +124,13 @@ def translated(row: Mapping[str, Any]) -> dict[str, list[str | None]]:
     return texts
 
 
+def text_entity_ids(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """The entities of all texts of a row: captions, coarse captions, translations."""
+    names = ("caption_entity_ids", "coarse_caption_entity_ids")
+    translations = (one["entity_id"] for one in row.get("translations") or ())
+    return (*(text for name in names for text in row.get(name) or ()), *translations)
+
+
 def published_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """A row, given by its columns, in the published JSON format.
 

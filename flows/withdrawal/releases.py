@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from db.engine import is_there
 from db.lineage import Lineage
@@ -24,11 +24,11 @@ from release.notices import (
     known_of,
     notices_of_home,
     row_number,
-    texts_of,
     withdrawn_sentence,
 )
 from release.notices_files import WITHDRAWN, followed, merged, superseding
 from release.row_files import read_listed, shards_among
+from release.rows import text_entity_ids
 from release.scratch import Scratch
 from schemas.base import Record
 from schemas.errors import IntegrityError, UsageError
@@ -169,19 +169,26 @@ class Person(NamedTuple):
 
 
 class RowEntities(NamedTuple):
-    """The entities of a row of a release; `captions` are those released."""
+    """The entities of a row of a release; `captions` are those released, `texts` all texts."""
 
     number: int
     file_path: str
     image_id: str
     captions: tuple[str, ...]
-    others: tuple[str, ...]
+    texts: tuple[str, ...]
     person: Person
 
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """All texts of the image."""
-        return (*self.captions, *self.others)
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> "RowEntities":
+        """The entities of a row with these columns.
+
+        Raises:
+            IntegrityError: its image has no path of a release.
+        """
+        path, person = row["file_path"], Person(row["id"], row["source"], row["identity"])
+        captions = tuple(row["caption_entity_ids"] or ())
+        image = row["image_entity_id"]
+        return cls(row_number(path), path, image, captions, text_entity_ids(row), person)
 
 
 def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
@@ -202,15 +209,7 @@ def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
     shards = [release.folder / path for path in shards_among(listed)]
     if manifest.id != release.manifest.id or not all(shard.is_file() for shard in shards):
         return None
-    found = []
-    for row in (row for shard in shards for row in entity_rows(shard)):
-        captions = tuple(row.get("caption_entity_ids") or ())
-        others = texts_of(row)[len(captions) :]
-        path, person = row["file_path"], Person(row["id"], row["source"], row["identity"])
-        found.append(
-            RowEntities(row_number(path), path, row["image_entity_id"], captions, others, person)
-        )
-    return found
+    return [RowEntities.of(row) for shard in shards for row in entity_rows(shard)]
 
 
 def _rows_in_store(store: Store, release: StoredRelease) -> Iterator[RowEntities]:
@@ -222,17 +221,8 @@ def _rows_in_store(store: Store, release: StoredRelease) -> Iterator[RowEntities
             with snapshot(store, past) as connection:
                 contents = Contents(connection, manifest.dataset, scratch, manifest.tier)
                 contents.arrange()
-                for row in (found.row for found in contents.rows()):
-                    others = [one.entity_id for one in row.coarse_captions]
-                    others += [one.entity_id for one in row.translations]
-                    yield RowEntities(
-                        row.number,
-                        row.file_path,
-                        row.image_entity_id,
-                        tuple(one.entity_id for one in row.captions),
-                        tuple(others),
-                        Person(row.id, row.source, row.identity),
-                    )
+                for found in contents.rows():
+                    yield RowEntities.of(found.row.columns(contents.form))
         finally:
             scratch.close()
 

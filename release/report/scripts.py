@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from db.lineage import EntityNode, Lineage, TracedEntity
 from release.lineage.reading import ReleasedLineage, summarize
-from release.rows import CaptionOrigin, number_in
+from release.rows import CaptionOrigin, number_in, text_entity_ids
 from release.statistics import words_of
 from schemas.errors import IntegrityError
 from schemas.records import Split
@@ -197,16 +197,6 @@ _SHARED = "lineage/shared"
 _SHARED_KINDS = frozenset({"source", "prompt", "settings", "sample", "video"})
 
 
-def _row_entities(row: Mapping[str, Any]) -> list[str]:
-    """The entities of a row whose lineage is drawn: its image, then its texts."""
-    return [
-        row["image_entity_id"],
-        *row["caption_entity_ids"],
-        *(row.get("coarse_caption_entity_ids") or ()),
-        *(one["entity_id"] for one in row.get("translations") or ()),
-    ]
-
-
 class LineageScripts:
     """Writes the lineage of rows one row at a time, `size` rows a script."""
 
@@ -222,7 +212,7 @@ class LineageScripts:
 
     def add(self, row: Mapping[str, Any], *, known: bool = True) -> None:
         """Append a row; its lineage is empty unless it is `known`."""
-        self._rows.append(_row_entities(row) if known else [])
+        self._rows.append([row["image_entity_id"], *text_entity_ids(row)] if known else [])
         if len(self._rows) == self._size:
             self._write()
 

@@ -20,10 +20,10 @@ from release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from release.findings import NOT_READABLE, Findings
 from release.lineage import TABLES
 from release.manifest import MANIFEST, Listing, NoEntryError, id_of, manifest_head, read_values
-from release.notices import entity_rows, prior_withdrawals, texts_of, withdrawn_sentence
+from release.notices import entity_rows, prior_withdrawals, withdrawn_sentence
 from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
 from release.row_files import CCD_LINES
-from release.rows import number_in
+from release.rows import number_in, text_entity_ids
 from release.scratch import Scratch
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import DOCUMENTS_VERSION, Manifest, ReleasedFile
@@ -339,7 +339,7 @@ def _find_withdrawn(
     for shard in shards:
         try:
             for row in entity_rows(folder / shard):
-                for text in texts_of(row):
+                for text in text_entity_ids(row):
                     if text in texts:
                         what = f"{row['file_path']} has the text {text}, which"
                         _report(row["file_path"], what, texts[text], findings)

@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from release.manifest import read_manifest
-from release.notices import entity_rows, row_number, texts_of
+from release.notices import entity_rows, row_number
 from release.row_files import read_parquet_rows
+from release.rows import text_entity_ids
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
 SHARD = "data/test-00000-of-00001.parquet"
@@ -24,7 +25,8 @@ def withdrawn_rows(folder: Path, entity_ids: Collection[str]) -> tuple[Withdrawn
         row for shard in sorted(folder.glob("data/*.parquet")) for row in entity_rows(shard)
     ):
         path, image = row["file_path"], row["image_entity_id"]
-        texts = () if image in entity_ids else tuple(set(texts_of(row)).intersection(entity_ids))
+        held = set(text_entity_ids(row)).intersection(entity_ids)
+        texts = () if image in entity_ids else tuple(held)
         if texts or image in entity_ids:
             number = row_number(path)
             found.append(WithdrawnRow(number=number, file_path=path, entity_id=image, texts=texts))

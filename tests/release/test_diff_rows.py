@@ -1,6 +1,7 @@
 """Row differences: empty for equal rows, symmetric, and sufficient to turn A into B."""
 
 from collections import Counter
+from contextlib import closing
 from typing import Any
 
 from hypothesis import given, settings
@@ -81,7 +82,7 @@ LICENCES = {"x": "CC0", "y": "CC0"}
 
 
 def differences(before: list[Row], after: list[Row]) -> list[RowDifference]:
-    with RowPairs() as pairs:
+    with closing(RowPairs()) as pairs:
         pairs.add((comparable_row(row, LICENCES) for row in before), later=False)
         pairs.add((comparable_row(row, LICENCES) for row in after), later=True)
         return list(row_differences(pairs))
@@ -100,14 +101,13 @@ def comparable_contents(rows: list[Row]) -> list[Row]:
     found = []
     for row in rows:
         compared = comparable_row(row, LICENCES)
-        fields = dict(compared.fields)
-        if compared.anchor_entity_id is not None:
-            fields[ANCHOR] = named[compared.anchor_entity_id]
+        values = compared.values()
+        if compared.anchor_id is not None:
+            values["fields"][ANCHOR] = named[compared.anchor_id]
         found.append(
             {
                 "at": (compared.source, compared.source_file_path),
-                "fields": fields,
-                "texts": compared.texts,
+                **values,
                 "place": compared.place,
             }
         )
