@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Final, Literal, NamedTuple, Self, cast
+from typing import IO, Any, Final, Literal, NamedTuple, Self, cast
 
 import orjson
 
@@ -25,7 +26,13 @@ from release.files import (
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST, file_entry, read_files, read_values, write_listing
 from release.notices_files import erasure_of, read_mark
-from release.row_files import CCD_LINES, RowBatch, read_parquet_batches, shards_among
+from release.row_files import (
+    CCD_LINES,
+    RowBatch,
+    read_parquet_batches,
+    read_parquet_rows,
+    shards_among,
+)
 from release.rows import RowFaults
 from release.scratch import Scratch
 from release.threads import DEFAULT_THREADS, read_ahead
@@ -188,7 +195,6 @@ class ExportTarget:
 
     def __init__(self, workspace: Workspace) -> None:
         self.folder = workspace.content
-        self._scratch = workspace.home
         self._list = (workspace.home / "files").open("w+b")
 
     def __enter__(self) -> Self:
@@ -196,10 +202,6 @@ class ExportTarget:
 
     def __exit__(self, *_: object) -> None:
         self._list.close()
-
-    def scratch_file(self, name: str) -> Path:
-        """The path of a temporary file outside of the export."""
-        return self._scratch / name
 
     def add(self, file: ReleasedFile) -> None:
         """List a written file; the order of the calls is kept."""
@@ -298,6 +300,12 @@ class ReleaseSource:
                 self._on_progress(number, total)
         if number != total:
             raise self._wrong(f"it holds {number:,} rows; {MANIFEST} says {total:,}")
+
+    def captions(self, split: str) -> Iterator[dict[str, Any]]:
+        """The captions of the rows of a split and what is stated of them, in order."""
+        for shard in self.shards():
+            if shard.path.startswith(f"data/{split}-"):
+                yield from read_parquet_rows(self.folder / shard.path, list(_ANNOTATION))
 
     def _batches(self, shard: str) -> Iterator[RowBatch]:
         try:
@@ -421,51 +429,80 @@ def _is_published(path: str, manifest: Manifest) -> bool:
 # a row are in the record of its image, those of each caption in its annotation, under their own
 # names; readers of COCO ignore unknown keys.
 
-_CAPTION_COLUMNS = {
+_ANNOTATION = {
+    "captions": "caption",
     "caption_entity_ids": "entity_id",
     "caption_authors": "author",
     "caption_origins": "origin",
     "caption_reviewed": "reviewed",
 }
+"""The columns of captions, and their names in annotations."""
 _RENAMED = {"id": "identity_id", "width_px": "width", "height_px": "height"}
-_ELSEWHERE = {"captions", "file_path", *_CAPTION_COLUMNS}
+_ELSEWHERE = {"file_path", *_ANNOTATION}
 
 
 def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
     """Write one split after the other.
 
-    The annotations of a split are collected in a separate file until all its images are written.
+    The rows of a split are read twice: with their images, then only their captions.
     """
-    licences = _Licences(source.manifest)
-    annotations: _Annotations | None = None
-    try:
-        for row, image in _written_images(source, target):
-            target.add(image)
-            split = row.columns["split"]
-            if annotations is None or annotations.split != split:
-                written = annotations.finish(target) if annotations else 0
-                annotations = _Annotations(source.manifest, target, split, licences, written)
-            annotations.add(row)
-        if annotations:
-            annotations.finish(target)
-    finally:
-        if annotations:
-            annotations.close()
-
-
-def _written_images(
-    source: ReleaseSource, target: ExportTarget
-) -> Iterator[tuple[ExportedRow, ReleasedFile]]:
+    licences, written = _Licences(source.manifest), 0
     (target.folder / "images").mkdir()
-    for row in source.rows():
-        path, sha256 = f"images/{row.name}", row.columns["sha256"]
-        place_file(target.folder, path, row.image)
-        if hashlib.sha256(row.image).hexdigest() != sha256:
-            raise IntegrityError(
-                f"{source.folder}: the Parquet row of {row.columns['file_path']} holds another "
-                f"image than its sha256 says; run `loupe release verify` for all problems"
-            )
-        yield row, ReleasedFile(path=path, sha256=sha256, size_bytes=len(row.image))
+    for split, rows in groupby(source.rows(), key=lambda row: str(row.columns["split"])):
+        path, numbers, used = f"annotations/captions_{split}.json", list[int](), set[int]()
+        file = DigestingFile(target.folder / path)
+        try:
+            file.write(b'{"info": ' + orjson.dumps(_info(source.manifest, split)))
+            file.write(b',\n"images": [')
+            for row in rows:
+                target.add(_written_image(source, row, target.folder))
+                licence = licences.of(row.columns)
+                file.write((b",\n" if numbers else b"\n") + _coco_image(row, licence))
+                numbers.append(row.number)
+                used.add(licence)
+            file.write(b'\n],\n"annotations": [')
+            before = written
+            for number, columns in zip(numbers, source.captions(split), strict=True):
+                for values in zip(*(columns[name] for name in _ANNOTATION), strict=True):
+                    written += 1
+                    annotation = {"id": written, "image_id": number}
+                    annotation |= zip(_ANNOTATION.values(), values, strict=True)
+                    comma = b",\n" if written > before + 1 else b"\n"
+                    file.write(comma + orjson.dumps(annotation))
+            file.write(b'\n],\n"licenses": ' + orjson.dumps(licences.listed(used)) + b"}\n")
+        finally:
+            file.close()
+        target.add(file.as_released(path))
+
+
+def _info(manifest: Manifest, split: str) -> dict[str, str]:
+    return {
+        "description": f"{manifest.dataset} {manifest.version}",
+        "version": manifest.version,
+        "release": manifest.id,
+        "split": split,
+    }
+
+
+def _coco_image(row: ExportedRow, licence: int) -> bytes:
+    image = {"id": row.number, "file_name": row.name, "license": licence}
+    image |= {
+        _RENAMED.get(name, name): value
+        for name, value in row.columns.items()
+        if name not in _ELSEWHERE
+    }
+    return orjson.dumps(image)
+
+
+def _written_image(source: ReleaseSource, row: ExportedRow, folder: Path) -> ReleasedFile:
+    path, sha256 = f"images/{row.name}", row.columns["sha256"]
+    place_file(folder, path, row.image)
+    if hashlib.sha256(row.image).hexdigest() != sha256:
+        raise IntegrityError(
+            f"{source.folder}: the Parquet row of {row.columns['file_path']} holds another "
+            f"image than its sha256 says; run `loupe release verify` for all problems"
+        )
+    return ReleasedFile(path=path, sha256=sha256, size_bytes=len(row.image))
 
 
 class _Licences:
@@ -487,73 +524,6 @@ class _Licences:
             for name, id_ in self._ids.items()
             if id_ in numbers
         ]
-
-
-class _Annotations:
-    """The file of one split; annotation ids start at `written` + 1."""
-
-    def __init__(
-        self,
-        manifest: Manifest,
-        target: ExportTarget,
-        split: str,
-        licences: _Licences,
-        written: int,
-    ) -> None:
-        self.split = split
-        self._path = f"annotations/captions_{split}.json"
-        self._licences = licences
-        self._licensed: set[int] = set()
-        self._file = DigestingFile(target.folder / self._path)
-        self._spool_path = target.scratch_file(f"captions_{split}")
-        self._spool: BinaryIO = self._spool_path.open("xb")
-        self._written = self._before = written
-        info = {
-            "description": f"{manifest.dataset} {manifest.version}",
-            "version": manifest.version,
-            "release": manifest.id,
-            "split": split,
-        }
-        self._file.write(b'{"info": ' + orjson.dumps(info) + b',\n"images": [')
-        self._comma = b"\n"
-
-    def add(self, row: ExportedRow) -> None:
-        """Append an image and its captions."""
-        columns, licence = row.columns, self._licences.of(row.columns)
-        self._licensed.add(licence)
-        image = {"id": row.number, "file_name": row.name, "license": licence}
-        image |= {
-            _RENAMED.get(name, name): value
-            for name, value in columns.items()
-            if name not in _ELSEWHERE
-        }
-        self._file.write(self._comma + orjson.dumps(image))
-        self._comma = b",\n"
-        details = zip(*(columns[name] for name in _CAPTION_COLUMNS), strict=True)
-        for caption, of_caption in zip(columns["captions"], details, strict=True):
-            comma = b",\n" if self._written > self._before else b"\n"
-            self._written += 1
-            annotation = {"id": self._written, "image_id": row.number, "caption": caption}
-            annotation |= zip(_CAPTION_COLUMNS.values(), of_caption, strict=True)
-            self._spool.write(comma + orjson.dumps(annotation))
-
-    def finish(self, target: ExportTarget) -> int:
-        """Finish the file; returns the number of annotations so far."""
-        self._file.write(b'\n],\n"annotations": [')
-        self._spool.close()
-        with self._spool_path.open("rb") as spool:
-            shutil.copyfileobj(spool, self._file, 1 << 20)
-        self._spool_path.unlink()
-        licences = self._licences.listed(self._licensed)
-        self._file.write(b'\n],\n"licenses": ' + orjson.dumps(licences) + b"}\n")
-        self.close()
-        target.add(self._file.as_released(self._path))
-        return self._written
-
-    def close(self) -> None:
-        """Close both files."""
-        self._spool.close()
-        self._file.close()
 
 
 # WebDataset: tar files of samples, `<split>-<number>.tar`, to be read in sequence.
