@@ -9,8 +9,7 @@ from sqlalchemy import Connection, Select, select
 
 from db.engine import insert_new, insert_new_text
 from db.entities import rows_in
-from db.releases import acquire_release_lock
-from db.store import Store, retried
+from db.store import Store, acquire_release_lock, retried
 from db.tables import Embedding, EmbeddingSpace, Withdrawal, WithdrawnDigest
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from db.engine import insert_new, insert_new_text, select_columns
 from db.entities import pages
 from db.lineage import SHORTEST_PREFIX
-from db.store import Store, retried
+from db.store import Store, acquire_release_lock, retried
 from db.tables import (
     Activation,
     Decision,
@@ -25,19 +25,6 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import STATE_AFTER
 from schemas.release import Manifest
 from schemas.withdrawal import version_numbers
-
-_LOCK = 7061709
-
-
-def acquire_release_lock(connection: Connection) -> None:
-    """Lock releases and withdrawals against other writers until the transaction ends.
-
-    Each sees the changes of the other, and nothing is released while it is being withdrawn. SQLite
-    has one writer and needs no lock.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
-
 
 # Earlier versions of the store.
 #

@@ -191,6 +191,7 @@ def pauses() -> Iterator[float]:
         seconds = min(2 * seconds, 1.0)
 
 
+_RELEASES = 7061709
 _WRITERS = 7061711
 _PATIENCE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.05
@@ -396,3 +397,13 @@ def _attempts(seconds: float) -> Iterator[bool]:
         yield is_last
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def acquire_release_lock(connection: Connection) -> None:
+    """Lock releases and withdrawals against other writers until the transaction ends.
+
+    Each sees the changes of the other, and nothing is released while it is being withdrawn. SQLite
+    has one writer and needs no lock.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_RELEASES)))

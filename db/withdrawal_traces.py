@@ -11,9 +11,8 @@ from db.decisions import decided_states
 from db.embeddings import Kind
 from db.engine import insert_new
 from db.entities import AgentRef, pages, rows_in
-from db.releases import acquire_release_lock
 from db.reviews import WAITING
-from db.store import Store, retried
+from db.store import Store, acquire_release_lock, retried
 from db.tables import (
     Annotation,
     Annotator,

@@ -10,9 +10,8 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from db.decisions import NewDecision, append_decisions
 from db.engine import insert_new
 from db.entities import AgentRef, NewEntity, pages, register_agents, rows_in
-from db.releases import acquire_release_lock
 from db.roles import CascadePolicy, cascade_policy
-from db.store import Store, retried
+from db.store import Store, acquire_release_lock, retried
 from db.tables import (
     Agent,
     Entity,
@@ -239,42 +238,40 @@ _DECIDER = AgentRef("software", "loupe-withdrawal")
 _JUDGEMENT_WITHDRAWN = "who judged it takes the judgement back"
 
 
-class NewWithdrawal(NamedTuple):
-    """A withdrawal to record when it is confirmed.
+@retried
+def record_withdrawal(
+    store: Store,
+    key: str,
+    request: WithdrawalRequest,
+    reason: str,
+    agent: AgentRef,
+    is_unchanged: Callable[[Connection], bool] = lambda _connection: True,
+    *,
+    details: Mapping[str, Any],
+    entities: Collection[str],
+    reopened: Collection[str] = (),
+    refused: Collection[str] = (),
+    erased: Collection[Blob] = (),
+    notices: Sequence[WithdrawalNotice] = (),
+) -> StoredWithdrawal:
+    """Store a withdrawal with its decisions: everything or nothing.
 
-    Attributes:
+    A lock serialises this with the storing of releases.
+
+    Args:
+        store: the store.
         key: its name (`key_of`).
         request: the target, the ground, and whether files are erased.
         reason: what the person who requested it wrote.
         agent: the person who confirmed it.
+        is_unchanged: called first, in the same transaction; returns whether the confirmed plan is
+            still valid.
         details: the details of its first step.
         entities: the entities to withdraw, by id.
         reopened: entities to decide on again, because the judgement is withdrawn.
         refused: digests that are not imported again.
         erased: files to erase.
         notices: the notices for holders of releases.
-    """
-
-    key: str
-    request: WithdrawalRequest
-    reason: str
-    agent: AgentRef
-    details: Mapping[str, Any]
-    entities: Collection[str]
-    reopened: Collection[str]
-    refused: Collection[str]
-    erased: Collection[Blob]
-    notices: Sequence[WithdrawalNotice]
-
-
-@retried
-def record_withdrawal(
-    store: Store, new: NewWithdrawal, is_unchanged: Callable[[Connection], bool]
-) -> StoredWithdrawal:
-    """Store a withdrawal with its decisions: everything or nothing.
-
-    A lock serialises this with the storing of releases. `is_unchanged` is called first, in the same
-    transaction; it returns whether the confirmed plan is still valid.
 
     Raises:
         UsageError: the plan has changed; nothing was stored.
@@ -286,43 +283,33 @@ def record_withdrawal(
                 "what is derived from it, or what was released, has changed since it was shown, "
                 "so nothing was withdrawn; run the command again to see the new plan"
             )
-        stored = _insert(connection, new)
-        withdraw_entities(connection, stored, new.entities)
-        reopened = [
-            NewDecision(one, "reopen", _DECIDER, _JUDGEMENT_WITHDRAWN) for one in new.reopened
-        ]
-        append_decisions(connection, reopened)
-    return stored
-
-
-def _insert(connection: Connection, new: NewWithdrawal) -> StoredWithdrawal:
-    """Insert a withdrawal without its entities."""
-    (agent_id,) = register_agents(connection, [new.agent])
-    row = {
-        "key": new.key,
-        "target": new.request.target.model_dump(mode="json"),
-        "ground": new.request.ground,
-        "reason": new.reason,
-        "erases": new.request.erases,
-        "agent_id": agent_id,
-        "state": CONFIRMED,
-        "confirmed_at": datetime.now(UTC),
-    }
-    inserted = connection.execute(insert(WithdrawalRow).returning(WithdrawalRow.id), row)
-    id_ = inserted.scalar_one()
-    _insert_digests(connection, id_, new.refused, new.erased)
-    notices = [
-        {
-            "withdrawal_id": id_,
-            "release_id": one.release,
-            "notice": one.model_dump(mode="json"),
+        (agent_id,) = register_agents(connection, [agent])
+        row = {
+            "key": key,
+            "target": request.target.model_dump(mode="json"),
+            "ground": request.ground,
+            "reason": reason,
+            "erases": request.erases,
+            "agent_id": agent_id,
+            "state": CONFIRMED,
+            "confirmed_at": datetime.now(UTC),
         }
-        for one in new.notices
-    ]
-    for page in pages(notices):
-        connection.execute(insert(NoticeRow), page)
-    _insert_step(connection, id_, CONFIRMED, new.details)
-    (stored,) = _read_withdrawals(connection, WithdrawalRow.id == id_)
+        inserted = connection.execute(insert(WithdrawalRow).returning(WithdrawalRow.id), row)
+        id_ = inserted.scalar_one()
+        _insert_digests(connection, id_, refused, erased)
+        rows = [
+            {"withdrawal_id": id_, "release_id": one.release, "notice": one.model_dump(mode="json")}
+            for one in notices
+        ]
+        for page in pages(rows):
+            connection.execute(insert(NoticeRow), page)
+        _insert_step(connection, id_, CONFIRMED, details)
+        (stored,) = _read_withdrawals(connection, WithdrawalRow.id == id_)
+        withdraw_entities(connection, stored, entities)
+        append_decisions(
+            connection,
+            [NewDecision(one, "reopen", _DECIDER, _JUDGEMENT_WITHDRAWN) for one in reopened],
+        )
     return stored
 
 

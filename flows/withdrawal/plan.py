@@ -29,7 +29,6 @@ from db.withdrawal_graph import (
 )
 from db.withdrawal_traces import judged_alone
 from db.withdrawals import (
-    NewWithdrawal,
     StoredWithdrawal,
     WithdrawalRequest,
     earlier_of,
@@ -362,11 +361,22 @@ def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) ->
     """
     request = plan.request
     key = key_of(request, len(plan.earlier))
-    new = NewWithdrawal(
+
+    def is_unchanged(connection: Connection) -> bool:
+        reached = _closure(connection, request)
+        return (
+            reached.keys() == plan.reached.keys()
+            and len(earlier_of(connection, request)) == len(plan.earlier)
+            and related_releases(connection, reached.keys()) == plan.related
+        )
+
+    return record_withdrawal(
+        store,
         key,
         request,
         reason,
         agent,
+        is_unchanged,
         details={
             "patches": [
                 {"base": one.base.manifest.id, "version": one.version, "rows": one.rows}
@@ -384,16 +394,6 @@ def confirm(store: Store, plan: WithdrawalPlan, reason: str, agent: AgentRef) ->
         erased=plan.erased,
         notices=[one.notice(key, request.ground) for one in plan.affected.releases],
     )
-
-    def is_unchanged(connection: Connection) -> bool:
-        reached = _closure(connection, request)
-        return (
-            reached.keys() == plan.reached.keys()
-            and len(earlier_of(connection, request)) == len(plan.earlier)
-            and related_releases(connection, reached.keys()) == plan.related
-        )
-
-    return record_withdrawal(store, new, is_unchanged)
 
 
 def sweep(store: Store, withdrawal: StoredWithdrawal) -> tuple[int, int]:

@@ -11,7 +11,6 @@ from db.entities import AgentRef, NewEntity, find, new_entity
 from db.store import Store
 from db.withdrawal_graph import WithdrawalTarget
 from db.withdrawals import (
-    NewWithdrawal,
     StoredWithdrawal,
     WithdrawalRequest,
     find_withdrawal,
@@ -45,8 +44,8 @@ def withdraw(store: Store, *ids: str) -> StoredWithdrawal:
     target = WithdrawalTarget(sort="entity", name=ids[0])
     request = WithdrawalRequest(target, "privacy", erases=True)
     output: dict[str, Any] = {"patches": []}
-    new = NewWithdrawal(key_of(request, 0), request, "r", OPERATOR, output, ids, (), (), (), ())
-    recorded = record_withdrawal(store, new, lambda _connection: True)
+    key = key_of(request, 0)
+    recorded = record_withdrawal(store, key, request, "r", OPERATOR, details=output, entities=ids)
     assert finish(store, recorded.id, len(ids))
     return find_withdrawal(store, recorded.key)
 
