@@ -171,7 +171,7 @@ def _made_from(
 
 def _releases_in(folder: Path) -> set[str]:
     """Return ids of the releases from which an export, a report or a copy in `folder` was made."""
-    found = set()
+    found = set[str]()
     for name, keys in _NAMING_RELEASES.items():
         with suppress(OSError, ValueError):
             values = read_values(folder / name)
