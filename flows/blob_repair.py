@@ -3,7 +3,6 @@
 Data is used only if its digest is right.
 """
 
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -11,18 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image as Pictures
 
 from db.blob_check import BlobCheck, FaultyBlob
 from db.blobs import suffix_of
 from db.entities import StoredEntity, fetch, pages, parents_of
 from db.releases import list_releases
 from db.withdrawal_graph import Blob
-from flows.ccd.edit_measures import change_between, difference_overlay
+from flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
 from flows.engine.context import RunContext
 from flows.ufine6926.crops import MARGIN, cut, encode
 from flows.withdrawal.plan import DRAWN, files_below
-from models.embedding import plain_picture
 from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
 from schemas.base import sha256_of
@@ -179,7 +176,7 @@ class _Sources:
                 check = one.record(StageSettings).values.get("check")
                 with suppress(IntegrityError, ValueError):  # one of the two is damaged as well
                     pictures = (candidate.anchor, candidate.image)
-                    anchor, edited = (_opened(self._read(picture)) for picture in pictures)
+                    anchor, edited = (opened_picture(self._read(picture)) for picture in pictures)
                     change = change_between(anchor, edited, EditCheckSettings.model_validate(check))
                     yield blob, (difference_overlay(anchor, change), "drawn again")
 
@@ -210,8 +207,3 @@ def _crops(
                 yield blob, (crop.data, f"frame {frame.number} of {url}")
             if frame.number >= last:
                 return
-
-
-def _opened(data: bytes) -> Pictures.Image:
-    with Pictures.open(io.BytesIO(data)) as picture:
-        return plain_picture(picture)

@@ -12,7 +12,6 @@ A bound is only suggested from at least `LEAST_KNOWN` values.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from db.entities import StoredEntity, children_of, fetch, find, parents_of
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_picture
-from flows.engine.pages import BINS, HistogramBar, flow_pages, stacked
+from flows.engine.pages import BINS, flow_pages, place_of, stacked_bars, write_report_page
 from flows.engine.runner import get_or_create_entity
 from flows.recos.task_images import picture_of
 from schemas.contrast import (
@@ -203,9 +202,8 @@ def calibrate_choices(
         str(embedder.ref),
     )
     get_or_create_entity(context, calibration, dataset)
-    page = context.settings.home / "reports" / f"{dataset}-choices.html"
-    page.parent.mkdir(parents=True, exist_ok=True)
-    page.write_text(render_choice_report(calibration, observed, dataset), encoding="utf-8")
+    rendered = render_choice_report(calibration, observed, dataset)
+    page = write_report_page(context.settings.home, f"{dataset}-choices.html", rendered)
     shown = f"the similarity of results to their anchors, and the suggested bounds, are in {page}"
     warning = uncalibrated_threshold_warning(settings, calibration)
     return [shown] if warning is None else [shown, warning]
@@ -292,78 +290,43 @@ SERIES = ("accepted", "rejected", "not judged", "near-duplicate")
 """Kinds of results, in the order of the parts of a bar from the bottom."""
 
 
-class PlacedValue(NamedTuple):
-    """A value, its position in percent from the left, and its name."""
-
-    place: float
-    value: float
-    name: str
-
-
-class ChoicePlot(NamedTuple):
-    """A histogram of similarities with the bounds.
-
-    The parts of `bars` are ordered by `SERIES`; `highest` is the highest count; `bounds` are the
-    current ones, `suggested` those that the calibration suggests.
-    """
-
-    bars: tuple[HistogramBar, ...]
-    marks: tuple[PlacedValue, ...]
-    bounds: tuple[PlacedValue, ...]
-    suggested: tuple[PlacedValue, ...]
-    highest: int
-
-
-def choice_plot(calibration: ChoiceCalibration, observed: Sequence[ObservedResult]) -> ChoicePlot:
-    """Return the plot, on a scale that includes all results and bounds."""
-    values = np.array([one.similarity for one in observed])
-    series = np.array([_series(one) for one in observed], np.int64)
-    settings = calibration.settings
-    bounds = {"floor": settings.floor, "ceiling": settings.ceiling}
-    suggested = {
-        name: bound.value
-        for name, bound in (("floor", calibration.floor), ("ceiling", calibration.ceiling))
-        if bound.value is not None
-    }
-    ends = [*values.tolist(), *bounds.values(), *suggested.values()]
-    low, high = np.floor(min(ends) * 10) / 10, min(1.0, np.ceil(max(ends) * 10) / 10)
-    edges = np.linspace(low, max(high, low + 0.1), BINS + 1)
-
-    def placed(named: dict[str, float]) -> tuple[PlacedValue, ...]:
-        return tuple(PlacedValue(_place(edges, one), one, name) for name, one in named.items())
-
-    marks = {f"{tenth / 10:.1f}": tenth / 10 for tenth in range(-10, 11)}
-    counts = np.array([np.histogram(values[series == one], edges)[0] for one in range(len(SERIES))])
-    highest = int(counts.sum(axis=0).max(initial=0))
-    return ChoicePlot(
-        tuple(_bar(edges, at, counts[:, at], highest) for at in range(BINS) if counts[:, at].any()),
-        placed({name: one for name, one in marks.items() if edges[0] <= one <= edges[-1]}),
-        placed(bounds),
-        placed(suggested),
-        highest,
-    )
-
-
 def render_choice_report(
     calibration: ChoiceCalibration, observed: Sequence[ObservedResult], dataset: str
 ) -> str:
     """Render the report as one self-contained HTML page.
+
+    The scale of the plot includes all results and bounds.
 
     Args:
         calibration: result of `calibrate_choice` for `observed`.
         observed: the results.
         dataset: the dataset they were found for.
     """
-    return (
-        flow_pages()
-        .get_template(_TEMPLATE)
-        .render(
-            report=calibration,
-            dataset=dataset,
-            plot=choice_plot(calibration, observed),
-            series=SERIES,
-            classes=("passed", "suspected", "unjudged", "dropped"),
-        )
+    values = np.array([one.similarity for one in observed])
+    series = np.array([_series(one) for one in observed], np.int64)
+    settings = calibration.settings
+    bounds = {"floor": settings.floor, "ceiling": settings.ceiling}
+    suggested = [
+        bound.value for bound in (calibration.floor, calibration.ceiling) if bound.value is not None
+    ]
+    ends = [*values.tolist(), *bounds.values(), *suggested]
+    low, high = np.floor(min(ends) * 10) / 10, min(1.0, np.ceil(max(ends) * 10) / 10)
+    edges = np.linspace(low, max(high, low + 0.1), BINS + 1)
+    marks = [tenth / 10 for tenth in range(-10, 11) if edges[0] <= tenth / 10 <= edges[-1]]
+    (bars,), highest = stacked_bars(
+        edges, [[values[series == one] for one in range(len(SERIES))]], digits=".3f"
+    )
+    template = flow_pages().get_template(_TEMPLATE)
+    return template.render(
+        report=calibration,
+        dataset=dataset,
+        bars=bars,
+        highest=highest,
+        marks=[(place_of(edges, one), one) for one in marks],
+        bounds=[(place_of(edges, one), one, name) for name, one in bounds.items()],
+        suggested=[(place_of(edges, one), one) for one in suggested],
+        series=SERIES,
+        classes=("passed", "suspected", "unjudged", "dropped"),
     )
 
 
@@ -373,15 +336,3 @@ def _series(result: ObservedResult) -> int:
     if result.accepted is None:
         return SERIES.index("not judged")
     return SERIES.index("accepted" if result.accepted else "rejected")
-
-
-def _bar(
-    edges: NDArray[np.float64], at: int, counts: NDArray[np.int64], highest: int
-) -> HistogramBar:
-    title = f"{int(counts.sum()):,} from {edges[at]:.3f} to {edges[at + 1]:.3f}"
-    left, width = _place(edges, edges[at]), round(92 / BINS, 3)
-    return HistogramBar(left, width, stacked(counts, highest), title)
-
-
-def _place(edges: NDArray[np.float64], value: float) -> float:
-    return round(100 * float((value - edges[0]) / (edges[-1] - edges[0])), 3)

@@ -2,7 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC
+from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -23,7 +25,7 @@ from flows.ccd.searching import Clock, RequestSearches, open_recorded_search, ut
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, quarantine, run_stage
+from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from models.search.folder import path_in_folder
 from schemas.base import canonical_json, digest_of, sha256_of
 from schemas.chat import ModelRef
@@ -48,7 +50,7 @@ _WEB: Final = ("http://", "https://")
 """Prefixes of addresses that web services may return."""
 FOLDER: Final = ("folder:",)
 """Prefixes of addresses that the search of a folder returns."""
-DOWNLOAD, ATTEMPT, LIST = "download_images", "download_attempt", "list_folder"
+DOWNLOAD, ATTEMPT = "download_images", "download_attempt"
 VERSION = "3"
 MOST_ATTEMPTS = 3
 """Number of different hours in which an address is tried before it is rejected."""
@@ -133,17 +135,7 @@ def find_images(
     Raises:
         ConfigurationError: a requirement of the search is missing.
     """
-
-    def refuse(rejections: Sequence[Rejection]) -> None:
-        """Quarantine the images of a folder that cannot be searched."""
-        listed = digest_of(*(rejection.model_dump_json() for rejection in rejections))
-        if rejections:
-            stage = Stage(LIST, VERSION, dataset, {"refused": listed})
-            quarantine(context, stage, list(enumerate(rejections)))
-
-    search = open_recorded_search(
-        context.store, spec, dataset, context.budget, context.progress, clock, refuse
-    )
+    search = open_recorded_search(context, spec, dataset, clock)
     first = settings.choice.first
     searched = RequestSearches(context, dataset, search, first).run()
     downloads = _HitDownloads(
@@ -151,7 +143,7 @@ def find_images(
         dataset,
         settings.download,
         search=search.digest(first),
-        source=_source(context, search.ref),
+        source_id=_source(context, search.ref).id,
         folder=Path(spec.folder) if isinstance(spec, FolderSearch) else None,
         clock=clock,
     )
@@ -197,6 +189,7 @@ def _left(report: StageReport) -> ServiceError | None:
     )
 
 
+@dataclass
 class _HitDownloads:
     """The downloads of one run.
 
@@ -204,54 +197,43 @@ class _HitDownloads:
     `MOST_ATTEMPTS` different hours; hours in which no address responds do not count. If none of
     many addresses responds, the remaining ones are left for later, too.
 
-    Args:
-        context: the run.
-        dataset: the dataset to build.
+    Attributes:
         settings: limits and politeness.
         search: digest of the search that the hits belong to.
-        source: the service that found them.
+        source_id: the service that found them.
         folder: folder of the images; None if they are on the web.
-        clock: returns the time.
     """
 
-    def __init__(
-        self,
-        context: RunContext,
-        dataset: str,
-        settings: DownloadSettings,
-        *,
-        search: str,
-        source: NewEntity,
-        folder: Path | None,
-        clock: Clock,
-    ) -> None:
-        self._context = context
-        self._dataset = dataset
-        self._settings = settings
-        self._search = search
-        self._source = source
-        self._folder = folder
-        self._clock = clock
-        self._tombstones = Tombstones(context.store)
-        self._is_cut_off = False
-        self._has_answered = False
+    context: RunContext
+    dataset: str
+    settings: DownloadSettings
+    search: str
+    source_id: str
+    folder: Path | None
+    clock: Clock
+    _is_cut_off: bool = field(default=False, init=False)
+    _has_answered: bool = field(default=False, init=False)
+
+    @cached_property
+    def _tombstones(self) -> Tombstones:
+        return Tombstones(self.context.store)
 
     def run(self, downloader: ImageDownloader) -> tuple[int, StageReport]:
         """Download the hits of active requests; return the plan's number and the reports."""
         stage = Stage(
             name=DOWNLOAD,
             version=VERSION,
-            dataset=self._dataset,
-            configuration={"contents": self._settings.contents},
+            dataset=self.dataset,
+            configuration={"contents": self.settings.contents},
             chunk_size=100,
             workers=1,  # the downloader itself keeps many requests in flight
             independent=True,  # a hit left for later does not hold up the others
             label="download images",
         )
         wanted = ParentFilter(Role.FOUND_FOR, ("proposed",))
-        hits = Pending(self._dataset, FoundHit.kind, ("proposed",), self._search, wanted)
-        report = run_stage(self._context, stage, hits, lambda chunk: self._work(chunk, downloader))
-        plan = register_plan(self._context.store, DOWNLOAD, VERSION, stage.configuration)
+        hits = Pending(self.dataset, FoundHit.kind, ("proposed",), self.search, wanted)
+        report = run_stage(self.context, stage, hits, lambda chunk: self._work(chunk, downloader))
+        plan = register_plan(self.context.store, DOWNLOAD, VERSION, stage.configuration)
         return plan, report
 
     def _work(self, hits: Sequence[StoredEntity], downloader: ImageDownloader) -> list[StageResult]:
@@ -284,11 +266,11 @@ class _HitDownloads:
         """Count the hours in which each hit failed, including the current one."""
         if not hits:
             return {}
-        store = self._context.store
-        now = self._clock().astimezone(UTC)
+        store = self.context.store
+        now = self.clock().astimezone(UTC)
         hour = now.replace(minute=0, second=0, microsecond=0).isoformat()
         plan = register_plan(store, ATTEMPT, VERSION, {"hour": hour})
-        activity = self._context.activity(plan, self._dataset)
+        activity = self.context.activity(plan, self.dataset)
         commit_chunk(store, activity, [WorkResult(hit) for hit in hits])
         return count_plans(store, ATTEMPT, hits)
 
@@ -299,14 +281,14 @@ class _HitDownloads:
         web: list[int] = []
         for place, entity in enumerate(hits):
             record = entity.record(FoundHit)
-            schemes = _WEB if self._folder is None else FOLDER
+            schemes = _WEB if self.folder is None else FOLDER
             if (refused := refused_hit(record.query, record.hit, schemes)) is not None:
                 yield place, refused
-            elif self._folder is not None:
-                yield place, _read(self._folder, record.hit.image_url)
+            elif self.folder is not None:
+                yield place, _read(self.folder, record.hit.image_url)
             else:
                 web.append(place)
-        stop = self._context.budget.stop
+        stop = self.context.budget.stop
         urls = (
             hits[place].record(FoundHit).hit.image_url
             for place in takewhile(lambda _: not stop.is_requested, web)
@@ -328,7 +310,7 @@ class _HitDownloads:
         record = FoundPicture(
             found=found,
             picture=Picture(
-                sha256=self._context.blobs.put(image.data, image.media_type),
+                sha256=self.context.blobs.put(image.data, image.media_type),
                 media_type=image.media_type,
                 width_px=image.width_px,
                 height_px=image.height_px,
@@ -341,11 +323,11 @@ class _HitDownloads:
                 licence_basis=hit.licence_basis,
             ),
             source_sha256=image.source_sha256,
-            contents=_contents_key(self._settings),
+            contents=_contents_key(self.settings),
             **retrieval,
         )
-        parents = [(Role.DOWNLOADED_FROM, entity.id), (Role.IMPORTED_FROM, self._source.id)]
-        return WorkResult(entity.seq, (new_entity(record, self._dataset, parents=parents),))
+        parents = [(Role.DOWNLOADED_FROM, entity.id), (Role.IMPORTED_FROM, self.source_id)]
+        return WorkResult(entity.seq, (new_entity(record, self.dataset, parents=parents),))
 
 
 def _is_answer(result: Result) -> bool:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from models.embedding import plain_picture
 from schemas.contrast import EditCheckSettings
 from schemas.proposals import EditMeasurement
 from schemas.records import Box, Rejection
@@ -33,6 +34,12 @@ _ENOUGH = 20.0
 """A colour difference (ΔE*ab) beyond which two pixels differ."""
 _BETTER = 0.98
 """A registration is used if it leaves less than this share of the difference."""
+
+
+def opened_picture(data: bytes) -> Image.Image:
+    """Decode an image as it is compared; see `plain_picture`."""
+    with Image.open(io.BytesIO(data)) as picture:
+        return plain_picture(picture)
 
 
 def lab_of(picture: Image.Image, size: tuple[int, int]) -> Lab:

@@ -1,13 +1,11 @@
 """Make contrastive images by editing anchors, and measure what changed (CCD, step 2)."""
 
-import io
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
-
-from PIL import Image as Pictures
 
 from db.entities import AgentRef, NewEntity, StoredEntity, children_of, fetch, find, new_entity
 from db.store import Store, pauses, retried
@@ -20,13 +18,13 @@ from flows.ccd.edit_measures import (
     difference_overlay,
     judge_edit,
     measure_edit,
+    opened_picture,
 )
 from flows.ccd.image_requests import candidate_for, strategies_of_requests
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
-from models.embedding import plain_picture
 from models.image_editor import ImageEditor, build_image_editor
 from schemas.base import EntityRecord, digest_of
 from schemas.chat import ChatImage
@@ -106,8 +104,8 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
 
 # The ledger of edits: each image is stored at once, and none is made twice.
 
-_EDIT_LEDGER_STAGE = "edit_pictures"
-_EDIT_LEDGER_VERSION = "1"
+_LEDGER_STAGE = "edit_pictures"
+_LEDGER_VERSION = "1"
 
 
 MOST_ATTEMPTS = 3
@@ -129,38 +127,36 @@ class MadeEdit(NamedTuple):
     record: StoredEdit
 
 
+@dataclass(frozen=True)
 class RecordedEditor:
     """An editor that stores every image.
 
     An edit is identified by model, parameters, seed, instruction and image. For an edit that was
     made before, the stored image is returned. A failed edit is retried in at most `MOST_ATTEMPTS`
     runs, so that one image does not hold up the others.
+
+    Attributes:
+        failed: the failures of this run, which does not retry them, by key.
     """
 
-    def __init__(self, context: RunContext, dataset: str, spec: ImageEditorSpec) -> None:
-        self._context = context
-        self._dataset = dataset
-        self._spec = spec
-        self._failed: dict[str, EditFailure] = {}  # in this run, which does not retry them
+    context: RunContext
+    dataset: str
+    spec: ImageEditorSpec
+    failed: dict[str, EditFailure] = field(default_factory=dict)
 
     @cached_property
     def _editor(self) -> ImageEditor:
         """Load the editor for the first edit; a run without edits does not load it."""
-        return build_image_editor(self._spec)
+        return build_image_editor(self.spec)
 
     @cached_property
     def _plan_id(self) -> int:
-        configuration = {
-            "model": self._spec.ref.model_dump(),
-            "parameters": self._spec.parameters,
-        }
-        return register_plan(
-            self._context.store, _EDIT_LEDGER_STAGE, _EDIT_LEDGER_VERSION, configuration
-        )
+        model = {"model": self.spec.ref.model_dump(), "parameters": self.spec.parameters}
+        return register_plan(self.context.store, _LEDGER_STAGE, _LEDGER_VERSION, model)
 
     def asked(self, strategy_id: str, request: EditRequest) -> AskedEdit:
         """Return the requested edit with its key."""
-        return AskedEdit(strategy_id, request, request.key(self._spec.ref, self._spec.parameters))
+        return AskedEdit(strategy_id, request, request.key(self.spec.ref, self.spec.parameters))
 
     def edit(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
         """Return the outcome of each edit.
@@ -171,29 +167,29 @@ class RecordedEditor:
         """
         found: dict[int, MadeEdit | EditFailure] = {}
         waiting = pauses()
-        with self._context.store.claims.renewed():
+        with self.context.store.claims.renewed():
             while missing := {place: asked[place] for place in asked if place not in found}:
                 found |= self._made_or_known(missing)
                 if len(found) < len(asked):  # another run is making the rest
-                    self._context.budget.stop.check()
+                    self.context.budget.stop.check()
                     time.sleep(next(waiting))
         return found
 
     def _made_or_known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
         """Return the outcomes of the edits that no other run is making."""
-        claims = _claim_edits(self._context.store, asked)
+        claims = _claim_edits(self.context.store, asked)
         try:
             # A claim ends after its edit is stored, so edits finished before the claim are found
             # here.
             stored = self._stored({one.strategy_id for one in asked.values()})
-            known: dict[str, MadeEdit | EditFailure] = {**self._failed, **stored}
+            known: dict[str, MadeEdit | EditFailure] = {**self.failed, **stored}
             found = {place: known[one.key] for place, one in asked.items() if one.key in known}
             ours = [place for place in claims if place not in found]
             for number, outcome in self._made([asked[place] for place in ours]):
                 found[ours[number]] = outcome
-                drop_claims(self._context.store, claims.pop(ours[number]))
+                drop_claims(self.context.store, claims.pop(ours[number]))
         finally:
-            drop_claims(self._context.store, *claims.values())
+            drop_claims(self.context.store, *claims.values())
         return found
 
     def _stored(self, strategy_ids: set[str]) -> dict[str, MadeEdit]:
@@ -205,7 +201,7 @@ class RecordedEditor:
         return found
 
     def _below(self, strategy_ids: set[str], role: Role) -> list[StoredEntity]:
-        store = self._context.store
+        store = self.context.store
         below = children_of(store, strategy_ids, role)
         entities = fetch(store, {one for many in below.values() for one in many})
         return sorted(entities.values(), key=lambda one: one.seq)
@@ -219,18 +215,18 @@ class RecordedEditor:
                 yield number, self._counted(asked[number], outcome, started_at)
             else:
                 yield number, self._store(asked[number], outcome, started_at)
-            self._context.budget.stop.check()
+            self.context.budget.stop.check()
             started_at = datetime.now(UTC)
 
     def _store(self, asked: AskedEdit, made: EditedPicture, started_at: datetime) -> MadeEdit:
         image = made.image
         record = StoredEdit(
             key=asked.key,
-            model=str(self._spec.ref),
+            model=str(self.spec.ref),
             instruction=asked.request.instruction,
             seed=asked.request.seed,
             picture=Picture(
-                sha256=self._context.blobs.put(image.data, image.media_type),
+                sha256=self.context.blobs.put(image.data, image.media_type),
                 media_type=image.media_type,
                 width_px=made.width_px,
                 height_px=made.height_px,
@@ -254,17 +250,17 @@ class RecordedEditor:
         if attempt >= MOST_ATTEMPTS:
             detail = f"{failure.detail} (tried in {attempt} runs)"
             failure = failure.model_copy(update={"detail": detail, "retriable": False})
-        self._failed[asked.key] = failure
+        self.failed[asked.key] = failure
         return failure
 
     def _commit(
         self, record: EntityRecord, role: Role, asked: AskedEdit, started_at: datetime
     ) -> str:
         """Store the outcome of an edit, and return the id of its entity."""
-        entity = new_entity(record, self._dataset, parents=[(role, asked.strategy_id)])
-        editor = AgentRef.of_model(self._spec.ref)
-        activity = self._context.activity(self._plan_id, self._dataset, started_at, editor)
-        with self._context.store.write() as connection:
+        entity = new_entity(record, self.dataset, parents=[(role, asked.strategy_id)])
+        editor = AgentRef.of_model(self.spec.ref)
+        activity = self.context.activity(self._plan_id, self.dataset, started_at, editor)
+        with self.context.store.write() as connection:
             store_activity(connection, activity, [entity])
         return entity.id
 
@@ -312,8 +308,9 @@ def edit_images(
     if all(order.group != "edit" for order in orders):  # no need to look up the editor
         return StageReport(_LABEL)
     spec = pin(context, dataset, settings.editor)
+    with_settings = edit_settings(context, dataset, settings, embedder, seed)
+    assert with_settings is not None  # noqa: S101 - the editor is pinned
     settings = settings.model_copy(update={"editor": spec})
-    with_settings = _settings_of(context, dataset, settings, embedder, seed)
     stage = Stage(
         name=EDITED_IMAGES_STAGE,
         version=_EDITED_IMAGES_VERSION,
@@ -325,7 +322,8 @@ def edit_images(
         independent=True,  # chunks do not grow
         label=_LABEL,
     )
-    editing = _Editing(context, dataset, settings, embedder, seed, with_settings)
+    editor = RecordedEditor(context, dataset, spec)
+    editing = _Editing(context, settings, embedder, seed, with_settings.id, editor)
 
     def work(orders: Sequence[StoredEntity]) -> list[StageResult]:
         strategies = strategies_of_requests(context.store, orders)
@@ -346,24 +344,12 @@ def edit_settings(
 ) -> NewEntity | None:
     """Return the current settings to make, measure and judge edits with, as an entity.
 
-    None if the editor's commit is not known yet, so that no edit was made with it.
+    `picture` determines the image, the rest how it is judged. None if the editor's commit is not
+    known yet, so that no edit was made with it.
     """
     spec = known_pin(context, dataset, settings.editor)
     if spec is None:
         return None
-    pinned = settings.model_copy(update={"editor": spec})
-    return _settings_of(context, dataset, pinned, embedder, seed)
-
-
-def _settings_of(
-    context: RunContext,
-    dataset: str,
-    settings: ContrastSettings,
-    embedder: CachedEmbedder,
-    seed: int,
-) -> NewEntity:
-    """Return the settings: `picture` determines the image, the rest how it is judged."""
-    spec = settings.editor
     values = {
         "picture": {"model": spec.ref.model_dump(), "parameters": spec.parameters, "seed": seed},
         "check": settings.edit_check.model_dump(mode="json"),
@@ -391,24 +377,16 @@ class _Edited(NamedTuple):
     verdict: tuple[str, ...] | Rejection
 
 
+@dataclass(frozen=True)
 class _Editing:
     """The edits of a run, whether made in it or before, measured and judged."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        dataset: str,
-        settings: ContrastSettings,
-        embedder: CachedEmbedder,
-        seed: int,
-        with_settings: NewEntity,
-    ) -> None:
-        self._context = context
-        self._settings = settings
-        self._embedder = embedder
-        self._seed = seed
-        self._with_settings = with_settings
-        self._editor = RecordedEditor(context, dataset, settings.editor)
+    context: RunContext
+    settings: ContrastSettings
+    embedder: CachedEmbedder
+    seed: int
+    settings_id: str
+    editor: RecordedEditor
 
     def results(self, orders: Sequence[_Order]) -> list[StageResult]:
         """Return the result of each request."""
@@ -432,21 +410,21 @@ class _Editing:
 
     def _edit(self, orders: Mapping[int, _Order], attempt: int) -> dict[int, _Edited | EditFailure]:
         asked = {
-            place: self._editor.asked(order.stored_strategy.id, self._request(order, attempt))
+            place: self.editor.asked(order.stored_strategy.id, self._request(order, attempt))
             for place, order in orders.items()
         }
-        outcomes = self._editor.edit(asked)
+        outcomes = self.editor.edit(asked)
         made = {place: one for place, one in outcomes.items() if isinstance(one, MadeEdit)}
         shifts = self._shifts([(orders[place].strategy, one) for place, one in made.items()])
         found: dict[int, _Edited | EditFailure] = {
             place: one for place, one in outcomes.items() if isinstance(one, EditFailure)
         }
-        check = self._settings.edit_check
+        check = self.settings.edit_check
         for (place, one), shift in zip(made.items(), shifts, strict=True):
             request, difference = asked[place].request, orders[place].strategy.difference
-            anchor = _opened(request.image.data)
+            anchor = opened_picture(request.image.data)
             picture = one.record.picture
-            edited = _opened(self._context.blobs.read(picture.sha256, picture.media_type))
+            edited = opened_picture(self.context.blobs.read(picture.sha256, picture.media_type))
             change = change_between(anchor, edited, check)
             measurement = measure_edit(
                 change, anchor.size, difference, regions=one.record.regions, shift=shift
@@ -457,8 +435,8 @@ class _Editing:
 
     def _request(self, order: _Order, attempt: int) -> EditRequest:
         anchor = order.strategy.anchor
-        data = self._context.blobs.read(anchor.sha256, anchor.media_type)
-        chance = digest_of("edit", str(self._seed), order.stored_strategy.id, str(attempt))
+        data = self.context.blobs.read(anchor.sha256, anchor.media_type)
+        chance = digest_of("edit", str(self.seed), order.stored_strategy.id, str(attempt))
         return EditRequest(
             image=ChatImage(media_type=anchor.media_type, data=data),
             instruction=order.strategy.editing_instruction,
@@ -470,13 +448,13 @@ class _Editing:
         if not edits:
             return []
         strategies = [strategy for strategy, _ in edits]
-        anchors = [stored_picture(self._context, one.anchor) for one in strategies]
-        edited = [stored_picture(self._context, made.record.picture) for _, made in edits]
+        anchors = [stored_picture(self.context, one.anchor) for one in strategies]
+        edited = [stored_picture(self.context, made.record.picture) for _, made in edits]
         rows = zip(
-            self._embedder.embed_images(anchors),
-            self._embedder.embed_images(edited),
-            self._embedder.embed_texts([one.caption for one in strategies]),
-            self._embedder.embed_texts([one.contrastive_caption for one in strategies]),
+            self.embedder.embed_images(anchors),
+            self.embedder.embed_images(edited),
+            self.embedder.embed_texts([one.caption for one in strategies]),
+            self.embedder.embed_texts([one.contrastive_caption for one in strategies]),
             strict=True,
         )
         return [caption_shift(*own) for own in rows]
@@ -498,11 +476,11 @@ class _Editing:
             context = {**edited.verdict.context, "instruction": instruction}
             rejection = edited.verdict.model_copy(update={"context": context})
             return WorkResult(number, rejection=rejection)
-        editor = self._settings.editor
+        editor = self.settings.editor
         candidate = candidate_for(
             order.entity,
             order.stored_strategy,
-            [(Role.EDITED_AS, edited.made.id), (Role.WRITTEN_WITH, self._with_settings.id)],
+            [(Role.EDITED_AS, edited.made.id), (Role.WRITTEN_WITH, self.settings_id)],
             image=edited.made.record.picture,
             origin=EditedImage(
                 model=str(editor.ref),
@@ -517,16 +495,11 @@ class _Editing:
         return WorkResult(number, (candidate,))
 
     def _overlay(self, edited: _Edited) -> Picture:
-        anchor = _opened(edited.request.image.data)
+        anchor = opened_picture(edited.request.image.data)
         drawn = difference_overlay(anchor, edited.change)
         return Picture(
-            sha256=self._context.blobs.put(drawn, _PNG),
+            sha256=self.context.blobs.put(drawn, _PNG),
             media_type=_PNG,
             width_px=anchor.width,
             height_px=anchor.height,
         )
-
-
-def _opened(data: bytes) -> Pictures.Image:
-    with Pictures.open(io.BytesIO(data)) as picture:
-        return plain_picture(picture)

@@ -7,6 +7,7 @@ words in common with the anchor.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
 from typing import Any, NamedTuple
@@ -361,22 +362,15 @@ def _no_download(order: StoredEntity, strategy: StoredEntity, results: SearchRes
     return WorkResult(order.seq, rejection=rejection)
 
 
+@dataclass
 class _Choosing:
     """The choices of a run."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        dataset: str,
-        settings: ContrastSettings,
-        embedder: CachedEmbedder,
-    ) -> None:
-        self._context = context
-        self._dataset = dataset
-        self._bounds = settings.choice
-        self._near = settings.near_duplicates
-        self._embedder = embedder
-        self._looks: dict[str, ImageFingerprint | Rejection] = {}
+    context: RunContext
+    dataset: str
+    settings: ContrastSettings
+    embedder: CachedEmbedder
+    _looks: dict[str, ImageFingerprint | Rejection] = field(default_factory=dict, init=False)
 
     def results(self, searches: Sequence[_Search]) -> dict[str, WorkResult]:
         """Return the result of each search, by the id of its request."""
@@ -390,8 +384,8 @@ class _Choosing:
         """Return how well the best image of each request fits its contrastive caption."""
         fits = {order.id: -inf for order in orders}
         for page in pages(orders):
-            strategies = strategies_of_requests(self._context.store, page)
-            results = search_results(self._context.store, searched, page)
+            strategies = strategies_of_requests(self.context.store, page)
+            results = search_results(self.context.store, searched, page)
             searches = [
                 _Search(order, strategies[order.id], found)
                 for order in page
@@ -407,11 +401,11 @@ class _Choosing:
             [strategy.anchor, *search.pictures]
             for strategy, search in zip(strategies, searches, strict=True)
         ]
-        pictures = self._embedder.embed_images(
-            [stored_picture(self._context, one) for many in shown for one in many]
+        pictures = self.embedder.embed_images(
+            [stored_picture(self.context, one) for many in shown for one in many]
         )
-        captions = self._embedder.embed_texts([one.caption for one in strategies])
-        wanted = self._embedder.embed_texts([one.contrastive_caption for one in strategies])
+        captions = self.embedder.embed_texts([one.caption for one in strategies])
+        wanted = self.embedder.embed_texts([one.contrastive_caption for one in strategies])
         ends = np.cumsum([len(many) for many in shown])[:-1]
         parts = np.split(pictures, ends) if shown else []
         return [_Rows(*own) for own in zip(parts, captions, wanted, strict=True)]
@@ -422,8 +416,8 @@ class _Choosing:
 
         The candidates of this run are added; one of each is enough.
         """
-        store, dataset = self._context.store, self._dataset
-        used = GrowingCollection(self._near)
+        store, dataset = self.context.store, self.dataset
+        used = GrowingCollection(self.settings.near_duplicates)
         for image in find(store, dataset, Image.kind, states=LIVE):
             if is_anchor(image):
                 used.add(image.id, *self._bytes_and_look(picture_of(image)))
@@ -435,7 +429,7 @@ class _Choosing:
     def _look(self, picture: Picture) -> ImageFingerprint | Rejection:
         """Return the fingerprint of an image, or why it has none; computed once per content."""
         if picture.sha256 not in self._looks:
-            stored = stored_picture(self._context, picture)
+            stored = stored_picture(self.context, picture)
             self._looks[picture.sha256] = fingerprint(stored.read(), stored.name)
         return self._looks[picture.sha256]
 
@@ -448,13 +442,13 @@ class _Choosing:
         order, strategy = search.order, search.strategy.record(Strategy)
         anchor, results = rows.pictures[0], rows.pictures[1:]
         looks = [self._look(one) for one in (strategy.anchor, *search.pictures)]
-        again = are_again(looks, rows.pictures, self._near)
+        again = are_again(looks, rows.pictures, self.settings.near_duplicates)
         own = {search.anchor_id, search.strategy.id}
         known = [
             bool(self._used.owners_of_similar(*self._bytes_and_look(one)) - own)
             for one in search.pictures
         ]
-        outcome = choose_candidate(anchor, results, again, self._bounds, known)
+        outcome = choose_candidate(anchor, results, again, self.settings.choice, known)
         considered = (
             outcome.context["results"] if isinstance(outcome, Rejection) else outcome.considered
         )
@@ -464,7 +458,7 @@ class _Choosing:
                 picture_ids=tuple(one.id for one in search.found[: len(considered)]),
                 results=considered,
             ),
-            self._dataset,
+            self.dataset,
             parents=[(Role.CONSIDERED_FOR, order.id)],
             group=search.anchor_id,
         )
@@ -493,6 +487,6 @@ class _Choosing:
                 creator=hit.creator,
             ),
             similarity=outcome.similarity,
-            warnings=fit_warnings(fit, self._bounds),
+            warnings=fit_warnings(fit, self.settings.choice),
         )
         return WorkResult(order.seq, (candidate, looked_at))

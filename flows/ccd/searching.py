@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.ledger import Budget
 from flows.engine.model_step import left_unanswered
-from flows.engine.report import Deferred, Progress, StageReport, StageResult
+from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, quarantine, run_stage
 from models.image_search import ImageSearch, build_image_search, plain_query
 from models.search.folder import FolderImage, FolderImageSearch
@@ -73,6 +74,7 @@ def utc_now() -> datetime:
 # An image search that stores every answer, and never sends a query twice.
 
 
+@dataclass
 class RecordedSearch:
     """Wraps an image search: known queries are answered from the store.
 
@@ -87,41 +89,31 @@ class RecordedSearch:
         ConfigurationError: there is a limit on money, but no price for this service.
     """
 
-    def __init__(
-        self,
-        search: ImageSearch,
-        store: Store,
-        dataset: str,
-        daily_budget: int | None,
-        *,
-        prices: SearchPrices | None = None,
-        zone: str = "UTC",
-        budget: Budget | None = None,
-        clock: Clock = utc_now,
-    ) -> None:
-        self._budget = budget or Budget()
-        if self._budget.max_cost is not None and prices is None:
+    service: ImageSearch
+    store: Store
+    dataset: str
+    daily_budget: int | None
+    prices: SearchPrices | None = None
+    zone: str = "UTC"
+    budget: Budget = field(default_factory=Budget)
+    clock: Clock = utc_now
+    _closed_until: datetime | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.budget.max_cost is not None and self.prices is None:
             raise ConfigurationError(
                 f"--max-cost needs a price for every service; the profile has none for "
-                f"{search.ref}; add prices = {{ per_thousand = … }}"
+                f"{self.ref}; add prices = {{ per_thousand = … }}"
             )
-        self._search = search
-        self._store = store
-        self._dataset = dataset
-        self._most = daily_budget
-        self._prices = prices
-        self._zone = ZoneInfo(zone)
-        self._clock = clock
-        self._closed_until: datetime | None = None
 
     @property
     def ref(self) -> ModelRef:
         """The wrapped service."""
-        return self._search.ref
+        return self.service.ref
 
     def digest(self, count: int) -> str:
         """Return the digest of service, parameters and number of results, without the query."""
-        return digest_of(str(self.ref), canonical_json(self._search.parameters), str(count))
+        return digest_of(str(self.ref), canonical_json(self.service.parameters), str(count))
 
     def search(self, query: str, count: int) -> SearchOutcome:
         """Return the outcome of a search; known queries are not sent.
@@ -134,62 +126,62 @@ class RecordedSearch:
         if isinstance(words, SearchFailure):
             return words
         request = SearchRequest(query=words, count=count)
-        key = request.key(self.ref, self._search.parameters)
+        key = request.key(self.ref, self.service.parameters)
         waiting = pauses()
-        while (known := find_search(self._store, key)) is None:
+        while (known := find_search(self.store, key)) is None:
             self._refuse_beyond_limits()
             new = NewSearch(
                 key=key,
                 service=self.ref,
-                parameters=self._search.parameters,
+                parameters=self.service.parameters,
                 request=request,
-                dataset=self._dataset,
-                asked_at=self._clock(),
+                dataset=self.dataset,
+                asked_at=self.clock(),
             )
-            taken = reserve_search(self._store, new, self._day_of(self._clock()))
+            taken = reserve_search(self.store, new, self._day_of(self.clock()))
             match taken:
                 case Busy():
                     time.sleep(next(waiting))
                 case Spent(requests):
                     raise BudgetReachedError(
                         f"{self.ref.name} was sent {requests} requests today and the daily budget "
-                        f"is {self._most}; its next day begins at {self._tomorrow().isoformat()}, "
-                        f"run again then to continue"
+                        f"is {self.daily_budget}; its next day begins at "
+                        f"{self._tomorrow().isoformat()}, run again then to continue"
                     )
                 case Reserved(claim_id):
                     return self._ask(new, claim_id)
                 case _:
                     known = taken
                     break
-        return self._search.read_again(known, count)
+        return self.service.read_again(known, count)
 
     def _refuse_beyond_limits(self) -> None:
-        self._budget.stop.check()
-        if reason := self._budget.reached():
+        self.budget.stop.check()
+        if reason := self.budget.reached():
             raise BudgetReachedError(f"{reason}; run again to continue")
-        if self._closed_until is not None and self._clock() < self._closed_until:
+        if self._closed_until is not None and self.clock() < self._closed_until:
             raise BudgetReachedError(
                 f"{self.ref.name} reports that its quota is used up; its next day begins at "
                 f"{self._closed_until.isoformat()}, run again then to continue"
             )
 
     def _ask(self, new: NewSearch, claim_id: str) -> SearchOutcome:
-        stop = self._budget.stop
+        stop = self.budget.stop
         if not stop.begin():
             nothing = SearchFailure(reason="not_asked", detail="the run stops", retriable=True)
             self._settle(new, claim_id, nothing)
             stop.check()
 
         def may_retry() -> bool:
-            today = self._day_of(self._clock())
-            return not stop.is_requested and reserve_retry(self._store, new, claim_id, today)
+            today = self._day_of(self.clock())
+            return not stop.is_requested and reserve_retry(self.store, new, claim_id, today)
 
         try:
             outcome = self._sent(new, claim_id, may_retry)
             cost = self._settle(new, claim_id, outcome)
         finally:
             stop.end()
-        self._budget.spend(0, cost)
+        self.budget.spend(0, cost)
         if isinstance(outcome, SearchFailure):
             if outcome.reason == "quota_exhausted":
                 self._closed_until = self._tomorrow()
@@ -202,20 +194,20 @@ class RecordedSearch:
 
     def _sent(self, new: NewSearch, claim_id: str, may_retry: Callable[[], bool]) -> SearchOutcome:
         try:
-            with self._store.claims.renewed():
-                return self._search.search(new.request.query, new.request.count, may_retry)
+            with self.store.claims.renewed():
+                return self.service.search(new.request.query, new.request.count, may_retry)
         except LoupeError as error:  # what affects all queries is found before one is sent
             nothing = SearchFailure(reason="not_asked", detail=str(error), retriable=True)
             self._settle(new, claim_id, nothing)
             raise
         except BaseException:
-            abandon_search(self._store, new, claim_id)
+            abandon_search(self.store, new, claim_id)
             raise
 
     def _settle(self, new: NewSearch, claim_id: str, outcome: SearchOutcome) -> float | None:
-        prices = self._prices
+        prices = self.prices
         return settle_search(
-            self._store,
+            self.store,
             new,
             claim_id,
             outcome,
@@ -225,18 +217,17 @@ class RecordedSearch:
         )
 
     def _day_of(self, moment: datetime) -> DailyBudget:
-        local = moment.astimezone(self._zone)
-        return DailyBudget(local.replace(hour=0, minute=0, second=0, microsecond=0), self._most)
+        local = moment.astimezone(ZoneInfo(self.zone))
+        return DailyBudget(
+            local.replace(hour=0, minute=0, second=0, microsecond=0), self.daily_budget
+        )
 
     def _tomorrow(self) -> datetime:
-        today = self._day_of(self._clock()).day_began
+        today = self._day_of(self.clock()).day_began
         return today + timedelta(days=1)  # a day of the wall clock
 
 
 # Open the image search of a profile, with its ledger.
-
-Refuse = Callable[[Sequence[Rejection]], None]
-"""Stores rejections."""
 
 
 class _FileInFolder(NamedTuple):
@@ -257,53 +248,46 @@ class _FileInFolder(NamedTuple):
 
 
 def open_recorded_search(
-    store: Store,
-    spec: ImageSearchSpec,
-    dataset: str,
-    budget: Budget | None = None,
-    progress: Progress | None = None,
-    clock: Clock = utc_now,
-    refuse: Refuse = lambda _: None,
+    context: RunContext, spec: ImageSearchSpec, dataset: str, clock: Clock = utc_now
 ) -> RecordedSearch:
-    """Return the search that `spec` describes, recorded in `store` with its daily budget.
+    """Return the search that `spec` describes, recorded in the store with its daily budget.
 
-    The images of a folder are embedded once and kept; `refuse` receives why others are unusable.
+    The images of a folder are embedded once and kept; those that cannot be used are quarantined.
 
     Raises:
         ConfigurationError: an environment variable or the folder is missing.
         FormatError: the folder's licence file is invalid.
         ModelError: the embedder of a folder's search cannot be loaded.
     """
-    if isinstance(spec, FolderSearch):
-        search: ImageSearch = _open_folder(store, spec, progress, refuse)
-    else:
-        search = build_image_search(spec)
     return RecordedSearch(
-        search,
-        store,
+        _open_folder(context, spec, dataset)
+        if isinstance(spec, FolderSearch)
+        else build_image_search(spec),
+        context.store,
         dataset,
         spec.daily_budget,
         prices=spec.prices,
         zone=spec.zone,
-        budget=budget,
+        budget=context.budget,
         clock=clock,
     )
 
 
-def _open_folder(
-    store: Store, spec: FolderSearch, progress: Progress | None, refuse: Refuse
-) -> FolderImageSearch:
+def _open_folder(context: RunContext, spec: FolderSearch, dataset: str) -> FolderImageSearch:
     fixed = spec.model_copy(update={"embedder": pinned(directed(spec.embedder, "texts"))})
     listed = list_folder(fixed)
     images = [one for one in listed if isinstance(one, FolderImage)]
-    rejections = [one for one in listed if isinstance(one, Rejection)]
-    refuse(rejections)
+    if rejections := [one for one in listed if isinstance(one, Rejection)]:
+        refused = digest_of(*(rejection.model_dump_json() for rejection in rejections))
+        stage = Stage(LIST, VERSION, dataset, {"refused": refused})
+        quarantine(context, stage, list(enumerate(rejections)))
     if not images:
         raise ConfigurationError(
             f"the folder {spec.folder!r} has no image that can be searched: "
             f"{len(rejections)} of {spec.licence_file!r} were rejected"
         )
     model = cache(lambda: build_embedder(fixed.embedder))
+    store, progress = context.store, context.progress
     embedder = CachedEmbedder(store, fixed.embedder, progress, lambda _: model())
     # without a progress bar for each query
     queries = CachedEmbedder(store, fixed.embedder, build=lambda _: model())
@@ -347,7 +331,7 @@ def list_folder(spec: FolderSearch) -> list[FolderImage | Rejection]:
 
 # Search for requests: each request's query is sent once, and its hits are stored.
 
-SEARCH, READ = "search_images", "read_results"
+SEARCH, READ, LIST = "search_images", "read_results", "list_folder"
 VERSION = "3"
 _ENDED = "service_ended"
 _MOST_FAILURES = 3
@@ -362,6 +346,7 @@ class Searched(NamedTuple):
     stopped: LoupeError | None
 
 
+@dataclass
 class RequestSearches:
     """The searches of one run, which continue from stored results.
 
@@ -369,35 +354,28 @@ class RequestSearches:
     until then are kept, and the rest is left for another run. If the service has been shut down for
     good, open requests are rejected and may be served by another method.
 
-    Args:
-        context: the run.
-        dataset: the dataset to build.
-        search: the service.
+    Attributes:
         first: number of results to keep.
     """
 
-    def __init__(
-        self, context: RunContext, dataset: str, search: RecordedSearch, first: int
-    ) -> None:
-        self._context = context
-        self._dataset = dataset
-        self._search = search
-        self._first = first
-        self._digest = search.digest(first)
-        self._reached: BudgetReachedError | None = None
-        self._is_gone = False
-        self._failures = 0
-        self._unreadable: list[tuple[int, Rejection]] = []
-        self._has_said_end = False
+    context: RunContext
+    dataset: str
+    search: RecordedSearch
+    first: int
+    _reached: BudgetReachedError | None = field(default=None, init=False)
+    _is_gone: bool = field(default=False, init=False)
+    _failures: int = field(default=0, init=False)
+    _unreadable: list[tuple[int, Rejection]] = field(default_factory=list, init=False)
+    _has_said_end: bool = field(default=False, init=False)
 
     def run(self) -> Searched:
         """Search for every active request that the limits permit."""
-        ref = self._search.ref
-        configuration = {"search": self._digest}
+        ref = self.search.ref
+        configuration = {"search": self.search.digest(self.first)}
         stage = Stage(
             name=SEARCH,
             version=VERSION,
-            dataset=self._dataset,
+            dataset=self.dataset,
             configuration=configuration,
             agents=(AgentRef("software", ref.name, ref.revision),),
             chunk_size=10,  # queries may cost money, so hits are committed soon
@@ -407,17 +385,17 @@ class RequestSearches:
         )
         reports: list[StageReport] = []
         try:
-            orders = Pending(self._dataset, ImageRequest.kind, ("proposed",), "search")
-            reports.append(run_stage(self._context, stage, orders, self._work))
+            orders = Pending(self.dataset, ImageRequest.kind, ("proposed",), "search")
+            reports.append(run_stage(self.context, stage, orders, self._work))
         finally:
             if self._unreadable:
-                reading = Stage(READ, VERSION, self._dataset, configuration, label="read results")
-                reports.append(quarantine(self._context, reading, self._unreadable))
-        plan = register_plan(self._context.store, SEARCH, VERSION, configuration)
+                reading = Stage(READ, VERSION, self.dataset, configuration, label="read results")
+                reports.append(quarantine(self.context, reading, self._unreadable))
+        plan = register_plan(self.context.store, SEARCH, VERSION, configuration)
         return Searched(plan, tuple(reports), self._reached or left_unanswered(ref, reports[0]))
 
     def _work(self, orders: Sequence[StoredEntity]) -> list[StageResult]:
-        strategies = strategies_of_requests(self._context.store, orders)
+        strategies = strategies_of_requests(self.context.store, orders)
         return [
             self._result(order, strategies[order.id].record(Strategy).contrastive_caption)
             for order in orders
@@ -429,7 +407,7 @@ class RequestSearches:
         if self._reached is not None:
             return Deferred(order.seq, "budget_reached")
         try:
-            outcome = self._search.search(query, self._first)
+            outcome = self.search.search(query, self.first)
         except BudgetReachedError as reached:
             self._reached = reached
             return Deferred(order.seq, "budget_reached")
@@ -439,20 +417,21 @@ class RequestSearches:
         self._note_unreadable(order, query, outcome)
         if not outcome.hits:
             return self._nothing(order, query, outcome)
+        digest = self.search.digest(self.first)
         hits = (
             new_entity(
-                FoundHit(engine=str(self._search.ref), search=self._digest, query=query, hit=hit),
-                self._dataset,
+                FoundHit(engine=str(self.search.ref), search=digest, query=query, hit=hit),
+                self.dataset,
                 parents=[(Role.FOUND_FOR, order.id)],
-                group=self._digest,  # keeps hits of other searches apart
+                group=digest,  # keeps hits of other searches apart
             )
-            for hit in outcome.hits[: self._first]
+            for hit in outcome.hits[: self.first]
         )
         return WorkResult(order.seq, tuple(hits))
 
     def _note_unreadable(self, order: StoredEntity, query: str, answer: SearchAnswer) -> None:
         """Quarantine the results that name no image, numbered by request and rank."""
-        service = self._search.ref.name
+        service = self.search.ref.name
         for one in answer.unreadable:
             number = int(digest_of(order.id, str(one.rank))[:15], 16)
             detail = f"result {one.rank} of {service} for the query {query!r} names no image"
@@ -461,7 +440,7 @@ class RequestSearches:
             self._unreadable.append((number, rejection))
 
     def _nothing(self, order: StoredEntity, query: str, answer: SearchAnswer) -> WorkResult:
-        name, count = self._search.ref.name, len(answer.unreadable)
+        name, count = self.search.ref.name, len(answer.unreadable)
         if not count:
             detail = f"{name} found no image for the query {query!r}."
             return _rejected(order, "no_results", detail, {"query": query})
@@ -474,7 +453,7 @@ class RequestSearches:
     def _failed(self, order: StoredEntity, query: str, failure: SearchFailure) -> StageResult:
         if failure.reason == _ENDED:
             if not self._has_said_end:
-                self._context.progress.say(f"{failure.detail}; earlier results are used")
+                self.context.progress.say(f"{failure.detail}; earlier results are used")
                 self._has_said_end = True
             return _rejected(order, _ENDED, failure.detail, {"query": query})
         if not failure.retriable:

@@ -1,7 +1,9 @@
 """HTML pages of flows: templates, crops and histograms."""
 
 from base64 import b64encode
+from collections.abc import Sequence
 from io import BytesIO
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -28,6 +30,14 @@ def flow_pages() -> "Environment":
         figure=figure, threshold=_threshold_text, number=lambda value: f"{value:,}"
     )
     return environment
+
+
+def write_report_page(home: Path, name: str, page: str) -> Path:
+    """Write a page into the folder `reports` of a home, replacing an existing one."""
+    path = home / "reports" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(page, encoding="utf-8")
+    return path
 
 
 def figure(value: float, *, is_count: bool = False) -> str:
@@ -120,20 +130,13 @@ def histogram(
     if edges is None:
         edges = _edges(values, threshold)
     low, high = float(edges[0]), float(edges[-1])
-    inside = np.clip(values, low, high)
-    counts = np.array([np.histogram(inside[series == one], edges)[0] for one in range(count)])
-    highest = int(counts.sum(axis=0).max())
-    bars = tuple(
-        _bar(edges, place, counts[:, place], highest)
-        for place in range(len(edges) - 1)
-        if counts[:, place].any()
-    )
+    (bars,), highest = stacked_bars(edges, [[values[series == one] for one in range(count)]])
     return Histogram(
         bars,
         tuple(
-            (_place(edges, mark), mark) for mark in _marks(low, high, least_step=float(is_whole))
+            (place_of(edges, mark), mark) for mark in _marks(low, high, least_step=float(is_whole))
         ),
-        _place(edges, threshold),
+        place_of(edges, threshold),
         highest,
         bool((values < low).any()),
         bool((values > high).any()),
@@ -156,15 +159,37 @@ def _edges(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64]
     return np.linspace(max(low - room, 0.0) if low >= 0 else low - room, high + room, BINS + 1)
 
 
-def _bar(
-    edges: NDArray[np.float64], place: int, counts: NDArray[np.int64], highest: int
-) -> HistogramBar:
-    left, right = _place(edges, edges[place]), _place(edges, edges[place + 1])
-    title = f"{int(counts.sum()):,} from {edges[place]:.4g} to {edges[place + 1]:.4g}"
-    return HistogramBar(left, round(0.92 * (right - left), 3), stacked(counts, highest), title)
+def stacked_bars(
+    edges: NDArray[np.float64],
+    histograms: Sequence[Sequence[NDArray[np.float64]]],
+    digits: str = ".4g",
+) -> tuple[list[tuple[HistogramBar, ...]], int]:
+    """Return the bars of histograms with the same scale, and the count of the highest bar.
+
+    Args:
+        edges: the edges of the bins; values beyond them are in the outermost bins.
+        histograms: the values of each series of each histogram.
+        digits: the format of the edges in titles.
+    """
+    low, high = edges[0], edges[-1]
+    counts = [
+        np.array([np.histogram(np.clip(values, low, high), edges)[0] for values in series])
+        for series in histograms
+    ]
+    highest = max((int(one.sum(axis=0).max()) for one in counts), default=0)
+
+    def bar(place: int, found: NDArray[np.int64]) -> HistogramBar:
+        left, right = place_of(edges, edges[place]), place_of(edges, edges[place + 1])
+        title = f"{found.sum():,} from {edges[place]:{digits}} to {edges[place + 1]:{digits}}"
+        return HistogramBar(left, round(0.92 * (right - left), 3), _stacked(found, highest), title)
+
+    return [
+        tuple(bar(place, one[:, place]) for place in np.flatnonzero(one.any(axis=0)).tolist())
+        for one in counts
+    ], highest
 
 
-def stacked(counts: NDArray[np.int64], highest: int) -> tuple[tuple[int, float, float], ...]:
+def _stacked(counts: NDArray[np.int64], highest: int) -> tuple[tuple[int, float, float], ...]:
     """Return the parts of a `HistogramBar` for the counts of its series."""
     parts, below = [], 0.0
     for one, found in enumerate(counts.tolist()):
@@ -175,7 +200,7 @@ def stacked(counts: NDArray[np.int64], highest: int) -> tuple[tuple[int, float, 
     return tuple(parts)
 
 
-def _place(edges: NDArray[np.float64], value: float) -> float:
+def place_of(edges: NDArray[np.float64], value: float) -> float:
     """Return the position of a value, in percent from the left."""
     return round(100 * float((value - edges[0]) / (edges[-1] - edges[0])), 3)
 

@@ -15,7 +15,7 @@ from db.store import Store
 from db.work import WorkResult
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
-from flows.engine.pages import thumbnail_uri
+from flows.engine.pages import thumbnail_uri, write_report_page
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each, sole_run
 from flows.grammar import check_grammar, words_of
@@ -34,10 +34,10 @@ from flows.recos.validation_loop import (
     CaptionHistory,
     Draft,
     ValidationOutcome,
-    report_on,
+    ValidationReport,
+    render_report,
     reports_of,
     run_validation,
-    write_report,
 )
 from models.embedding import Vectors
 from prompts.loader import load_prompt
@@ -390,16 +390,15 @@ class _Loop:
     def show(self, outcome: ValidationOutcome) -> Path:
         """Write the page that shows the results."""
         context, dataset = self._context, self._captioner.dataset
-        report = report_on(
+        report = ValidationReport(
             dataset, outcome.histories, self._settings, self._temperature, self._embedded_by
         )
-        path = context.settings.home / "reports" / f"{dataset}-captions.html"
 
         def thumbnail(image_id: str) -> str | None:
             return thumbnail_uri(context.blobs, picture_of(self._pool.image(image_id)), _SIDE_PX)
 
-        write_report(report, thumbnail, path)
-        return path
+        page = render_report(report, thumbnail)
+        return write_report_page(context.settings.home, f"{dataset}-captions.html", page)
 
 
 def _why_not(report: DiscriminabilityReport) -> str:

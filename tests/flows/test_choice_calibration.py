@@ -1,14 +1,14 @@
 """Similarity bounds of the image choice: suggestions, report page, and warnings."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from flows.ccd.choice_calibration import (
     LEAST_KNOWN,
-    SERIES,
     calibrate_choice,
-    choice_plot,
     edit_bounds_warning,
     render_choice_report,
     uncalibrated_threshold_warning,
@@ -134,29 +134,22 @@ def calibrated(observed: list[ObservedResult]) -> ChoiceCalibration:
     return calibrate_choice(observed, 48, unrelated, ChoiceSettings(), "<embedder>@1")
 
 
-def test_every_result_is_counted_in_a_bar() -> None:
-    observed = results()
-    plot = choice_plot(calibrated(observed), observed)
-    counts = [int(bar.title.split()[0]) for bar in plot.bars]
-    assert sum(counts) == len(observed)
-    assert max(counts) == plot.highest
-    for bar, count in zip(plot.bars, counts, strict=True):
-        assert sum(part[2] for part in bar.parts) == pytest.approx(
-            100 * count / plot.highest, abs=0.05
-        )
-    assert {part[0] for bar in plot.bars for part in bar.parts} == set(range(len(SERIES)))
-    floor, ceiling = plot.bounds
-    assert (floor.value, ceiling.value) == (0.3, 0.97)
-    assert 0 <= floor.place < ceiling.place <= 100
-    assert [one.name for one in plot.suggested] == ["floor", "ceiling"]
-
-
 def test_the_page_shows_the_results_and_escapes_names() -> None:
     observed = results()
     page = render_choice_report(calibrated(observed), observed, "<b>coco</b>")
     assert "<b>coco</b>" not in page
     assert "&lt;embedder&gt;@1" in page
     assert "<b>240</b> results" in page
+    assert sum(map(int, re.findall(r"<title>(\d+) from", page))) == len(observed)
+    for text in ("floor 0.3", "ceiling 0.97", "not judged"):
+        assert text in page
+    assert page.count('class="hint"') == 4, "the bounds that are suggested"
+    assert set(re.findall(r'<rect class="(\w+)"', page)) == {
+        "passed",
+        "suspected",
+        "unjudged",
+        "dropped",
+    }
     assert "tells near-duplicates from other results but for" in page
     assert "://" not in page
 

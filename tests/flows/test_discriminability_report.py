@@ -10,17 +10,15 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from flows.engine.pages import shrunk_uri
+from flows.engine.pages import BINS, shrunk_uri, write_report_page
 from flows.recos.validation_loop import (
-    BINS,
     EXAMPLES,
+    VERDICTS,
     CaptionHistory,
-    DiscriminabilityReportData,
     Draft,
+    ValidationReport,
     render_report,
-    report_on,
     run_validation,
-    write_report,
 )
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
@@ -75,8 +73,8 @@ def validated_histories(images: int = 120) -> tuple[CaptionHistory, ...]:
 
 
 @pytest.fixture(scope="module")
-def report() -> DiscriminabilityReportData:
-    return report_on("made-up <stills>", validated_histories(), SETTINGS, 0.012, "words@1")
+def report() -> ValidationReport:
+    return ValidationReport("made-up <stills>", validated_histories(), SETTINGS, 0.012, "words@1")
 
 
 def thumbnail(name: str) -> str | None:
@@ -90,27 +88,28 @@ def thumbnail(name: str) -> str | None:
 
 
 def test_every_caption_is_counted_in_the_histogram_of_every_round(
-    report: DiscriminabilityReportData,
+    report: ValidationReport,
 ) -> None:
     assert len(report.rounds) == 4
-    for one in report.rounds:
-        counted = sum(int(bar.title.split()[0]) for bar in one.bars)
-        assert counted == len(one.summary.attempts) == 600
-        assert 0 < len(one.bars) <= BINS
-        for bar in one.bars:
+    histograms, _ = report.bars
+    for one, bars in zip(report.rounds, histograms, strict=True):
+        counted = sum(int(bar.title.split()[0]) for bar in bars)
+        assert counted == len(one.attempts) == 600
+        assert 0 < len(bars) <= BINS
+        for bar in bars:
             assert sum(height for _, _, height in bar.parts) <= 100.1
             assert min(top for _, top, _ in bar.parts) >= -0.1
-    tops = [min(top for _, top, _ in bar.parts) for one in report.rounds for bar in one.bars]
+    tops = [min(top for _, top, _ in bar.parts) for bars in histograms for bar in bars]
     assert min(tops) == pytest.approx(0, abs=0.05)
 
 
 def test_bars_outside_the_interval_are_over_or_under_detailed(
-    report: DiscriminabilityReportData,
+    report: ValidationReport,
 ) -> None:
     width = 100 / BINS
     lower, upper = (100 * end / math.log(10) for end in report.interval)
-    for bar in report.rounds[0].bars:
-        kinds = {verdict for verdict, _, _ in bar.parts}
+    for bar in report.bars[0][0]:
+        kinds = {VERDICTS[series] for series, _, _ in bar.parts}
         if bar.left + width < lower:
             assert kinds == {OVER}
         elif bar.left > upper:
@@ -120,53 +119,47 @@ def test_bars_outside_the_interval_are_over_or_under_detailed(
 
 
 def test_the_share_of_passing_captions_rises_with_every_round(
-    report: DiscriminabilityReportData,
+    report: ValidationReport,
 ) -> None:
-    rounds = [one.summary for one in report.rounds]
+    rounds = report.rounds
     shares = [one.share_passing for one in rounds]
     assert shares == sorted(shares)
     assert shares[0] < 0.8 < shares[-1]
     assert sum(rounds[0].counts.values()) == 600
-    assert report.captions == rounds[0].written == 600
+    assert len(report.histories) == rounds[0].written == 600
     assert report.for_people == 600 - rounds[-1].counts[PASS]
-    assert report.written_anew == sum(one.written for one in rounds[1:])
     assert [one.task for one in report.tasks] == list(RetrievalTask)
     assert sum(one.for_people for one in report.tasks) == report.for_people
-    assert report.calibrated is True
-
-
-def test_examples_are_the_captions_with_lowest_and_highest_dis(
-    report: DiscriminabilityReportData,
-) -> None:
-    low = [history.attempts[0].dis for history in report.most_detailed]
-    high = [history.attempts[0].dis for history in report.most_general]
-    assert (len(low), len(high)) == (EXAMPLES, EXAMPLES)
-    assert low == sorted(low)
-    assert high == sorted(high, reverse=True)
-    every = [attempt.dis for attempt in report.rounds[0].summary.attempts]
-    assert (low[0], high[0]) == (min(every), max(every))
 
 
 def test_a_report_without_captions_is_rendered() -> None:
-    empty = report_on("nothing", [], SETTINGS, 1.0, "words@1")
+    empty = ValidationReport("nothing", [], SETTINGS, 1.0, "words@1")
     assert "<b>0</b> captions" in render_report(empty, thumbnail)
 
 
-def test_the_page_marks_images_that_are_not_stored(report: DiscriminabilityReportData) -> None:
+def test_the_page_marks_images_that_are_not_stored(report: ValidationReport) -> None:
     page = render_report(report, lambda name: None)
     assert "<img" not in page
     assert page.count("not stored") == 2 * EXAMPLES
     assert "&lt;b&gt;bold&lt;/b&gt;" in page
     assert "<b>bold</b>" not in page
     assert "made-up &lt;stills&gt;" in page
+    firsts = [one.attempts[0].dis for one in report.by_first_dis]
+    assert firsts == sorted(firsts)
+    lowest, highest = report.by_first_dis[0], report.by_first_dis[-1]
+    detailed, general = page.index("The most detailed"), page.index("The most general")
+    assert "written anew" in page
+    assert detailed < page.index(lowest.attempts[-1].text) < general
+    assert general < page.index(highest.attempts[-1].text)
+    rewritten = sum(one.written for one in report.rounds[1:])
+    assert f"<b>{rewritten}</b> texts rewritten" in page
 
 
 @pytest.mark.browser
 def test_the_page_shows_all_rounds_and_examples_in_a_browser(
-    report: DiscriminabilityReportData, browser: Any, tmp_path: Path
+    report: ValidationReport, browser: Any, tmp_path: Path
 ) -> None:
-    path = tmp_path / "pages" / "captions.html"
-    write_report(report, thumbnail, path)
+    path = write_report_page(tmp_path, "captions.html", render_report(report, thumbnail))
     page = browser.new_page(viewport={"width": 1360, "height": 900})
     messages: list[str] = []
     page.on("console", lambda message: messages.append(message.text))

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from db.store import Store
 from db.tables import Embedding, ModelCall
 from flows.ccd.downloading import FOLDER, refused_hit
 from flows.ccd.searching import RecordedSearch, list_folder, open_recorded_search
+from flows.engine.context import RunContext
 from models.builtin.stills.drawing import draw_still
 from models.search.folder import path_in_folder
 from schemas.errors import ConfigurationError, FormatError
@@ -50,8 +50,8 @@ def spec_of(folder: Path) -> FolderSearch:
     return FolderSearch(folder=str(folder))
 
 
-def opened(store: Store, folder: Path) -> RecordedSearch:
-    return open_recorded_search(store, spec_of(folder), "cats")
+def opened(run: RunContext, folder: Path) -> RecordedSearch:
+    return open_recorded_search(run, spec_of(folder), "cats")
 
 
 def test_records_that_cannot_be_used_are_reported(captions: tuple[Path, dict[str, str]]) -> None:
@@ -62,11 +62,9 @@ def test_records_that_cannot_be_used_are_reported(captions: tuple[Path, dict[str
     assert len(rejections) == 5
 
 
-def test_a_caption_finds_its_still(
-    sqlite_store: Store, captions: tuple[Path, dict[str, str]]
-) -> None:
+def test_a_caption_finds_its_still(run: RunContext, captions: tuple[Path, dict[str, str]]) -> None:
     folder, by_path = captions
-    search = opened(sqlite_store, folder)
+    search = opened(run, folder)
     found = 0
     for path, caption in by_path.items():
         outcome = search.search(caption, 5)
@@ -76,19 +74,19 @@ def test_a_caption_finds_its_still(
 
 
 def test_images_are_embedded_once_and_queries_stored(
-    sqlite_store: Store, captions: tuple[Path, dict[str, str]]
+    run: RunContext, captions: tuple[Path, dict[str, str]]
 ) -> None:
     for _ in range(2):
-        search = opened(sqlite_store, captions[0])
+        search = opened(run, captions[0])
         search.search("a red car", 5)
-    assert row_count(sqlite_store, Embedding) == STILLS + 1
-    assert row_count(sqlite_store, ModelCall) == 1
+    assert row_count(run.store, Embedding) == STILLS + 1
+    assert row_count(run.store, ModelCall) == 1
 
 
 def test_hits_without_a_permitted_licence_are_refused(
-    sqlite_store: Store, captions: tuple[Path, dict[str, str]]
+    run: RunContext, captions: tuple[Path, dict[str, str]]
 ) -> None:
-    outcome = opened(sqlite_store, captions[0]).search("a dog", STILLS)
+    outcome = opened(run, captions[0]).search("a dog", STILLS)
     assert isinstance(outcome, SearchAnswer)
     refused = [refused_hit("a dog", hit, FOLDER) for hit in outcome.hits]
     [refused_one] = [found for found in refused if found is not None]
@@ -96,22 +94,22 @@ def test_hits_without_a_permitted_licence_are_refused(
     assert refused_one.context["hit"]["title"] == "0 still"
 
 
-def test_a_missing_or_empty_folder_is_refused(sqlite_store: Store, tmp_path: Path) -> None:
+def test_a_missing_or_empty_folder_is_refused(run: RunContext, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="must exist"):
-        opened(sqlite_store, tmp_path / "nowhere")
+        opened(run, tmp_path / "nowhere")
     with pytest.raises(FormatError):
-        opened(sqlite_store, tmp_path)
+        opened(run, tmp_path)
     (tmp_path / "licences.jsonl").write_text('{"file_name": "a.jpg", "licence": "CC0"}')
     with pytest.raises(ConfigurationError, match=r"1 of 'licences\.jsonl' were rejected"):
-        opened(sqlite_store, tmp_path)
+        opened(run, tmp_path)
 
 
 def test_a_missing_key_of_a_search_service_is_named(
-    sqlite_store: Store, monkeypatch: pytest.MonkeyPatch
+    run: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("GOOGLE_SEARCH_ENGINE_ID", raising=False)
     with pytest.raises(ConfigurationError, match="GOOGLE_SEARCH_ENGINE_ID"):
-        open_recorded_search(sqlite_store, GoogleSearch(provider="google"), "cats")
+        open_recorded_search(run, GoogleSearch(provider="google"), "cats")
 
 
 def hit(rank: int = 1, **fields: Any) -> SearchHit:
