@@ -340,6 +340,22 @@ def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[
     return related
 
 
+def fetch_parents(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[StoredEntity]]:
+    """Return the parents of each id in `role` as entities, in order of id."""
+    return _fetched(store, parents_of(store, ids, role))
+
+
+def fetch_children(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[StoredEntity]]:
+    """Return the children of each id in `role` as entities, in order of id."""
+    return _fetched(store, children_of(store, ids, role))
+
+
+def _fetched(store: Store, related: dict[str, list[str]]) -> dict[str, list[StoredEntity]]:
+    stored = fetch(store, {one for many in related.values() for one in many})
+    found = {id_: [stored[one] for one in many] for id_, many in related.items()}
+    return defaultdict(list, found)
+
+
 def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) -> None:
     """Store the links of `entities`, which are stored already, to their parents.
 

@@ -17,8 +17,7 @@ from db.entities import (
     AgentRef,
     NewEntity,
     StoredEntity,
-    children_of,
-    fetch,
+    fetch_children,
     find,
     new_entity,
     pages,
@@ -494,22 +493,20 @@ def _changes(
     store: Store, judged: Sequence[_Judged]
 ) -> Iterator[tuple[AgentRef, list[NewEntity], list[NewDecision]]]:
     """Yield for each judgement its judge, new captions and decisions."""
-    below = children_of(store, [one.written.id for one in judged], Role.WRITTEN_IN)
-    captions = fetch(store, {id_ for many in below.values() for id_ in many})
+    below = fetch_children(store, [one.written.id for one in judged], Role.WRITTEN_IN)
+    captions = [caption.id for many in below.values() for caption in many]
     images = {id_: found[0] for id_, found in parents_of(store, captions, Role.DESCRIBES).items()}
-    edits = children_of(store, captions, Role.EDITED_FROM)
-    edited = fetch(store, {id_ for many in edits.values() for id_ in many})
+    edits = fetch_children(store, captions, Role.EDITED_FROM)
     for one in judged:
         texts = _texts(one.standing.record(CaptionGroup)) if one.standing else {}
         made: list[NewEntity] = []
         decisions: list[NewDecision] = []
-        for caption_id in below.get(one.written.id, ()):
-            caption, image_id = captions[caption_id], images[caption_id]
-            record = caption.record(Caption)
+        for caption in below[one.written.id]:
+            record, image_id = caption.record(Caption), images[caption.id]
             text = texts.get((image_id, record.position, record.language))
             new = _edit(one, caption, image_id, text)
-            earlier = [edited[id_] for id_ in edits.get(caption_id, ())]
-            if new is not None and new.id not in edited:
+            earlier = edits[caption.id]
+            if new is not None and new.id not in {edit.id for edit in earlier}:
                 made.append(new)
             decisions += _decisions(one, caption, text, new, earlier)
         if decisions:

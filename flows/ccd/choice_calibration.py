@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.decisions import last_agents
-from db.entities import StoredEntity, children_of, fetch, find, parents_of
+from db.entities import StoredEntity, fetch, fetch_children, find, parents_of
 from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_picture
@@ -212,13 +212,12 @@ def calibrate_choices(
 def _people_said(store: Store, considered: Sequence[StoredEntity]) -> dict[str, bool]:
     """Return for each search whose candidate people decided on, whether they accepted it."""
     orders = parents_of(store, [one.id for one in considered], Role.CONSIDERED_FOR)
-    made = children_of(store, [found[0] for found in orders.values()], Role.ORDERED_BY)
-    entities = fetch(store, {id_ for many in made.values() for id_ in many})
-    judges = last_agents(store, list(entities))
+    made = fetch_children(store, [found[0] for found in orders.values()], Role.ORDERED_BY)
+    judges = last_agents(store, [one.id for many in made.values() for one in many])
     said = {
         order: one.state == "accepted"
         for order, many in made.items()
-        for one in map(entities.__getitem__, many)
+        for one in many
         if one.kind == Candidate.kind
         and one.state in ("accepted", "rejected")
         and judges[one.id].kind == "person"

@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from db.entities import NewEntity, StoredEntity, children_of, fetch, new_entity
+from db.entities import NewEntity, StoredEntity, fetch_children, new_entity
 from db.store import Store
 from db.work import (
     ParentFilter,
@@ -372,18 +372,16 @@ def search_results(
 ) -> dict[str, SearchResults]:
     """Return the results of one search for each request, by the request's id."""
     search_plan, download_plan = searched.plans
-    below = children_of(store, [one.id for one in orders], Role.FOUND_FOR)
-    stored = fetch(store, {id_ for many in below.values() for id_ in many})
+    below = fetch_children(store, [one.id for one in orders], Role.FOUND_FOR)
     hits = {
-        order: [stored[id_] for id_ in many if stored[id_].group == searched.search]
+        order: [hit for hit in many if hit.group == searched.search]
         for order, many in below.items()
     }
     every = [hit for many in hits.values() for hit in many]
     answered = worked_inputs(store, search_plan, [one.seq for one in orders])
     looked_at = worked_inputs(store, download_plan, [hit.seq for hit in every])
     refused = rejections_of(store, download_plan, [hit.seq for hit in every])
-    downloaded = children_of(store, [hit.id for hit in every], Role.DOWNLOADED_FROM)
-    pictures = fetch(store, {id_ for many in downloaded.values() for id_ in many})
+    downloaded = fetch_children(store, [hit.id for hit in every], Role.DOWNLOADED_FROM)
 
     def results(order: StoredEntity) -> SearchResults:
         own = hits.get(order.id, [])
@@ -392,9 +390,9 @@ def search_results(
             for hit in own
             if (
                 wanted := [
-                    pictures[id_]
-                    for id_ in downloaded.get(hit.id, ())
-                    if pictures[id_].record(FoundPicture).contents == searched.contents
+                    one
+                    for one in downloaded[hit.id]
+                    if one.record(FoundPicture).contents == searched.contents
                 ]
             )
         ]

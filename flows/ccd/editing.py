@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
-from db.entities import AgentRef, NewEntity, StoredEntity, children_of, fetch, find, new_entity
+from db.entities import AgentRef, NewEntity, StoredEntity, fetch_children, find, new_entity
 from db.store import Store, pauses, retried
 from db.work import Pending, WorkResult, drop_claims, register_plan, store_activity
 from flows.ccd.edit_measures import (
@@ -201,10 +202,8 @@ class RecordedEditor:
         return found
 
     def _below(self, strategy_ids: set[str], role: Role) -> list[StoredEntity]:
-        store = self.context.store
-        below = children_of(store, strategy_ids, role)
-        entities = fetch(store, {one for many in below.values() for one in many})
-        return sorted(entities.values(), key=lambda one: one.seq)
+        below = fetch_children(self.context.store, strategy_ids, role)
+        return sorted(chain.from_iterable(below.values()), key=lambda one: one.seq)
 
     def _made(self, asked: Sequence[AskedEdit]) -> Iterator[tuple[int, MadeEdit | EditFailure]]:
         if not asked:

@@ -16,6 +16,7 @@ from db.entities import (
     children_of,
     count_entities,
     fetch,
+    fetch_parents,
     find,
     new_entity,
     parents_of,
@@ -134,15 +135,14 @@ def _outdated(
 ) -> set[str]:
     """Return candidates that would not be made like this with the current settings."""
     by_people = decided_by_people(store, candidates)
-    written = parents_of(store, candidates, Role.WRITTEN_WITH)
-    settings = fetch(store, {found[0] for found in written.values()})
     outdated: set[str] = set()
-    for candidate, (settings_id, *_) in written.items():
-        made_with = settings[settings_id].record(StageSettings)
+    written = fetch_parents(store, candidates, Role.WRITTEN_WITH)
+    for candidate, (settings, *_) in written.items():
+        made_with = settings.record(StageSettings)
         if made_with.stage not in in_force:
             continue
         today = in_force[made_with.stage]
-        if today is not None and today.id == settings_id:
+        if today is not None and today.id == settings.id:
             continue
         if today is not None and candidate in by_people:
             now = StageSettings.model_validate_json(today.payload)
@@ -265,10 +265,9 @@ def _images(
     """
     copied = parents_of(store, anchors, Role.SAMPLED_FROM)
     imported = parents_of(store, {found[0] for found in copied.values()}, Role.IMPORTED_FROM)
-    found_as = parents_of(store, [one.id for one in candidates], Role.FOUND_AS)
-    pictures = fetch(store, [found[0] for found in found_as.values()])
-    services = parents_of(store, pictures, Role.IMPORTED_FROM)
-    stored = fetch(store, {found[0] for found in services.values()})
+    found_as = fetch_parents(store, [one.id for one in candidates], Role.FOUND_AS)
+    pictures = [found[0].id for found in found_as.values()]
+    services = fetch_parents(store, pictures, Role.IMPORTED_FROM)
     images: dict[str, NewEntity] = {}
     for candidate in candidates:
         anchor = anchors[_anchor_id(candidate)]
@@ -276,8 +275,8 @@ def _images(
         source_id, source = imported[copied[anchor.id][0]][0], beside.source
         attribution, source_sha256 = beside.attribution, record.image.sha256
         if found := found_as.get(candidate.id):
-            picture = pictures[found[0]].record(FoundPicture)
-            service = stored[services[found[0]][0]]
+            picture = found[0].record(FoundPicture)
+            service = services[found[0].id][0]
             source_id, source = service.id, service.record(Source).name
             attribution, source_sha256 = picture.attribution, picture.source_sha256
         name = PurePosixPath(beside.file_path)

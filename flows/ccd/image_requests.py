@@ -7,8 +7,9 @@ from db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
-    children_of,
     fetch,
+    fetch_children,
+    fetch_parents,
     find,
     new_entity,
     parents_of,
@@ -91,12 +92,12 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
 
 def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[str]) -> set[str]:
     """Return which of the strategies or requests have a candidate in one of these states."""
-    made = children_of(store, ids, role)
-    entities = fetch(store, {one for many in made.values() for one in many})
-    candidates = {
-        one.id for one in entities.values() if one.kind == Candidate.kind and one.state in states
+    made = fetch_children(store, ids, role)
+    return {
+        id_
+        for id_, many in made.items()
+        if any(one.kind == Candidate.kind and one.state in states for one in many)
     }
-    return {id_ for id_, many in made.items() if not candidates.isdisjoint(many)}
 
 
 def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[str]:
@@ -108,9 +109,8 @@ def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[s
 
 def strategies_of_requests(store: Store, orders: Sequence[StoredEntity]) -> dict[str, StoredEntity]:
     """Return the strategy of each request, by the request's id."""
-    found = parents_of(store, [one.id for one in orders], Role.ORDERED_BY)
-    strategies = fetch(store, {many[0] for many in found.values()})
-    return {order: strategies[many[0]] for order, many in found.items()}
+    found = fetch_parents(store, [one.id for one in orders], Role.ORDERED_BY)
+    return {order: many[0] for order, many in found.items()}
 
 
 def candidate_for(

@@ -14,6 +14,7 @@ from db.entities import (
     children_of,
     count_entities,
     fetch,
+    fetch_children,
     find,
     new_entity,
     pages,
@@ -261,15 +262,13 @@ class StoredImages:
                 yield self._seen(image, prints.get(image.id), captions.get(image.id, ()))
 
     def _captions(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        said = children_of(self._context.store, ids, Role.DESCRIBES)
-        found = fetch(self._context.store, {one for many in said.values() for one in many})
-        texts = {
-            id_: one.record(Caption).text
-            for id_, one in found.items()
-            if one.kind == Caption.kind and one.state in LIVE
-        }
         return {
-            id_: tuple(texts[one] for one in many if one in texts) for id_, many in said.items()
+            id_: tuple(
+                one.record(Caption).text
+                for one in many
+                if one.kind == Caption.kind and one.state in LIVE
+            )
+            for id_, many in fetch_children(self._context.store, ids, Role.DESCRIBES).items()
         }
 
     def _seen(

@@ -5,7 +5,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from db.entities import NewEntity, StoredEntity, children_of, fetch, find, find_children, new_entity
+from db.entities import (
+    NewEntity,
+    StoredEntity,
+    fetch,
+    fetch_children,
+    find,
+    find_children,
+    new_entity,
+)
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
@@ -118,9 +126,8 @@ def draw_sample(
 
 def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
     """Return the captions of each image, ordered by id."""
-    found = children_of(store, image_ids, Role.DESCRIBES)
-    captions = fetch(store, (one for many in found.values() for one in many))
-    return {id_: [captions[one] for one in found.get(id_, ())] for id_ in image_ids}
+    found = fetch_children(store, image_ids, Role.DESCRIBES)
+    return {id_: found[id_] for id_ in image_ids}
 
 
 def _copied(
@@ -178,11 +185,8 @@ def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _P
             images[str(entity.group)].append(entity.id)
         elif entity.split == spec.split and entity.state == "withdrawn":
             withdrawn[entity.id] = str(entity.group)
-    copies = children_of(store, list(withdrawn), Role.SAMPLED_FROM)
-    known = fetch(store, (one for many in copies.values() for one in many))
-    drawn = {
-        id_ for id_, many in copies.items() if any(known[one].dataset == dataset for one in many)
-    }
+    copies = fetch_children(store, list(withdrawn), Role.SAMPLED_FROM)
+    drawn = {id_ for id_, many in copies.items() if any(one.dataset == dataset for one in many)}
     for id_ in drawn:
         images[withdrawn[id_]].append(id_)
     return _Pool(images, drawn)

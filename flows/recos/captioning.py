@@ -7,8 +7,8 @@ from db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
-    children_of,
-    fetch,
+    fetch_children,
+    fetch_parents,
     new_entity,
     parents_of,
 )
@@ -210,11 +210,9 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
         (Role.KNOWN_FROM, ImageFacts),
     )
     for role, kind in kinds:
-        known = parents_of(store, originals, role)
-        records = fetch(store, {one for found in known.values() for one in found})
         facts |= {
-            original: records[one].record(kind).facts
-            for original, found in known.items()
+            original: one.record(kind).facts
+            for original, found in fetch_parents(store, originals, role).items()
             for one in found
         }
     return _facts_read(store, image_ids) | {
@@ -224,12 +222,8 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
 
 def _facts_read(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the text read in images by id; of several readings, the last."""
-    read = children_of(store, image_ids, Role.READ_IN)
-    readings = fetch(store, {one for found in read.values() for one in found})
-    last = {
-        image_id: max((readings[one] for one in found), key=lambda one: one.seq)
-        for image_id, found in read.items()
-    }
+    read = fetch_children(store, image_ids, Role.READ_IN)
+    last = {image_id: max(found, key=lambda one: one.seq) for image_id, found in read.items()}
     return {
         image_id: one.record(TextReading).facts
         for image_id, one in last.items()
@@ -239,9 +233,8 @@ def _facts_read(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, 
 
 def truths_of(store: Store, originals: Sequence[str]) -> dict[str, RenderedTruth]:
     """Return the rendered truths of images of sources by id, if known."""
-    drawn = parents_of(store, originals, Role.RENDERED_FROM)
-    truths = fetch(store, {one for found in drawn.values() for one in found})
-    return {original: truths[found[0]].record(RenderedTruth) for original, found in drawn.items()}
+    drawn = fetch_parents(store, originals, Role.RENDERED_FROM)
+    return {original: found[0].record(RenderedTruth) for original, found in drawn.items()}
 
 
 def task_of(image: StoredEntity) -> RetrievalTask:

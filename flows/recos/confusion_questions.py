@@ -17,12 +17,11 @@ from db.entities import (
     LIVE,
     AgentRef,
     StoredEntity,
-    children_of,
-    fetch,
+    fetch_children,
+    fetch_parents,
     find,
     new_entity,
     pages,
-    parents_of,
 )
 from db.store import Store
 from db.work import WorkResult
@@ -106,17 +105,11 @@ def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
     is_open = question_filter(store, queue.dataset, base)
     asked = list(find(store, queue.dataset, Confusion.kind))
     ids = [one.id for one in asked]
-    captions, images = (
-        parents_of(store, ids, Role.ASKS_ABOUT),
-        parents_of(store, ids, Role.ASKS_WITH),
-    )
-    stored = fetch(store, {found[0] for found in (*captions.values(), *images.values())})
+    captions = fetch_parents(store, ids, Role.ASKS_ABOUT)
+    images = fetch_parents(store, ids, Role.ASKS_WITH)
     agents = last_agents(store, ids)
-    questions = [
-        _Question(one, stored[captions[one.id][0]], stored[images[one.id][0]])
-        for one in asked
-        if is_open(captions[one.id][0], images[one.id][0])
-    ]
+    about = [_Question(one, captions[one.id][0], images[one.id][0]) for one in asked]
+    questions = [one for one in about if is_open(one.caption.id, one.image.id)]
     fallen = {one.image.id for one in questions if one.rules_out}
     decisions = [
         NewDecision(image_id, "reject", queue.agent, _FITS_BOTH) for image_id in sorted(fallen)
@@ -134,13 +127,8 @@ def _reject_bare(context: RunContext, queue: Queue) -> int:
     """Reject the images of v1 without an accepted or open caption; return their number."""
     images = images_of_tier(context.store, queue.dataset, "v1")
     live = [image.id for image in images if image.state in LIVE]
-    below = children_of(context.store, live, Role.DESCRIBES)
-    captions = fetch(context.store, {one for many in below.values() for one in many})
-    bare = [
-        image
-        for image in live
-        if not any(captions[one].state in LIVE for one in below.get(image, ()))
-    ]
+    below = fetch_children(context.store, live, Role.DESCRIBES)
+    bare = [image for image in live if not any(one.state in LIVE for one in below[image])]
     with context.store.write() as connection:
         append_decisions(
             connection, [NewDecision(one, "reject", queue.agent, _NO_CAPTION) for one in bare]

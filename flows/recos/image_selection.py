@@ -7,8 +7,8 @@ from db.decisions import NewDecision, Verdict, append_decisions, last_agents, la
 from db.entities import (
     NewEntity,
     StoredEntity,
-    children_of,
-    fetch,
+    fetch_children,
+    fetch_parents,
     find,
     new_entity,
     pages,
@@ -76,12 +76,12 @@ def follow_selections(context: RunContext, queue: Queue) -> None:
     """
     store = context.store
     questions = {one.id: one for one in find(store, queue.dataset, Selection.kind)}
-    about = parents_of(store, questions, Role.SELECTS)
-    images = fetch(store, {found[0] for found in about.values()})
-    agents, reasons = last_agents(store, list(questions)), last_reasons(store, list(images))
+    about = {id_: found[0] for id_, found in fetch_parents(store, questions, Role.SELECTS).items()}
+    agents = last_agents(store, list(questions))
+    reasons = last_reasons(store, sorted({image.id for image in about.values()}))
     decisions: list[NewDecision] = []
     for id_, question in questions.items():
-        image = images[about[id_][0]]
+        image = about[id_]
         verdict = _VERDICTS.get(question.state)
         if verdict is None or _STATES[verdict] == image.state:
             continue
@@ -99,15 +99,14 @@ def _captions_following(
 ) -> Iterator[NewDecision]:
     """Reject the captions of images that are now rejected, and reopen them with their images."""
     rejected = {one.entity_id: one.verdict == "reject" for one in decisions}
-    below = children_of(context.store, list(rejected), Role.DESCRIBES)
-    captions = fetch(context.store, {one for many in below.values() for one in many})
-    reasons = last_reasons(context.store, list(captions))
-    for image_id, many in below.items():
-        for one in many:
-            if rejected[image_id] and captions[one].state == "proposed":
-                yield NewDecision(one, "reject", context.software, _NOT_SELECTED)
-            elif not rejected[image_id] and reasons.get(one) == _NOT_SELECTED:
-                yield NewDecision(one, "reopen", context.software, "its image fits its task")
+    below = fetch_children(context.store, list(rejected), Role.DESCRIBES)
+    reasons = last_reasons(context.store, [one.id for many in below.values() for one in many])
+    for image_id, captions in below.items():
+        for one in captions:
+            if rejected[image_id] and one.state == "proposed":
+                yield NewDecision(one.id, "reject", context.software, _NOT_SELECTED)
+            elif not rejected[image_id] and reasons.get(one.id) == _NOT_SELECTED:
+                yield NewDecision(one.id, "reopen", context.software, "its image fits its task")
 
 
 def rejected_images(store: Store, dataset: str) -> frozenset[str]:
@@ -123,20 +122,17 @@ def has_selections(store: Store, dataset: str) -> bool:
 
 def _ways(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
     """Return how each image was found, in words."""
-    draws = parents_of(store, [image.id for image in images], Role.MEMBER_OF)
-    stored = fetch(store, {found[0] for found in draws.values()})
-    words = {id_: _words(draw.record(TaskDraw)) for id_, draw in stored.items()}
-    return {image_id: words[found[0]] for image_id, found in draws.items()}
+    draws = fetch_parents(store, [image.id for image in images], Role.MEMBER_OF)
+    return {image_id: _words(found[0].record(TaskDraw)) for image_id, found in draws.items()}
 
 
 def _translated_by_models(store: Store, originals: Sequence[str]) -> dict[str, str]:
     """Return drawn images with texts written by a model, and these texts in words."""
     truths = parents_of(store, originals, Role.RENDERED_FROM)
-    worded = parents_of(store, [found[0] for found in truths.values()], Role.WORDED_BY)
-    stored = fetch(store, {one for found in worded.values() for one in found})
+    worded = fetch_parents(store, [found[0] for found in truths.values()], Role.WORDED_BY)
     words: dict[str, str] = {}
     for original, (truth, *_) in truths.items():
-        records = [stored[one].record(WrittenSignPair).pair for one in worded.get(truth, ())]
+        records = [one.record(WrittenSignPair).pair for one in worded[truth]]
         if records:
             texts = "; ".join(f"{pair.chinese} = “{pair.english}”" for pair in records)
             words[original] = f"drawn with a translation by a model that nobody checked: {texts}"

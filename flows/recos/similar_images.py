@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, NewEntity, StoredEntity, children_of, fetch, new_entity, parents_of
+from db.entities import LIVE, NewEntity, StoredEntity, fetch_children, new_entity, parents_of
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.contamination import fingerprint_images, fingerprints_of
@@ -266,15 +266,14 @@ def load_v0(store: Store, dataset: str) -> BaseTier:
 
 def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
     """Return the accepted captions of each image, by position."""
-    found = children_of(store, image_ids, Role.DESCRIBES)
-    stored = fetch(store, {caption for many in found.values() for caption in many})
-    accepted = {
-        image: [stored[one] for one in many if stored[one].state == "accepted"]
-        for image, many in found.items()
-    }
     return {
-        image: tuple(sorted(many, key=lambda one: (one.record(Caption).position, one.id)))
-        for image, many in accepted.items()
+        image: tuple(
+            sorted(
+                (one for one in many if one.state == "accepted"),
+                key=lambda one: (one.record(Caption).position, one.id),
+            )
+        )
+        for image, many in fetch_children(store, image_ids, Role.DESCRIBES).items()
     }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from db.entities import (
     NewEntity,
     StoredEntity,
-    fetch,
+    fetch_parents,
     find,
     find_children,
     find_in_groups,
@@ -144,19 +144,14 @@ def _with_categories(
     store: Store, images: Sequence[StoredEntity], categories: Sequence[str]
 ) -> OrderedImages:
     """Return images with at least one of the categories, and categories without an image."""
-    known = parents_of(store, [image.id for image in images], Role.KNOWN_FROM)
-    records = fetch(store, {one for found in known.values() for one in found})
-    of_record = {
-        id_: {name.casefold() for name in entity.record(ImageFacts).categories}
-        for id_, entity in records.items()
+    known = fetch_parents(store, [image.id for image in images], Role.KNOWN_FROM)
+    named = {
+        id_: {name.casefold() for one in many for name in one.record(ImageFacts).categories}
+        for id_, many in known.items()
     }
     wanted = {" ".join(name.casefold().split()): name for name in categories}
-    found = [
-        image
-        for image in images
-        if any(not wanted.keys().isdisjoint(of_record[one]) for one in known.get(image.id, ()))
-    ]
-    seen = set().union(*of_record.values())
+    found = [one for one in images if not wanted.keys().isdisjoint(named.get(one.id, ()))]
+    seen = set().union(*named.values())
     unknown = [name for folded, name in wanted.items() if folded not in seen]
     return OrderedImages("categories", found, unknown)
 

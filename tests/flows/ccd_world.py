@@ -1,11 +1,16 @@
 """A small contrastive benchmark to build from drawn stills, edited or found in a folder."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from annotate.projects import Desks
 from db.entities import StoredEntity, find
+from flows.ccd.pipeline import CcdRun, ccd_pipeline
 from flows.engine.context import RunContext
+from flows.engine.pipeline import Loop, PipelineSpec, run_pipeline
+from flows.engine.report import BuildReport
 from models.profiles.loader import load_profile
 from schemas.build import CcdBuild
 from schemas.profile import OpenAIChat, Profile
@@ -27,6 +32,22 @@ def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
         "sources": (stills_source(stills),),
     }
     return CcdBuild(**{**defaults, **values})
+
+
+def image_pipeline(**values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
+    """Return `build-ccd` up to its images, which are chosen but neither grouped nor released."""
+    whole = ccd_pipeline(**values)
+    last = next(place for place, step in enumerate(whole.steps) if isinstance(step, Loop))
+    return replace(whole, steps=whole.steps[: last + 1])
+
+
+def run_unattended(run: RunContext, build: CcdBuild, profile: Profile | None = None) -> BuildReport:
+    """Run the build without annotators."""
+
+    def no_desks() -> Desks:
+        raise AssertionError("no annotator may be asked")
+
+    return run_pipeline(run, ccd_pipeline(), build, profile or contrast_profile(), no_desks)
 
 
 def counted_model(base_url: str, **values: Any) -> OpenAIChat:

@@ -15,11 +15,13 @@ from services.installation import bring_up, take_down
 from services.process import free_port
 from sources.demonstration.stills import StillsWorld
 from sources.demonstration.street import StreetWorld
+from tests.flows.ccd_world import contrast_build, run_unattended
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, found_variants
 from tests.flows.prefect_runs import Prefect
-from tests.flows.runs import context_of
+from tests.flows.recos_reviewers import ReviewedTasks, review_tasks
+from tests.flows.runs import context_of, new_run
 from tests.flows.still_families import Family, proposing
 from tests.flows.street import KnownStreet, write_short_street
 from tests.flows.worlds import own_environment
@@ -43,6 +45,35 @@ def known_street(street: StreetWorld) -> KnownStreet:
 def drawn_stills(tmp_path_factory: pytest.TempPathFactory) -> DrawnStills:
     """Drawn stills in the number that a test asks for (read-only)."""
     return DrawnStills(tmp_path_factory.mktemp("stills"))
+
+
+@pytest.fixture(scope="session")
+def edited_contrasts(
+    drawn_stills: DrawnStills, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunContext]:
+    """`build-ccd` of three anchors with edited images, released without review (read-only).
+
+    Mark the modules that use it with `xdist_group("ccd_build")`.
+    """
+    with new_run(migrated_sqlite, tmp_path_factory.mktemp("edited_contrasts")) as run:
+        run_unattended(run, contrast_build(drawn_stills(24)))
+        yield run
+
+
+@pytest.fixture(scope="session")
+def reviewed_tasks(
+    drawn_stills: DrawnStills, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ReviewedTasks]:
+    """`build-recos` up to v1 with reviewers, as it is before each of their answers (read-only).
+
+    Mark the modules that use it with `xdist_group("recos_people")`.
+    """
+    folder = tmp_path_factory.mktemp("reviewed_tasks")
+    with new_run(migrated_sqlite, folder) as run:
+        reviewed = review_tasks(run, drawn_stills(60), folder.parent / f"{folder.name}-states")
+        yield reviewed
+        for waiting, _ in (reviewed.captions_wait, reviewed.questions_wait):
+            waiting.store.close()
 
 
 @pytest.fixture

@@ -1,15 +1,15 @@
 """A build whose contrastive images are drawn in advance and found on local servers."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotate.projects import Desks
-from flows.ccd.pipeline import ccd_pipeline
+from flows.ccd.pipeline import CcdRun, ccd_pipeline
 from flows.ccd.searching import Clock, utc_now
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
+from flows.engine.pipeline import PipelineSpec, run_pipeline
 from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.image_search import OpenverseSearch
@@ -58,19 +58,18 @@ def found_variants(
 
 
 def build_found(
-    run: RunContext, build: CcdBuild, profile: Profile, clock: Clock = utc_now
+    run: RunContext,
+    build: CcdBuild,
+    profile: Profile,
+    clock: Clock = utc_now,
+    pipeline: Callable[..., PipelineSpec[CcdBuild, CcdRun]] = ccd_pipeline,
 ) -> BuildReport:
     """Run the build without annotators, downloading from 127.0.0.1 only."""
-    return run_pipeline(
-        run,
-        ccd_pipeline(
-            make_downloader=lambda settings: ImageDownloader(settings, allow=only_loopback),
-            clock=clock,
-        ),
-        build,
-        profile,
-        _no_desks,
+    spec = pipeline(
+        make_downloader=lambda settings: ImageDownloader(settings, allow=only_loopback),
+        clock=clock,
     )
+    return run_pipeline(run, spec, build, profile, _no_desks)
 
 
 def _no_desks() -> Desks:

@@ -1,6 +1,10 @@
 """Scripted reviewers of a benchmark of tasks."""
 
+import shutil
 from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import NamedTuple
 
 from sqlalchemy import func, select
 
@@ -8,6 +12,7 @@ from annotate.interfaces.text_pages import own_side
 from annotate.queues import SHARED
 from db.entities import LIVE, StoredEntity, fetch, find
 from db.reviews import tasks_by_key
+from db.store import Store
 from db.tables import Decision, Entity, ModelCall
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
@@ -18,10 +23,12 @@ from schemas.build import RecosBuild
 from schemas.profile import Profile
 from schemas.quality import Confusion
 from schemas.records import Caption
+from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, accepting
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.recos_world import DATASET, small_profile
+from tests.flows.recos_world import DATASET, small_build, small_profile
+from tests.flows.runs import context_of
 
 Opinion = Callable[[StoredEntity], Regions]
 
@@ -31,6 +38,32 @@ def build_once(
 ) -> BuildReport:
     """Run the build once."""
     return run_pipeline(run, recos_pipeline(), build, profile or small_profile(), lambda: office)
+
+
+class ReviewedTasks(NamedTuple):
+    """A build with reviewers, and its states: an installation with the tasks of its reviewers."""
+
+    build: RecosBuild
+    captions_wait: tuple[RunContext, MemoryOffice]
+    questions_wait: tuple[RunContext, MemoryOffice]
+    released: tuple[RunContext, MemoryOffice]
+
+
+def review_tasks(run: RunContext, stills: StillsWorld, folder: Path) -> ReviewedTasks:
+    """Build and review v0 and v1 in `run`; keep the earlier states in `folder`."""
+    folder.mkdir()
+    gates = {"captions_gate": "required", "confusions_gate": "required"}
+    build, office = small_build(stills, folder, last="v1", **gates), MemoryOffice()
+    states = []
+    for opinion in (accept_caption, fits_own):
+        assert build_once(run, build, office).waiting
+        home = folder / opinion.__name__
+        shutil.copytree(run.settings.home, home)
+        store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+        states.append((context_of(store, home), deepcopy(office)))
+        answer(run, office, opinion)
+    assert build_once(run, build, office).release is not None
+    return ReviewedTasks(build, *states, (run, office))
 
 
 def sizes(run: RunContext) -> list[int]:

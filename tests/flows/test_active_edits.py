@@ -9,9 +9,7 @@ import pytest
 
 from db.entities import LIVE, StoredEntity, children_of, parents_of
 from flows.ccd.editing import known_pin, pin
-from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import StillsEditor
 from schemas.build import CcdBuild
 from schemas.contrast import EditCheckSettings, ImageRequest, StoredEdit
@@ -21,11 +19,18 @@ from schemas.proposals import Candidate
 from schemas.provenance import Role
 from schemas.records import Image
 from sources.demonstration.stills import StillsWorld
-from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import GATES, answer_all, build_once, open_office, right, wrong
-from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, entities
+from tests.flows.ccd_world import (
+    DATASET,
+    contrast_build,
+    contrast_profile,
+    entities,
+    run_unattended,
+)
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.runs import copied_run, new_run
+from tests.flows.runs import copied_run
+
+pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
 
 OTHER_CHECK = EditCheckSettings(visible_difference=9.5)
 
@@ -36,24 +41,20 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 
 @pytest.fixture(scope="module")
+def whole(stills: StillsWorld) -> CcdBuild:
+    """The build of `done`."""
+    return contrast_build(stills)
+
+
+@pytest.fixture(scope="module")
 def build(stills: StillsWorld) -> CcdBuild:
     return contrast_build(stills, anchors=2)
 
 
-@pytest.fixture(scope="module")
-def released(
-    build: CcdBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunContext]:
-    """An installation built without annotators (read-only)."""
-    with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
-        unattended(run, build)
-        yield run
-
-
 @pytest.fixture
-def done(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
-    """A copy of `released` that tests may change."""
-    with copied_run(released, tmp_path / "home") as run:
+def done(edited_contrasts: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    """A copy of an installation built without annotators that tests may change."""
+    with copied_run(edited_contrasts, tmp_path / "home") as run:
         yield run
 
 
@@ -73,11 +74,8 @@ def edits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def unattended(run: RunContext, build: CcdBuild, version: str = "0.1.0", **contrast: Any) -> None:
-    def no_desks() -> MemoryOffice:
-        raise AssertionError("no annotator may be asked")
-
     later = build.model_copy(update={"version": version})
-    run_pipeline(run, ccd_pipeline(), later, contrast_profile(**contrast), no_desks)
+    run_unattended(run, later, contrast_profile(**contrast))
 
 
 def active_candidates(run: RunContext) -> dict[str, StoredEntity]:
@@ -95,11 +93,11 @@ def accepted_candidates(run: RunContext) -> set[str]:
 
 
 def test_changed_check_settings_measure_existing_pictures_again_without_editing(
-    done: RunContext, build: CcdBuild, edits: list[int]
+    done: RunContext, whole: CcdBuild, edits: list[int]
 ) -> None:
     before = active_candidates(done)
     ordered = len(entities(done, ImageRequest.kind))
-    unattended(done, build, "0.2.0", edit_check=OTHER_CHECK)
+    unattended(done, whole, "0.2.0", edit_check=OTHER_CHECK)
     failed = ordered - len(entities(done, StoredEdit.kind))
     assert sum(edits) <= failed, "only failed edits are tried again"
     after = active_candidates(done)
@@ -111,15 +109,15 @@ def test_changed_check_settings_measure_existing_pictures_again_without_editing(
         assert old.image == new.image
         assert old.measurement != new.measurement
     assert accepted_candidates(done) == {one.id for one in after.values()}
-    unattended(done, build, "0.3.0")
+    unattended(done, whole, "0.3.0")
     assert active_candidates(done).keys() == before.keys()
     assert accepted_candidates(done) == {one.id for one in before.values()}
 
 
 def test_candidates_of_a_new_editor_replace_those_of_the_old_one(
-    done: RunContext, build: CcdBuild
+    done: RunContext, whole: CcdBuild
 ) -> None:
-    unattended(done, build, "0.2.0", editor=BuiltinEditor(revision="3"))
+    unattended(done, whole, "0.2.0", editor=BuiltinEditor(revision="3"))
     origins = [one.record(Candidate).origin for one in active_candidates(done).values()]
     assert origins
     assert {one.model for one in origins if one.method == "edit"} == {"loupe-coded-stills-editor@3"}
@@ -145,8 +143,10 @@ def test_verdicts_on_a_picture_hold_after_it_is_measured_again(
     assert before.items() <= after.items()
 
 
-def test_an_edited_picture_is_linked_to_its_strategy_and_candidate(released: RunContext) -> None:
-    run = released
+def test_an_edited_picture_is_linked_to_its_strategy_and_candidate(
+    edited_contrasts: RunContext,
+) -> None:
+    run = edited_contrasts
     candidates = active_candidates(run)
     stored_edits = parents_of(run.store, [one.id for one in candidates.values()], Role.EDITED_AS)
     of_strategy = children_of(run.store, candidates, Role.EDITED_FOR)

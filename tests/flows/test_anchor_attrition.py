@@ -1,23 +1,24 @@
 """A run reports how many anchors it lost, and at which step."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from annotate.projects import Desks
 from db.decisions import NewDecision, append_decisions
+from db.quarantine import quarantined
 from flows.ccd.groups import anchor_attrition
-from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
 from flows.engine.report import Progress
-from models.profiles.loader import load_profile
 from release.row_files import read_release
 from release.verify import verify_release
 from schemas.errors import ModelError
 from sources.demonstration.stills import StillsWorld
-from tests.flows.ccd_world import DATASET, contrast_build, entities
+from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, run_unattended
 from tests.flows.drawn_stills import DrawnStills
+from tests.flows.runs import copied_run
+
+pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,11 @@ def messages(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return found
 
 
-def no_desks() -> Desks:
-    raise AssertionError("no annotator may be asked")
+@pytest.fixture
+def done(edited_contrasts: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    """A copy of a released benchmark of three anchors that tests may change."""
+    with copied_run(edited_contrasts, tmp_path / "done") as run:
+        yield run
 
 
 def test_each_lost_anchor_is_counted_at_the_step_that_lost_it(
@@ -47,7 +51,9 @@ def test_each_lost_anchor_is_counted_at_the_step_that_lost_it(
         update={"name": "bare", "format": "image-list", "annotations": listed}
     )
     both = build.model_copy(update={"sources": (*build.sources, bare)})
-    run_pipeline(run, ccd_pipeline(), both, load_profile("builtin"), no_desks)
+    run_unattended(run, both)
+    assert [one.reason for one in quarantined(run.store, DATASET)].count("no_caption") == 2
+    assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0") == []
     count, lost = anchor_attrition(run.store, DATASET)
     assert (count, lost["without a strategy"]) == (4, 2)
     whole = 4 - sum(lost.values())
@@ -57,10 +63,9 @@ def test_each_lost_anchor_is_counted_at_the_step_that_lost_it(
 
 
 def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
-    run: RunContext, stills: StillsWorld, messages: list[str]
+    done: RunContext, stills: StillsWorld, messages: list[str]
 ) -> None:
-    build = contrast_build(stills, anchors=3)
-    run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
+    run, build = done, contrast_build(stills)
     lone = next(one.group for one in entities(run, "strategy", "accepted"))
     strategies = [one.id for one in entities(run, "strategy", "accepted") if one.group == lone]
     with run.store.write() as connection:
@@ -69,7 +74,7 @@ def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
     released = []
     for version, keep in (("0.2.0", False), ("0.3.0", True)):
         again = build.model_copy(update={"version": version, "keep_lone_anchors": keep})
-        run_pipeline(run, ccd_pipeline(), again, load_profile("builtin"), no_desks)
+        run_unattended(run, again)
         folder = run.settings.home / "releases" / f"{DATASET}-{version}"
         assert verify_release(folder) == []
         released.append({row.image_entity_id for row in read_release(folder).rows})
@@ -78,13 +83,11 @@ def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
 
 
 def test_a_second_language_the_model_cannot_write_raises_an_error(
-    run: RunContext, stills: StillsWorld, messages: list[str]
+    done: RunContext, stills: StillsWorld, messages: list[str]
 ) -> None:
-    build = contrast_build(stills, anchors=2)
-    run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
-    assert not messages[-1].startswith("0 of 2")
-    translated = build.model_copy(update={"version": "0.2.0", "second_language": "zh"})
+    assert anchor_attrition(done.store, DATASET)[1]["without captions"] < ANCHORS
+    translated = contrast_build(stills, version="0.2.0", second_language="zh")
     with pytest.raises(ModelError, match="captions are written in English only"):
-        run_pipeline(run, ccd_pipeline(), translated, load_profile("builtin"), no_desks)
-    message = "0 of 2 anchors came to a group with captions; left out: 2 without captions"
+        run_unattended(done, translated)
+    message = "0 of 3 anchors came to a group with captions; left out: 3 without captions"
     assert messages[-1] == message

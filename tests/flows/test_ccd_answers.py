@@ -89,8 +89,8 @@ def anchors_of_strategies(run: RunContext) -> Counter[str]:
     return Counter(one.record(Strategy).caption for one in entities(run, Strategy.kind))
 
 
-def released(run: RunContext) -> list[dict[str, Any]]:
-    folder = run.settings.home / "releases" / f"{DATASET}-0.1.0"
+def released(run: RunContext, version: str = "0.1.0") -> list[dict[str, Any]]:
+    folder = run.settings.home / "releases" / f"{DATASET}-{version}"
     assert verify_release(folder) == []
     rows: list[dict[str, Any]] = json.loads((folder / f"{DATASET}.json").read_text())
     return rows
@@ -158,22 +158,10 @@ def test_every_anchor_has_strategies_or_a_rejection(
     assert sum(one.strategy is not None for one in drafts) == strategies.total()
     assert sum(one.refusal is not None for one in drafts) == len(parts)
 
-
-def test_an_unusable_answer_is_repaired_by_one_request_with_its_problem(
-    build_with: Callable[..., BuildReport], run: RunContext, model: CountingServer
-) -> None:
-    def spoil(request: dict[str, Any], text: str) -> str:
-        return text if asks_for_captions(request) or is_repair(request) else CUT
-
-    build_with(spoil)
     asked = [one.body for one in model.ledger.seen if not asks_for_captions(one.body)]
-    first, repairs = (
-        [one for one in asked if is_repair(one) is repair] for repair in (False, True)
-    )
-    assert len(first) == len(repairs) == FAMILIES
-    for request in repairs:
-        assert json.dumps(CUT) in prompt_text(request), "the answer is quoted as data"
-    assert rejections(run, "propose_strategies") == []
+    repairs = [one for one in asked if is_repair(one)]
+    assert Counter(map(caption_of, repairs)) == {repaired: 1, broken: 1}
+    assert all(json.dumps(CUT) in prompt_text(one) for one in repairs), "quoted as data"
     before = Counter(model.ledger.counts)
     assert set(before.values()) == {1}
     build_with(spoil)
@@ -241,10 +229,18 @@ def test_a_group_is_repaired_or_quarantined_whole(
     assert set(model.ledger.counts.values()) == {1}
 
 
-def test_translations_are_released_beside_their_captions(
-    build_with: Callable[..., BuildReport], run: RunContext, shown_families: list[Family]
+def test_a_second_language_added_later_costs_only_requests_for_captions(
+    build_with: Callable[..., BuildReport],
+    run: RunContext,
+    shown_families: list[Family],
+    model: CountingServer,
+    web: FoundVariants,
 ) -> None:
     """An answer without a translation, or with one in English, is requested again."""
+    build_with()
+    plain = released(run)
+    assert all(row["translations"] == {} for row in plain)
+    before, searches = Counter(model.ledger.counts), list(web.service.queries)
     lacking, english = shown_families[0].first.captions[1], shown_families[1].first.captions[2]
 
     def spoil(request: dict[str, Any], text: str) -> str:
@@ -257,8 +253,11 @@ def test_translations_are_released_beside_their_captions(
             return json.dumps({**answer, TRANSLATIONS_FIELD: answer[CAPTIONS_FIELD]})
         return text
 
-    build_with(spoil, second_language="zh")
-    rows = released(run)
+    build_with(spoil, second_language="zh", version="0.2.0")
+    rows = released(run, "0.2.0")
+    assert [row["file_path"] for row in rows] == [row["file_path"] for row in plain]
+    assert (model.ledger.counts - before).total() == 5 * FAMILIES + 2
+    assert web.service.queries == searches
     assert len(rows) == FAMILIES + sum(len(one.variants) for one in shown_families)
     for row in rows:
         assert row["translations"] == {"zh": [translation(one) for one in row["captions"]]}
@@ -266,30 +265,8 @@ def test_translations_are_released_beside_their_captions(
     languages = Counter(_language(one) for one in entities(run, Caption.kind, "accepted"))
     assert languages == {None: 5 * len(rows), "zh": 5 * len(rows)}
     assert rejections(run, "refine_captions") == []
-    lines = run.settings.home / "releases" / f"{DATASET}-0.1.0" / "ccd.jsonl"
+    lines = run.settings.home / "releases" / f"{DATASET}-0.2.0" / "ccd.jsonl"
     assert translation(rows[0]["captions"][0]) in lines.read_text(encoding="utf-8")
-
-
-def test_a_second_language_added_later_costs_only_requests_for_captions(
-    build_with: Callable[..., BuildReport],
-    run: RunContext,
-    model: CountingServer,
-    web: FoundVariants,
-) -> None:
-    build_with()
-    plain = released(run)
-    assert all(row["translations"] == {} for row in plain)
-    before, searches = Counter(model.ledger.counts), list(web.service.queries)
-    build_with(second_language="zh", version="0.2.0")
-    folder = run.settings.home / "releases" / f"{DATASET}-0.2.0"
-    assert verify_release(folder) == []
-    rows = json.loads((folder / f"{DATASET}.json").read_text(encoding="utf-8"))
-    assert [row["file_path"] for row in rows] == [row["file_path"] for row in plain]
-    assert all(len(row["captions"]) == 5 for row in rows), "no caption twice"
-    assert all(len(row["translations"]["zh"]) == 5 for row in rows)
-    new = model.ledger.counts - before
-    assert new.total() == 5 * FAMILIES
-    assert web.service.queries == searches
 
 
 def _language(caption: StoredEntity) -> str | None:

@@ -12,30 +12,31 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from annotate.projects import Desks
 from db.blob_check import BlobCheck
 from db.blobs import BlobStore
 from db.entities import LIVE, parents_of
 from db.quarantine import quarantined
 from flows.blob_repair import repair_blobs
-from flows.ccd.pipeline import ccd_pipeline
 from flows.cli.main import app
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
-from models.profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.verify import verify_release
-from schemas.build import CcdBuild
 from schemas.contrast import ContrastGroup, Method, StoredEdit
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Image
 from sources.demonstration.stills import StillsWorld
-from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, searched_folder
+from tests.flows.ccd_world import (
+    ANCHORS,
+    DATASET,
+    contrast_build,
+    entities,
+    run_unattended,
+    searched_folder,
+)
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.runs import copied_run, new_run
+from tests.flows.runs import copied_run
 
 pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
 
@@ -45,22 +46,10 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
     return drawn_stills(24)
 
 
-@pytest.fixture(scope="module")
-def built(
-    stills: StillsWorld, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunContext]:
+@pytest.fixture
+def built(edited_contrasts: RunContext) -> RunContext:
     """An installation after a build (read-only)."""
-    with new_run(migrated_sqlite, tmp_path_factory.mktemp("built")) as run:
-        run_unattended(run, contrast_build(stills))
-        yield run
-
-
-def no_desks() -> Desks:
-    raise AssertionError("no annotator may be asked")
-
-
-def run_unattended(run: RunContext, build: CcdBuild) -> BuildReport:
-    return run_pipeline(run, ccd_pipeline(), build, load_profile("builtin"), no_desks)
+    return edited_contrasts
 
 
 def released(run: RunContext) -> list[dict[str, Any]]:
@@ -212,24 +201,6 @@ def test_a_missing_search_folder_is_reported_before_any_model_is_asked(
             run_unattended(run, build)
         assert entities(run, Image.kind) == []
         folder.mkdir(exist_ok=True)
-
-
-def test_an_image_without_captions_is_quarantined(
-    run: RunContext, stills: StillsWorld, tmp_path: Path
-) -> None:
-    listed = tmp_path / "names.txt"
-    names = sorted(path.name for path in stills.image_root.glob("*.jpg"))[:2]
-    listed.write_text("\n".join(names) + "\n", encoding="utf-8")
-    bare = (
-        contrast_build(stills)
-        .sources[0]
-        .model_copy(update={"name": "bare", "format": "image-list", "annotations": listed})
-    )
-    build = contrast_build(stills, anchors=2)
-    run_unattended(run, build.model_copy(update={"sources": (*build.sources, bare)}))
-    reasons = Counter(one.reason for one in quarantined(run.store, DATASET))
-    assert reasons["no_caption"] == 2
-    assert released(run)
 
 
 def test_the_command_builds_the_demonstration_from_a_file(

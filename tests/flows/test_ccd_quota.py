@@ -60,9 +60,12 @@ def run_at(
 def test_each_day_spends_its_budget_and_no_query_is_sent_twice(
     run_at: Callable[[datetime], BuildReport],
     run: RunContext,
+    profile: Profile,
     service: SearchServer,
     model: CountingServer,
 ) -> None:
+    search = profile.contrast.search
+    assert search is not None
     for day, asked in enumerate((DAILY_BUDGET, 2 * DAILY_BUDGET)):
         now = NOON + timedelta(days=day)
         for later in (timedelta(), timedelta(hours=11, minutes=59)):
@@ -72,6 +75,8 @@ def test_each_day_spends_its_budget_and_no_query_is_sent_twice(
             tomorrow = (now + timedelta(days=1)).date()
             assert f"its next day begins at {tomorrow}T00:00:00+00:00" in str(stopped.value)
             assert len(service.seen) == asked
+        midnight = now.replace(hour=0)
+        assert requests_since(run.store, search.ref, midnight) == DAILY_BUDGET
     before = Counter(model.ledger.counts)
     assert len(before) == 3, "one request for strategies for each anchor"
 
@@ -83,20 +88,6 @@ def test_each_day_spends_its_budget_and_no_query_is_sent_twice(
     assert set(model.ledger.counts.values()) == {1}
     run_at(NOON + timedelta(days=3))
     assert len(service.queries) == 5, "no query is left"
-
-
-def test_requests_are_counted_by_day(
-    run_at: Callable[[datetime], BuildReport], run: RunContext, profile: Profile
-) -> None:
-    with pytest.raises(BudgetReachedError):
-        run_at(NOON)
-    search = profile.contrast.search
-    assert search is not None
-    day = NOON.replace(hour=0)
-    assert requests_since(run.store, search.ref, day) == DAILY_BUDGET
-    with pytest.raises(BudgetReachedError):
-        run_at(NOON + timedelta(days=1))
-    assert requests_since(run.store, search.ref, day + timedelta(days=1)) == DAILY_BUDGET
 
 
 def test_failed_requests_count_toward_the_budget(

@@ -19,7 +19,13 @@ from schemas.profile import Profile
 from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
 from sources.demonstration.stills import StillsWorld
-from tests.flows.ccd_world import contrast_profile, counted_model, entities, searched_folder
+from tests.flows.ccd_world import (
+    contrast_profile,
+    counted_model,
+    entities,
+    image_pipeline,
+    searched_folder,
+)
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found
 from tests.flows.still_families import Family, families
@@ -79,7 +85,7 @@ def test_results_of_a_service_replace_those_of_a_folder(
         build_found(run, with_folder(web.build, folder), folder_profile(model))
     of_folder = entities(run, FoundHit.kind)
     assert of_folder
-    report = build_found(run, web.build, web.profile(model))
+    report = build_found(run, web.build, web.profile(model), pipeline=image_pipeline)
     of_web = [one for one in entities(run, FoundHit.kind) if one not in of_folder]
     assert {one.record(FoundHit).engine for one in of_web} == {"openverse@v1"}
     assert stage(report, "download images") == len(of_web) == 3
@@ -97,8 +103,8 @@ def test_a_service_cannot_point_to_a_local_file(
     web.service.results_of = lambda query: [
         {**one, "url": "folder:../../etc/passwd"} for one in known(query)
     ]
-    with pytest.raises(UsageError, match="nothing of 'contrasts' can be released"):
-        build_found(run, web.build, web.profile(model))
+    build_found(run, web.build, web.profile(model), pipeline=image_pipeline)
+    assert entities(run, Candidate.kind) == []
     refused = [one for one in quarantined(run.store, web.build.dataset) if "hit" in one.context]
     assert [one.reason for one in refused] == ["not_an_address"] * 3
 
@@ -113,10 +119,11 @@ def test_candidates_are_chosen_again_from_a_folder_with_other_images(
 ) -> None:
     variants = [one.file_name for family in shown_families for one in family.variants]
     first = folder_of(stills, variants[:2], tmp_path / "one")
-    report = build_found(run, with_folder(web.build, first), folder_profile(model))
+    profile = folder_profile(model)
+    build_found(run, with_folder(web.build, first), profile, pipeline=image_pipeline)
     before = {one.id for one in entities(run, Candidate.kind)}
     second = folder_of(stills, variants[2:], tmp_path / "others")
-    report = build_found(run, with_folder(web.build, second), folder_profile(model))
+    report = build_found(run, with_folder(web.build, second), profile, pipeline=image_pipeline)
     assert stage(report, "choose candidates") > 0
     new = [one for one in entities(run, Candidate.kind) if one.id not in before]
     assert new
@@ -139,7 +146,7 @@ def test_an_anchor_is_not_used_as_a_contrastive_image_of_another_anchor(
         return [{**found[0], "url": url}] if query == wanted else found
 
     web.service.results_of = results
-    build_found(run, web.build, web.profile(model))
+    build_found(run, web.build, web.profile(model), pipeline=image_pipeline)
     (refused,) = quarantined(run.store, web.build.dataset)
     assert (refused.stage, refused.reason) == ("choose_candidates", "already_used")
     assert len(entities(run, Candidate.kind, "accepted")) == 2

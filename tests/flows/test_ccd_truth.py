@@ -10,7 +10,6 @@ from PIL import Image as Pictures
 
 from db.entities import fetch
 from db.store import Store
-from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import Change, UneditableError, changed_scene, read_change
@@ -20,7 +19,7 @@ from models.profiles.loader import load_profile
 from schemas.proposals import Candidate, EditedImage, FoundImage, Picture, Strategy
 from schemas.records import Image
 from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
-from tests.flows.ccd_world import contrast_build, entities, searched_folder
+from tests.flows.ccd_world import contrast_build, entities, image_pipeline, searched_folder
 from tests.flows.runs import context_of
 
 pytestmark = pytest.mark.slow
@@ -49,7 +48,7 @@ def test_accepted_pairs_differ_in_exactly_the_labelled_detail(
     )
     run_pipeline(
         run,
-        ccd_pipeline(),
+        image_pipeline(),
         build,
         load_profile("builtin"),
         lambda: pytest.fail("no annotator may be asked"),

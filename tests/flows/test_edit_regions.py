@@ -7,7 +7,6 @@ import pytest
 from PIL import Image
 
 from db.entities import StoredEntity
-from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import Change, StillsEditor, say_change
@@ -18,8 +17,10 @@ from schemas.proposals import Candidate
 from schemas.records import Box
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.ccd_world import contrast_build, contrast_profile, entities
+from tests.flows.ccd_world import contrast_build, contrast_profile, entities, image_pipeline
 from tests.flows.drawn_stills import DrawnStills
+
+pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
 
 EDIT = StillsEditor.edit
 ALL_PASS = {"least_shift": -4.0, "doubtful_shift": -4.0}
@@ -32,16 +33,14 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
     return drawn_stills(24)
 
 
-def build(
-    run: RunContext, stills: StillsWorld, check: EditCheckSettings, anchors: int
-) -> list[Candidate]:
+def build(run: RunContext, stills: StillsWorld, check: EditCheckSettings) -> list[Candidate]:
     """Return all candidates of a build without annotators, in any state."""
 
     def no_desks() -> MemoryOffice:
         raise AssertionError("no annotator may be asked")
 
-    wanted = contrast_build(stills, anchors=anchors)
-    run_pipeline(run, ccd_pipeline(), wanted, contrast_profile(edit_check=check), no_desks)
+    wanted = contrast_build(stills, anchors=4)
+    run_pipeline(run, image_pipeline(), wanted, contrast_profile(edit_check=check), no_desks)
     return [one.record(Candidate) for one in entities(run, Candidate.kind)]
 
 
@@ -87,9 +86,10 @@ def touches(thing: Thing, box: Box, scale: float) -> bool:
 
 
 def test_the_region_to_change_is_stored_and_compared_with_the_change(
-    run: RunContext, stills: StillsWorld
+    edited_contrasts: RunContext,
 ) -> None:
-    candidates = build(run, stills, EditCheckSettings(), anchors=2)
+    run = edited_contrasts
+    candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
     known = [one for one in candidates if one.measurement and one.measurement.region_by]
     assert known
     assert all(one.measurement.outside_share is not None for one in known if one.measurement)
@@ -104,7 +104,7 @@ def test_an_edit_outside_the_region_is_flagged(
     settings = EditCheckSettings(**ALL_PASS, doubtful_unplaced_shift=-4.0)
     wrong = [
         one
-        for one in build(run, stills, settings, anchors=4)
+        for one in build(run, stills, settings)
         if one.measurement and one.measurement.outside_share
     ]
     assert len(wrong) >= 4
@@ -119,7 +119,7 @@ def test_without_a_region_the_embedder_flags_an_edit_of_the_wrong_object(
     monkeypatch.setattr(StillsEditor, "edit", recolour_another_object(reports_regions=False))
     unplaced = [
         one
-        for one in build(run, stills, EditCheckSettings(**ALL_PASS), anchors=4)
+        for one in build(run, stills, EditCheckSettings(**ALL_PASS))
         if one.measurement and one.measurement.apart_share is not None
     ]
     wrong = [one for one in unplaced if one.measurement and (one.measurement.shift or 0) < 0.03]

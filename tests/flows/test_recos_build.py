@@ -38,6 +38,7 @@ from schemas.recos import (
     DiscriminabilityReport,
     DiscriminabilitySettings,
     ExpansionReport,
+    Selection,
 )
 from schemas.release import EmbedderPurpose
 from schemas.retrieval_task import RetrievalTask
@@ -147,6 +148,8 @@ def test_three_versions_are_released_each_contained_in_the_next(
     assert tiers[2]["v2"] > tiers[2]["v1"] > 0
     assert all(not row["captions"] for row in versions[2] if row["tier"] == "v2")
     assert {row["task"] for row in versions[0]} == {one.task.value for one in build.tasks}
+    assert entities(built, Selection.kind) == [], "an automatic gate creates no questions"
+    assert {one.state for one in images_of_tier(built.store, DATASET, "v0")} == {"proposed"}
 
 
 def test_the_manifest_names_the_embedders(built: RunContext) -> None:

@@ -1,6 +1,7 @@
 """`build-recos` with review at both gates."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -14,15 +15,15 @@ from flows.engine.report import BuildReport
 from flows.recos.similar_images import MOST_MATCHES, captions_of
 from release.row_files import read_release
 from release.verify import verify_release
-from schemas.build import RecosBuild
 from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption, Image
-from sources.demonstration.stills import StillsWorld
+from schemas.recos import DiscriminabilitySettings
 from tests.annotate.answering import Regions, about, editing, rejecting
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
+    ReviewedTasks,
     accept_caption,
     answer,
     build_once,
@@ -31,25 +32,32 @@ from tests.flows.recos_reviewers import (
     of_tier,
     proposed,
 )
-from tests.flows.recos_world import DATASET, small_build
+from tests.flows.recos_world import DATASET, small_build, small_profile
+from tests.flows.runs import copied_run
+
+pytestmark = pytest.mark.xdist_group("recos_people")  # the shared build is made once
 
 EDITED = "What a reviewer made of it, in words of their own."
 
 
-@pytest.fixture(scope="module")
-def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(80)
+@pytest.fixture
+def captions_wait(
+    reviewed_tasks: ReviewedTasks, tmp_path: Path
+) -> Iterator[tuple[RunContext, MemoryOffice]]:
+    """A copy of a build whose captions wait for answers."""
+    run, office = reviewed_tasks.captions_wait
+    with copied_run(run, tmp_path / "captions") as copied:
+        yield copied, deepcopy(office)
 
 
 @pytest.fixture
-def office() -> MemoryOffice:
-    return MemoryOffice()
-
-
-@pytest.fixture
-def build(stills: StillsWorld, tmp_path: Path) -> RecosBuild:
-    gates = {"captions_gate": "required", "confusions_gate": "required"}
-    return small_build(stills, tmp_path, **gates)
+def questions_wait(
+    reviewed_tasks: ReviewedTasks, tmp_path: Path
+) -> Iterator[tuple[RunContext, MemoryOffice]]:
+    """A copy of a build whose v0 is released and whose questions on v1 wait for answers."""
+    run, office = reviewed_tasks.questions_wait
+    with copied_run(run, tmp_path / "questions") as copied:
+        yield copied, deepcopy(office)
 
 
 def is_about(question: StoredEntity, image: StoredEntity) -> bool:
@@ -65,12 +73,12 @@ def released(run: RunContext, version: str) -> Path:
 
 
 def test_answers_at_both_gates_are_applied(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    captions_wait: tuple[RunContext, MemoryOffice], reviewed_tasks: ReviewedTasks
 ) -> None:
-    first = build_once(run, build, office)
+    (run, office), build = captions_wait, reviewed_tasks.build.model_copy(update={"last": "v2"})
     captions = proposed(run, Caption.kind)
-    assert first.waiting == len(captions) == 5 * 10
-    assert first.release is None
+    assert len(captions) == 5 * 10
+    assert not (run.settings.home / "releases").exists()
     edited, refused = captions[0], captions[7]
 
     def opinion(shown: StoredEntity) -> Regions:
@@ -180,11 +188,9 @@ def assert_accepted_captions_are_marked_as_reviewed(run: RunContext) -> None:
 
 
 def test_open_questions_on_a_rejected_image_are_removed_from_the_desk(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    questions_wait: tuple[RunContext, MemoryOffice], reviewed_tasks: ReviewedTasks
 ) -> None:
-    build_once(run, build, office)
-    answer(run, office, accept_caption)
-    build_once(run, build, office)
+    (run, office), build = questions_wait, reviewed_tasks.build
     confused_image = of_tier(run, "v1")[0]
     asked = proposed(run, Confusion.kind)
     with_images = parents_of(run.store, [one.id for one in asked], Role.ASKS_WITH)
@@ -211,42 +217,31 @@ def answer_fits_both(run: RunContext, office: MemoryOffice, question: StoredEnti
 
 
 def test_the_search_for_a_similar_image_ends_after_the_limit(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
+    run: RunContext, drawn_stills: DrawnStills, tmp_path: Path
 ) -> None:
-    """A reviewer who always answers "both" ends the loop; rejected images are kept."""
-    alone = build.model_copy(update={"captions_gate": "auto", "tasks": build.tasks, "last": "v1"})
+    """A reviewer who always answers "both" ends the loop; rejected images are kept.
+
+    The captions gate decides alone; captions of v1 wait for their questions even if it runs twice.
+    """
+    office = MemoryOffice()
+    base = small_build(drawn_stills(80), tmp_path, last="v1", confusions_gate="required")
+    build = base.model_copy(update={"tasks": base.tasks[1:2]})
+    profile = small_profile(DiscriminabilitySettings(k=3, eta=0.9, rounds=0))
+    first, second = (build_once(run, build, office, profile) for _ in range(2))
+    assert first.waiting == second.waiting == len(proposed(run, Confusion.kind)) > 0
+    assert_each_caption_has_a_question(
+        run, proposed(run, Caption.kind), proposed(run, Confusion.kind)
+    )
     rounds = 0
-    while (report := build_once(run, alone, office)).waiting:
+    while (report := build_once(run, build, office, profile)).waiting:
         rounds += 1
         assert rounds <= MOST_MATCHES
         answer(run, office, fits_both)
+    assert rounds == MOST_MATCHES
     assert of_tier(run, "v1") == []
     tried = parents_of(
         run.store, [one.id for one in of_tier(run, "v1", "rejected")], Role.SIMILAR_TO
     )
     counts = [list(tried.values()).count(found) for found in tried.values()]
-    assert max(counts) <= MOST_MATCHES
-    assert build_once(run, alone, office).release_id == report.release_id
-
-
-def test_an_automatic_captions_gate_leaves_the_confusions_gate_to_reviewers(
-    run: RunContext, build: RecosBuild, office: MemoryOffice
-) -> None:
-    """Captions of v1 wait for their questions even if the first gate runs twice."""
-    alone = build.model_copy(update={"captions_gate": "auto", "last": "v1"})
-    first, second = (build_once(run, alone, office) for _ in range(2))
-    assert first.waiting == second.waiting == len(proposed(run, Confusion.kind)) > 0
-    assert_each_caption_has_a_question(
-        run, proposed(run, Caption.kind), proposed(run, Confusion.kind)
-    )
-    answer(run, office, fits_own)
-    assert build_once(run, alone, office).waiting == 0
-    of_new = confusing_of(run)
-    agents = last_agents(run.store, [one.id for one in of_new])
-    assert {agent.kind for agent in agents.values()} == {"person"}
-    released(run, "1.1.0")
-
-
-def confusing_of(run: RunContext) -> Sequence[StoredEntity]:
-    captions = {one.id: one for one in find(run.store, DATASET, Caption.kind, states=("accepted",))}
-    return [captions[one] for one in parents_of(run.store, list(captions), Role.CONFUSES)]
+    assert max(counts) == MOST_MATCHES
+    assert build_once(run, build, office, profile).release_id == report.release_id

@@ -171,10 +171,3 @@ def test_an_answer_can_be_changed_until_captions_are_validated(
     build_once(run, build, office)
     states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
     assert states == before, "a validated benchmark keeps its images"
-
-
-def test_an_automatic_gate_creates_no_questions(run: RunContext, build: RecosBuild) -> None:
-    report = build_once(run, build.model_copy(update={"selection_gate": "auto"}), MemoryOffice())
-    assert report.waiting == 0
-    assert not list(find(run.store, DATASET, Selection.kind))
-    assert {one.state for one in images_of_tier(run.store, DATASET, "v0")} == {"proposed"}

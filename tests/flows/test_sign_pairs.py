@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow.parquet as pq
@@ -13,8 +14,8 @@ from db.calls import cost_rows
 from db.entities import StoredEntity, children_of, find, parents_of
 from db.quarantine import quarantined
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
-from flows.recos.pipeline import recos_pipeline
+from flows.engine.pipeline import PipelineSpec, run_pipeline
+from flows.recos.pipeline import RecosRun, recos_pipeline
 from flows.recos.task_images import images_of_tier, originals_of
 from schemas.build import RecosBuild, TaskSpec
 from schemas.errors import ConfigurationError, ModelError
@@ -96,6 +97,12 @@ def build(**values: Any) -> RecosBuild:
     return RecosBuild(dataset=DATASET, last="v0", tasks=(TASK,), **values)
 
 
+def drawing_alone(options: RenderOptions) -> PipelineSpec[RecosBuild, RecosRun]:
+    """Return `build-recos` up to its images, without captions."""
+    whole = recos_pipeline(drawing=options)
+    return replace(whole, steps=whole.steps[:2])
+
+
 def stored_pairs(run: RunContext) -> dict[str, StoredEntity]:
     return {one.id: one for one in find(run.store, DATASET, WrittenSignPair.kind)}
 
@@ -165,10 +172,10 @@ def test_an_unreachable_server_ends_the_run_and_the_next_run_continues(
     profile = profile_with(server)
     server.ledger.add_faults(Fault("status", status=503, match="Pairs: 7"))
     with pytest.raises(ModelError, match=r"scripted@1 did not answer \(1 server_error\)"):
-        run_pipeline(run, recos_pipeline(drawing=DRAWING), build(), profile, no_desks)
+        run_pipeline(run, drawing_alone(DRAWING), build(), profile, no_desks)
     assert len(stored_pairs(run)) == 18
     assert not (run.settings.home / "rendered").exists()
-    run_pipeline(run, recos_pipeline(drawing=DRAWING), build(), profile, no_desks)
+    run_pipeline(run, drawing_alone(DRAWING), build(), profile, no_desks)
     assert len(stored_pairs(run)) == WANTED
     asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
     assert len(asked) == 3
@@ -179,9 +186,7 @@ def test_a_model_that_writes_no_usable_pair_is_asked_once(
 ) -> None:
     text = "I'm sorry, I cannot help with that."
     server.ledger.add_faults(Fault("content", text=text, match="Pairs: 20"))
-    run_pipeline(
-        run, recos_pipeline(drawing=RenderOptions()), build(), profile_with(server), no_desks
-    )
+    run_pipeline(run, drawing_alone(RenderOptions()), build(), profile_with(server), no_desks)
     asked = [one for one in server.ledger.seen if "Pairs: " in prompt_text(one.body)]
     assert len(asked) == 1
     assert stored_pairs(run) == {}
