@@ -26,6 +26,7 @@ from db.entities import (
 from db.store import Store
 from db.work import register_plan, store_activity
 from flows.answers import shown, words_of
+from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.report import StageReport
@@ -396,16 +397,12 @@ def _refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
     return report
 
 
-def group_warnings(
-    context: RunContext,
-    embedder: CachedEmbedder,
-    limits: StyleLimits,
-    groups: Sequence[CaptionGroup],
-) -> list[tuple[str, ...]]:
+def group_warnings(run: CcdRun, groups: Sequence[CaptionGroup]) -> list[tuple[str, ...]]:
     """Return the warnings about each group as sentences, the most important first."""
     found = []
-    for group, preferences in zip(groups, _preferences(context, embedder, groups), strict=True):
-        check = check_group(group, limits)
+    preferred = _preferences(run.context, run.embedder, groups)
+    for group, preferences in zip(groups, preferred, strict=True):
+        check = check_group(group, run.settings.caption_style)
         unusable = (f"{one.detail} It cannot be released so." for one in check.unusable)
         found.append((*unusable, *preferences, *check.warnings))
     return found
@@ -453,13 +450,13 @@ class _Judged(NamedTuple):
     judge: AgentRef
 
 
-def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
+def apply_group_decisions(run: CcdRun) -> None:
     """Update all captions according to the decisions on their groups.
 
     Groups that cannot be released are rejected first, even if they were accepted.
     """
-    store = context.store
-    report = _refuse_unusable_groups(context, dataset)
+    context, store, dataset = run.context, run.store, run.dataset
+    run.add(_refuse_unusable_groups(context, dataset))
     plan_id = register_plan(store, STAGE, VERSION, {"dataset": dataset})
     for page in pages(_judged(store, dataset), _PAGE):
         for judge, captions, decisions in _changes(store, page):
@@ -468,7 +465,6 @@ def apply_group_decisions(context: RunContext, dataset: str) -> StageReport:
                 if captions:
                     store_activity(connection, activity, captions)
                 append_decisions(connection, decisions)
-    return report
 
 
 def _judged(store: Store, dataset: str) -> Iterator[_Judged]:

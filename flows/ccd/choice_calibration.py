@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, fetch_children, find, parents_of
 from db.store import Store
+from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.pages import BINS, flow_pages, place_of, stacked_bars, write_report_page
@@ -167,13 +168,9 @@ _MOST_SEARCHES = 200
 """The most searches whose results are compared with other anchors."""
 
 
-def calibrate_choices(
-    context: RunContext, dataset: str, settings: ContrastSettings, embedder: CachedEmbedder
-) -> list[str]:
-    """Store the similarities of results, and write the page `reports/<dataset>-choices.html`.
-
-    Returns sentences for the run's report, empty if no search returned a result.
-    """
+def calibrate_choices(run: CcdRun) -> None:
+    """Store the similarities of results, and write the page `reports/<dataset>-choices.html`."""
+    context, dataset, settings = run.context, run.dataset, run.settings
     searches = [
         (one, record)
         for one in sorted(
@@ -182,7 +179,7 @@ def calibrate_choices(
         if (record := one.record(ResultsConsidered)).results
     ]
     if not searches:
-        return []
+        return
     people = _people_said(context.store, [one for one, _ in searches])
     observed = [
         ObservedResult(
@@ -197,16 +194,15 @@ def calibrate_choices(
     calibration = calibrate_choice(
         observed,
         len({record.anchor_id for record in records}),
-        _unrelated(context, records[:_MOST_SEARCHES], embedder),
+        _unrelated(context, records[:_MOST_SEARCHES], run.embedder),
         settings.choice,
-        str(embedder.ref),
+        str(run.embedder.ref),
     )
     get_or_create_entity(context, calibration, dataset)
     rendered = render_choice_report(calibration, observed, dataset)
     page = write_report_page(context.settings.home, f"{dataset}-choices.html", rendered)
-    shown = f"the similarity of results to their anchors, and the suggested bounds, are in {page}"
-    warning = uncalibrated_threshold_warning(settings, calibration)
-    return [shown] if warning is None else [shown, warning]
+    run.say(f"the similarity of results to their anchors, and the suggested bounds, are in {page}")
+    run.say(uncalibrated_threshold_warning(settings, calibration))
 
 
 def _people_said(store: Store, considered: Sequence[StoredEntity]) -> dict[str, bool]:

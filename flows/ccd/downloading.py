@@ -1,7 +1,7 @@
 """Download the hits of searches whose licence permits it (CCD, step 2)."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import cached_property
@@ -21,7 +21,8 @@ from db.work import (
     rejections_of,
     worked_inputs,
 )
-from flows.ccd.searching import Clock, RequestSearches, open_recorded_search, utc_now
+from flows.ccd.run import CcdRun
+from flows.ccd.searching import RequestSearches, open_recorded_search
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones
 from flows.engine.report import Deferred, StageReport, StageResult
@@ -35,11 +36,9 @@ from schemas.image_search import (
     DownloadedImage,
     DownloadSettings,
     FolderSearch,
-    ImageSearchSpec,
     SearchHit,
 )
 from schemas.licences import permits_release
-from schemas.profile import ContrastSettings
 from schemas.proposals import Picture
 from schemas.provenance import Role
 from schemas.records import Attribution, Rejection, Source
@@ -61,8 +60,6 @@ _TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _OFFLINE_AFTER = 20
 """If none of this many addresses responds, the network of this machine is assumed to be down."""
 
-DownloaderMaker = Callable[[DownloadSettings], ImageDownloader]
-"""Opens an image downloader."""
 Result = DownloadedImage | InspectedImage | Rejection
 
 
@@ -119,36 +116,27 @@ class Found(NamedTuple):
     stopped: LoupeError | None
 
 
-def find_images(
-    context: RunContext,
-    dataset: str,
-    settings: ContrastSettings,
-    spec: ImageSearchSpec,
-    make_downloader: DownloaderMaker = ImageDownloader,
-    clock: Clock = utc_now,
-) -> Found:
+def find_images(run: CcdRun) -> Found:
     """Serve every search request, up to downloading the images that were found.
 
-    `clock` determines the day for the service's daily budget. If this budget or a limit of the run
-    is reached, or the service is down, the hits found until then are still downloaded.
+    If the service's daily budget or a limit of the run is reached, or the service is down, the hits
+    found until then are still downloaded.
 
     Raises:
         ConfigurationError: a requirement of the search is missing.
     """
-    search = open_recorded_search(context, spec, dataset, clock)
-    first = settings.choice.first
-    searched = RequestSearches(context, dataset, search, first).run()
+    assert run.search is not None  # noqa: S101 - the step is enabled with one alone
+    search = open_recorded_search(run.context, run.search, run.dataset, run.clock)
+    first, settings = run.settings.choice.first, run.settings
+    searched = RequestSearches(run.context, run.dataset, search, first).run()
     downloads = _HitDownloads(
-        context,
-        dataset,
-        settings.download,
+        run,
         search=search.digest(first),
-        source_id=_source(context, search.ref).id,
-        folder=Path(spec.folder) if isinstance(spec, FolderSearch) else None,
-        clock=clock,
+        source_id=_source(run.context, search.ref).id,
+        folder=Path(run.search.folder) if isinstance(run.search, FolderSearch) else None,
     )
-    with make_downloader(settings.download) as downloader:
-        plan, report = downloads.run(downloader)
+    with run.make_downloader(settings.download) as downloader:
+        plan, report = downloads.download(downloader)
     return Found(
         search.digest(first),
         _contents_key(settings.download),
@@ -198,42 +186,40 @@ class _HitDownloads:
     many addresses responds, the remaining ones are left for later, too.
 
     Attributes:
-        settings: limits and politeness.
         search: digest of the search that the hits belong to.
         source_id: the service that found them.
         folder: folder of the images; None if they are on the web.
     """
 
-    context: RunContext
-    dataset: str
-    settings: DownloadSettings
+    run: CcdRun
     search: str
     source_id: str
     folder: Path | None
-    clock: Clock
     _is_cut_off: bool = field(default=False, init=False)
     _has_answered: bool = field(default=False, init=False)
 
     @cached_property
     def _tombstones(self) -> Tombstones:
-        return Tombstones(self.context.store)
+        return Tombstones(self.run.store)
 
-    def run(self, downloader: ImageDownloader) -> tuple[int, StageReport]:
+    def download(self, downloader: ImageDownloader) -> tuple[int, StageReport]:
         """Download the hits of active requests; return the plan's number and the reports."""
         stage = Stage(
             name=DOWNLOAD,
             version=VERSION,
-            dataset=self.dataset,
-            configuration={"contents": self.settings.contents},
+            dataset=self.run.dataset,
+            configuration={"contents": self.run.settings.download.contents},
             chunk_size=100,
             workers=1,  # the downloader itself keeps many requests in flight
             independent=True,  # a hit left for later does not hold up the others
             label="download images",
         )
         wanted = ParentFilter(Role.FOUND_FOR, ("proposed",))
-        hits = Pending(self.dataset, FoundHit.kind, ("proposed",), self.search, wanted)
-        report = run_stage(self.context, stage, hits, lambda chunk: self._work(chunk, downloader))
-        plan = register_plan(self.context.store, DOWNLOAD, VERSION, stage.configuration)
+        hits = Pending(self.run.dataset, FoundHit.kind, ("proposed",), self.search, wanted)
+        report = run_stage(
+            self.run.context, stage, hits, lambda chunk: self._work(chunk, downloader)
+        )
+        plan = register_plan(self.run.store, DOWNLOAD, VERSION, stage.configuration)
         return plan, report
 
     def _work(self, hits: Sequence[StoredEntity], downloader: ImageDownloader) -> list[StageResult]:
@@ -266,11 +252,11 @@ class _HitDownloads:
         """Count the hours in which each hit failed, including the current one."""
         if not hits:
             return {}
-        store = self.context.store
-        now = self.clock().astimezone(UTC)
+        store = self.run.store
+        now = self.run.clock().astimezone(UTC)
         hour = now.replace(minute=0, second=0, microsecond=0).isoformat()
         plan = register_plan(store, ATTEMPT, VERSION, {"hour": hour})
-        activity = self.context.activity(plan, self.dataset)
+        activity = self.run.context.activity(plan, self.run.dataset)
         commit_chunk(store, activity, [WorkResult(hit) for hit in hits])
         return count_plans(store, ATTEMPT, hits)
 
@@ -288,7 +274,7 @@ class _HitDownloads:
                 yield place, _read(self.folder, record.hit.image_url)
             else:
                 web.append(place)
-        stop = self.context.budget.stop
+        stop = self.run.context.budget.stop
         urls = (
             hits[place].record(FoundHit).hit.image_url
             for place in takewhile(lambda _: not stop.is_requested, web)
@@ -310,7 +296,7 @@ class _HitDownloads:
         record = FoundPicture(
             found=found,
             picture=Picture(
-                sha256=self.context.blobs.put(image.data, image.media_type),
+                sha256=self.run.context.blobs.put(image.data, image.media_type),
                 media_type=image.media_type,
                 width_px=image.width_px,
                 height_px=image.height_px,
@@ -323,11 +309,11 @@ class _HitDownloads:
                 licence_basis=hit.licence_basis,
             ),
             source_sha256=image.source_sha256,
-            contents=_contents_key(self.settings),
+            contents=_contents_key(self.run.settings.download),
             **retrieval,
         )
         parents = [(Role.DOWNLOADED_FROM, entity.id), (Role.IMPORTED_FROM, self.source_id)]
-        return WorkResult(entity.seq, (new_entity(record, self.dataset, parents=parents),))
+        return WorkResult(entity.seq, (new_entity(record, self.run.dataset, parents=parents),))
 
 
 def _is_answer(result: Result) -> bool:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from db.entities import AgentRef, NewEntity, StoredEntity, fetch_children, find, new_entity
 from db.store import Store, pauses, retried
 from db.work import Pending, WorkResult, drop_claims, register_plan, store_activity
+from flows.ccd.choice_calibration import edit_bounds_warning
 from flows.ccd.edit_measures import (
     NO_CHANGE,
     Change,
@@ -22,8 +23,10 @@ from flows.ccd.edit_measures import (
     opened_picture,
 )
 from flows.ccd.image_requests import candidate_for, strategies_of_requests
+from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, stored_picture
+from flows.engine.embedding import stored_picture
+from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from models.image_editor import ImageEditor, build_image_editor
@@ -38,7 +41,6 @@ from schemas.image_edit import (
     FailedEdit,
     ImageEditorSpec,
 )
-from schemas.profile import ContrastSettings
 from schemas.proposals import EditedImage, EditMeasurement, Picture, Strategy
 from schemas.provenance import Role
 from schemas.records import Rejection
@@ -287,29 +289,25 @@ _AGAIN = (NO_CHANGE, "bad_values")
 """The reasons of a rejection after which an edit is retried with another seed."""
 
 
-def edit_images(
-    context: RunContext,
-    dataset: str,
-    settings: ContrastSettings,
-    embedder: CachedEmbedder,
-    seed: int,
-) -> StageReport:
+def edit_images(run: CcdRun) -> None:
     """Serve every edit request; each results in a candidate or a rejection.
 
     If nothing changed, the edit is retried once with another seed. If settings of the check change,
     stored edits are measured and judged again instead of edited again. If the editor fails on an
-    edit for now, it is left for later and counted in the report, and the others go on.
+    edit for now, it is left for later, and the others go on.
 
     Raises:
         ModelError: the editor or the embedder cannot continue at all.
     """
-    orders = find(context.store, dataset, ImageRequest.kind, states=("proposed",))
+    run.say(edit_bounds_warning(run.settings))
+    context, dataset = run.context, run.dataset
+    orders = find(run.store, dataset, ImageRequest.kind, states=("proposed",))
     if all(order.group != "edit" for order in orders):  # no need to look up the editor
-        return StageReport(_LABEL)
-    spec = pin(context, dataset, settings.editor)
-    with_settings = edit_settings(context, dataset, settings, embedder, seed)
+        run.add(StageReport(_LABEL))
+        return
+    spec = pin(context, dataset, run.settings.editor)
+    with_settings = edit_settings(run)
     assert with_settings is not None  # noqa: S101 - the editor is pinned
-    settings = settings.model_copy(update={"editor": spec})
     stage = Stage(
         name=EDITED_IMAGES_STAGE,
         version=_EDITED_IMAGES_VERSION,
@@ -321,41 +319,36 @@ def edit_images(
         independent=True,  # chunks do not grow
         label=_LABEL,
     )
-    editor = RecordedEditor(context, dataset, spec)
-    editing = _Editing(context, settings, embedder, seed, with_settings.id, editor)
+    editing = _Editing(run, with_settings.id, RecordedEditor(context, dataset, spec))
 
     def work(orders: Sequence[StoredEntity]) -> list[StageResult]:
-        strategies = strategies_of_requests(context.store, orders)
+        strategies = strategies_of_requests(run.store, orders)
         return editing.results(
             [_Order(one, found := strategies[one.id], found.record(Strategy)) for one in orders]
         )
 
     pending = Pending(dataset, ImageRequest.kind, ("proposed",), "edit")
-    return run_stage(context, stage, pending, work)
+    edited = run_stage(context, stage, pending, work)
+    run.add(edited)
+    run.stopped = run.stopped or left_unanswered(run.settings.editor.ref, edited)
 
 
-def edit_settings(
-    context: RunContext,
-    dataset: str,
-    settings: ContrastSettings,
-    embedder: CachedEmbedder,
-    seed: int,
-) -> NewEntity | None:
+def edit_settings(run: CcdRun) -> NewEntity | None:
     """Return the current settings to make, measure and judge edits with, as an entity.
 
     `picture` determines the image, the rest how it is judged. None if the editor's commit is not
     known yet, so that no edit was made with it.
     """
-    spec = known_pin(context, dataset, settings.editor)
+    spec, seed = known_pin(run.context, run.dataset, run.settings.editor), run.build.seed
     if spec is None:
         return None
     values = {
         "picture": {"model": spec.ref.model_dump(), "parameters": spec.parameters, "seed": seed},
-        "check": settings.edit_check.model_dump(mode="json"),
-        "embedder": str(embedder.ref),
+        "check": run.settings.edit_check.model_dump(mode="json"),
+        "embedder": str(run.embedder.ref),
     }
     record = StageSettings(stage=EDITED_IMAGES_STAGE, version=_EDITED_IMAGES_VERSION, values=values)
-    return get_or_create_entity(context, record, dataset)
+    return get_or_create_entity(run.context, record, run.dataset)
 
 
 class _Order(NamedTuple):
@@ -380,10 +373,7 @@ class _Edited(NamedTuple):
 class _Editing:
     """The edits of a run, whether made in it or before, measured and judged."""
 
-    context: RunContext
-    settings: ContrastSettings
-    embedder: CachedEmbedder
-    seed: int
+    run: CcdRun
     settings_id: str
     editor: RecordedEditor
 
@@ -418,12 +408,12 @@ class _Editing:
         found: dict[int, _Edited | EditFailure] = {
             place: one for place, one in outcomes.items() if isinstance(one, EditFailure)
         }
-        check = self.settings.edit_check
+        check = self.run.settings.edit_check
         for (place, one), shift in zip(made.items(), shifts, strict=True):
             request, difference = asked[place].request, orders[place].strategy.difference
             anchor = opened_picture(request.image.data)
             picture = one.record.picture
-            edited = opened_picture(self.context.blobs.read(picture.sha256, picture.media_type))
+            edited = opened_picture(self.run.context.blobs.read(picture.sha256, picture.media_type))
             change = change_between(anchor, edited, check)
             measurement = measure_edit(
                 change, anchor.size, difference, regions=one.record.regions, shift=shift
@@ -434,8 +424,8 @@ class _Editing:
 
     def _request(self, order: _Order, attempt: int) -> EditRequest:
         anchor = order.strategy.anchor
-        data = self.context.blobs.read(anchor.sha256, anchor.media_type)
-        chance = digest_of("edit", str(self.seed), order.stored_strategy.id, str(attempt))
+        data = self.run.context.blobs.read(anchor.sha256, anchor.media_type)
+        chance = digest_of("edit", str(self.run.build.seed), order.stored_strategy.id, str(attempt))
         return EditRequest(
             image=ChatImage(media_type=anchor.media_type, data=data),
             instruction=order.strategy.editing_instruction,
@@ -447,13 +437,13 @@ class _Editing:
         if not edits:
             return []
         strategies = [strategy for strategy, _ in edits]
-        anchors = [stored_picture(self.context, one.anchor) for one in strategies]
-        edited = [stored_picture(self.context, made.record.picture) for _, made in edits]
+        anchors = [stored_picture(self.run.context, one.anchor) for one in strategies]
+        edited = [stored_picture(self.run.context, made.record.picture) for _, made in edits]
         rows = zip(
-            self.embedder.embed_images(anchors),
-            self.embedder.embed_images(edited),
-            self.embedder.embed_texts([one.caption for one in strategies]),
-            self.embedder.embed_texts([one.contrastive_caption for one in strategies]),
+            self.run.embedder.embed_images(anchors),
+            self.run.embedder.embed_images(edited),
+            self.run.embedder.embed_texts([one.caption for one in strategies]),
+            self.run.embedder.embed_texts([one.contrastive_caption for one in strategies]),
             strict=True,
         )
         return [caption_shift(*own) for own in rows]
@@ -475,7 +465,7 @@ class _Editing:
             context = {**edited.verdict.context, "instruction": instruction}
             rejection = edited.verdict.model_copy(update={"context": context})
             return WorkResult(number, rejection=rejection)
-        editor = self.settings.editor
+        editor = self.editor.spec
         candidate = candidate_for(
             order.entity,
             order.stored_strategy,
@@ -497,7 +487,7 @@ class _Editing:
         anchor = opened_picture(edited.request.image.data)
         drawn = difference_overlay(anchor, edited.change)
         return Picture(
-            sha256=self.context.blobs.put(drawn, _PNG),
+            sha256=self.run.context.blobs.put(drawn, _PNG),
             media_type=_PNG,
             width_px=anchor.width,
             height_px=anchor.height,

@@ -23,12 +23,14 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
+from flows.ccd.editing import edit_settings
+from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext, sync_active, sync_active_edits
+from flows.engine.importing import import_source
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each
 from flows.engine.sampling import SampleSettings, captions_below, draw_sample
 from schemas.base import digest_of
-from schemas.build import CcdBuild, SourceSpec
 from schemas.contrast import ContrastGroup, FoundPicture
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role
@@ -39,24 +41,25 @@ _MOST_CAPTIONS = 5
 """The most captions taken of an anchor: CCD has five, COCO sometimes has more."""
 
 
-def take_anchors(
-    context: RunContext, build: CcdBuild, spec: SourceSpec, source: NewEntity
-) -> StageReport:
-    """Copies the drawn images of `spec` into `build.dataset` as anchors.
+def take_anchors(run: CcdRun) -> None:
+    """Import the sources, and copy their drawn images into the dataset as anchors.
 
     Raises:
-        ConfigurationError: the source has no usable image, or the dataset holds another draw.
+        ConfigurationError: a source has no usable image, or the dataset holds another draw.
     """
-    every = count_entities(context.store, spec.name, Image.kind)
-    wanted = spec.identities or build.anchors
-    if wanted is not None and every < wanted:
-        context.progress.say(f"source {spec.name} has {every:,} images, fewer than {wanted:,}")
-    settings = SampleSettings(
-        identities=wanted or max(every, 1),
-        images_per_identity=spec.images_per_identity,
-        seed=build.seed,
-    )
-    return draw_sample(context, build.dataset, spec, source, settings, coarse=_MOST_CAPTIONS)
+    for spec in run.build.sources:
+        source, imported = import_source(run.context, spec)
+        every = count_entities(run.store, spec.name, Image.kind)
+        wanted = spec.identities or run.build.anchors
+        if wanted is not None and every < wanted:
+            run.say(f"source {spec.name} has {every:,} images, fewer than {wanted:,}")
+        settings = SampleSettings(
+            identities=wanted or max(every, 1),
+            images_per_identity=spec.images_per_identity,
+            seed=run.build.seed,
+        )
+        drawn = draw_sample(run.context, run.dataset, spec, source, settings, coarse=_MOST_CAPTIONS)
+        run.add(imported, drawn)
 
 
 def _anchors_of(store: Store, dataset: str) -> list[StoredEntity]:
@@ -86,9 +89,7 @@ def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[St
     }
 
 
-def sync_active_candidates(
-    context: RunContext, dataset: str, in_force: Mapping[str, NewEntity | None]
-) -> None:
+def sync_active_candidates(run: CcdRun) -> None:
     """Deactivate candidates that no longer apply, and reactivate those that do again.
 
     A strategy has at most one active candidate, and none unless it is accepted. The first candidate
@@ -96,14 +97,14 @@ def sync_active_candidates(
     edited in its place. A candidate measured or judged with other settings is inactive, unless
     people decided on it and its image would be the same with the current settings. An image that
     people rejected is not shown again because it was measured again.
-
-    Args:
-        context: the run.
-        dataset: the benchmark.
-        in_force: the current settings by stage; None if they are not known yet, so that nothing was
-            made with them. Results of other stages are all current.
     """
-    store = context.store
+    edits = edit_settings(run)
+    with run.alone("choose active candidates"):
+        active = _active_candidates(run.store, run.dataset, edits)
+        sync_active(run.context, run.dataset, Candidate.kind, lambda one: one.id in active, LIVE)
+
+
+def _active_candidates(store: Store, dataset: str, edits: NewEntity | None) -> set[str]:
     candidates = {one.id: one for one in find(store, dataset, Candidate.kind)}
     made_for = {
         id_: found[0] for id_, found in parents_of(store, candidates, Role.MADE_FOR).items()
@@ -114,7 +115,7 @@ def sync_active_candidates(
         of_strategy[made_for[one.id]].append(one)
     rejected = [one.id for one in candidates.values() if one.state == "rejected"]
     refused = {id_ for id_, one in last_agents(store, rejected).items() if one.kind == "person"}
-    outdated = _outdated(store, list(candidates), in_force)
+    outdated = _outdated(store, list(candidates), edits)
     standing: set[str] = set()
     for strategy, made in of_strategy.items():
         if strategies[strategy].state == "accepted":
@@ -127,26 +128,23 @@ def sync_active_candidates(
                 and _sha256(one) not in turned_down
             )
             standing.update(list(open_)[:1])
-    sync_active(context, dataset, Candidate.kind, lambda one: one.id in standing, LIVE)
+    return standing
 
 
-def _outdated(
-    store: Store, candidates: Sequence[str], in_force: Mapping[str, NewEntity | None]
-) -> set[str]:
-    """Return candidates that would not be made like this with the current settings."""
+def _outdated(store: Store, candidates: Sequence[str], edits: NewEntity | None) -> set[str]:
+    """Return candidates that would not be made like this with the current settings of edits.
+
+    `edits` is None if they are not known yet, so that nothing was made with them.
+    """
     by_people = decided_by_people(store, candidates)
     outdated: set[str] = set()
     written = fetch_parents(store, candidates, Role.WRITTEN_WITH)
     for candidate, (settings, *_) in written.items():
-        made_with = settings.record(StageSettings)
-        if made_with.stage not in in_force:
+        if edits is not None and edits.id == settings.id:
             continue
-        today = in_force[made_with.stage]
-        if today is not None and today.id == settings.id:
-            continue
-        if today is not None and candidate in by_people:
-            now = StageSettings.model_validate_json(today.payload)
-            if now.values["picture"] == made_with.values["picture"]:
+        if edits is not None and candidate in by_people:
+            now = StageSettings.model_validate_json(edits.payload)
+            if now.values["picture"] == settings.record(StageSettings).values["picture"]:
                 continue  # only measured and judged with other settings
         outdated.add(candidate)
     return outdated
@@ -162,9 +160,15 @@ VERSION = "1"
 _MAKE, _FORM = "make_contrastive_images", "form_groups"
 
 
-def make_images(context: RunContext, dataset: str) -> StageReport:
+def form_groups(run: CcdRun) -> None:
+    """Make an image of every accepted candidate, and group each anchor with its images."""
+    with run.alone("form groups"):
+        run.add(_make_images(run), _form_groups(run))
+
+
+def _make_images(run: CcdRun) -> StageReport:
     """Make an image of every accepted candidate; an image is active while its candidate is."""
-    store = context.store
+    context, store, dataset = run.context, run.store, run.dataset
     accepted = list(find(store, dataset, Candidate.kind, states=("accepted",)))
     anchors = fetch(store, {_anchor_id(one) for one in accepted})
     images = _images(store, accepted, anchors)
@@ -178,10 +182,7 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
         decision = NewDecision(image.id, "accept", judges[candidate.id], reason)
         return WorkResult(number, (image,), (decision,))
 
-    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        return [made(number, candidate) for number, candidate in items]
-
-    report = run_stream(context, stage, [(one.seq, one) for one in accepted], work, len(accepted))
+    report = run_each(context, stage, [(one.seq, one) for one in accepted], made)
     standing = {one.id for one in accepted if anchors[_anchor_id(one)].state in LIVE}
     contrasts = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
     made_of = parents_of(store, contrasts, Role.ACCEPTED_FROM)
@@ -195,13 +196,13 @@ def make_images(context: RunContext, dataset: str) -> StageReport:
     return report
 
 
-def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -> StageReport:
+def _form_groups(run: CcdRun) -> StageReport:
     """Group each anchor with its active contrastive images; deactivate other groups.
 
     An anchor with an undecided strategy or candidate has no group yet. An anchor without
     contrastive images has a group of its own if lone anchors are kept and it has captions.
     """
-    store = context.store
+    context, store, dataset = run.context, run.store, run.dataset
     records = list(_groups(store, dataset))
     coarse = coarse_captions(store, [one.anchor_id for one in records if not one.image_ids])
     groups = [
@@ -212,16 +213,12 @@ def form_groups(context: RunContext, dataset: str, *, keep_lone_anchors: bool) -
             group=one.anchor_id,
         )
         for one in records
-        if one.image_ids or (keep_lone_anchors and coarse[one.anchor_id])
+        if one.image_ids or (run.build.keep_lone_anchors and coarse[one.anchor_id])
     ]
     stage = Stage(_FORM, VERSION, dataset, {"dataset": dataset}, label="form groups")
-
-    def work(items: Sequence[tuple[int, NewEntity]]) -> list[WorkResult]:
-        return [WorkResult(number, (group,)) for number, group in items]
-
     # numbers are equal for equal groups only
     numbered = [(int(digest_of(group.payload)[:15], 16), group) for group in groups]
-    report = run_stream(context, stage, numbered, work, total=len(numbered))
+    report = run_each(context, stage, numbered, lambda number, one: WorkResult(number, (one,)))
     current = {group.id for group in groups}
     sync_active(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
     return report
@@ -351,10 +348,10 @@ def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
     return len(anchors), lost
 
 
-def attrition_sentence(store: Store, dataset: str) -> str:
-    """Return the attrition as a sentence."""
-    count, lost = anchor_attrition(store, dataset)
+def say_attrition(run: CcdRun) -> None:
+    """Report the attrition."""
+    count, lost = anchor_attrition(run.store, run.dataset)
     whole = count - sum(lost.values())
-    sentence = f"{whole:,} of {count:,} anchors came to a group with captions"
     at = ", ".join(f"{number:,} {step}" for step, number in lost.items() if number)
-    return f"{sentence}; left out: {at}" if at else sentence
+    sentence = f"{whole:,} of {count:,} anchors came to a group with captions"
+    run.say(f"{sentence}; left out: {at}" if at else sentence)

@@ -18,11 +18,16 @@ from numpy.typing import NDArray
 from db.entities import LIVE, AgentRef, StoredEntity, find, new_entity, pages
 from db.store import Store
 from db.work import WorkResult, drop_rejections, register_plan, rejections_of
-from flows.ccd.downloading import Found, SearchResults, search_results
+from flows.ccd.choice_calibration import calibrate_choices
+from flows.ccd.downloading import Found, SearchResults, find_images, search_results
 from flows.ccd.groups import is_anchor
-from flows.ccd.image_requests import candidate_for, strategies_of_requests
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, stored_picture
+from flows.ccd.image_requests import (
+    candidate_for,
+    strategies_of_requests,
+    waiting_strategies,
+)
+from flows.ccd.run import CcdRun
+from flows.engine.embedding import stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stream, sole_run, worked_items
 from flows.recos.task_images import picture_of
@@ -40,7 +45,6 @@ from schemas.contrast import (
     ResultsConsidered,
     ResultVerdict,
 )
-from schemas.profile import ContrastSettings
 from schemas.proposals import Candidate, FoundImage, Picture, Strategy
 from schemas.provenance import Role
 from schemas.records import Image, Rejection
@@ -256,23 +260,27 @@ class _Rows(NamedTuple):
     wanted: Vectors
 
 
-def choose_candidates(
-    context: RunContext,
-    dataset: str,
-    settings: ContrastSettings,
-    searched: Found,
-    embedder: CachedEmbedder,
-) -> StageReport:
+def search_images(run: CcdRun) -> None:
+    """Search, download the hits, and choose a candidate for each request.
+
+    Raises:
+        ConfigurationError: a requirement of the search is missing.
+    """
+    found = find_images(run)
+    run.stopped = run.stopped or found.stopped
+    chosen = _choose_candidates(run, found)
+    run.add(*found.reports, chosen)
+    run.deferred |= waiting_strategies(run.store, run.dataset, chosen)
+    calibrate_choices(run)
+
+
+def _choose_candidates(run: CcdRun, searched: Found) -> StageReport:
     """Choose a candidate for every request whose search and downloads are done.
 
-    Args:
-        context: the run.
-        dataset: the dataset to build.
-        settings: the bounds, and when two images have the same content.
-        searched: outcome of the search; hits of other searches are ignored.
-        embedder: computes the similarity of images.
+    Hits of other searches than `searched` are ignored.
     """
-    store = context.store
+    context, store, dataset = run.context, run.store, run.dataset
+    settings, embedder = run.settings, run.embedder
     stage = Stage(
         name=STAGE,
         version=VERSION,
@@ -289,7 +297,7 @@ def choose_candidates(
         workers=1,  # an image chosen for one strategy is not chosen for the next
         label="choose candidates",
     )
-    choosing = _Choosing(context, dataset, settings, embedder)
+    choosing = _Choosing(run)
 
     def work(items: Sequence[tuple[int, StoredEntity]]) -> list[StageResult]:
         orders = [order for _, order in items]
@@ -366,10 +374,7 @@ def _no_download(order: StoredEntity, strategy: StoredEntity, results: SearchRes
 class _Choosing:
     """The choices of a run."""
 
-    context: RunContext
-    dataset: str
-    settings: ContrastSettings
-    embedder: CachedEmbedder
+    run: CcdRun
     _looks: dict[str, ImageFingerprint | Rejection] = field(default_factory=dict, init=False)
 
     def results(self, searches: Sequence[_Search]) -> dict[str, WorkResult]:
@@ -384,8 +389,8 @@ class _Choosing:
         """Return how well the best image of each request fits its contrastive caption."""
         fits = {order.id: -inf for order in orders}
         for page in pages(orders):
-            strategies = strategies_of_requests(self.context.store, page)
-            results = search_results(self.context.store, searched, page)
+            strategies = strategies_of_requests(self.run.store, page)
+            results = search_results(self.run.store, searched, page)
             searches = [
                 _Search(order, strategies[order.id], found)
                 for order in page
@@ -401,11 +406,11 @@ class _Choosing:
             [strategy.anchor, *search.pictures]
             for strategy, search in zip(strategies, searches, strict=True)
         ]
-        pictures = self.embedder.embed_images(
-            [stored_picture(self.context, one) for many in shown for one in many]
+        pictures = self.run.embedder.embed_images(
+            [stored_picture(self.run.context, one) for many in shown for one in many]
         )
-        captions = self.embedder.embed_texts([one.caption for one in strategies])
-        wanted = self.embedder.embed_texts([one.contrastive_caption for one in strategies])
+        captions = self.run.embedder.embed_texts([one.caption for one in strategies])
+        wanted = self.run.embedder.embed_texts([one.contrastive_caption for one in strategies])
         ends = np.cumsum([len(many) for many in shown])[:-1]
         parts = np.split(pictures, ends) if shown else []
         return [_Rows(*own) for own in zip(parts, captions, wanted, strict=True)]
@@ -416,8 +421,8 @@ class _Choosing:
 
         The candidates of this run are added; one of each is enough.
         """
-        store, dataset = self.context.store, self.dataset
-        used = GrowingCollection(self.settings.near_duplicates)
+        store, dataset = self.run.store, self.run.dataset
+        used = GrowingCollection(self.run.settings.near_duplicates)
         for image in find(store, dataset, Image.kind, states=LIVE):
             if is_anchor(image):
                 used.add(image.id, *self._bytes_and_look(picture_of(image)))
@@ -429,7 +434,7 @@ class _Choosing:
     def _look(self, picture: Picture) -> ImageFingerprint | Rejection:
         """Return the fingerprint of an image, or why it has none; computed once per content."""
         if picture.sha256 not in self._looks:
-            stored = stored_picture(self.context, picture)
+            stored = stored_picture(self.run.context, picture)
             self._looks[picture.sha256] = fingerprint(stored.read(), stored.name)
         return self._looks[picture.sha256]
 
@@ -442,13 +447,13 @@ class _Choosing:
         order, strategy = search.order, search.strategy.record(Strategy)
         anchor, results = rows.pictures[0], rows.pictures[1:]
         looks = [self._look(one) for one in (strategy.anchor, *search.pictures)]
-        again = are_again(looks, rows.pictures, self.settings.near_duplicates)
+        again = are_again(looks, rows.pictures, self.run.settings.near_duplicates)
         own = {search.anchor_id, search.strategy.id}
         known = [
             bool(self._used.owners_of_similar(*self._bytes_and_look(one)) - own)
             for one in search.pictures
         ]
-        outcome = choose_candidate(anchor, results, again, self.settings.choice, known)
+        outcome = choose_candidate(anchor, results, again, self.run.settings.choice, known)
         considered = (
             outcome.context["results"] if isinstance(outcome, Rejection) else outcome.considered
         )
@@ -458,7 +463,7 @@ class _Choosing:
                 picture_ids=tuple(one.id for one in search.found[: len(considered)]),
                 results=considered,
             ),
-            self.dataset,
+            self.run.dataset,
             parents=[(Role.CONSIDERED_FOR, order.id)],
             group=search.anchor_id,
         )
@@ -487,6 +492,6 @@ class _Choosing:
                 creator=hit.creator,
             ),
             similarity=outcome.similarity,
-            warnings=fit_warnings(fit, self.settings.choice),
+            warnings=fit_warnings(fit, self.run.settings.choice),
         )
         return WorkResult(order.seq, (candidate, looked_at))

@@ -22,14 +22,12 @@ from flows.answers import (
 from flows.ccd.caption_checks import group_warnings, refused_phrase, same_captions
 from flows.ccd.groups import coarse_captions, sync_active_groups
 from flows.ccd.resizing import smart_resized
-from flows.engine.embedding import CachedEmbedder
+from flows.ccd.run import CcdRun
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
-from flows.engine.report import StageReport
 from flows.recos.task_images import picture_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast import ContrastGroup
-from schemas.profile import ContrastSettings
 from schemas.proposals import CaptionGroup, GroupMember
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
@@ -237,12 +235,7 @@ class _Row(NamedTuple):
 _Answer = Parsed[_Row, RefinedCaptions]
 
 
-def refine_captions(
-    refiner: DatasetModel,
-    settings: ContrastSettings,
-    embedder: CachedEmbedder,
-    second_language: str | None,
-) -> StageReport:
+def refine_captions(run: CcdRun) -> None:
     """Refine every coarse caption of every open group into a caption for each image.
 
     Captions of a group that is formed again are reused at no cost. After an unusable answer, the
@@ -252,6 +245,8 @@ def refine_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
+    settings, second_language = run.settings, run.build.second_language
+    refiner = DatasetModel(run.context, run.dataset, settings.refiner)
     prompt = load_prompt(settings.refinement_prompt)
     repair_prompt = load_prompt(settings.refinement_repair_prompt)
     prompts = {one.digest: refiner.store_prompt(one).id for one in (prompt, repair_prompt)}
@@ -262,7 +257,7 @@ def refine_captions(
         repair=repair_prompt.digest,
         area=settings.image_area.model_dump(),
         second_language=second_language,
-        embedder=str(embedder.ref),
+        embedder=str(run.embedder.ref),
         style=settings.caption_style.model_dump(),
     ).id
 
@@ -283,7 +278,7 @@ def refine_captions(
     def outputs(groups: Sequence[Sequence[_Answer]]) -> list[WorkResult]:
         """Return the captions of each group, and warnings about them."""
         records = [_record(rows, refiner.author, second_language) for rows in groups]
-        warnings = group_warnings(refiner.context, embedder, settings.caption_style, records)
+        warnings = group_warnings(run, records)
         return [
             result(rows, record.model_copy(update={"warnings": own}))
             for rows, record, own in zip(groups, records, warnings, strict=True)
@@ -351,7 +346,7 @@ def refine_captions(
         ),
         chunk_size=20,  # groups, whose images are kept in memory
     )
-    return run_llm_step(refiner, step)
+    run.add(run_llm_step(refiner, step))
 
 
 def _loaded(store: Store, entities: Sequence[StoredEntity]) -> list[_Group]:

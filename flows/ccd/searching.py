@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ from db.entities import AgentRef, StoredEntity, new_entity
 from db.store import Store, pauses
 from db.work import Pending, WorkResult, register_plan
 from flows.ccd.image_requests import strategies_of_requests
+from flows.ccd.run import Clock, utc_now
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.ledger import Budget
@@ -61,15 +62,6 @@ from schemas.records import Rejection
 from sources.images import InspectedImage, inspect_image
 from sources.importer import importer_for
 from sources.records import BadRow
-
-Clock = Callable[[], datetime]
-"""Returns the time with its zone."""
-
-
-def utc_now() -> datetime:
-    """Return the current time in UTC."""
-    return datetime.now(UTC)
-
 
 # An image search that stores every answer, and never sends a query twice.
 

@@ -19,6 +19,7 @@ from flows.answers import (
 )
 from flows.ccd.groups import coarse_captions, is_anchor
 from flows.ccd.resizing import smart_resized
+from flows.ccd.run import CcdRun
 from flows.engine.context import sync_active_edits
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
@@ -345,14 +346,21 @@ class _Asked(NamedTuple):
     brief: StrategyBrief
 
 
-def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
-    """Propose strategies for every anchor that has none, each stored as a draft.
-
-    After an unusable answer, the request is sent once more with the reason.
+def propose_strategies(run: CcdRun) -> None:
+    """Propose strategies for every anchor that has none.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
+    """
+    strategist = DatasetModel(run.context, run.dataset, run.settings.strategist)
+    run.add(_draft_strategies(strategist, run.settings), _take_strategies(strategist, run.settings))
+
+
+def _draft_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
+    """Propose strategies for every anchor that has none, each stored as a draft.
+
+    After an unusable answer, the request is sent once more with the reason.
     """
     prompt, repair_prompt = load_prompt(settings.prompt), load_prompt(settings.repair_prompt)
     prompts = {one.digest: strategist.store_prompt(one).id for one in (prompt, repair_prompt)}
@@ -430,7 +438,7 @@ def propose_strategies(strategist: DatasetModel, settings: ContrastSettings) -> 
     return run_llm_step(strategist, step)
 
 
-def take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
+def _take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
     """Make a strategy of each parsed draft, and quarantine the others.
 
     Strategies proposed with other settings are inactive until those settings are used again.

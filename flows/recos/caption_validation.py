@@ -4,7 +4,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from flows.recos.captioning import (
     task_of,
 )
 from flows.recos.image_selection import rejected_images
+from flows.recos.run import RecosRun
 from flows.recos.task_images import embed_stored, images_of_tier, picture_of
 from flows.recos.validation_loop import (
     STAGE,
@@ -146,22 +146,9 @@ VERSION = "1"
 _SIDE_PX = 160
 
 
-class Validation(NamedTuple):
-    """The results of all captions, and the page that shows them.
-
-    `page` is None if captions keep an earlier validation and nothing was compared again.
-    """
-
-    report: StageReport
-    page: Path | None
-
-
 def validate_captions(
-    captioner: Captioner,
-    written_with: NewEntity,
-    embedder: CachedEmbedder,
-    before_storing: Callable[[], None] = lambda: None,
-) -> Validation:
+    run: RecosRun, written_with: NewEntity, before_storing: Callable[[], None]
+) -> None:
     """Validate the captions that were written with the given settings, and store the results.
 
     Of the texts tried for a caption, the one nearest to passing stays proposed; the others are
@@ -178,18 +165,21 @@ def validate_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    context, dataset = captioner.context, captioner.dataset
-    with sole_run(context, dataset, STAGE, VERSION):
-        pool = CaptionPool(context.store, dataset, written_with.id)
-        standing = active_images(context.store, dataset, pool.image_of, pool.place)
+    store, dataset = run.store, run.dataset
+    with sole_run(run.context, dataset, STAGE, VERSION):
+        pool = CaptionPool(store, dataset, written_with.id)
+        standing = active_images(store, dataset, pool.image_of, pool.place)
         described = {pool.image_of[one] for one in pool.captions}
         if described <= standing:
             before_storing()
-            return Validation(StageReport(STAGE, already_done=len(described)), None)
-        loop = _Loop(captioner, embedder, pool)
+            run.add(StageReport(STAGE, already_done=len(described)))
+            run.say("captions keep the validation from before the withdrawal")
+            return
+        loop = _Loop(run.captioner, run.embedder, pool)
         outcome = loop.run()
         before_storing()
-        return Validation(loop.store(outcome, standing), loop.show(outcome))
+        run.add(loop.store(outcome, standing))
+        run.say(f"the validation of captions is in {loop.show(outcome)}")
 
 
 class _Loop:

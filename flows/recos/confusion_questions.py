@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from annotate.queues import Queue
 from db.decisions import NewDecision, Verdict, append_decisions, last_agents
 from db.entities import (
     LIVE,
@@ -25,8 +24,6 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import WorkResult
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.grammar import check_grammar, words_of
@@ -41,12 +38,13 @@ from flows.recos.confusion_checks import (
     question,
     truth_differs,
 )
-from flows.recos.similar_images import BaseTier, Judge
+from flows.recos.run import RecosRun
+from flows.recos.similar_images import BaseTier
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
 from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption
-from schemas.recos import ConfusionCheck, ConfusionFinding, ConfusionSettings
+from schemas.recos import ConfusionCheck, ConfusionFinding
 
 _VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
 _FITS_BOTH = "a caption of the image that it should be confused with fits it, too"
@@ -61,27 +59,19 @@ _SENTENCES = {
 }
 
 
-def check_pairs(
-    context: RunContext,
-    dataset: str,
-    base: BaseTier,
-    judge: Judge,
-    embedder: CachedEmbedder,
-    settings: ConfusionSettings,
-) -> StageReport:
+def check_pairs(run: RecosRun) -> StageReport:
     """Measure every pair of captions whose new caption is undecided, and propose questions."""
-    pairs = list(_pairs(context.store, dataset, base))
-    numbers = {image.id: number for number, image in enumerate(base.images)}
-    checks = _measured(context, pairs, numbers, judge, embedder, settings) if pairs else []
-    facts = facts_of(context.store, [pair.similar.id for pair in pairs])
-    known = _known_apart(context.store, pairs)
+    pairs = list(_pairs(run.store, run.dataset, run.base))
+    checks = _measured(run, pairs) if pairs else []
+    facts = facts_of(run.store, [pair.similar.id for pair in pairs])
+    known = _known_apart(run.store, pairs)
     stage = Stage(
         name=STAGE,
         version=VERSION,
-        dataset=dataset,
+        dataset=run.dataset,
         configuration={
-            "calibration": judge.calibration.model_dump(mode="json"),
-            "settings": settings.model_dump(mode="json"),
+            "calibration": run.judge.calibration.model_dump(mode="json"),
+            "settings": run.settings.confusion.model_dump(mode="json"),
         },
         label="check confusing captions",
     )
@@ -91,19 +81,19 @@ def check_pairs(
         pair, check = measured
         return _questions(number, pair, check, facts.get(pair.similar.id, ()), known[pair])
 
-    return run_each(context, stage, sorted(items, key=lambda one: one[0]), result)
+    return run_each(run.context, stage, sorted(items, key=lambda one: one[0]), result)
 
 
-def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
+def follow_answers(run: RecosRun) -> int:
     """Apply the answers to the questions; return how many images of v1 were rejected.
 
     A new caption is accepted or rejected as it was judged, by the same judge. An image of v1 is
     rejected if a caption of v0 fits it, or if it has no caption left. Answers about inactive
     captions are not applied.
     """
-    store = context.store
-    is_open = question_filter(store, queue.dataset, base)
-    asked = list(find(store, queue.dataset, Confusion.kind))
+    store, queue = run.store, run.queues["confusions"]
+    is_open = question_filter(store, run.dataset, run.base)
+    asked = list(find(store, run.dataset, Confusion.kind))
     ids = [one.id for one in asked]
     captions = fetch_parents(store, ids, Role.ASKS_ABOUT)
     images = fetch_parents(store, ids, Role.ASKS_WITH)
@@ -120,19 +110,19 @@ def follow_answers(context: RunContext, queue: Queue, base: BaseTier) -> int:
     for page in pages(decisions):
         with store.write() as connection:
             append_decisions(connection, page)
-    return len(fallen) + _reject_bare(context, queue)
+    return len(fallen) + _reject_bare(run)
 
 
-def _reject_bare(context: RunContext, queue: Queue) -> int:
+def _reject_bare(run: RecosRun) -> int:
     """Reject the images of v1 without an accepted or open caption; return their number."""
-    images = images_of_tier(context.store, queue.dataset, "v1")
+    images = images_of_tier(run.store, run.dataset, "v1")
     live = [image.id for image in images if image.state in LIVE]
-    below = fetch_children(context.store, live, Role.DESCRIBES)
+    below = fetch_children(run.store, live, Role.DESCRIBES)
     bare = [image for image in live if not any(one.state in LIVE for one in below[image])]
-    with context.store.write() as connection:
-        append_decisions(
-            connection, [NewDecision(one, "reject", queue.agent, _NO_CAPTION) for one in bare]
-        )
+    agent = run.queues["confusions"].agent
+    decisions = [NewDecision(one, "reject", agent, _NO_CAPTION) for one in bare]
+    with run.store.write() as connection:
+        append_decisions(connection, decisions)
     return len(bare)
 
 
@@ -181,27 +171,23 @@ def _pairs(store: Store, dataset: str, base: BaseTier) -> Iterator[_Pair]:
             yield _Pair(pair.image, pair.caption, pair.similar, one.entity)
 
 
-def _measured(
-    context: RunContext,
-    pairs: Sequence[_Pair],
-    numbers: dict[str, int],
-    judge: Judge,
-    embedder: CachedEmbedder,
-    settings: ConfusionSettings,
-) -> list[ConfusionCheck]:
+def _measured(run: RecosRun, pairs: Sequence[_Pair]) -> list[ConfusionCheck]:
+    judge, embedder = run.judge, run.embedder
+    numbers = {image.id: number for number, image in enumerate(run.base.images)}
     rows = np.array([numbers[pair.image.id] for pair in pairs], np.int64)
     texts = [pair.caption.record(Caption).text for pair in pairs]
     confusing = [pair.confusing.record(Caption).text for pair in pairs]
     vectors = PairVectors(
         judge.rows[rows],
         embedder.embed_texts(texts),
-        embed_stored(context, embedder, [pair.similar for pair in pairs]),
+        embed_stored(run.context, embedder, [pair.similar for pair in pairs]),
         embedder.embed_texts(confusing),
     )
     asked = [
         ConfusedPair(caption, other, int(row))
         for caption, other, row in zip(texts, confusing, rows, strict=True)
     ]
+    settings = run.settings.confusion
     return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
 
 

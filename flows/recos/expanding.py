@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from annotate.queues import Queue
 from db.decisions import NewDecision, append_decisions, last_agents, last_reasons
 from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, pages, parents_of
 from db.store import Store
 from db.work import WorkResult
-from flows.engine.context import RunContext, sync_active
+from flows.engine.context import sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each
 from flows.recos.captioning import task_of
+from flows.recos.run import RecosRun
 from flows.recos.similar_images import Pool, captions_of
 from flows.recos.task_images import copied_image, images_of_tier, originals_of, picture_of
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
@@ -133,24 +133,19 @@ _SAME = "people found it the same as"
 _NOT_SAME = "it is not found the same as another any more"
 
 
-def ask_of_duplicates(
-    context: RunContext,
-    dataset: str,
-    pairs: Sequence[AlikePair],
-    members: Mapping[str, StoredEntity],
-    embedder: str,
+def _ask_of_duplicates(
+    run: RecosRun, pairs: Sequence[AlikePair], members: Mapping[str, StoredEntity]
 ) -> StageReport:
     """Propose a question for each pair; open questions are active while their pair is doubtful.
 
     There are no questions about two images of v1: both have captions and are kept.
 
     Args:
-        context: the run.
-        dataset: the benchmark.
+        run: the run.
         pairs: pairs of images of the sources.
         members: images of the benchmark, by the image of a source that each is a copy of.
-        embedder: the embedder of the comparison, as `name@revision`.
     """
+    embedder = str(run.embedder.ref)
     # the number of a question consists of those of both images
     items: list[tuple[int, NewEntity]] = []
     for pair in pairs:
@@ -160,16 +155,16 @@ def ask_of_duplicates(
             question = _question(pair, stays, leaves, embedder)
             items.append((stays.seq << 32 | leaves.seq, question))
     stage = Stage(
-        name=_DUPLICATE_QUESTIONS_STAGE,
-        version=_DUPLICATE_QUESTIONS_VERSION,
-        dataset=dataset,
-        configuration={"embedder": embedder},
+        _DUPLICATE_QUESTIONS_STAGE,
+        _DUPLICATE_QUESTIONS_VERSION,
+        run.dataset,
+        {"embedder": embedder},
         label="ask of images that may be the same",
     )
 
-    report = run_each(context, stage, items, _stored)
+    report = run_each(run.context, stage, items, _stored)
     wanted = {question.id for _, question in items}
-    sync_active(context, dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
+    sync_active(run.context, run.dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
     return report
 
 
@@ -177,17 +172,17 @@ def _stored(number: int, entity: NewEntity) -> WorkResult:
     return WorkResult(number, entities=(entity,))
 
 
-def follow_duplicates(context: RunContext, queue: Queue) -> int:
-    """Reject removed images in the name of who answered; return their number.
+def follow_duplicates(run: RecosRun) -> None:
+    """Reject images that were found to be duplicates, in the name of who answered.
 
     A removed image is restored if people change the answer.
     """
-    store = context.store
-    asked = list(find(store, queue.dataset, DuplicateQuestion.kind, states=("rejected",)))
+    store, queue = run.store, run.queues["duplicates"]
+    asked = list(find(store, run.dataset, DuplicateQuestion.kind, states=("rejected",)))
     ids = [one.id for one in asked]
     agents = last_agents(store, ids)
     compared = parents_of(store, ids, Role.COMPARES)
-    images = active_images(store, find(store, queue.dataset, Image.kind))
+    images = active_images(store, find(store, run.dataset, Image.kind))
     same = {frozenset(compared[one]): one for one in ids if images.keys() >= set(compared[one])}
     order = sorted({one for pair in same for one in pair}, key=lambda one: _rank(images[one]))
     captioned = {one for one in order if images[one].group != "v2"}
@@ -205,7 +200,10 @@ def follow_duplicates(context: RunContext, queue: Queue) -> int:
     for page in pages(decisions):
         with store.write() as connection:
             append_decisions(connection, page)
-    return len(leaves)
+    if leaves:
+        run.say(
+            f"{len(leaves):,} images of v2 left out: people found them to be the same as others"
+        )
 
 
 def active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
@@ -246,29 +244,39 @@ def _question(
 _LABEL = "expand the gallery"
 
 
-def expand_gallery(
-    context: RunContext,
-    dataset: str,
-    pool: Pool,
-    neighbours: int,
-    settings: NearDuplicateSettings,
-    embedder: str,
-) -> tuple[ExpansionReport, list[StageReport]]:
-    """Copy the neighbours of all images of v1 into `dataset` as images of v2; return the counts.
+def expand_gallery(run: RecosRun) -> None:
+    """Add the neighbours of all images of v1 as images of v2, and report the counts."""
+    counts = _expand(run)
+    is_reviewed = run.queues["duplicates"].policy.policy != "auto"
+    kept = "" if is_reviewed or not counts.doubtful else "; all stay (duplicates_gate)"
+    run.say(
+        f"expanded {counts.images:,} images of v1: {counts.found:,} neighbours, "
+        f"{counts.outside:,} different ones outside v1, less {counts.exact:,} equal and "
+        f"{counts.near:,} near-duplicates: {counts.new:,} new "
+        f"({counts.doubtful:,} pairs in doubt{kept})"
+    )
+
+
+def _expand(run: RecosRun) -> ExpansionReport:
+    """Copy the neighbours of all images of v1 into the dataset; return the counts.
 
     Proposes a question for each doubtful pair. An image has the task of an image of v1 that it is a
     neighbour of. Repeated runs change and compare nothing unless v1 or the sources have changed.
     Then new neighbours are added, and images that no longer are neighbours are deactivated.
     """
-    base = _load_v1(context.store, dataset)
+    context, store, dataset, pool = run.context, run.store, run.dataset, run.pool
+    neighbours, embedder = run.build.neighbours, str(run.embedder.ref)
+    settings = run.settings.near_duplicates
+    base = _load_v1(store, dataset)
     chosen_with = {
         "neighbours": neighbours,
         "near_duplicates": settings.model_dump(mode="json"),
         "embedder": embedder,
     }
     values = {**chosen_with, "inputs": base.digest_with(pool)}
-    if earlier := _earlier_counts(context.store, dataset, values):
-        return earlier, [StageReport(_LABEL)]
+    if earlier := _earlier_counts(store, dataset, values):
+        run.add(StageReport(_LABEL))
+        return earlier
     v1, excluded = _in_pool(base, pool)
     near = _neighbours(pool, sorted(v1), neighbours, excluded)
     found = expand_images(
@@ -287,13 +295,7 @@ def expand_gallery(
         for one, image in added.items()
     }
     configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
-    stage = Stage(
-        name=_EXPANSION_STAGE,
-        version=_EXPANSION_VERSION,
-        dataset=dataset,
-        configuration=configuration,
-        label=_LABEL,
-    )
+    stage = Stage(_EXPANSION_STAGE, _EXPANSION_VERSION, dataset, configuration, label=_LABEL)
 
     items = sorted((image.seq, copies[one]) for one, image in added.items())
     copied = run_each(context, stage, items, _stored)
@@ -305,16 +307,16 @@ def expand_gallery(
         lambda image: image.id in wanted if image.group == "v2" else None,
         states=(*LIVE, "rejected"),
     )
-    stored = fetch(context.store, wanted)
+    stored = fetch(store, wanted)
     members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
-    asked = ask_of_duplicates(context, dataset, found.doubtful, members, embedder)
-    values |= {"counts": counts, "images": _standing(context.store, dataset)}
+    run.add(copied, _ask_of_duplicates(run, found.doubtful, members))
+    values |= {"counts": counts, "images": _standing(store, dataset)}
     get_or_create_entity(
         context,
         StageSettings(stage=_EXPANSION_STAGE, version=_EXPANSION_VERSION, values=values),
         dataset,
     )
-    return found.report, [copied, asked]
+    return found.report
 
 
 def _earlier_counts(

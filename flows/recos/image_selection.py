@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from annotate.queues import Queue
 from db.decisions import NewDecision, Verdict, append_decisions, last_agents, last_reasons
 from db.entities import (
     NewEntity,
@@ -17,9 +16,9 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
-from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.recos.captioning import task_of, truths_of
+from flows.recos.run import RecosRun
 from flows.recos.task_images import images_of_tier, originals_of, picture_of
 from schemas.provenance import Role
 from schemas.records import Image
@@ -39,8 +38,9 @@ _VERDICTS: dict[str, Verdict] = {
 _STATES = {"accept": "accepted", "reject": "rejected", "reopen": "proposed"}
 
 
-def propose_selections(context: RunContext, dataset: str) -> StageReport:
+def propose_selections(run: RecosRun) -> None:
     """Propose a question for each image of v0 with unknown truth that has none."""
+    context, dataset = run.context, run.dataset
     images = images_of_tier(context.store, dataset, "v0")
     originals = originals_of(context.store, images)
     drawn = truths_of(context.store, sorted(set(originals.values())))
@@ -49,14 +49,12 @@ def propose_selections(context: RunContext, dataset: str) -> StageReport:
     asked = [image for image in images if originals[image.id] not in known]
     ways = _ways(context.store, asked)
     ways |= {one.id: method for one in asked if (method := doubtful.get(originals[one.id]))}
-    stage = Stage(
-        name=STAGE, version=VERSION, dataset=dataset, configuration={}, label="propose images"
-    )
+    stage = Stage(STAGE, VERSION, dataset, {}, label="propose images")
 
     def result(number: int, image: StoredEntity) -> WorkResult:
         return WorkResult(number, entities=(_question(image, ways[image.id]),))
 
-    return run_each(context, stage, [(image.seq, image) for image in asked], result)
+    run.add(run_each(context, stage, [(image.seq, image) for image in asked], result))
 
 
 def _question(image: StoredEntity, proposed_by: str) -> NewEntity:
@@ -69,13 +67,13 @@ def _question(image: StoredEntity, proposed_by: str) -> NewEntity:
     return new_entity(record, image.dataset, parents=[(Role.SELECTS, image.id)])
 
 
-def follow_selections(context: RunContext, queue: Queue) -> None:
+def follow_selections(run: RecosRun) -> None:
     """Accept, reject or reopen images according to the answers.
 
     An image with another decision, such as a withdrawal, is left unchanged.
     """
-    store = context.store
-    questions = {one.id: one for one in find(store, queue.dataset, Selection.kind)}
+    store, queue = run.store, run.queues["selections"]
+    questions = {one.id: one for one in find(store, run.dataset, Selection.kind)}
     about = {id_: found[0] for id_, found in fetch_parents(store, questions, Role.SELECTS).items()}
     agents = last_agents(store, list(questions))
     reasons = last_reasons(store, sorted({image.id for image in about.values()}))
@@ -88,7 +86,7 @@ def follow_selections(context: RunContext, queue: Queue) -> None:
         if reasons.get(image.id, _FOLLOWED) == _FOLLOWED:
             agent = agents.get(id_, queue.agent)
             decisions.append(NewDecision(image.id, verdict, agent, _FOLLOWED))
-    decisions += _captions_following(context, decisions)
+    decisions += _captions_following(run.context, decisions)
     for page in pages(decisions):
         with store.write() as connection:
             append_decisions(connection, page)

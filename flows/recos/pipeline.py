@@ -1,20 +1,18 @@
 """`build-recos`: images of twelve tasks, their captions, and confusing captions (ReCoS)."""
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from db.entities import NewEntity, StoredEntity, find, parents_of
 from flows.engine.build_files import demonstration_recos_build
 from flows.engine.context import sync_active
-from flows.engine.embedding import CachedEmbedder
 from flows.engine.gates import reopen
 from flows.engine.importing import import_source
-from flows.engine.pipeline import Gate, Loop, PipelineRun, PipelineSpec, Release, Step
+from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
 from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
-from flows.recos.captioning import Captioner, task_of, write_captions
+from flows.recos.captioning import task_of, write_captions
 from flows.recos.confusing import sync_confusions, write_confusing_captions
 from flows.recos.confusion_questions import check_pairs, follow_answers
 from flows.recos.expanding import expand_gallery, follow_duplicates
@@ -25,52 +23,19 @@ from flows.recos.image_selection import (
     rejected_images,
 )
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
+from flows.recos.run import RecosRun
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
-from flows.recos.similar_images import BaseTier, Judge, Pool, load_judge, load_v0, match_images
+from flows.recos.similar_images import Pool, load_judge, load_v0, match_images
 from flows.recos.task_images import TaskImages
 from flows.recos.text_reading import read_texts
-from models.ocr import TextReader, build_text_reader
-from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
-from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
 from schemas.requests import CAPTION_PURPOSE
 from schemas.retrieval_task import Tier
 from schemas.video import StageSettings
 from sources.rendered import RenderOptions, task_refusal
-
-
-@dataclass
-class RecosRun(PipelineRun[RecosBuild]):
-    """State shared by the steps.
-
-    Attributes:
-        drawing: how images of tasks without a source are drawn.
-        taken: images of each task that is not left out.
-        reader: reads texts in images; None if there is no such model.
-        base, judge: v0, and the `Judge` that finds similar images for it.
-    """
-
-    drawing: RenderOptions | None = None
-    settings: CaptioningSettings = field(init=False)
-    captioner: Captioner = field(init=False)
-    embedder: CachedEmbedder = field(init=False)
-    reader: TextReader | None = field(init=False)
-    taken: list[TaskImages] = field(init=False, default_factory=list)
-    pool: Pool = field(init=False)
-    base: BaseTier = field(init=False)
-    judge: Judge = field(init=False)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.settings = self.profile.captioning
-        forms = [task.form for task in self.build.tasks]
-        self.captioner = Captioner(self.context, self.dataset, self.settings, forms)
-        embedder = pinned(self.settings.embedder)
-        self.embedder = CachedEmbedder(self.store, embedder, self.context.progress)
-        self.reader = build_text_reader(self.settings.text_reader)
 
 
 def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBuild, RecosRun]:
@@ -93,11 +58,11 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
             Loop(
                 _until_images_fit,
                 (
-                    Step(_propose_selections, enabled=_asks_for_selections),
+                    Step(propose_selections, enabled=_asks_for_selections),
                     Gate("selections", "selection_gate"),
                 ),
             ),
-            Step(_read_texts("v0"), enabled=lambda run: run.reader is not None),
+            Step(partial(read_texts, tier="v0"), enabled=lambda run: run.reader is not None),
             Step(_write_captions),
             Gate("captions", "captions_gate"),
             Step(_name_tasks_without_caption),
@@ -106,15 +71,17 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
                 _until_captions_stay,
                 (
                     Step(_match_similar_images),
-                    Step(_read_texts("v1"), enabled=lambda run: run.reader is not None),
+                    Step(
+                        partial(read_texts, tier="v1"), enabled=lambda run: run.reader is not None
+                    ),
                     Step(_write_confusing_captions),
                     Gate("confusions", "confusions_gate"),
                 ),
                 enabled=_reaches("v1"),
             ),
             _release("v1"),
-            Step(_expand_gallery, enabled=_reaches("v2")),
-            Gate("duplicates", "duplicates_gate", apply=_remove_duplicates, enabled=_reaches("v2")),
+            Step(expand_gallery, enabled=_reaches("v2")),
+            Gate("duplicates", "duplicates_gate", apply=follow_duplicates, enabled=_reaches("v2")),
             _release("v2"),
         ),
     )
@@ -181,16 +148,12 @@ def _until_images_fit(run: RecosRun) -> Generator[None]:
     is_open = True
     while is_open:
         yield
-        follow_selections(run.context, run.queues["selections"])
+        follow_selections(run)
         is_open = asks and _take_instead(run)
 
 
 def _asks_for_selections(run: RecosRun) -> bool:
     return run.queues["selections"].policy.policy != "auto"
-
-
-def _propose_selections(run: RecosRun) -> None:
-    run.add(propose_selections(run.context, run.dataset))
 
 
 def _take_instead(run: RecosRun) -> bool:
@@ -204,34 +167,12 @@ def _take_instead(run: RecosRun) -> bool:
     return bool(reports)
 
 
-def _read_texts(tier: Tier) -> Callable[[RecosRun], None]:
-    """Read the text in photographs of tasks that are about it."""
-
-    def read(run: RecosRun) -> None:
-        assert run.reader is not None  # noqa: S101 - the step is enabled with one alone
-        tasks = {task.task for task in run.build.tasks if task.form.known == "texts"}
-        run.add(read_texts(run.context, run.dataset, tier, run.reader, tasks))
-
-    return read
-
-
 def _write_captions(run: RecosRun) -> None:
     """Write captions, and compare each with those of similar images."""
     written_with, report = write_captions(run.captioner)
     run.add(report)
     _sync_active_captions(run, written_with.id)
-    validated = validate_captions(
-        run.captioner,
-        written_with,
-        run.embedder,
-        lambda: _keep_settings(run),
-    )
-    run.add(validated.report)
-    run.say(
-        f"the validation of captions is in {validated.page}"
-        if validated.page
-        else "captions keep the validation from before the withdrawal"
-    )
+    validate_captions(run, written_with, lambda: _keep_settings(run))
 
 
 def _name_tasks_without_caption(run: RecosRun) -> None:
@@ -262,7 +203,7 @@ def _until_captions_stay(run: RecosRun) -> Generator[None]:
         rejected = 1
         while rejected:
             yield
-            rejected = follow_answers(run.context, run.queues["confusions"], run.base)
+            rejected = follow_answers(run)
 
 
 def _match_similar_images(run: RecosRun) -> None:
@@ -273,40 +214,7 @@ def _write_confusing_captions(run: RecosRun) -> None:
     run.add(write_confusing_captions(run.captioner, run.base))
     reopen(run.context, run.queues["confusions"])
     sync_confusions(run.context, run.dataset, run.base)
-    run.add(
-        check_pairs(
-            run.context, run.dataset, run.base, run.judge, run.embedder, run.settings.confusion
-        )
-    )
-
-
-# v2: images similar to v1, without captions
-
-
-def _expand_gallery(run: RecosRun) -> None:
-    counts, reports = expand_gallery(
-        run.context,
-        run.dataset,
-        run.pool,
-        run.build.neighbours,
-        run.settings.near_duplicates,
-        str(run.embedder.ref),
-    )
-    run.add(*reports)
-    is_reviewed = run.queues["duplicates"].policy.policy != "auto"
-    kept = "" if is_reviewed or not counts.doubtful else "; all stay (duplicates_gate)"
-    run.say(
-        f"expanded {counts.images:,} images of v1: {counts.found:,} neighbours, "
-        f"{counts.outside:,} different ones outside v1, less {counts.exact:,} equal and "
-        f"{counts.near:,} near-duplicates: {counts.new:,} new "
-        f"({counts.doubtful:,} pairs in doubt{kept})"
-    )
-
-
-def _remove_duplicates(run: RecosRun) -> None:
-    """Reject images that people found to be duplicates."""
-    if left := follow_duplicates(run.context, run.queues["duplicates"]):
-        run.say(f"{left:,} images of v2 left out: people found them to be the same as others")
+    run.add(check_pairs(run))
 
 
 # The settings of a benchmark are fixed once its captions are validated, because the result of a

@@ -1,39 +1,33 @@
 """Read the text in photographs of tasks that are about it, as facts for captions."""
 
 import io
-from collections.abc import Collection
 
 import PIL.Image
 
 from db.decisions import NewDecision
 from db.entities import LIVE, AgentRef, StoredEntity, new_entity
 from db.work import WorkResult
-from flows.engine.context import RunContext
-from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.recos.captioning import facts_of, task_of
+from flows.recos.run import RecosRun
 from flows.recos.task_images import images_of_tier
-from models.ocr import TextReader
 from schemas.provenance import Role
 from schemas.records import Image, Rejection
 from schemas.recos import TextReading
-from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.retrieval_task import Tier
 
 STAGE = "read_texts"
 VERSION = "1"
 
 
-def read_texts(
-    context: RunContext,
-    dataset: str,
-    tier: Tier,
-    reader: TextReader,
-    tasks: Collection[RetrievalTask],
-) -> StageReport:
-    """Read images of some tasks in a tier of which nothing is known.
+def read_texts(run: RecosRun, tier: Tier) -> None:
+    """Read the text in images of a tier of which nothing is known, if their task is about it.
 
     An image without readable text is rejected, because it is useless for the task.
     """
+    context, dataset, reader = run.context, run.dataset, run.reader
+    assert reader is not None  # noqa: S101 - the step is enabled with one alone
+    tasks = {task.task for task in run.build.tasks if task.form.known == "texts"}
     live = [one for one in images_of_tier(context.store, dataset, tier) if one.state in LIVE]
     images = [one for one in live if task_of(one) in tasks]
     known = facts_of(context.store, [one.id for one in images])
@@ -70,4 +64,5 @@ def read_texts(
         decision = NewDecision(image.id, "reject", agent, rejection.detail)
         return WorkResult(number, decisions=(decision,), rejection=rejection)
 
-    return run_each(context, stage, [(one.seq, one) for one in images if one.id not in known], read)
+    unknown = [(one.seq, one) for one in images if one.id not in known]
+    run.add(run_each(context, stage, unknown, read))

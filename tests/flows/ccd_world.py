@@ -7,7 +7,8 @@ from typing import Any
 
 from annotate.projects import Desks
 from db.entities import StoredEntity, find
-from flows.ccd.pipeline import CcdRun, ccd_pipeline
+from flows.ccd.pipeline import ccd_pipeline
+from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
 from flows.engine.pipeline import Loop, PipelineSpec, run_pipeline
 from flows.engine.report import BuildReport

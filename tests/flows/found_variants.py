@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from annotate.projects import Desks
-from flows.ccd.pipeline import CcdRun, ccd_pipeline
-from flows.ccd.searching import Clock, utc_now
+from flows.ccd.pipeline import ccd_pipeline
+from flows.ccd.run import CcdRun, Clock, utc_now
 from flows.engine.context import RunContext
 from flows.engine.pipeline import PipelineSpec, run_pipeline
 from flows.engine.report import BuildReport

@@ -1,0 +1,83 @@
+"""The state that the steps of `build-ccd` share."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from flows.engine.embedding import CachedEmbedder
+from flows.engine.pipeline import PipelineRun
+from flows.engine.runner import sole_run
+from retrieval.embedders import pinned
+from schemas.build import CcdBuild
+from schemas.contrast import Method
+from schemas.errors import ConfigurationError, LoupeError
+from schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec
+from schemas.profile import ContrastSettings, Profile
+from sources.web.downloading import ImageDownloader
+
+Clock = Callable[[], datetime]
+"""Returns the time with its zone."""
+DownloaderMaker = Callable[[DownloadSettings], ImageDownloader]
+"""Opens an image downloader."""
+
+
+def utc_now() -> datetime:
+    """Return the current time in UTC."""
+    return datetime.now(UTC)
+
+
+@dataclass
+class CcdRun(PipelineRun[CcdBuild]):
+    """State shared by the steps.
+
+    Attributes:
+        clock: returns the time, which determines the day of a search service's daily budget.
+        method: how images are obtained in this pass.
+        stopped: the error that stopped a method; raised once its images are stored and chosen.
+        deferred: strategies whose results of an earlier method are not known yet.
+    """
+
+    make_downloader: DownloaderMaker = ImageDownloader
+    clock: Clock = utc_now
+    settings: ContrastSettings = field(init=False)
+    embedder: CachedEmbedder = field(init=False)
+    search: ImageSearchSpec | None = field(init=False)
+    method: Method = field(init=False)
+    stopped: LoupeError | None = field(init=False, default=None)
+    deferred: set[str] = field(init=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.settings = self.profile.contrast
+        self.compared_by = self.settings.embedder
+        self.embedder = CachedEmbedder(self.store, pinned(self.settings.embedder))
+        self.search = search_of(self.build, self.profile)
+
+    def alone(self, work: str) -> AbstractContextManager[None]:
+        """Lock a step so that parallel runs do not deactivate what this run makes."""
+        return sole_run(self.context, self.dataset, work, "1")
+
+
+def search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:
+    """Return the search service of the profile, or the build's folder.
+
+    Raises:
+        ConfigurationError: there are both, or the folder cannot be searched.
+    """
+    if build.search_folder is None:
+        return profile.contrast.search
+    if profile.contrast.search is not None:
+        raise ConfigurationError(
+            f"the build names a folder to search (search_folder) and profile {profile.name!r} a "
+            f"service ({profile.contrast.search.name}); only one of them can be searched"
+        )
+    folder = build.search_folder
+    spec = FolderSearch(folder=str(folder), embedder=pinned(profile.contrast.embedder))
+    for path, what in ((folder, "is no folder"), (folder / spec.licence_file, "is missing")):
+        if not path.exists():
+            raise ConfigurationError(
+                f"search_folder must hold images and their licences ({spec.licence_file}); "
+                f"{path} {what}"
+            )
+    return spec
