@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from functools import cache
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, TypeVarTuple
@@ -155,6 +156,7 @@ def datasets_of(store: Store) -> list[str]:
         return sorted(connection.execute(select(Entity.dataset).distinct()).scalars())
 
 
+@cache
 def select_entities() -> SelectEntities:
     """Return a query for the columns of `StoredEntity`, to add conditions to."""
     return select(

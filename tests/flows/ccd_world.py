@@ -1,6 +1,6 @@
 """A small contrastive benchmark to build from drawn stills, edited or found in a folder."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,13 +42,18 @@ def image_pipeline(**values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
     return replace(whole, steps=whole.steps[: last + 1])
 
 
-def run_unattended(run: RunContext, build: CcdBuild, profile: Profile | None = None) -> BuildReport:
+def run_unattended(
+    run: RunContext,
+    build: CcdBuild,
+    profile: Profile | None = None,
+    pipeline: Callable[[], PipelineSpec[CcdBuild, CcdRun]] = ccd_pipeline,
+) -> BuildReport:
     """Run the build without annotators."""
 
     def no_desks() -> Desks:
         raise AssertionError("no annotator may be asked")
 
-    return run_pipeline(run, ccd_pipeline(), build, profile or contrast_profile(), no_desks)
+    return run_pipeline(run, pipeline(), build, profile or contrast_profile(), no_desks)
 
 
 def counted_model(base_url: str, **values: Any) -> OpenAIChat:

@@ -15,12 +15,19 @@ from services.installation import bring_up, take_down
 from services.process import free_port
 from sources.demonstration.stills import StillsWorld
 from sources.demonstration.street import StreetWorld
+from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, run_unattended
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, found_variants
 from tests.flows.prefect_runs import Prefect
-from tests.flows.recos_reviewers import ReviewedTasks, review_tasks
+from tests.flows.recos_reviewers import (
+    DoubtedTasks,
+    ReviewedTasks,
+    build_once,
+    review_tasks,
+)
+from tests.flows.recos_world import doubting_profile, small_build
 from tests.flows.runs import context_of, new_run
 from tests.flows.still_families import Family, proposing
 from tests.flows.street import KnownStreet, write_short_street
@@ -74,6 +81,22 @@ def reviewed_tasks(
         yield reviewed
         for waiting, _ in (reviewed.captions_wait, reviewed.questions_wait):
             waiting.store.close()
+
+
+@pytest.fixture(scope="session")
+def doubted_tasks(
+    drawn_stills: DrawnStills, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[DoubtedTasks]:
+    """`build-recos` without review, but of possible duplicates, which wait (read-only).
+
+    Mark the modules that use it with `xdist_group("recos_people")`.
+    """
+    folder = tmp_path_factory.mktemp("doubted_tasks")
+    build = small_build(drawn_stills(60), folder, duplicates_gate="required")
+    office = MemoryOffice()
+    with new_run(migrated_sqlite, folder) as run:
+        report = build_once(run, build, office, doubting_profile())
+        yield DoubtedTasks(build, run, office, report)
 
 
 @pytest.fixture

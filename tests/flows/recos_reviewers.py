@@ -40,6 +40,15 @@ def build_once(
     return run_pipeline(run, recos_pipeline(), build, profile or small_profile(), lambda: office)
 
 
+class DoubtedTasks(NamedTuple):
+    """A build that waits for answers on possible duplicates, and the report of its run."""
+
+    build: RecosBuild
+    run: RunContext
+    office: MemoryOffice
+    report: BuildReport
+
+
 class ReviewedTasks(NamedTuple):
     """A build with reviewers, and its states: an installation with the tasks of its reviewers."""
 

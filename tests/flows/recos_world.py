@@ -10,6 +10,7 @@ from schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
 from schemas.profile import OpenAIChat, Profile
 from schemas.recos import DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask
+from schemas.similarity import NearDuplicateSettings
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.worlds import write_toml
 from tests.servers.captioning import seen_completion
@@ -17,6 +18,7 @@ from tests.servers.counting_server import counting_server
 
 DATASET = "tasks"
 SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
+DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_distance=0.5)
 SHOWN = (RetrievalTask.COLOR, RetrievalTask.OBJECT)
 
 
@@ -67,6 +69,13 @@ def small_profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
     builtin = load_profile("builtin")
     captioning = builtin.captioning.model_copy(update={"discriminability": settings})
     return builtin.model_copy(update={"captioning": captioning})
+
+
+def doubting_profile() -> Profile:
+    """Return the small profile with settings by which images with similar embeddings are asked."""
+    plain = small_profile()
+    captioning = plain.captioning.model_copy(update={"near_duplicates": DOUBTING})
+    return plain.model_copy(update={"captioning": captioning})
 
 
 @contextmanager

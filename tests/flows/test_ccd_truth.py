@@ -11,15 +11,19 @@ from PIL import Image as Pictures
 from db.entities import fetch
 from db.store import Store
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import Change, UneditableError, changed_scene, read_change
 from models.builtin.stills.scene import Scene, read_scene
 from models.builtin.stills.text import content_of
-from models.profiles.loader import load_profile
 from schemas.proposals import Candidate, EditedImage, FoundImage, Picture, Strategy
 from schemas.records import Image
 from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
-from tests.flows.ccd_world import contrast_build, entities, image_pipeline, searched_folder
+from tests.flows.ccd_world import (
+    contrast_build,
+    entities,
+    image_pipeline,
+    run_unattended,
+    searched_folder,
+)
 from tests.flows.runs import context_of
 
 pytestmark = pytest.mark.slow
@@ -46,13 +50,7 @@ def test_accepted_pairs_differ_in_exactly_the_labelled_detail(
     build = contrast_build(
         stills, anchors=ANCHORS, methods=("search", "edit"), search_folder=folder
     )
-    run_pipeline(
-        run,
-        image_pipeline(),
-        build,
-        load_profile("builtin"),
-        lambda: pytest.fail("no annotator may be asked"),
-    )
+    run_unattended(run, build, pipeline=image_pipeline)
     pairs = list(_accepted(run, truths))
     wrong = {pair.candidate: found for pair in pairs if (found := _faults(run, pair, truths))}
     assert len(pairs) >= 2 * ANCHORS

@@ -8,7 +8,6 @@ from PIL import Image
 
 from db.entities import StoredEntity
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
 from models.builtin.stills.editor import Change, StillsEditor, say_change
 from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
 from schemas.contrast import EditCheckSettings, StoredEdit
@@ -16,8 +15,13 @@ from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
 from schemas.proposals import Candidate
 from schemas.records import Box
 from sources.demonstration.stills import StillsWorld
-from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.ccd_world import contrast_build, contrast_profile, entities, image_pipeline
+from tests.flows.ccd_world import (
+    contrast_build,
+    contrast_profile,
+    entities,
+    image_pipeline,
+    run_unattended,
+)
 from tests.flows.drawn_stills import DrawnStills
 
 pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
@@ -35,12 +39,8 @@ def stills(drawn_stills: DrawnStills) -> StillsWorld:
 
 def build(run: RunContext, stills: StillsWorld, check: EditCheckSettings) -> list[Candidate]:
     """Return all candidates of a build without annotators, in any state."""
-
-    def no_desks() -> MemoryOffice:
-        raise AssertionError("no annotator may be asked")
-
-    wanted = contrast_build(stills, anchors=4)
-    run_pipeline(run, image_pipeline(), wanted, contrast_profile(edit_check=check), no_desks)
+    wanted, profile = contrast_build(stills, anchors=4), contrast_profile(edit_check=check)
+    run_unattended(run, wanted, profile, pipeline=image_pipeline)
     return [one.record(Candidate) for one in entities(run, Candidate.kind)]
 
 

@@ -11,7 +11,6 @@ from annotate.queues import shipped
 from db.decisions import last_agents
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
-from flows.engine.report import BuildReport
 from release.row_files import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild
@@ -19,62 +18,43 @@ from schemas.profile import Profile
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DuplicateQuestion, ExpansionReport
-from schemas.similarity import NearDuplicateSettings
-from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.drawn_stills import DrawnStills
-from tests.flows.recos_reviewers import answer, build_once, change_answer, of_tier, sizes
-from tests.flows.recos_world import DATASET, small_build, small_profile
-from tests.flows.runs import copied_run, new_run
+from tests.flows.recos_reviewers import (
+    DoubtedTasks,
+    answer,
+    build_once,
+    change_answer,
+    of_tier,
+    sizes,
+)
+from tests.flows.recos_world import DATASET, DOUBTING, doubting_profile
+from tests.flows.runs import copied_run
 
-DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_distance=0.5)
-"""Lenient settings, so that images with similar embeddings become questions."""
-
-
-@pytest.fixture(scope="module")
-def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(60)
-
-
-@pytest.fixture(scope="module")
-def profile() -> Profile:
-    plain = small_profile()
-    captioning = plain.captioning.model_copy(update={"near_duplicates": DOUBTING})
-    return plain.model_copy(update={"captioning": captioning})
-
-
-@pytest.fixture(scope="module")
-def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
-    return small_build(stills, tmp_path_factory.mktemp("build"), duplicates_gate="required")
-
-
-@pytest.fixture(scope="module")
-def waiting_build(
-    build: RecosBuild,
-    profile: Profile,
-    migrated_sqlite: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[RunContext, MemoryOffice, BuildReport]]:
-    """A build that waits for answers on possible duplicates, read-only."""
-    office = MemoryOffice()
-    with new_run(migrated_sqlite, tmp_path_factory.mktemp("waiting_build")) as run:
-        yield run, office, build_once(run, build, office, profile)
+pytestmark = pytest.mark.xdist_group("recos_people")  # the shared build is made once
 
 
 @pytest.fixture
-def run(
-    waiting_build: tuple[RunContext, MemoryOffice, BuildReport], tmp_path: Path
-) -> Iterator[RunContext]:
+def profile() -> Profile:
+    return doubting_profile()
+
+
+@pytest.fixture
+def build(doubted_tasks: DoubtedTasks) -> RecosBuild:
+    return doubted_tasks.build
+
+
+@pytest.fixture
+def run(doubted_tasks: DoubtedTasks, tmp_path: Path) -> Iterator[RunContext]:
     """A copy of the waiting build that tests may change."""
-    with copied_run(waiting_build[0], tmp_path / "home") as copied:
+    with copied_run(doubted_tasks.run, tmp_path / "home") as copied:
         yield copied
 
 
 @pytest.fixture
-def office(waiting_build: tuple[RunContext, MemoryOffice, BuildReport]) -> MemoryOffice:
-    return deepcopy(waiting_build[1])
+def office(doubted_tasks: DoubtedTasks) -> MemoryOffice:
+    return deepcopy(doubted_tasks.office)
 
 
 def different(_shown: StoredEntity) -> Regions:
@@ -97,13 +77,13 @@ def released(run: RunContext, version: str) -> int:
 
 
 def test_images_that_reviewers_call_duplicates_are_removed_before_the_release(
-    waiting_build: tuple[RunContext, MemoryOffice, BuildReport],
+    doubted_tasks: DoubtedTasks,
     run: RunContext,
     build: RecosBuild,
     office: MemoryOffice,
     profile: Profile,
 ) -> None:
-    report = waiting_build[2]
+    report = doubted_tasks.report
     asked = questions(run)
     assert report.waiting == len(asked) > 1
     assert report.release is not None

@@ -8,30 +8,27 @@ import pytest
 from db.decisions import last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
+from flows.engine.report import BuildReport
 from schemas.build import RecosBuild
 from schemas.provenance import Role
 from schemas.quality import Confusion
 from schemas.records import Caption
-from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, rejecting
 from tests.annotate.memory_desk import MemoryOffice
-from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_reviewers import (
+    DoubtedTasks,
     accept_caption,
     answer,
-    build_once,
     fits_own,
     of_tier,
     proposed,
     sizes,
 )
-from tests.flows.recos_world import DATASET, small_build
-from tests.flows.runs import copied_run, new_run
+from tests.flows.recos_reviewers import build_once as reviewed_once
+from tests.flows.recos_world import DATASET, doubting_profile
+from tests.flows.runs import copied_run
 
-
-@pytest.fixture(scope="module")
-def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(60)
+pytestmark = pytest.mark.xdist_group("recos_people")  # the shared build is made once
 
 
 @pytest.fixture
@@ -39,26 +36,20 @@ def office() -> MemoryOffice:
     return MemoryOffice()
 
 
-@pytest.fixture(scope="module")
-def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> RecosBuild:
-    return small_build(stills, tmp_path_factory.mktemp("build"), last="v1")
-
-
-@pytest.fixture(scope="module")
-def released(
-    build: RecosBuild, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[RunContext]:
-    """A build with automatic gates, read-only."""
-    with new_run(migrated_sqlite, tmp_path_factory.mktemp("released")) as run:
-        build_once(run, build, MemoryOffice())
-        yield run
+@pytest.fixture
+def build(doubted_tasks: DoubtedTasks) -> RecosBuild:
+    return doubted_tasks.build.model_copy(update={"last": "v1"})
 
 
 @pytest.fixture
-def done(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
-    """A copy of the build that tests may change."""
-    with copied_run(released, tmp_path / "home") as run:
+def done(doubted_tasks: DoubtedTasks, tmp_path: Path) -> Iterator[RunContext]:
+    """A copy of a build whose v0 and v1 were released without review, that tests may change."""
+    with copied_run(doubted_tasks.run, tmp_path / "home") as run:
         yield run
+
+
+def build_once(run: RunContext, build: RecosBuild, office: MemoryOffice) -> BuildReport:
+    return reviewed_once(run, build, office, doubting_profile())
 
 
 def decided_by_policy(run: RunContext, kind: str) -> list[StoredEntity]:
