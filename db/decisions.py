@@ -75,6 +75,13 @@ def append_decisions(connection: Connection, decisions: Sequence[NewDecision]) -
         _refresh_states(connection, entity_ids)
 
 
+def decide(store: Store, decisions: Sequence[NewDecision]) -> None:
+    """Store decisions in pages, each in its own transaction; see `append_decisions`."""
+    for page in pages(decisions):
+        with store.write() as connection:
+            append_decisions(connection, page)
+
+
 @retried
 def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, active: bool) -> None:
     """Make entities active or inactive; those already in this state, or withdrawn, do not change.

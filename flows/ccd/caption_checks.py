@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.decisions import NewDecision, append_decisions, last_agents
+from db.decisions import NewDecision, append_decisions, decide, last_agents
 from db.entities import (
     AgentRef,
     NewEntity,
@@ -101,62 +101,30 @@ _FORMS: dict[str, Callable[[str], bool]] = {
 """Changes of form."""
 
 
-class Style(NamedTuple):
-    """Measures of a fine caption compared with its coarse one.
-
-    Attributes:
-        words: words of the fine caption.
-        length_ratio: its words divided by those of the coarse caption.
-        kept_share: share of the content words of the coarse caption of which it has a form.
-        sentences: its number of sentences.
-        further_sentences: how many more sentences it has than the coarse caption.
-        new_forms: forms that the coarse caption does not have: `is about the image` («The picture
-            shows …»), `speaks to somebody` (I, we, you), `asks or exclaims`.
-    """
-
-    words: int
-    length_ratio: float
-    kept_share: float
-    sentences: int
-    further_sentences: int
-    new_forms: tuple[str, ...]
-
-
-def style_beside(fine: str, coarse: str) -> Style:
-    """Measure a fine caption compared with its coarse one.
+def style_warnings(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
+    """Return objections to the style of a fine caption, as ends of a sentence about it.
 
     Words with the same beginning are forms of one word: the first four letters, or all but the last
     letter of shorter words. Sentences end with `.`, `!` or `?`; a text without these has one
-    sentence.
+    sentence. A form counts only if the coarse caption does not have it.
     """
     words, coarse_words = len(WORD.findall(fine)), len(WORD.findall(coarse))
+    ratio = words / max(1, coarse_words)
     wanted, said = content_words(coarse), content_words(fine)
     kept = sum(any(_is_form(word, one) for one in said) for word in wanted)
-    sentences, coarse_sentences = _sentences(fine), _sentences(coarse)
-    forms = {name for name, has in _FORMS.items() if has(fine) and not has(coarse)}
-    return Style(
-        words=words,
-        length_ratio=words / max(1, coarse_words),
-        kept_share=kept / len(wanted) if wanted else 1.0,
-        sentences=sentences,
-        further_sentences=max(0, sentences - coarse_sentences),
-        new_forms=tuple(sorted(forms)),
-    )
-
-
-def style_warnings(fine: str, coarse: str, limits: StyleLimits) -> list[str]:
-    """Return objections to the style of a fine caption, as ends of a sentence about it."""
-    style = style_beside(fine, coarse)
+    kept_share = kept / len(wanted) if wanted else 1.0
+    sentences = _sentences(fine)
     warnings = []
-    if style.length_ratio < limits.shortest_ratio:
+    if ratio < limits.shortest_ratio:
         warnings.append("is much shorter than the coarse caption")
-    if style.length_ratio > limits.longest_ratio and style.words > limits.free_words:
-        warnings.append(f"is {style.length_ratio:.1f} times as long as the coarse caption")
-    if style.kept_share < limits.kept_share:
-        warnings.append(f"keeps {style.kept_share:.0%} of the coarse caption's words")
-    if style.further_sentences > limits.further_sentences:
-        warnings.append(f"has {style.sentences} sentences")
-    return [*warnings, *style.new_forms]
+    if ratio > limits.longest_ratio and words > limits.free_words:
+        warnings.append(f"is {ratio:.1f} times as long as the coarse caption")
+    if kept_share < limits.kept_share:
+        warnings.append(f"keeps {kept_share:.0%} of the coarse caption's words")
+    if sentences - _sentences(coarse) > limits.further_sentences:
+        warnings.append(f"has {sentences} sentences")
+    forms = [name for name, has in _FORMS.items() if has(fine) and not has(coarse)]
+    return [*warnings, *sorted(forms)]
 
 
 def _sentences(text: str) -> int:
@@ -386,8 +354,7 @@ def _refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
         NewDecision(group.id, "reject", context.software, f"it cannot be released: {why.detail}")
         for group, why in refused
     ]
-    with context.store.write() as connection:
-        append_decisions(connection, decisions)
+    decide(context.store, decisions)
     if refused:
         group, why = refused[0]
         context.progress.say(

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from db.decisions import NewDecision, Verdict, append_decisions, last_agents
+from db.decisions import NewDecision, Verdict, decide, last_agents
 from db.entities import (
     LIVE,
     AgentRef,
@@ -20,7 +20,6 @@ from db.entities import (
     fetch_parents,
     find,
     new_entity,
-    pages,
 )
 from db.store import Store
 from db.work import WorkResult
@@ -107,9 +106,7 @@ def follow_answers(run: RecosRun) -> int:
     for one in questions:
         if one.image.id not in fallen:
             decisions += one.followed(agents.get(one.entity.id, queue.agent))
-    for page in pages(decisions):
-        with store.write() as connection:
-            append_decisions(connection, page)
+    decide(store, decisions)
     return len(fallen) + _reject_bare(run)
 
 
@@ -120,9 +117,7 @@ def _reject_bare(run: RecosRun) -> int:
     below = fetch_children(run.store, live, Role.DESCRIBES)
     bare = [image for image in live if not any(one.state in LIVE for one in below[image])]
     agent = run.queues["confusions"].agent
-    decisions = [NewDecision(one, "reject", agent, _NO_CAPTION) for one in bare]
-    with run.store.write() as connection:
-        append_decisions(connection, decisions)
+    decide(run.store, [NewDecision(one, "reject", agent, _NO_CAPTION) for one in bare])
     return len(bare)
 
 

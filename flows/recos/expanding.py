@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from db.decisions import NewDecision, append_decisions, last_agents, last_reasons
-from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, pages, parents_of
+from db.decisions import NewDecision, decide, last_agents, last_reasons
+from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import sync_active
@@ -197,9 +197,7 @@ def follow_duplicates(run: RecosRun) -> None:
         for one, image in images.items()
         if image.state not in LIVE and one not in leaves
     ]
-    for page in pages(decisions):
-        with store.write() as connection:
-            append_decisions(connection, page)
+    decide(store, decisions)
     if leaves:
         run.say(
             f"{len(leaves):,} images of v2 left out: people found them to be the same as others"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from db.decisions import NewDecision, Verdict, append_decisions, last_agents, last_reasons
+from db.decisions import NewDecision, Verdict, decide, last_agents, last_reasons
 from db.entities import (
     NewEntity,
     StoredEntity,
@@ -10,7 +10,6 @@ from db.entities import (
     fetch_parents,
     find,
     new_entity,
-    pages,
     parents_of,
 )
 from db.store import Store
@@ -87,9 +86,7 @@ def follow_selections(run: RecosRun) -> None:
             agent = agents.get(id_, queue.agent)
             decisions.append(NewDecision(image.id, verdict, agent, _FOLLOWED))
     decisions += _captions_following(run.context, decisions)
-    for page in pages(decisions):
-        with store.write() as connection:
-            append_decisions(connection, page)
+    decide(store, decisions)
 
 
 def _captions_following(

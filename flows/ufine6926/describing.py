@@ -1,18 +1,16 @@
 """Describe people and images with the models of the profile, as drafts or as final captions."""
 
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from annotate.queues import Queue, apply_policy
-from db.decisions import NewDecision, append_decisions
+from db.decisions import NewDecision, decide
 from db.entities import (
     LIVE,
     StoredEntity,
     children_of,
     find,
     new_entity,
-    pages,
     parents_of,
 )
 from db.store import Store
@@ -94,9 +92,7 @@ def draft_descriptions(
     """
     drafters = _drafters(context, queue, settings)
     back = _keep_drafts(context, queue, drafters, offered=offered)
-    for page in pages(back):
-        with context.store.write() as connection:
-            append_decisions(connection, list(map(partial(_acceptance, queue), page)))
+    decide(context.store, [_acceptance(queue, draft_id) for draft_id in back])
     return [_draft(context, queue, settings, one, "accepted") for one in drafters]
 
 
