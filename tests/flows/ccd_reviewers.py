@@ -7,8 +7,9 @@ from annotate.queues import Purpose, shipped
 from db.entities import StoredEntity, fetch
 from db.reviews import tasks_by_key
 from flows.ccd.pipeline import ccd_pipeline
+from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
+from flows.engine.pipeline import PipelineSpec, run_pipeline
 from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.profile import Profile
@@ -36,10 +37,14 @@ def open_office(run: RunContext) -> tuple[MemoryOffice, tuple[str, str], str]:
 
 
 def build_once(
-    run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Profile | None = None
+    run: RunContext,
+    build: CcdBuild,
+    office: MemoryOffice,
+    profile: Profile | None = None,
+    pipeline: Callable[[], PipelineSpec[CcdBuild, CcdRun]] = ccd_pipeline,
 ) -> BuildReport:
     """Run the build once."""
-    return run_pipeline(run, ccd_pipeline(), build, profile or contrast_profile(), lambda: office)
+    return run_pipeline(run, pipeline(), build, profile or contrast_profile(), lambda: office)
 
 
 def answer(

@@ -10,7 +10,7 @@ from db.entities import StoredEntity, find
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
-from flows.engine.pipeline import Loop, PipelineSpec, run_pipeline
+from flows.engine.pipeline import Gate, Loop, PipelineSpec, run_pipeline
 from flows.engine.report import BuildReport
 from models.profiles.loader import load_profile
 from schemas.build import CcdBuild
@@ -37,9 +37,19 @@ def contrast_build(stills: StillsWorld, **values: Any) -> CcdBuild:
 
 def image_pipeline(**values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
     """Return `build-ccd` up to its images, which are chosen but neither grouped nor released."""
+    return _until(Loop, **values)
+
+
+def strategy_pipeline(**values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
+    """Return `build-ccd` up to its strategies, which are accepted."""
+    return _until(Gate, **values)
+
+
+def _until(last: type, **values: Any) -> PipelineSpec[CcdBuild, CcdRun]:
+    """Return `build-ccd` up to its first step of a type."""
     whole = ccd_pipeline(**values)
-    last = next(place for place, step in enumerate(whole.steps) if isinstance(step, Loop))
-    return replace(whole, steps=whole.steps[: last + 1])
+    place = next(place for place, step in enumerate(whole.steps) if isinstance(step, last))
+    return replace(whole, steps=whole.steps[: place + 1])
 
 
 def run_unattended(

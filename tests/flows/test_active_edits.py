@@ -25,6 +25,7 @@ from tests.flows.ccd_world import (
     contrast_build,
     contrast_profile,
     entities,
+    image_pipeline,
     run_unattended,
 )
 from tests.flows.drawn_stills import DrawnStills
@@ -74,6 +75,7 @@ def edits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def unattended(run: RunContext, build: CcdBuild, version: str = "0.1.0", **contrast: Any) -> None:
+    """Run the whole build without annotators."""
     later = build.model_copy(update={"version": version})
     run_unattended(run, later, contrast_profile(**contrast))
 
@@ -117,7 +119,8 @@ def test_changed_check_settings_measure_existing_pictures_again_without_editing(
 def test_candidates_of_a_new_editor_replace_those_of_the_old_one(
     done: RunContext, whole: CcdBuild
 ) -> None:
-    unattended(done, whole, "0.2.0", editor=BuiltinEditor(revision="3"))
+    profile = contrast_profile(editor=BuiltinEditor(revision="3"))
+    run_unattended(done, whole, profile, pipeline=image_pipeline)
     origins = [one.record(Candidate).origin for one in active_candidates(done).values()]
     assert origins
     assert {one.model for one in origins if one.method == "edit"} == {"loupe-coded-stills-editor@3"}
@@ -128,13 +131,14 @@ def test_verdicts_on_a_picture_hold_after_it_is_measured_again(
 ) -> None:
     office, people, _ = open_office(run)
     build = build.model_copy(update={"candidates_gate": GATES["candidates_gate"]})
-    assert build_once(run, build, office).waiting
+    profile = contrast_profile()
+    assert build_once(run, build, office, profile, image_pipeline).waiting
     rejected = min(entities(run, Candidate.kind, "proposed"), key=lambda one: one.seq)
     answer_all(run, office, people, lambda one: wrong(one) if one.id == rejected.id else right(one))
-    assert not build_once(run, build, office).waiting
+    assert not build_once(run, build, office, profile, image_pipeline).waiting
     before = active_candidates(run)
     other = contrast_profile(edit_check=OTHER_CHECK)
-    report = build_once(run, build.model_copy(update={"version": "0.2.0"}), office, other)
+    report = build_once(run, build, office, other, image_pipeline)
     after = active_candidates(run)
     seen = {one.record(Candidate).image.sha256 for one in [rejected, *before.values()]}
     waiting = entities(run, Candidate.kind, "proposed")
@@ -200,11 +204,11 @@ def test_edits_made_before_an_editor_fault_are_kept(
     with monkeypatch.context() as broken:
         broken.setattr(StillsEditor, "edit", failing)
         with pytest.raises(ModelError, match="the editor is gone"):
-            unattended(run, build)
+            run_unattended(run, build, pipeline=image_pipeline)
     (kept,) = entities(run, StoredEdit.kind)
     asked = edits[0]
     edits.clear()
-    unattended(run, build)
+    run_unattended(run, build, pipeline=image_pipeline)
     assert edits[0] == asked - 1
     pictures = Counter(one.record(StoredEdit).key for one in entities(run, StoredEdit.kind))
     assert set(pictures.values()) == {1}

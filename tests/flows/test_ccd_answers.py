@@ -9,6 +9,7 @@ import pytest
 
 from db.entities import StoredEntity
 from db.quarantine import quarantined
+from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from release.verify import verify_release
@@ -24,7 +25,7 @@ from schemas.requests import (
     StrategyBrief,
 )
 from sources.demonstration.stills import StillsWorld
-from tests.flows.ccd_world import DATASET, entities
+from tests.flows.ccd_world import DATASET, entities, strategy_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found
 from tests.flows.still_families import Family, families
@@ -58,10 +59,12 @@ def shown_families(stills: StillsWorld) -> list[Family]:
 def build_with(
     run: RunContext, web: FoundVariants, model: CountingServer
 ) -> Callable[..., BuildReport]:
-    """Runs the build with answers changed by `spoil`."""
+    """Runs the build, or a part of it, with answers changed by `spoil`."""
     complete = model.complete
 
-    def build(spoil: Spoil = lambda _, text: text, **values: Any) -> BuildReport:
+    def build(
+        spoil: Spoil = lambda _, text: text, pipeline: Any = ccd_pipeline, **values: Any
+    ) -> BuildReport:
         def completed(request: dict[str, Any]) -> dict[str, Any]:
             answer = complete(request)
             message = answer["choices"][0]["message"]
@@ -69,7 +72,8 @@ def build_with(
             return answer
 
         model.complete = completed
-        return build_found(run, web.build.model_copy(update=values), web.profile(model))
+        wanted = web.build.model_copy(update=values)
+        return build_found(run, wanted, web.profile(model), pipeline=pipeline)
 
     return build
 
@@ -128,7 +132,7 @@ def test_every_anchor_has_strategies_or_a_rejection(
         return text
 
     model.ledger.add_faults(Fault("status", match=json.dumps(refusing)[1:-1], status=400))
-    build_with(spoil)
+    build_with(spoil, strategy_pipeline)
     anchors = {
         one.id: one.record(Image).file_path
         for one in entities(run, Image.kind)
@@ -164,7 +168,7 @@ def test_every_anchor_has_strategies_or_a_rejection(
     assert all(json.dumps(CUT) in prompt_text(one) for one in repairs), "quoted as data"
     before = Counter(model.ledger.counts)
     assert set(before.values()) == {1}
-    build_with(spoil)
+    build_with(spoil, strategy_pipeline)
     assert model.ledger.counts == before
 
 
@@ -186,12 +190,12 @@ def test_the_next_run_asks_only_for_answers_that_server_faults_left_open(
         Fault("status", match="<problem>", status=503, times=MANY),
     )
     with pytest.raises(ModelError, match="server_error"):
-        build_with(spoil)
+        build_with(spoil, strategy_pipeline)
     assert len({one.group for one in entities(run, StrategyDraft.kind)}) == FAMILIES - 2
     assert rejections(run, "propose_strategies") == [], "a server fault rejects nothing"
     model.ledger.faults.clear()
     before = model.ledger.counts.total()
-    build_with(spoil)
+    build_with(spoil, strategy_pipeline)
     asked = [one.body for one in model.ledger.seen[before:] if not asks_for_captions(one.body)]
     assert Counter(map(caption_of, asked)) == {failing: 1, repaired: 1}
     assert anchors_of_strategies(run).keys() == {one.first.captions[0] for one in shown_families}

@@ -254,7 +254,7 @@ def test_downloads_are_not_given_up_while_no_host_answers(
     run_build: RunBuild, run: RunContext, web: FoundVariants
 ) -> None:
     set_replies(web, hang_up())
-    for hours in range(5):
+    for hours in range(4):
         with pytest.raises(ServiceError, match="5 interrupted"):
             run_build(NOON + hours * HOUR)
     assert list(quarantined(run.store, DATASET)) == []
