@@ -72,7 +72,8 @@ def review_tasks(run: RunContext, stills: StillsWorld, folder: Path) -> Reviewed
         states.append((context_of(store, home), deepcopy(office)))
         answer(run, office, opinion)
     assert build_once(run, build, office).release is not None
-    return ReviewedTasks(build, *states, (run, office))
+    captions_wait, questions_wait = states
+    return ReviewedTasks(build, captions_wait, questions_wait, (run, office))
 
 
 def sizes(run: RunContext) -> list[int]:

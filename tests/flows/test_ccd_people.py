@@ -332,8 +332,8 @@ def test_groups_are_accepted_edited_or_rejected_as_a_whole(work: Work, stills: S
     report = work.build_once(later(build))
     (checked,) = (one for one in report.stages if one.stage == "check groups")
     assert checked.rejected == {"same_captions": 1}
-    images = {str(member.picture.image_id) for member in members_of(edited)}
-    assert not images & work.released(later(build)).keys()
+    shown = {str(member.picture.image_id) for member in members_of(edited)}
+    assert not shown & work.released(later(build)).keys()
     work.change(edited, edited_group({(0, 1): EDITED}), "groups")
     work.until_released(later(build, 2))
     again = work.released(later(build, 2))
