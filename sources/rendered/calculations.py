@@ -2,10 +2,13 @@
 
 import math
 import operator
-from collections.abc import Callable
+import re
+import tomllib
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
+from importlib.resources import files
+from typing import NamedTuple, TypeVar
 
 from schemas.base import Record
 from sources.demonstration.people import Chance
@@ -14,6 +17,7 @@ Part = str | tuple[str, str]
 """A piece of a formula: text, or a fraction's numerator and denominator."""
 
 Point = tuple[float, float]
+NumberT = TypeVar("NumberT", float, Fraction)
 
 _SIGNS: dict[str, tuple[str, str, Callable[[Fraction, Fraction], Fraction]]] = {
     "+": ("sum", "{0} and {1} are added", operator.add),
@@ -245,161 +249,98 @@ class Figure(Record):
         return f"{number} {self.unit}²"
 
 
-class _Shape(NamedTuple):
-    """How a shape is drawn and measured.
+class _Round(Record):
+    """A circle around the origin, or an arc of it."""
 
-    Attributes:
-        name: its name.
-        measures: range of the first measure as two lengths; of the others, as two percentages of
-            the first.
-        area: computes the area from the measures.
-        lines: computes fields of a `Figure` from the measures as floats. A label refers to a
-            measure by its position, the two ends of a line, and the side of the label.
-    """
+    radius: str
+    turns: tuple[float, float]
+
+
+class _Shape(Record):
+    """A shape in the notation of `shapes.toml`."""
 
     name: str
-    measures: tuple[tuple[str, int, int], ...]
-    area: Callable[..., Fraction]
-    lines: Callable[..., dict[str, Any]]
-    is_round: bool = False
+    measures: dict[str, tuple[int, int]]
+    outline: str = ""
+    circle: _Round | None = None
+    dashed: tuple[str, ...] = ()
+    solid: tuple[str, ...] = ()
+    square_corners: tuple[tuple[str, str, str], ...] = ()
+    labels: tuple[tuple[str, str, str], ...]
 
 
-_DOWN, _RIGHT, _UP, _LEFT = (0, 1), (1, 0), (0, -1), (-1, 0)
-_SHAPES = (
-    _Shape(
-        "rectangle", (("width", 5, 20), ("height", 35, 80)), lambda w, h: w * h,
-        lambda w, h: {
-            "outline": ((0, 0), (w, 0), (w, h), (0, h)),
-            "square_corners": (((0, h), _RIGHT, _UP), ((w, 0), _LEFT, _DOWN)),
-            "labels": ((0, (0, h), (w, h), _DOWN), (1, (w, 0), (w, h), _RIGHT)),
-        },
-    ),
-    _Shape(
-        "square", (("side", 2, 25),), lambda s: s * s,
-        lambda s: {
-            "outline": ((0, 0), (s, 0), (s, s), (0, s)),
-            "square_corners": (((0, s), _RIGHT, _UP), ((s, 0), _LEFT, _DOWN)),
-            "labels": ((0, (0, s), (s, s), _DOWN), (0, (s, 0), (s, s), _RIGHT)),
-        },
-    ),
-    _Shape(
-        "right triangle", (("base", 5, 20), ("height", 50, 90)), lambda b, h: b * h / 2,
-        lambda b, h: {
-            "outline": ((0, 0), (0, h), (b, h)),
-            "square_corners": (((0, h), _RIGHT, _UP),),
-            "labels": ((0, (0, h), (b, h), _DOWN), (1, (0, 0), (0, h), _LEFT)),
-        },
-    ),
-    _Shape(
-        "triangle", (("base", 5, 20), ("height", 50, 90)), lambda b, h: b * h / 2,
-        lambda b, h: {
-            "outline": ((0, h), (b, h), (0.35 * b, 0)),
-            "dashed": (((0.35 * b, 0), (0.35 * b, h)),),
-            "square_corners": (((0.35 * b, h), _RIGHT, _UP),),
-            "labels": (
-                (0, (0, h), (b, h), _DOWN),
-                (1, (0.35 * b, 0.3 * h), (0.35 * b, h), _RIGHT),
-            ),
-        },
-    ),
-    _Shape(
-        "parallelogram", (("base", 6, 20), ("height", 40, 60)), lambda b, h: b * h,
-        lambda b, h: {
-            "outline": ((0.28 * b, 0), (1.28 * b, 0), (b, h), (0, h)),
-            "dashed": (((0.28 * b, 0), (0.28 * b, h)),),
-            "square_corners": (((0.28 * b, h), _RIGHT, _UP),),
-            "labels": ((0, (0, h), (b, h), _DOWN), (1, (0.28 * b, 0), (0.28 * b, h), _RIGHT)),
-        },
-    ),
-    _Shape(
-        "trapezium", (("long side", 7, 20), ("short side", 45, 70), ("height", 35, 55)),
-        lambda long, short, h: (long + short) * h / 2,
-        lambda long, short, h: {
-            "outline": (((long - short) / 2, 0), ((long + short) / 2, 0), (long, h), (0, h)),
-            "dashed": ((((long - short) / 2, 0), ((long - short) / 2, h)),),
-            "square_corners": ((((long - short) / 2, h), _RIGHT, _UP),),
-            "labels": (
-                (0, (0, h), (long, h), _DOWN),
-                (1, ((long - short) / 2, 0), ((long + short) / 2, 0), _UP),
-                (2, ((long - short) / 2, 0), ((long - short) / 2, h), _RIGHT),
-            ),
-        },
-    ),
-    _Shape(
-        "rhombus", (("horizontal diagonal", 5, 20), ("vertical diagonal", 50, 80)),
-        lambda w, h: w * h / 2,
-        lambda w, h: {
-            "outline": ((w / 2, 0), (w, h / 2), (w / 2, h), (0, h / 2)),
-            "dashed": (((0, h / 2), (w, h / 2)), ((w / 2, 0), (w / 2, h))),
-            "labels": (
-                (0, (w / 2, h / 2), (0.9 * w, h / 2), _UP),
-                (1, (w / 2, h / 2), (w / 2, h), _LEFT),
-            ),
-        },
-    ),
-    _Shape(
-        "L-shaped figure",
-        (("width", 8, 18), ("height", 60, 90), ("upper width", 35, 50), ("right height", 25, 35)),
-        lambda w, h, upper, right: w * right + upper * (h - right),
-        lambda w, h, upper, right: {
-            "outline": ((0, 0), (upper, 0), (upper, h - right), (w, h - right), (w, h), (0, h)),
-            "square_corners": (((0, h), _RIGHT, _UP),),
-            "labels": (
-                (0, (0, h), (w, h), _DOWN),
-                (1, (0, 0), (0, h), _LEFT),
-                (2, (0, 0), (upper, 0), _UP),
-                (3, (w, h - right), (w, h), _RIGHT),
-            ),
-        },
-    ),
-    _Shape(
-        "circle", (("radius", 2, 20),), lambda r: r * r,
-        lambda r: {
-            "circles": (Circle(centre=(0, 0), radius=r),),
-            "solid": (((0, 0), (r, 0)),),
-            "labels": ((0, (0, 0), (r, 0), _UP),),
-        },
-        is_round=True,
-    ),
-    _Shape(
-        "semicircle", (("diameter", 4, 30),), lambda d: d * d / 8,
-        lambda d: {
-            "circles": (Circle(centre=(0, 0), radius=d / 2, turns=(0.5, 1.0)),),
-            "solid": (((-d / 2, 0), (d / 2, 0)),),
-            "labels": ((0, (-d / 2, 0), (d / 2, 0), _DOWN),),
-        },
-        is_round=True,
-    ),
-)  # fmt: skip
+_DIRECTIONS = {"down": (0, 1), "right": (1, 0), "up": (0, -1), "left": (-1, 0)}
+_TERM = re.compile(r"([-+]?[0-9.]*)([a-d])")
+_SHAPES = tuple(
+    map(
+        _Shape.model_validate,
+        tomllib.loads(files(__package__).joinpath("shapes.toml").read_text("utf-8"))["shapes"],
+    )
+)
 
 
 def draw_figure(chance: Chance) -> Figure:
     """Return a figure of any shape with random measures."""
     shape, unit = chance.pick(_SHAPES), chance.weigh({"cm": 4, "m": 2, "mm": 1})
-    (name, low, high), *others = shape.measures
+    (name, (low, high)), *others = shape.measures.items()
     halves = chance.whole(0, 1) if chance.happens(0.2) else 0
     measures = {name: Fraction(2 * chance.whole(low, high) + halves, 2)}
-    for other, least, most in others:
+    for other, (least, most) in others:
         measures[other] = Fraction(max(2, measures[name] * chance.whole(least, most) // 100))
-    sizes = list(measures.values())
-    lines = shape.lines(*map(float, sizes))
-    labels = tuple(
-        Label(
-            text=f"{decimal_text(sizes[number])} {unit}",
-            at=((one[0] + other[0]) / 2, (one[1] + other[1]) / 2),
-            away=away,
-        )
-        for number, one, other, away in lines.pop("labels")
+    sizes = dict(zip("abcd", measures.values(), strict=False))
+    floats = {letter: float(size) for letter, size in sizes.items()}
+
+    def points(text: str) -> list[Point]:
+        pairs = (point.split() for point in text.split(", "))
+        return [(_length(x, floats, float), _length(y, floats, float)) for x, y in pairs]
+
+    labels = []
+    for letter, line, side in shape.labels:
+        (x, y), (u, v) = points(line)
+        text = f"{decimal_text(sizes[letter])} {unit}"
+        labels.append(Label(text=text, at=((x + u) / 2, (y + v) / 2), away=_DIRECTIONS[side]))
+    circles = []
+    if shape.circle:
+        radius = _length(shape.circle.radius, floats, float)
+        circles.append(Circle(centre=(0, 0), radius=radius, turns=shape.circle.turns))
+    return Figure.model_validate(
+        {
+            "shape": shape.name,
+            "measures": measures,
+            "unit": unit,
+            "area": _area(shape, sizes),
+            "is_round": bool(circles),
+            "outline": points(shape.outline) if shape.outline else (),
+            "circles": circles,
+            "dashed": [points(line) for line in shape.dashed],
+            "solid": [points(line) for line in shape.solid],
+            "square_corners": [
+                (*points(at), _DIRECTIONS[one], _DIRECTIONS[other])
+                for at, one, other in shape.square_corners
+            ],
+            "labels": labels,
+        }
     )
-    return Figure(
-        shape=shape.name,
-        measures=measures,
-        unit=unit,
-        area=Fraction(shape.area(*sizes)),
-        is_round=shape.is_round,
-        labels=labels,
-        **lines,
-    )
+
+
+def _length(form: str, sizes: Mapping[str, NumberT], number: Callable[[str], NumberT]) -> NumberT:
+    """Return the value of a form such as `0.5a-0.5b`."""
+    terms = ((sign + "1" if sign in ("", "+", "-") else sign, letter)
+             for sign, letter in _TERM.findall(form))  # fmt: skip
+    return sum((number(factor) * sizes[letter] for factor, letter in terms), number("0"))
+
+
+def _area(shape: _Shape, sizes: Mapping[str, Fraction]) -> Fraction:
+    """Return the exact area, by the shoelace formula; of a round shape, divided by π."""
+    if shape.circle:
+        start, end = map(Fraction, shape.circle.turns)
+        return _length(shape.circle.radius, sizes, Fraction) ** 2 * (end - start)
+    corners = [
+        [_length(form, sizes, Fraction) for form in point.split()]
+        for point in shape.outline.split(", ")
+    ]
+    pairs = zip(corners, [*corners[1:], corners[0]], strict=True)
+    return abs(sum((x * v - u * y for (x, y), (u, v) in pairs), Fraction(0))) / 2
 
 
 def bounds(figure: Figure) -> tuple[float, float, float, float]:
