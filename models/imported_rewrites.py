@@ -23,7 +23,7 @@ class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):
 
     def text_for(self, request: ChatRequest) -> str:
         """The rewrite, as JSON."""
-        spec = self._specification
+        spec = self._spec
         found = self._rewrites.get(_key(request.subject), [])
         if len(found) < spec.number:
             raise FormatError(
@@ -34,7 +34,7 @@ class ImportedRewritesModel(BuiltinChatModel[ImportedRewrites]):
 
     @cached_property
     def _rewrites(self) -> dict[str, list[str]]:
-        spec = self._specification
+        spec = self._spec
         data = _read(spec.path)
         if spec.sha256 != sha256_of(data):
             raise ConfigurationError(

@@ -14,6 +14,7 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from models.adapter import Adapter
 from models.chat import always, chat_messages
 from models.model_list import list_models, listed_model, listed_models
 from schemas.chat import (
@@ -22,7 +23,6 @@ from schemas.chat import (
     ChatFailure,
     ChatOutcome,
     ChatRequest,
-    ModelRef,
     ServedModel,
 )
 from schemas.errors import ConfigurationError
@@ -44,7 +44,7 @@ class _NotRetriedError(openai.OpenAIError):
     """A request is not retried; the client passes its own errors of a transport on."""
 
 
-class OpenAIChatModel:
+class OpenAIChatModel(Adapter[OpenAIChat]):
     """Asks a server, with up to `spec.max_in_flight` requests under way at once.
 
     Requests run on an event loop in a thread of its own; `answer` hands their outcomes over. The
@@ -60,21 +60,11 @@ class OpenAIChatModel:
     """
 
     def __init__(self, spec: OpenAIChat) -> None:
-        self._spec = spec
+        super().__init__(spec)
         self._api_key = _read_api_key(spec)
         self._served: ServedModel | None = None
         self._has_listed = False
         self.may_retry = always
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the server is not asked."""
-        return self._spec.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The sampling parameters."""
-        return self._spec.parameters
 
     def served(self) -> ServedModel | None:
         """The server's entry for this model; None if it lists none."""

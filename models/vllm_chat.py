@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from threading import Condition
 from typing import Any, Protocol
 
+from models.adapter import Adapter
 from models.chat import chat_messages
-from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import VllmChat
 
@@ -152,7 +153,7 @@ class SharedEngine:
                     self._changed.notify_all()
 
 
-class VllmChatModel:
+class VllmChatModel(Adapter[VllmChat]):
     """Answers with vLLM's engine, up to `max_num_seqs` requests at once; thread-safe.
 
     JSON schemas are enforced by vLLM's structured outputs. The seconds of an answer are its time in
@@ -164,19 +165,9 @@ class VllmChatModel:
     """
 
     def __init__(self, spec: VllmChat) -> None:
-        self._spec = spec
+        super().__init__(spec)
         self._engine = VllmEngine(spec)
         self._shared = SharedEngine(self._engine, spec.max_in_flight)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them; the revision is what is loaded."""
-        return self._spec.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The sampling parameters."""
-        return self._spec.parameters
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """(position, outcome) of each request, as each finishes: see `ChatModel`."""

@@ -4,50 +4,21 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from time import perf_counter
-from typing import Any, Generic, TypeVar
 
 from PIL import Image
 
+from models.adapter import Adapter, SpecT
 from models.embedding import plain_picture
-from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest, ModelRef
+from schemas.chat import ChatAnswer, ChatFailure, ChatImage, ChatOutcome, ChatRequest
 from schemas.errors import ConfigurationError, FormatError
-from schemas.profile import (
-    BuiltinCaptioner,
-    BuiltinContraster,
-    BuiltinDescriber,
-    BuiltinRewriter,
-    ImportedRewrites,
-)
-
-SpecT = TypeVar(
-    "SpecT",
-    bound=BuiltinCaptioner
-    | BuiltinContraster
-    | BuiltinDescriber
-    | BuiltinRewriter
-    | ImportedRewrites,
-)
 
 
-class BuiltinChatModel(ABC, Generic[SpecT]):
+class BuiltinChatModel(Adapter[SpecT], ABC):
     """A `ChatModel` that answers by rules, immediately and free of charge.
 
     It reads a request's `subject` and images, not its prompt. The same specification and request
     always result in the same answer.
     """
-
-    def __init__(self, specification: SpecT) -> None:
-        self._specification = specification
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._specification.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Return everything, besides model and request, that determines an answer."""
-        return self._specification.parameters
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """Yield (position, answer) of each request, in order; requests are processed one by one."""

@@ -154,7 +154,7 @@ class ColourDescriber(BuiltinChatModel[BuiltinDescriber]):
         if not request.images:
             raise FormatError(f"{self.ref} describes images, and there is none in the request")
         pixels = np.asarray(picture_of(request.images[0]))
-        return describe(read_crop(pixels), self._specification.style)
+        return describe(read_crop(pixels), self._spec.style)
 
 
 def describe(reading: Reading, style: str) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from models.adapter import Adapter
 from models.builtin.describer import COLOURS, HEAD, LOWER, UPPER, Lab, Zone, lab_of, person_colours
 from models.builtin.person.description import Description, Role, Thing
 from models.builtin.person.lexicon import load_lexicon
@@ -30,7 +31,6 @@ from models.builtin.stills.scene import (
 from models.builtin.stills.scene import COLOURS as STILL_COLOURS
 from models.builtin.stills.text import Content, Statement, content_of, read_text, statements
 from models.embedding import Vectors, plain_picture
-from schemas.chat import ModelRef
 from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
 from schemas.faithfulness import Attribute
 
@@ -299,7 +299,7 @@ def _colour_of(thing: Thing) -> Likeness | None:
 # The built-in embedder: compares texts with images, offline.
 
 
-class ColourLexiconEmbedder:
+class ColourLexiconEmbedder(Adapter[BuiltinEmbedder | BuiltinStillsEmbedder]):
     """Vectors of colours by zone, patterns, and bare arms and legs.
 
     An image is measured; a text is read with a lexicon, as if it were painted. Other properties
@@ -308,14 +308,6 @@ class ColourLexiconEmbedder:
     """
 
     dimension = _COLOURS_DIMENSION
-
-    def __init__(self, spec: BuiltinEmbedder | BuiltinStillsEmbedder) -> None:
-        self._spec = spec
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._spec.ref
 
     def embed_images(self, images: Sequence[Image.Image]) -> Vectors:
         """Return a vector for each image: see `ImageTextEmbedder`."""

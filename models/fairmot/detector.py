@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from models.adapter import FrameAdapter
 from models.torch_batches import torch_device
 from models.tracking.detector import Detections, Frame, Pixels
-from schemas.chat import ModelRef
 from schemas.errors import MissingExtraError, ModelError
 from schemas.tracking import FairMOTDetector
 
@@ -140,7 +140,7 @@ def _network(checkpoint: Path, sha256: str, device: "torch.device") -> "FairMOTN
     return load_network(checkpoint, sha256).to(device)
 
 
-class FairMOTPersonDetector:
+class FairMOTPersonDetector(FrameAdapter[FairMOTDetector]):
     """Finds people and their embeddings with a published checkpoint; frames are independent.
 
     FairMOT's own decoding has no other suppression than that a cell must score highest among its
@@ -163,17 +163,12 @@ class FairMOTPersonDetector:
             what = f"the detector {spec.name!r} (provider 'fairmot')"
             raise MissingExtraError(what, "torch") from error
         self._torch = torch
-        self._spec = spec
+        super().__init__(spec)
         self._input_size = Size(spec.input_width_px, spec.input_height_px)
         self._device = torch_device(spec.device)
         digest = spec.checkpoint_sha256 or checkpoint_digest(spec.checkpoint)
         with _ONE_AT_A_TIME:
             self.network = _network(spec.checkpoint, digest, self._device)
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision as the profile states them."""
-        return self._spec.ref
 
     def detect(self, frame: Frame) -> Detections:
         """Return the people in `frame`.
@@ -190,22 +185,6 @@ class FairMOTPersonDetector:
             )
         cells = Size(self._input_size.width // STRIDE, self._input_size.height // STRIDE)
         return Detections(boxes_in_frame(boxes, cells, size_of(frame.pixels)), scores, embeddings)
-
-    def reset(self) -> None:
-        """Do nothing: earlier frames are not remembered."""
-
-    def state(self) -> bytes:
-        """Return an empty state: earlier frames are not remembered."""
-        return b""
-
-    def restore(self, state: bytes) -> None:
-        """Accept only the empty state.
-
-        Raises:
-            ModelError: the state is that of another detector.
-        """
-        if state:
-            raise ModelError(f"{self.ref} has no state; got {len(state)} bytes of state")
 
     def _find(self, images: NDArray[np.float32]) -> "Candidates":
         from models.fairmot.network import decode, select_people

@@ -10,10 +10,10 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
+from models.adapter import Adapter
 from models.embedding import Vectors
 from models.image_search import always, plain_query
 from schemas.base import digest_of
-from schemas.chat import ModelRef
 from schemas.errors import ConfigurationError
 from schemas.image_search import (
     FolderSearch,
@@ -47,7 +47,7 @@ class TextEmbedder(Protocol):
         ...
 
 
-class FolderImageSearch:
+class FolderImageSearch(Adapter[FolderSearch]):
     """Ranks the images of a folder by the cosine between their vectors and the query's.
 
     Images of equal similarity keep the order of the licence file. The caller computes and keeps the
@@ -69,7 +69,7 @@ class FolderImageSearch:
             raise ConfigurationError(
                 f"a search of {len(images)} images wants as many vectors; got {len(vectors)}"
             )
-        self._spec = spec
+        super().__init__(spec)
         self._images = tuple(images)
         self._vectors = vectors
         self._embedder = embedder
@@ -78,11 +78,6 @@ class FolderImageSearch:
             *(part for image in images for part in (image.file_path, image.sha256)),
             *(image.attribution.model_dump_json() for image in images),
         )
-
-    @property
-    def ref(self) -> ModelRef:
-        """The search and its version."""
-        return self._spec.ref
 
     @property
     def parameters(self) -> dict[str, Any]:

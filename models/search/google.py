@@ -35,7 +35,7 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-class GoogleImageSearch(WebSearch):
+class GoogleImageSearch(WebSearch[GoogleSearch]):
     """Client of Google's Custom Search JSON API.
 
     **The service is closed to new customers and ends on 2027-01-01**: from that day on every search
@@ -45,8 +45,6 @@ class GoogleImageSearch(WebSearch):
     Raises:
         ConfigurationError: an environment variable named in the profile is not set.
     """
-
-    _spec: GoogleSearch
 
     def __init__(
         self,

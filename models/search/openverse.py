@@ -43,7 +43,7 @@ class _Token(BaseModel):
     expires_in: float = Field(gt=0)
 
 
-class OpenverseImageSearch(WebSearch):
+class OpenverseImageSearch(WebSearch[OpenverseSearch]):
     """Client of Openverse's API, version 1: anonymous, with a token, or as an application.
 
     A request returns at most 20 hits, or 50 for a registered application. Only the first 200
@@ -55,8 +55,6 @@ class OpenverseImageSearch(WebSearch):
         ConfigurationError: an environment variable is not set, or only one of id and secret is
             given.
     """
-
-    _spec: OpenverseSearch
 
     def __init__(
         self,

@@ -10,13 +10,13 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import httpx
 
+from models.adapter import Adapter
 from models.image_search import always, plain_query
-from schemas.chat import ModelRef
 from schemas.errors import ConfigurationError
 from schemas.image_search import (
     GoogleSearch,
@@ -39,6 +39,7 @@ _UNREADABLE_ANSWER: Final = "unreadable_answer"
 """The reason of a failure with JSON but no results, which a retry does not change."""
 _log = logging.getLogger(__name__)
 
+SearchT = TypeVar("SearchT", bound=GoogleSearch | OpenverseSearch)
 Sleep = Callable[[float], None]
 
 
@@ -55,31 +56,19 @@ class Attempt(NamedTuple):
     wait_seconds: float | None = None
 
 
-class WebSearch(ABC):
+class WebSearch(Adapter[SearchT], ABC):
     """An image search by a web service: see `ImageSearch`.
 
     An adapter defines how requests are sent, and how errors and results are parsed.
     """
 
-    _spec: GoogleSearch | OpenverseSearch
-
-    def __init__(self, spec: GoogleSearch | OpenverseSearch, sleep: Sleep = time.sleep) -> None:
-        self._spec = spec
+    def __init__(self, spec: SearchT, sleep: Sleep = time.sleep) -> None:
+        super().__init__(spec)
         self._sleep = sleep
         self._secrets: list[str] = []
         self._base_url = f"{spec.base_url.rstrip('/')}/"
         # A proxy of the environment is only used for https, so that it sees no key.
         self._trust_env = self._base_url.startswith("https://")
-
-    @property
-    def ref(self) -> ModelRef:
-        """The API and its version."""
-        return self._spec.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The settings that determine an answer besides service and query."""
-        return self._spec.parameters
 
     def search(
         self, query: str, count: int, may_retry: Callable[[], bool] = always

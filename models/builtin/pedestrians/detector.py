@@ -9,6 +9,7 @@ import numpy as np
 from cv2.typing import MatLike
 from numpy.typing import NDArray
 
+from models.adapter import Adapter
 from models.builtin.pedestrians.background import (
     Background,
     Blobs,
@@ -23,7 +24,6 @@ from models.builtin.pedestrians.background import (
 )
 from models.tracking.association import as_bytes, from_bytes
 from models.tracking.detector import Detections, Frame, Pixels
-from schemas.chat import ModelRef
 from schemas.tracking import BuiltinDetector
 
 # OpenCV's pedestrian detector (HOG and a linear SVM), with boxes that fit people.
@@ -420,7 +420,7 @@ _ROOM_PX: Final = np.array([-2, -2, 2, 2])
 _MARGIN_AROUND_PEOPLE: Final = 0.15
 
 
-class BuiltinPedestrianDetector:
+class BuiltinPedestrianDetector(Adapter[BuiltinDetector]):
     """A `PersonDetector` for machines without weights.
 
     Frames are scaled down to the working height. If the camera is still (or shakes: the frame is
@@ -431,14 +431,9 @@ class BuiltinPedestrianDetector:
     """
 
     def __init__(self, spec: BuiltinDetector) -> None:
-        self._spec = spec
+        super().__init__(spec)
         self._hog = Hog()
         self.reset()
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._spec.ref
 
     def reset(self) -> None:
         """Forget all frames."""

@@ -325,7 +325,7 @@ class RuleRewriter(BuiltinChatModel[BuiltinRewriter]):
 
     def rewrite(self, description: str) -> str:
         """Rewrite `description` in other words."""
-        specification = self._specification
+        specification = self._spec
         draw = Random(digest_of(str(specification.seed), specification.style, description))  # noqa: S311 - a choice of words
         parsed = parse_description(description)
         if _is_of_a_person(parsed):

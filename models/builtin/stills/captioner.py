@@ -67,7 +67,7 @@ class StillsCaptioner(BuiltinChatModel[BuiltinCaptioner]):
         if brief.caption is not None:
             caption = revised(teller, brief)
             return {CAPTION_FIELD: caption} if caption else None
-        details = self._specification.details
+        details = self._spec.details
         size = max(2, details - 1) if brief.facts else details
         found = distinct(teller, size, brief.count)
         if len(found) < brief.count and request.images:  # few facts are known or given

@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import combinations
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 from pydantic import TypeAdapter
 
+from models.adapter import Adapter
 from models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
 from models.builtin.stills.scene import (
     ACTIONS,
@@ -35,7 +36,7 @@ from models.builtin.stills.scene import (
     read_scene,
 )
 from models.builtin.stills.text import content_of, with_article
-from schemas.chat import ChatImage, ModelRef
+from schemas.chat import ChatImage
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
 from schemas.records import Box
 from schemas.taxonomy import DifferenceType
@@ -43,26 +44,13 @@ from schemas.taxonomy import DifferenceType
 # The built-in editor.
 
 
-class StillsEditor:
+class StillsEditor(Adapter[BuiltinEditor]):
     """An `ImageEditor` that understands the sentences of `ASPECTS`.
 
     It reads the scene of a drawn still from the strip along its lower edge, changes it, and redraws
     the changed parts; all other pixels stay the same. Of other images, in particular photographs,
     it can only change style and light. Equal specifications and requests result in the same image.
     """
-
-    def __init__(self, specification: BuiltinEditor) -> None:
-        self._specification = specification
-
-    @property
-    def ref(self) -> ModelRef:
-        """Name and revision."""
-        return self._specification.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Return the parameters of the specification."""
-        return self._specification.parameters
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
         """Yield (position, outcome) of each request, in order, one request at a time."""
