@@ -66,7 +66,7 @@ def add(
         out.print(f"  how to log in: loupe annotator show {name!r}", markup=False)
 
 
-@command(app, "list")
+@command(app)
 def list_(*, as_json: JsonOption = False) -> None:
     """List all annotators, past and present. Releases contain only pseudonyms."""
     from db.reviews import annotators

@@ -4,7 +4,6 @@ import inspect
 import re
 from collections.abc import Callable
 from copy import copy
-from functools import wraps
 from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin
 
 import typer
@@ -23,22 +22,22 @@ def group(help_: str) -> typer.Typer:
 def command(
     app: typer.Typer, name: str | None = None
 ) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Return a decorator that adds a function to `app` as a command; see `documented`."""
+    """Return a decorator that adds a function to `app`, as a command of its name."""
 
     def add(function: Callable[P, T]) -> Callable[P, T]:
-        app.command(name)(documented(function))
+        app.command(name or _name_of(function.__name__), help=declare(function))(function)
         return function
 
     return add
 
 
-def documented(function: Callable[P, T]) -> Callable[P, T]:
-    """Declare the parameters of a command for Typer, with their help from its docstring.
+def declare(function: Callable[..., object]) -> str:
+    """Declare the parameters of a command for Typer, and return the help of the command.
 
     A positional parameter is an argument; a keyword-only one is an option of that name, without a
     final underscore. Only flags that are on by default have a `--no-NAME`. The help of a parameter
-    is its text in the section `Args`. An annotation of Typer states what else is to be declared:
-    `Annotated[int, typer.Option(min=1)]`.
+    is its text in the section `Args` of the docstring. An annotation of Typer states what else is
+    to be declared: `Annotated[int, typer.Option(min=1)]`.
     """
     text, _, section = inspect.cleandoc(function.__doc__ or "").partition("\n\nArgs:\n")
     helps = {name: " ".join(said.split()) for name, said in _DESCRIBED.findall(section)}
@@ -47,14 +46,8 @@ def documented(function: Callable[P, T]) -> Callable[P, T]:
         one.replace(annotation=_declared(one, helps.get(one.name)))
         for one in signature.parameters.values()
     ]
-
-    @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        return function(*args, **kwargs)
-
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__doc__ = text
-    return run
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return text
 
 
 def _declared(parameter: inspect.Parameter, help_: str | None) -> Any:
@@ -67,7 +60,7 @@ def _declared(parameter: inspect.Parameter, help_: str | None) -> Any:
     declared: ParameterInfo = copy(info) if info else _usual(parameter)
     declared.help = declared.help or help_
     if isinstance(declared, OptionInfo) and declared.default is ...:  # no name is stated
-        name = parameter.name.rstrip("_").replace("_", "-")
+        name = _name_of(parameter.name)
         declared.default = f"--{name}/--no-{name}" if parameter.default is True else f"--{name}"
     return Annotated[annotation, declared]
 
@@ -77,3 +70,7 @@ def _usual(parameter: inspect.Parameter) -> ParameterInfo:
     is_option = parameter.kind is inspect.Parameter.KEYWORD_ONLY
     info = typer.Option() if is_option else typer.Argument()
     return info
+
+
+def _name_of(identifier: str) -> str:
+    return identifier.rstrip("_").replace("_", "-")

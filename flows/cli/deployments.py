@@ -13,7 +13,7 @@ from prefect.deployments import run_deployment as start_deployment
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling
 
-from flows.cli.output import err, out
+from flows.cli.output import err, note, say
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string
 
@@ -64,13 +64,13 @@ def _follow(client: SyncPrefectClient, run_id: UUID) -> None:
             sort=LogSort.TIMESTAMP_ASC,
         )
         for log in logs:
-            err.print(f"{log.timestamp:%H:%M:%S} {log.message}", markup=False, soft_wrap=True)
+            note(f"{log.timestamp:%H:%M:%S} {log.message}")
         shown += len(logs)
         ended = run.state is not None and (run.state.is_final() or run.state.is_paused())
         if run.state is not None and ended and len(logs) < _LOG_PAGE:
             break
         time.sleep(_POLL_SECONDS)
-    message = run.state.message or run.state.name
+    message = run.state.message or run.state.name or ""
     if not (run.state.is_completed() or run.state.is_paused()):
         raise LoupeError(message)
-    out.print(message, markup=False, soft_wrap=True)
+    say(message)

@@ -73,34 +73,16 @@ def begin(
     context.call_on_close(_close_home)
 
 
-command(app)(run.demo)
-command(app)(run.run)
-command(app, "import")(sources.import_)
-command(app)(check.check)
-command(app)(track.track)
-command(app)(evaluation.train)
-command(app)(evaluation.evaluate)
-command(app)(evaluation.leaderboard)
-command(app)(reproduce.reproduce)
-app.add_typer(queue.app, name="queue")
-app.add_typer(annotator.app, name="annotator")
-app.add_typer(quality.app, name="quality")
-app.add_typer(release.app, name="release")
-command(app)(within_memory(lineage.lineage))
-app.add_typer(shards.app, name="shards")
-command(app)(withdraw.withdraw)
-command(app)(withdraw.withdrawals)
-app.add_typer(store.app, name="store")
-command(app)(store.quarantine)
-command(app)(store.cost)
-app.add_typer(noise_filter.app, name="filter")
-app.add_typer(metrics.app, name="metrics")
-app.add_typer(recos.app, name="recos")
-command(app)(sources.duplicates)
-command(app)(services.up)
-command(app)(services.down)
-command(app)(services.status)
-command(app)(services.doctor)
+for one in (
+    *(run.demo, run.run, sources.import_, check.check, track.track),
+    *(evaluation.train, evaluation.evaluate, evaluation.leaderboard, reproduce.reproduce),
+    *(within_memory(lineage.lineage), withdraw.withdraw, withdraw.withdrawals),
+    *(store.quarantine, store.cost, sources.duplicates),
+    *(services.up, services.down, services.status, services.doctor),
+):
+    command(app)(one)
+for group in (queue, annotator, quality, release, shards, store, noise_filter, metrics, recos):
+    app.add_typer(group.app, name=group.__name__.rpartition(".")[2].removeprefix("noise_"))
 
 
 def _close_home() -> None:

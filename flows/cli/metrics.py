@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.commands import command, documented, group
+from flows.cli.commands import command, declare, group
 from flows.cli.output import Figure, JsonOption, out, print_json, print_table
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def metrics(
         _show_scores(scores, limits, seconds)
 
 
-app.callback(invoke_without_command=True)(documented(metrics))
+app.callback(invoke_without_command=True, help=declare(metrics))(metrics)
 
 
 def _scores_as_json(

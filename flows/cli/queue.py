@@ -49,7 +49,7 @@ _STATES = ("proposed", "accepted", "rejected", "superseded")
 _SHOWN_NOTICES = 10
 
 
-@command(app, "list")
+@command(app)
 def list_(*, as_json: JsonOption = False) -> None:
     """List the queues in use.
 

@@ -301,7 +301,7 @@ def add(queue: QueueArgument, file: Path, *, as_json: JsonOption = False) -> Non
         raise typer.Exit(1)
 
 
-@command(app, "list")
+@command(app)
 def list_(queue: QueueArgument, *, as_json: JsonOption = False) -> None:
     """List the gold items of a queue and how often each was answered."""
     from db.gold import all_checks, gold_items

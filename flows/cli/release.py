@@ -273,7 +273,7 @@ def _folder_or_gone(place: dict[str, Any]) -> str:
 
 app = group("Build, verify, compare, sign, export and upload releases.")
 command(app)(build)
-command(app, "list")(list_)
+command(app)(list_)
 command(app)(within_memory(show))
 command(app)(within_memory(verify))
 command(app)(within_memory(report))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import opened_run
-from flows.cli.output import Figure, JsonOption, out, print_json, print_table
+from flows.cli.output import Figure, JsonOption, out, print_json, print_table, say
 from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _print_rows(plan: "Plan") -> None:
         _cells(plan, metrics),
     )
     for note, models in _notes(plan).items():
-        out.print(f"{', '.join(models)}: {note}", markup=False, soft_wrap=True)
+        say(f"{', '.join(models)}: {note}")
 
 
 def _notes(plan: "Plan") -> dict[str, list[str]]:

@@ -25,7 +25,7 @@ def _opened(source: str, profile: str | None = None) -> "tuple[RunContext, Profi
     return opened_run(), chosen_profile(profile)
 
 
-@command(app, "list")
+@command(app)
 def list_(*, as_json: JsonOption = False) -> None:
     """List shards by source and step, with their records and rejections."""
     from collections import Counter
