@@ -135,8 +135,11 @@ class BlobStore:
     def stored(self) -> Iterator[tuple[str, str]]:
         """Iterate over the file names and paths of all blobs, one folder at a time."""
         self._filesystem.invalidate_cache()
-        for number in range(256):
-            folder = f"{self._root}/sha256/{number:02x}"
+        try:
+            folders = self._filesystem.ls(f"{self._root}/sha256", detail=False)
+        except FileNotFoundError:
+            return
+        for folder in sorted(folders):
             for path in sorted(self._filesystem.find(folder)):
                 yield path.rpartition("/")[2], path
 

@@ -559,18 +559,9 @@ def _insert_entities(
 
 
 def _insert_activity(connection: Connection, activity: ActivityRecord) -> int:
-    row = connection.execute(
-        insert(Activity).returning(Activity.id),
-        {
-            "plan_id": activity.plan_id,
-            "dataset": activity.dataset,
-            "code_revision": activity.code_revision,
-            "flow_run": activity.flow_run,
-            "started_at": activity.started_at,
-            "ended_at": datetime.now(UTC),
-        },
-    )
-    activity_id = row.scalar_one()
+    row = activity._asdict() | {"ended_at": datetime.now(UTC)}
+    del row["agents"]
+    activity_id = connection.execute(insert(Activity).returning(Activity.id), row).scalar_one()
     agent_ids = register_agents(connection, activity.agents)
     insert_new(
         connection,

@@ -73,16 +73,6 @@ def chosen_queues(
     return [queue]
 
 
-def _open_desk(settings: Settings) -> LabelStudioDesk:
-    """Open the workspace of the installation itself, used if no annotator was added.
-
-    Raises:
-        ServiceError: Label Studio does not answer, or there is no token for it.
-    """
-    access = label_studio_access(settings)
-    return LabelStudioDesk(access.url, access.token, server_name=label_studio_name(settings))
-
-
 def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
     """Return a function that opens an assignee's workspace by pseudonym, each on first use.
 
@@ -93,9 +83,7 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBa
 
     def desk_of(assignee: str) -> AnnotationBackend:
         if assignee not in opened:
-            opened[assignee] = (
-                _open_desk(settings) if assignee == SHARED else _open(settings, store, assignee)
-            )
+            opened[assignee] = _open(settings, store, assignee)
         return opened[assignee]
 
     return desk_of
@@ -107,19 +95,22 @@ def images_url(settings: Settings) -> str:
     return f"{server}/blobs" if server else settings.images_url
 
 
-def _open(settings: Settings, store: Store, pseudonym: str) -> LabelStudioDesk:
-    credentials = load_workspaces(settings.home).get(pseudonym)
-    if credentials is None:
-        names = [person.name for person in annotators(store) if person.pseudonym == pseudonym]
-        advice = (
-            f"add the person again: loupe annotator add {names[0]!r}" if names else "restore it"
-        )
-        raise ServiceError(
-            f"there is no token for the workspace of {pseudonym} in "
-            f"{workspaces_path(settings.home)}; {advice}"
-        )
-    url, name = label_studio_access(settings).url, label_studio_name(settings)
-    return LabelStudioDesk(url, credentials.token, server_name=name)
+def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
+    access = label_studio_access(settings)
+    token = access.token
+    if assignee != SHARED:  # else the workspace of the installation, used without annotators
+        credentials = load_workspaces(settings.home).get(assignee)
+        if credentials is None:
+            names = [person.name for person in annotators(store) if person.pseudonym == assignee]
+            advice = (
+                f"add the person again: loupe annotator add {names[0]!r}" if names else "restore it"
+            )
+            raise ServiceError(
+                f"there is no token for the workspace of {assignee} in "
+                f"{workspaces_path(settings.home)}; {advice}"
+            )
+        token = credentials.token
+    return LabelStudioDesk(access.url, token, server_name=label_studio_name(settings))
 
 
 # Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. Therefore their
@@ -167,11 +158,10 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
         return Response(status_code=204)
 
     chosen = port or free_port()
-
-    def health(_: Request) -> Response:
-        return Response(status_code=204)
-
-    routes = [Route(PATH, answer, methods=["POST"]), Route("/health", health)]
+    routes = [
+        Route(PATH, answer, methods=["POST"]),
+        Route("/health", lambda _: Response(status_code=204)),
+    ]
     app = Starlette(routes=routes)
     config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
     server = uvicorn.Server(config)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,7 +78,6 @@ from schemas.retrieval_task import Tier
 # Agreement between people in the review queues of a dataset
 
 _DECIMALS = 3
-_NO_COEFFICIENT = Estimate()
 
 
 def agreement_statistics(
@@ -92,33 +91,26 @@ def agreement_statistics(
         shared = shared_answers(store, queue.name)
         found = agreement(shared)
         people = len({annotator for item in shared for annotator in item.answers})
-        line = partial(_agreement_line, queue.name, people)
-        lines += [
-            line("choice", one.control, one.observed, one.krippendorff) for one in found.choices
+        measured = [
+            ("choice", one.control, one.observed, one.krippendorff) for one in found.choices
         ]
-        lines += [line("text", one.control, one.similarity) for one in found.texts]
-    return tuple(line for line in lines if line.items)
-
-
-def _agreement_line(
-    queue: str,
-    annotators: int,
-    kind: Literal["choice", "text"],
-    control: str,
-    observed: Estimate,
-    alpha: Estimate = _NO_COEFFICIENT,
-) -> AgreementStatistics:
-    return AgreementStatistics(
-        queue=queue,
-        control=control,
-        kind=kind,
-        items=observed.items,
-        annotators=annotators,
-        observed=round(observed.value or 0.0, _DECIMALS),
-        coefficient=_rounded(alpha.value),
-        low=_rounded(alpha.low),
-        high=_rounded(alpha.high),
-    )
+        measured += [("text", one.control, one.similarity, Estimate()) for one in found.texts]
+        lines += [
+            AgreementStatistics(
+                queue=queue.name,
+                control=control,
+                kind="choice" if kind == "choice" else "text",
+                items=observed.items,
+                annotators=people,
+                observed=round(observed.value or 0.0, _DECIMALS),
+                coefficient=_rounded(alpha.value),
+                low=_rounded(alpha.low),
+                high=_rounded(alpha.high),
+            )
+            for kind, control, observed, alpha in measured
+            if observed.items
+        ]
+    return tuple(lines)
 
 
 def _rounded(value: float | None) -> float | None:

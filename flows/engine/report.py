@@ -294,20 +294,15 @@ class ConsoleProgress(Progress):
     def advance(self, stage: str, count: int) -> None:
         """Advance the bar, or print a line if enough time has passed since the last one."""
         with self._counting:
-            self._advance(stage, count)
-
-    def _advance(self, stage: str, count: int) -> None:
-        done, total, last = self._counts[stage]
-        done += count
-        now = time.monotonic()
-        if self._console.is_terminal:
-            self._bars.advance(self._tasks[stage], count)
-        elif now - last >= _SECONDS_BETWEEN_LINES:
-            self._console.print(
-                f"{stage}: {done:,} of {total:,}" if total else f"{stage}: {done:,}"
-            )
-            last = now
-        self._counts[stage] = (done, total, last)
+            done, total, last = self._counts[stage]
+            done += count
+            now = time.monotonic()
+            if self._console.is_terminal:
+                self._bars.advance(self._tasks[stage], count)
+            elif now - last >= _SECONDS_BETWEEN_LINES:
+                self._console.print(f"{stage}: {done:,}" + (f" of {total:,}" if total else ""))
+                last = now
+            self._counts[stage] = (done, total, last)
 
     def end(self, report: StageReport) -> None:
         """Remove the bar and print the summary."""

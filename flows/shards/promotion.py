@@ -40,11 +40,6 @@ _DIGITS = 64
 _OUTCOME: TypeAdapter[ChatOutcome] = TypeAdapter(ChatOutcome)
 
 
-def has_shards(store: Store, dataset: str) -> bool:
-    """Return whether a source was imported into shards."""
-    return bool(imported_shards(store, dataset))
-
-
 def promote_drawn(
     context: RunContext, spec: SourceSpec, settings: SampleSettings
 ) -> tuple[NewEntity, StageReport]:

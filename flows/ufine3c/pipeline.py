@@ -1,13 +1,15 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
+from db.entities import LIVE, count_entities
 from flows.engine.build_files import demonstration_build
 from flows.engine.importing import import_source
 from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.sampling import SampleSettings, draw_sample
-from flows.shards.promotion import has_shards, promote_drawn
+from flows.shards.promotion import promote_drawn
 from flows.ufine3c.faithfulness import check_rewrites
 from flows.ufine3c.rewriting import forecast, rewrite_captions
 from schemas.build import UFine3CBuild
+from schemas.records import Shard
 
 UFine3CRun = PipelineRun[UFine3CBuild]
 
@@ -38,7 +40,7 @@ def _draw_samples(run: UFine3CRun) -> None:
             images_per_identity=spec.images_per_identity,
             seed=run.build.seed,
         )
-        if has_shards(run.store, spec.name):
+        if count_entities(run.store, spec.name, Shard.kind, states=LIVE):
             source, imported = promote_drawn(run.context, spec, settings)
         else:
             source, imported = import_source(run.context, spec)

@@ -115,28 +115,10 @@ Boxes = NDArray[np.float64]
 """Boxes of shape (n, 4): left, top, right, bottom in pixels of the frame."""
 
 
-class QuickMeasures(NamedTuple):
-    """The fields of `CropMeasures` except those that only kept crops need; same meaning."""
-
-    width_px: float
-    height_px: float
-    cut_off: float
-    border_px: float
-    sharpness: float
-    brightness: float
-    contrast: float
-    overlap: float
-    other_people: int
-
-    def with_hash(self, perceptual_hash: str) -> CropMeasures:
-        """Return the measures as they are recorded."""
-        return CropMeasures(**self._asdict(), perceptual_hash=perceptual_hash)
-
-
-def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasures | None:
+def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> CropMeasures | None:
     """Measure a person in a frame; None if the box is outside the frame.
 
-    The perceptual hash is left out because it takes longer than everything else together.
+    The perceptual hash stays empty, because it takes longer than everything else together.
 
     Args:
         frame: the frame.
@@ -153,7 +135,7 @@ def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasur
     grey = cv2.cvtColor(inside, cv2.COLOR_RGB2GRAY).astype(np.uint8, copy=False)
     left, top, right, bottom = map(float, box_xyxy)
     border_distance = min(left, top, width - right, height - bottom)
-    return QuickMeasures(
+    return CropMeasures.model_construct(
         width_px=round(float(clipped[2] - clipped[0]), 2),
         height_px=round(float(clipped[3] - clipped[1]), 2),
         cut_off=round(max(0.0, 1 - _area(clipped) / _area(box_xyxy)), 4),
@@ -163,6 +145,7 @@ def measure_quickly(frame: Frame, box_xyxy: Boxes, others: Boxes) -> QuickMeasur
         contrast=round(float(grey.std()), 2),
         overlap=round(overlap(clipped, others), 4),
         other_people=other_people(clipped, others),
+        perceptual_hash="",
     )
 
 
@@ -226,7 +209,7 @@ _HALF_SHARPNESS = 100.0
 _HALF_HEIGHT_PX = 160.0
 
 
-def quality(measures: CropMeasures | QuickMeasures, score: float) -> float:
+def quality(measures: CropMeasures, score: float) -> float:
     """Return how sharp, large, complete, unoccluded and confident a crop is, 0 to 1.
 
     Sharpness and height count as x / (x + h), which is one half at h and saturates above: doubling
@@ -407,15 +390,16 @@ def _score(person: TrackedPerson) -> float:
 
 
 def _observation(
-    frame: Frame, person: TrackedPerson, measures: QuickMeasures, crop: Crop
+    frame: Frame, person: TrackedPerson, measures: CropMeasures, crop: Crop
 ) -> Observation:
     left, top, right, bottom = (round(float(side), 2) for side in person.box_xyxy)
+    known = perceptual_hash(cut(frame.pixels, person.box_xyxy))
     return Observation(
         frame=frame.number,
         time_seconds=round(frame.time_seconds, 4),
         box_xyxy=(left, top, right, bottom),
         score=_score(person),
         crop=crop.picture,
-        measures=measures.with_hash(perceptual_hash(cut(frame.pixels, person.box_xyxy))),
+        measures=CropMeasures(**dict(measures) | {"perceptual_hash": known}),
         embedding="" if person.embedding is None else packed(person.embedding),
     )

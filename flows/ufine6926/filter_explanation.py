@@ -106,13 +106,7 @@ def as_document(explanation: Explanation) -> dict[str, Any]:
         "report": found.report and found.report.id,
         "report_agrees": explanation.agrees,
         "dataset": found.entity.dataset,
-        "source": track.source,
-        "video": track.video,
-        "number": track.number,
-        "first_frame": track.first_frame,
-        "last_frame": track.last_frame,
-        "seen_frames": track.seen_frames,
-        "author": track.author,
+        **track.model_dump(exclude={"video_sha256", "observations"}),
         "thresholds_from": explanation.thresholds.origin,
         "thresholds": explanation.thresholds.settings.model_dump(mode="json"),
         "parts": judgement.parts,
@@ -206,6 +200,9 @@ class Sheet(NamedTuple):
     crops: int
     crops_left: int
     rules: tuple[RuleSheet, ...]
+
+
+_COUNTS = ("tracks", "tracks_left", "parts", "crops", "crops_left")
 
 
 class _Column:
@@ -315,11 +312,7 @@ def sheet_document(sheet: Sheet) -> dict[str, Any]:
     return {
         "dataset": sheet.dataset,
         "thresholds_from": sheet.thresholds.origin,
-        "tracks": sheet.tracks,
-        "tracks_left": sheet.tracks_left,
-        "parts": sheet.parts,
-        "crops": sheet.crops,
-        "crops_left": sheet.crops_left,
+        **{name: getattr(sheet, name) for name in _COUNTS},
         "rules": [
             {
                 "rule": one.rule.name,

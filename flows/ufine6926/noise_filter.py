@@ -99,11 +99,7 @@ def filter_track(track: Track, settings: FilterSettings) -> tuple[FilterReport, 
         parts=judgement.parts,
         switches=judgement.switches,
         bodies={
-            one.frame: Body(
-                keypoints=one.measures.keypoints,
-                person=one.measures.person,
-                person_share=one.measures.person_share,
-            )
+            one.frame: Body.model_validate(one.measures, from_attributes=True)
             for one in track.observations
             if one.measures.keypoints is not None
         },
@@ -276,13 +272,8 @@ def _tracklet(part: _Part, others: tuple[OtherTracklet, ...]) -> Tracklet:
         video_sha256=track.video_sha256,
         track=track.number,
         frames=tuple(
-            TrackletFrame(
-                frame=one.frame,
-                time_seconds=one.time_seconds,
-                crop=one.crop,
-                box_xyxy=one.box_xyxy,
-                score=one.score,
-                suspicions=tuple(suspicions[one.frame]),
+            TrackletFrame.model_validate(one, from_attributes=True).model_copy(
+                update={"suspicions": tuple(suspicions[one.frame])}
             )
             for one in part.observations
         ),

@@ -55,13 +55,7 @@ class Measurement(NamedTuple):
         """Return the measurement as a finding; None if it passed."""
         if self.outcome == "passed":
             return None
-        return Finding(
-            frame=self.frame,
-            rule=self.rule,
-            value=self.value,
-            threshold=self.threshold,
-            outcome=self.outcome,
-        )
+        return Finding.model_validate(self, from_attributes=True)
 
 
 def rounded(value: float) -> float:
