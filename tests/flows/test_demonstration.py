@@ -15,6 +15,7 @@ def test_both_demonstrations_can_share_an_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(build_files, "VIDEO_SECONDS", 1)
+    monkeypatch.setattr(build_files, "VIDEOS", 1)
     people = tmp_path / "demonstration" / f"people-{SEED}"
     world = write_people_world(people, SEED, 2)  # a small world in its place
     (people / "world.json").write_text(world.model_dump_json(), encoding="utf-8")

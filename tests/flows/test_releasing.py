@@ -6,34 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from db.blobs import BlobStore
 from db.decisions import set_active
 from flows.engine.context import RunContext, software
 from flows.engine.releasing import release
 from flows.engine.report import BuildReport
 from schemas.build import UFine3CBuild
 from schemas.errors import IntegrityError, LoupeError, UsageError
-from tests.flows.runs import Released, context_of
+from tests.flows.runs import Released, context_of, copied_run
 from tests.release.later import Later
 from tests.release.worlds import DATASET, World, small_world, store_world
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Iterator[RunContext]:
-    """A dataset released once, one image of which was rejected since."""
-    composer = small_world(2)
-    world = store_world(tmp_path / "world", composer.contents())
-    context = context_of(world.store, tmp_path)
-    blobs = BlobStore(context.settings.blobs_url)
-    for one in composer.pictures:
-        blobs.put(one, "image/jpeg")
-    first = BuildReport(DATASET)
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunContext]:
+    """A dataset released once, one image of which was rejected since; read-only."""
+    home = tmp_path_factory.mktemp("released")
+    world = store_world(home, small_world(2).contents())
+    context, first = context_of(world.store, home), BuildReport(DATASET)
     release(context, first, Released(), "1.0.0")
     assert first.warnings == []
-    later = Later(World(world.store, blobs), DATASET)
+    later = Later(world, DATASET)
     later.verdict(later.ids("image")[0], "reject")
     yield context
     world.store.close()
+
+
+@pytest.fixture
+def run(released: RunContext, tmp_path: Path) -> Iterator[RunContext]:
+    """A copy of it that tests may change."""
+    with copied_run(released, tmp_path / "home") as copied:
+        yield copied
 
 
 def test_a_version_that_is_too_low_is_a_warning_in_the_report(run: RunContext) -> None:

@@ -220,5 +220,5 @@ def test_quality_is_higher_for_sharp_large_whole_single_and_certain_people() -> 
         "other_people": 1,
     }
     for field, value in worse.items():
-        assert quality(good._replace(**{field: value}), 0.9) < best, field
+        assert quality(good.model_copy(update={field: value}), 0.9) < best, field
     assert quality(good, 0.5) < best < 1
