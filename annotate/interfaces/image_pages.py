@@ -4,6 +4,7 @@ On the page of a tracklet, each frame on the left is a switch that drops it. On 
 verdict, the frames at which another person starts, and other tracklets that may show the same
 person.
 """
+# ruff: noqa: ARG002 - methods of all pages take the same
 
 from collections.abc import Sequence
 from html import escape
@@ -12,7 +13,6 @@ from typing import Any
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
-    NO_VERDICT,
     VERDICT,
     Interface,
     Regions,
@@ -20,11 +20,7 @@ from annotate.interfaces.page import (
     TaskContent,
     choice_region,
     image_address,
-    only_choice,
     picture_tag,
-    read_acceptance,
-    read_problems,
-    read_rejection,
     shown_image,
     values,
     verdict_answer,
@@ -51,34 +47,7 @@ def caption_heading(task: RetrievalTask | None) -> str:
     return f"Caption for the task {task}" + (f": {form.captions}" if form else "")
 
 
-class ImageVerdict(Interface):
-    """An image that is accepted, or rejected with a list of problems."""
-
-    def read_annotation(
-        self,
-        result: Regions,
-        shown: StoredEntity,  # noqa: ARG002 - nothing in it can be changed
-    ) -> ReviewAnswer | UnclearAnswer:
-        """Parse whether the image fits, and its problems if it does not."""
-        match only_choice(result, VERDICT):
-            case "accept":
-                return read_acceptance(result)
-            case "reject":
-                return read_problems(result)
-            case _:
-                return NO_VERDICT
-
-    def summary(
-        self,
-        answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
-    ) -> Summary:
-        """Return the answer in words."""
-        verdict = self.labels(VERDICT, [answer.verdict])
-        return [("Verdict", verdict), ("Reason", answer.reason)]
-
-
-class ImageSelection(ImageVerdict):
+class ImageSelection(Interface):
     """The labelling interface `image-selection`: does an image fit its task (ReCoS)?"""
 
     name = "image-selection"
@@ -123,30 +92,12 @@ class DuplicateCheck(Interface):
         }
         return TaskContent(data, [], (shown_image(asked.first), shown_image(asked.second)))
 
-    def read_annotation(
-        self,
-        result: Regions,
-        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
-    ) -> ReviewAnswer | UnclearAnswer:
-        """Parse whether the two images differ."""
-        match only_choice(result, VERDICT):
-            case "accept":
-                return verdict_answer("accept")
-            case "reject":
-                return verdict_answer("reject", reason="the same image")
-            case _:
-                return UnclearAnswer(problem="no choice of whether the images differ")
-
-    def summary(
-        self,
-        answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the answer says it all
-    ) -> Summary:
-        """Return the answer in words."""
-        return [("These are", self.labels(VERDICT, [answer.verdict]))]
+    def rejection(self, result: Regions) -> ReviewAnswer:
+        """Return that the images are the same."""
+        return verdict_answer("reject", reason="the same image")
 
 
-class ImageFilter(ImageVerdict):
+class ImageFilter(Interface):
     """The labelling interface `image-filter`: a contrastive image beside its anchor.
 
     The anchor is on the left, the candidate on the right. Below them are the measurements and
@@ -256,7 +207,7 @@ def percent(share: float) -> str:
 
 DROPPED, CUTS, SAME = "dropped", "cuts", "same_person"
 FACTS = "facts"
-KEEP, SPLIT = "keep", "split"
+SPLIT = "split"
 # Without h, u and v, which are keys of Label Studio (pan, unselect, move).
 FRAME_KEYS = tuple(key for key in ascii_lowercase if key not in "huv")
 OTHER_KEYS = ("4", "5", "6")
@@ -302,7 +253,9 @@ class TrackletSelection(Interface):
         guess = {"model_version": tracklet.author, "result": regions}
         return TaskContent(data, [guess] if regions else [], images)
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def kept(
+        self, verdict: str, result: Regions, shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
         """Parse the answer about a tracklet.
 
         Cuts count only in a split; «same person» counts only without one, as it would not be clear
@@ -318,11 +271,6 @@ class TrackletSelection(Interface):
                 problem = f"{control} must hold choices that the page offers; got {min(unknown)!a}"
                 return UnclearAnswer(problem=problem)
             chosen[control] = tuple(option for option in offered if option in ticked)
-        verdict = only_choice(result, VERDICT)
-        if verdict == "reject":
-            return read_rejection(result)
-        if verdict not in (KEEP, SPLIT):
-            return NO_VERDICT
         is_split = verdict == SPLIT
         if is_split and not chosen[CUTS]:
             return UnclearAnswer(problem="split without a frame to split at")
@@ -358,18 +306,16 @@ class TrackletSelection(Interface):
             for part in _parts(tracklet, answer.choices)
         )
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """Return the answer in words."""
+    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return the ticked frames and tracklets, named as on the page."""
         choices = answer.choices
         tracklet = shown.record(Tracklet)
         names = {str(frame.frame): name for frame, _, name in _named(tracklet.frames)}
         others = {other.tracklet_id: f"[{key}]" for other, key in _numbered(tracklet.others)}
         return [
-            ("Verdict", self.labels(VERDICT, choices.get(VERDICT, (answer.verdict,)))),
             ("Frames dropped", ", ".join(map(names.__getitem__, choices.get(DROPPED, ())))),
             ("Another person from", ", ".join(map(names.__getitem__, choices.get(CUTS, ())))),
             ("Same person as", ", ".join(map(others.__getitem__, choices.get(SAME, ())))),
-            ("Reason", answer.reason),
         ]
 
 

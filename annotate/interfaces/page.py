@@ -4,6 +4,7 @@ Every page also serves adjudication: it then shows the annotators' answers after
 names and in an order that reveals nothing. Words that differ are marked, and an adjudicator can
 take one of the answers as it is.
 """
+# ruff: noqa: ARG002 - methods for pages to override take what some pages need
 
 import json
 import re
@@ -101,10 +102,7 @@ class Interface:
         return contents
 
     def pages(
-        self,
-        store: Store,  # noqa: ARG002 - read by pages that show more than their entity
-        entities: Sequence[StoredEntity],
-        images_url: str,
+        self, store: Store, entities: Sequence[StoredEntity], images_url: str
     ) -> list[TaskContent]:
         """Return one page per entity, in order; not validated yet."""
         return [self.page(entity, images_url) for entity in entities]
@@ -113,17 +111,49 @@ class Interface:
         """Return the page of one entity; interfaces that read the store override `pages`."""
         raise NotImplementedError
 
-    def with_draft(
-        self,
-        content: TaskContent,
-        draft: StoredEntity,  # noqa: ARG002 - most pages have no drafts
-    ) -> TaskContent:
+    def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
         """Return the page with a model's draft in it, marked as that model's."""
         return content
 
     def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """Parse the answer in an annotation's regions about the entity that was shown."""
-        raise NotImplementedError
+        verdict = only_choice(result, VERDICT)
+        if verdict == "reject":
+            return self.rejection(result)
+        if verdict is None or (VERDICT, verdict) not in choice_labels(self.config):
+            return UnclearAnswer(problem="no verdict was chosen")
+        return self.kept(verdict, result, shown)
+
+    def rejection(self, result: Regions) -> ReviewAnswer | UnclearAnswer:
+        """Parse a rejection, with its one reason, or the ticked problems, and its note."""
+        asks_problems = any(control == PROBLEMS for control, _ in choice_labels(self.config))
+        control, missing = (
+            (PROBLEMS, "rejected, but no problem is ticked")
+            if asks_problems
+            else (REASON, "rejected without a reason")
+        )
+        chosen = tuple(values(result, control, "choices"))
+        if not chosen or (control == REASON and len(chosen) > 1):
+            return UnclearAnswer(problem=missing)
+        note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
+        reason = ", ".join(chosen)
+        return ReviewAnswer(
+            verdict="reject",
+            choices={VERDICT: ("reject",), control: chosen},
+            reason=f"{reason}: {note}" if note else reason,
+        )
+
+    def kept(
+        self, verdict: str, result: Regions, shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
+        """Parse an answer with a verdict other than «reject»; by default an acceptance.
+
+        An acceptance with ticked problems is unclear.
+        """
+        if problems := values(result, PROBLEMS, "choices"):
+            problem = f"accepted, but problems are ticked: {', '.join(problems)}"
+            return UnclearAnswer(problem=problem)
+        return verdict_answer("accept")
 
     def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
         """Return whether two answers agree: equal choices and sufficiently similar texts (0 to 1).
@@ -140,10 +170,7 @@ class Interface:
         )
 
     def successors(
-        self,
-        shown: StoredEntity,  # noqa: ARG002 - most entities are accepted or rejected unchanged
-        answer: ReviewAnswer,  # noqa: ARG002
-        author: str,  # noqa: ARG002
+        self, shown: StoredEntity, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
         """Return the records that replace an accepted or edited entity, if any.
 
@@ -153,7 +180,16 @@ class Interface:
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
         """Return the answer in words, for an adjudicator and for feedback."""
-        raise NotImplementedError
+        chosen = answer.choices.get(VERDICT, (answer.verdict,))
+        return [
+            ("Verdict", self.labels(VERDICT, chosen)),
+            ("Reason", answer.reason),
+            *self.details(answer, shown),
+        ]
+
+    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return what an answer contains in addition to a verdict and a reason, in words."""
+        return []
 
     def labels(self, control: str, aliases: Iterable[str]) -> str:
         """Return choices in the words of the page."""
@@ -415,46 +451,12 @@ def picture_tag(picture: Picture, images_url: str) -> str:
 
 VERDICT, REASON, PROBLEMS, NOTE = "verdict", "reason", "problems", "note"
 """The names of their controls."""
-NO_VERDICT = UnclearAnswer(problem="no verdict was chosen")
 UNCHANGED = "an edit that changed nothing"
 
 
 def verdict_answer(verdict: Verdict, **values: Any) -> ReviewAnswer:
     """Return an answer with the verdict as its only choice; `values` are its other fields."""
     return ReviewAnswer(verdict=verdict, choices={VERDICT: (verdict,)}, **values)
-
-
-def read_rejection(result: Regions) -> ReviewAnswer | UnclearAnswer:
-    """Parse the rejection in an annotation's regions, with its one reason and its note."""
-    reason = only_choice(result, REASON)
-    if reason is None:
-        return UnclearAnswer(problem="rejected without a reason")
-    return _rejection(result, REASON, (reason,))
-
-
-def read_problems(result: Regions) -> ReviewAnswer | UnclearAnswer:
-    """Parse the rejection in an annotation's regions, with the ticked problems as its reason."""
-    problems = tuple(values(result, PROBLEMS, "choices"))
-    if not problems:
-        return UnclearAnswer(problem="rejected, but no problem is ticked")
-    return _rejection(result, PROBLEMS, problems)
-
-
-def _rejection(result: Regions, control: str, chosen: tuple[str, ...]) -> ReviewAnswer:
-    note = " ".join(one_line(text) for text in values(result, NOTE, "text")).strip()
-    reason = ", ".join(chosen)
-    return ReviewAnswer(
-        verdict="reject",
-        choices={VERDICT: ("reject",), control: chosen},
-        reason=f"{reason}: {note}" if note else reason,
-    )
-
-
-def read_acceptance(result: Regions) -> ReviewAnswer | UnclearAnswer:
-    """Return an acceptance; it is unclear if problems are ticked."""
-    if problems := values(result, PROBLEMS, "choices"):
-        return UnclearAnswer(problem=f"accepted, but problems are ticked: {', '.join(problems)}")
-    return verdict_answer("accept")
 
 
 ANSWERS = "answers_html"

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
-    NO_VERDICT,
     PROBLEMS,
     UNCHANGED,
     VERDICT,
@@ -32,8 +31,6 @@ from annotate.interfaces.page import (
     one_line,
     only_choice,
     picture_tag,
-    read_acceptance,
-    read_problems,
     shown_image,
     verdict_answer,
 )
@@ -104,20 +101,18 @@ class StrategyCheck(Interface):
         guess = {"model_version": strategy.author, "result": [proposed]}
         return TaskContent(data, [guess], (shown_image(strategy.anchor),))
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def kept(
+        self, verdict: str, result: Regions, shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
         """Parse the answer about a strategy.
 
         An acceptance with another type is an edit. Texts count only under «edit», where the page
         shows them.
         """
-        verdict = only_choice(result, VERDICT)
-        if verdict == "reject":
-            return read_problems(result)
-        if verdict not in ("accept", "edit"):
-            return NO_VERDICT
         is_edit = verdict == "edit"
-        if not is_edit and isinstance(answer := read_acceptance(result), UnclearAnswer):
-            return answer
+        accepted = super().kept(verdict, result, shown)
+        if not is_edit and isinstance(accepted, UnclearAnswer):
+            return accepted
         chosen = only_choice(result, _TYPE)
         if chosen is None:
             return UnclearAnswer(problem="no type was chosen")
@@ -149,18 +144,16 @@ class StrategyCheck(Interface):
             change["difference"] = DifferenceType(kinds[0])
         return (shown.record(Strategy).model_copy(update=change),)
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """Return the answer in words."""
+    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return the type, the problems, and the texts."""
         strategy = shown.record(Strategy)
         texts = [
             (name, answer.texts.get(field, getattr(strategy, field)))
             for field, name in TEXTS.items()
         ]
         return [
-            ("Verdict", self.labels(VERDICT, [answer.verdict])),
             ("Type", ", ".join(answer.choices.get(_TYPE, ()))),
             ("Problems", self.labels(PROBLEMS, answer.choices.get(PROBLEMS, ()))),
-            ("Reason", answer.reason),
             *(texts if answer.verdict != "reject" else ()),
         ]
 
@@ -195,20 +188,16 @@ class GroupRefinement(Interface):
         }
         return TaskContent(data, [], tuple(shown_image(one.picture) for one in group.members))
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def kept(
+        self, verdict: str, result: Regions, shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
         """Parse the answer about a group.
 
         Texts count only under «edit», where the page shows them.
         """
-        match only_choice(result, VERDICT):
-            case "reject":
-                return read_problems(result)
-            case "accept":
-                return verdict_answer("accept")
-            case "edit":
-                return _edit(result, shown.record(CaptionGroup))
-            case _:
-                return NO_VERDICT
+        if verdict == "edit":
+            return _edit(result, shown.record(CaptionGroup))
+        return verdict_answer("accept")
 
     def successors(
         self, shown: StoredEntity, answer: ReviewAnswer, author: str
@@ -241,15 +230,13 @@ class GroupRefinement(Interface):
         change = {"members": members, "author": author, "warnings": tuple(removed)}
         return (group.model_copy(update=change),)
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """Return the answer, with the texts that were changed."""
-        changed = [
+    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return the texts that were changed."""
+        return [
             (cell.name, answer.texts[cell.control] or "(removed)")
             for cell in _cells(shown.record(CaptionGroup))
             if answer.texts.get(cell.control, cell.text) != cell.text
         ]
-        verdict = self.labels(VERDICT, [answer.verdict])
-        return [("Verdict", verdict), ("Reason", answer.reason), *changed]
 
 
 class _Cell(NamedTuple):

@@ -9,6 +9,7 @@
 - Forced choice: a caption and six images, or an image and six captions. A digest of the test's id
   determines the order of the options; neither the page nor its data reveal the correct one.
 """
+# ruff: noqa: ARG002 - methods of all pages take the same
 
 import json
 import re
@@ -24,7 +25,6 @@ from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.backend import OPENED_WITH
 from annotate.interfaces.image_pages import caption_heading
 from annotate.interfaces.page import (
-    NO_VERDICT,
     UNCHANGED,
     VERDICT,
     Interface,
@@ -36,7 +36,6 @@ from annotate.interfaces.page import (
     one_line,
     only_choice,
     picture_tag,
-    read_rejection,
     resource,
     script_frame,
     shown_image,
@@ -65,17 +64,14 @@ class TextVerdict(Interface):
 
     record: ClassVar[type[Caption] | type[Rewrite]]
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def kept(
+        self, verdict: str, result: Regions, shown: StoredEntity
+    ) -> ReviewAnswer | UnclearAnswer:
         """Parse the answer about a text.
 
         A changed text counts as an edit even with the verdict «accept», an unchanged one as
-        accepted even with «edit». An empty text or a missing verdict is unclear.
+        accepted even with «edit». An empty text is unclear.
         """
-        verdict = only_choice(result, VERDICT)
-        if verdict == "reject":
-            return read_rejection(result)
-        if verdict not in ("accept", "edit"):
-            return NO_VERDICT
         text = one_line(" ".join(values(result, TEXT, "text")[-1:]))
         if not text:
             return UnclearAnswer(problem=f"the verdict is {verdict!r}, but the text is empty")
@@ -93,15 +89,10 @@ class TextVerdict(Interface):
         change = {"text": answer.texts[TEXT], "author": author}
         return (shown.record(self.record).model_copy(update=change),)
 
-    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
-        """Return the answer in words."""
-        shown_text = shown.record(self.record).text
-        kept = "" if answer.verdict == "reject" else answer.texts.get(TEXT, shown_text)
-        return [
-            ("Verdict", self.labels(VERDICT, [answer.verdict])),
-            ("Text", kept),
-            ("Reason", answer.reason),
-        ]
+    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return the text, unless it is rejected."""
+        text = answer.texts.get(TEXT, shown.record(self.record).text)
+        return [("Text", "" if answer.verdict == "reject" else text)]
 
 
 class RewriteRevision(TextVerdict):
@@ -459,20 +450,11 @@ class SixWayChoice(Interface):
         reason = f"number {picked} was chosen; the correct one was {right}"
         return ReviewAnswer(verdict="reject", choices=choices, reason=reason)
 
-    def same(
-        self,
-        one: ReviewAnswer,
-        other: ReviewAnswer,
-        text_agreement: float,  # noqa: ARG002 - there is no text
-    ) -> bool:
+    def same(self, one: ReviewAnswer, other: ReviewAnswer, text_agreement: float) -> bool:
         """Return whether both chose the same option."""
         return one.choices[_PICK] == other.choices[_PICK]
 
-    def summary(
-        self,
-        answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the number is on the page
-    ) -> Summary:
+    def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
         """Return the answer, without saying whether it is right."""
         also = [("Fits, too", number) for number in answer.choices.get(_ALSO, ())]
         return [("Chosen", answer.choices[_PICK][0]), *also]
@@ -539,15 +521,14 @@ class DescriptionWriting(Interface):
         image = entity.record(Image)
         person = "the person without a frame" if image.others_xyxy else "this person"
         data = {
-            "image": image_address(images_url, image),
             "heading": f"Describe {person} as precisely as you can",
             DRAFT: "",
             DRAFT_NOTE: "",
         }
         # Label Studio requires a choice before a page can be submitted, whatever the text is.
         described = choice_region(VERDICT, "image", "accept")
-        shown = ShownImage(image.sha256, image.media_type, entity.id)
-        return TaskContent(data, [{"model_version": "loupe", "result": [described]}], (shown,))
+        guess = {"model_version": "loupe", "result": [described]}
+        return _with_image(data, entity, images_url)._replace(predictions=[guess])
 
     def with_draft(self, content: TaskContent, draft: StoredEntity) -> TaskContent:
         """Return the page with the draft in the text field and its author above it."""
@@ -559,14 +540,10 @@ class DescriptionWriting(Interface):
         opening = {DRAFT: caption.text, DRAFT_NOTE: note, OPENED_WITH: draft.id}
         return content._replace(data={**content.data, **opening})
 
-    def read_annotation(
-        self,
-        result: Regions,
-        shown: StoredEntity,  # noqa: ARG002 - the text is independent of the entity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         """Parse the description, or why the image cannot be described."""
         if only_choice(result, VERDICT) == "reject":
-            return read_rejection(result)
+            return self.rejection(result)
         text = one_line(" ".join(values(result, TEXT, "text")))
         words = count_words(text)
         if words < LEAST_WORDS:
@@ -585,16 +562,11 @@ class DescriptionWriting(Interface):
         source = shown.record(Image).source
         return (Caption(source=source, text=answer.texts[TEXT], position=0, author=author),)
 
-    def summary(
-        self,
-        answer: ReviewAnswer,
-        shown: StoredEntity,  # noqa: ARG002 - the image is on the page
-    ) -> Summary:
-        """Return the answer in words."""
+    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+        """Return the description, its length, and what it does not mention."""
         text = answer.texts.get(TEXT, "")
         return [
             ("Description", text),
             ("Words", str(count_words(text)) if text else ""),
             ("Not mentioned", ", ".join(missing_attributes(text)) if text else ""),
-            ("Cannot be described", answer.reason),
         ]

@@ -26,7 +26,7 @@ def test_different_images_are_accepted_and_equal_ones_rejected() -> None:
         answer = PAGE.read_annotation([ticked("verdict", verdict)], shown)
         assert isinstance(answer, ReviewAnswer)
         assert (answer.verdict, answer.reason) == (verdict, reason)
-        assert PAGE.summary(answer, shown) == [("These are", summary)]
+        assert PAGE.summary(answer, shown) [0] == ("Verdict", summary)
         assert PAGE.successors(shown, answer, "reviewer-1") == ()
 
 
@@ -40,7 +40,7 @@ def test_without_a_verdict_there_is_no_answer(subtests: pytest.Subtests) -> None
             answer = PAGE.read_annotation(
                 [ticked("verdict", *chosen)], a_duplicate_question().shown
             )
-            assert answer == UnclearAnswer(problem="no choice of whether the images differ")
+            assert answer == UnclearAnswer(problem="no verdict was chosen")
 
 
 def test_the_page_shows_both_images_and_the_measurements(
