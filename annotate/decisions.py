@@ -12,7 +12,7 @@ from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
 from db.annotations import (
-    CountedAnswer,
+    GivenAnswer,
     counted_answers,
     decided_by_answers,
     entity_states,
@@ -120,7 +120,7 @@ def annotation_entity(
     )
 
 
-def outcomes(queue: Queue, answers: Mapping[str, Sequence[CountedAnswer]]) -> dict[str, Outcome]:
+def outcomes(queue: Queue, answers: Mapping[str, Sequence[GivenAnswer]]) -> dict[str, Outcome]:
     """Return the outcome of the answers about each entity."""
     interface = interface_of(queue)
     same = partial(interface.same, text_agreement=queue.text_agreement)

@@ -15,7 +15,7 @@ from annotate.assignment import Assignment
 from annotate.audits import draw
 from annotate.interfaces.registry import interface_of
 from annotate.queues import SHARED, Queue
-from db.annotations import CountedAnswer, counted_answers
+from db.annotations import GivenAnswer, counted_answers
 from db.entities import StoredEntity, fetch, pages
 from db.gold import (
     KnownAnswer,
@@ -23,9 +23,7 @@ from db.gold import (
     StoredCheck,
     add_gold_items,
     all_checks,
-    checked_annotators,
-    checked_answers,
-    checks_of,
+    counted_checks,
     gold_items,
     in_adjudication,
     items_of,
@@ -279,7 +277,6 @@ class GoldFeedback(Record):
 def gold_feedback(store: Store, queue: Queue, assignee: str) -> list[GoldFeedback]:
     """Return an annotator's answers to the gold items of a queue, newest first."""
     interface = interface_of(queue)
-    answers = checked_answers(store, queue.name, assignee)
     gold = gold_items(store, queue.name)
     checks = [
         one for one in all_checks(store, queue.name).get(assignee, ()) if one.entity_id in gold
@@ -296,7 +293,7 @@ def gold_feedback(store: Store, queue: Queue, assignee: str) -> list[GoldFeedbac
             entity=check.entity_id,
             answered_at=check.answered_at,
             correct=check.correct,
-            given=said(answers[check.annotation_key], check.entity_id),
+            given=said(check.answer, check.entity_id),
             known=said(gold[check.entity_id].answer, check.entity_id),
             explanation=gold[check.entity_id].explanation,
         )
@@ -358,11 +355,11 @@ def drift(checks: Sequence[StoredCheck], rule: Rule) -> Accuracy | None:
 
 
 def unreviewed_answers(
-    answers: Iterable[CountedAnswer],
+    answers: Iterable[GivenAnswer],
     assignee: str,
     same: Same,
     in_adjudication: frozenset[str] = frozenset(),
-) -> list[CountedAnswer]:
+) -> list[GivenAnswer]:
     """Return the annotator's unconfirmed answers.
 
     An answer is confirmed if another person gave the same one, or if an adjudicator has decided on
@@ -374,15 +371,15 @@ def unreviewed_answers(
         same: returns whether two answers agree.
         in_adjudication: the items that an adjudicator has now.
     """
-    others: dict[str, list[CountedAnswer]] = defaultdict(list)
-    own: list[CountedAnswer] = []
+    others: dict[str, list[GivenAnswer]] = defaultdict(list)
+    own: list[GivenAnswer] = []
     for answer in answers:
         if answer.assignee != assignee:
             others[answer.entity_id].append(answer)
         elif answer.purpose == "review" and answer.entity_id not in in_adjudication:
             own.append(answer)
 
-    def is_confirmed(answer: CountedAnswer) -> bool:
+    def is_confirmed(answer: GivenAnswer) -> bool:
         mine = ReviewAnswer.model_validate(answer.answer)
         return any(
             other.purpose == "adjudication" or same(mine, ReviewAnswer.model_validate(other.answer))
@@ -403,8 +400,8 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, Retur
     rule = Rule.of(queue)
     settling = in_adjudication(connection, queue.name)
     suspended = suspended_annotators(connection, queue.name)
-    for assignee in checked_annotators(connection, queue.name):
-        found = drift(checks_of(connection, queue.name, assignee), rule)
+    for assignee, checks in sorted(counted_checks(connection, queue.name).items()):
+        found = drift(checks, rule)
         if found is None or assignee in suspended:
             continue
         items = items_of(connection, queue.name, assignee)

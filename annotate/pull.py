@@ -20,9 +20,9 @@ from db.annotations import (
     discard_annotations,
     entity_states,
     unclear_annotations,
-    undecided_items,
 )
 from db.entities import pages
+from db.review_audits import undecided_items
 from db.reviews import (
     WAITING,
     Cursor,

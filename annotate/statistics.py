@@ -25,13 +25,11 @@ from annotate.agreement import (
 from annotate.answers import ReviewAnswer
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue, candidates, needs_review
-from db.annotations import unclear_annotations
+from db.annotations import GivenAnswer, given_answers, unclear_annotations
 from db.gold import StoredCheck, all_checks, revocations
 from db.review_audits import (
-    GivenAnswer,
     ItemProgress,
     TaskCount,
-    given_answers,
     item_progress,
     task_counts,
     timed_answers,
@@ -334,7 +332,7 @@ class Tally:
         self.days[given.annotated_at.astimezone(UTC).date()][kind] += 1
         if kind != "review":
             return
-        self.verdicts[given.answer.get("verdict", "")] += 1
+        self.verdicts[given.answer["verdict"]] += 1
         if given.lead_time_seconds is not None:
             self.seconds.append(given.lead_time_seconds)
 
@@ -506,9 +504,9 @@ class _Answers:
         for entity_id, group in groupby(given, key=lambda answer: answer.entity_id):
             opinions = {}
             for answer in group:
-                self.tallies[answer.annotator].add(answer)
-                if answer.purpose == "review" and not answer.gold and answer.answer:
-                    opinions[answer.annotator] = answer
+                self.tallies[answer.person].add(answer)
+                if answer.purpose == "review" and not answer.gold:
+                    opinions[answer.person] = answer
             if len(opinions) < 2:
                 continue
             read = {who: ReviewAnswer.model_validate(one.answer) for who, one in opinions.items()}

@@ -4,20 +4,32 @@ Storing an annotation again has no effect. All annotations are kept; the last on
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, and_, case, func, insert, or_, select, true, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    and_,
+    func,
+    insert,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.orm import aliased
 
 from db.engine import select_columns
 from db.entities import AgentRef, pages, register_agents, rows_in
-from db.reviews import WAITING, StoredTask
+from db.reviews import StoredTask, change_tasks
 from db.store import Store, retried
 from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask
 from schemas.provenance import Role
 
+_ROWS_AT_ONCE = 2000
 AnnotationState = Literal["clear", "unclear", "sent_back", "quarantined", "discarded"]
 
 
@@ -63,15 +75,21 @@ class UnclearAnnotation(NamedTuple):
     result: dict[str, Any]
 
 
-class CountedAnswer(NamedTuple):
-    """The last answer of a task that counts, with its author."""
+class GivenAnswer(NamedTuple):
+    """The answer of a task that counts: the last clear one.
+
+    `person` is the pseudonym of its author, also if the task was in the account of the
+    installation.
+    """
 
     entity_id: str
     task_key: str
     assignee: str
     purpose: str
+    gold: bool
     person: str
     answer: dict[str, Any]
+    lead_time_seconds: float | None
     annotation_key: str
     annotated_at: datetime
 
@@ -106,13 +124,14 @@ def insert_annotations(
     return new
 
 
-def counted_answers(
-    connection: Connection, queue: str | None, entity_ids: Iterable[str]
-) -> dict[str, list[CountedAnswer]]:
-    """Return, for each entity, the answers that count in a queue (None: in any), oldest first.
+def answers_where(
+    connection: Connection, *conditions: ColumnElement[bool]
+) -> Iterator[GivenAnswer]:
+    """Iterate over the answers that count, one per task, by item in the order of ids.
 
-    Answers to gold items are left out. If a task was answered several times, the last clear answer
-    counts.
+    Those of an item are in the order of their times. Tasks that were skipped or returned have none.
+    They are read in pages, so consume them quickly. The `conditions` are on tasks, annotations and
+    entities.
     """
     query = (
         select(
@@ -120,27 +139,45 @@ def counted_answers(
             ReviewTask.key,
             ReviewTask.assignee,
             ReviewTask.purpose,
+            ReviewTask.gold,
             Agent.name,
             Annotation.answer,
+            Annotation.lead_time_seconds,
             Annotation.key.label("annotation_key"),
             Annotation.annotated_at,
         )
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
         .join(Agent, Agent.id == Annotation.agent_id)
-        .where(
-            true() if queue is None else ReviewTask.queue == queue,
-            ReviewTask.state == "answered",
-            ReviewTask.gold.is_(False),
-            Annotation.state == "clear",
-        )
-        .order_by(Annotation.annotated_at, Annotation.key)
+        .join(Entity, Entity.id == ReviewTask.entity_id)
+        .where(ReviewTask.state == "answered", Annotation.state == "clear", *conditions)
+        .order_by(ReviewTask.entity_id, Annotation.annotated_at, Annotation.key)
+        .execution_options(yield_per=_ROWS_AT_ONCE)
     )
-    found: dict[str, list[CountedAnswer]] = defaultdict(list)
+    rows = map(GivenAnswer._make, connection.execute(query))
+    for _, group in groupby(rows, key=lambda one: one.entity_id):
+        last = {one.task_key: one for one in group}
+        yield from sorted(last.values(), key=lambda one: (one.annotated_at, one.annotation_key))
+
+
+def given_answers(store: Store, queue: str) -> Iterator[GivenAnswer]:
+    """Iterate over the answers of a queue that count, gold items and audits included."""
+    with store.read() as connection:
+        yield from answers_where(connection, ReviewTask.queue == queue)
+
+
+def counted_answers(
+    connection: Connection, queue: str | None, entity_ids: Iterable[str]
+) -> dict[str, list[GivenAnswer]]:
+    """Return, for each entity, the answers that count in a queue (None: in any), oldest first.
+
+    Answers to gold items are left out.
+    """
+    of_queue = true() if queue is None else ReviewTask.queue == queue
+    found: dict[str, list[GivenAnswer]] = defaultdict(list)
     for page in pages(entity_ids):
-        answers = connection.execute(query.where(ReviewTask.entity_id.in_(page)))
-        last = {answer.task_key: answer for answer in map(CountedAnswer._make, answers)}
-        for answer in sorted(last.values(), key=lambda one: (one.annotated_at, one.annotation_key)):
-            found[answer.entity_id].append(answer)
+        chosen = of_queue, ReviewTask.gold.is_(False), ReviewTask.entity_id.in_(page)
+        for one in answers_where(connection, *chosen):
+            found[one.entity_id].append(one)
     return found
 
 
@@ -180,39 +217,6 @@ def answer_counts(store: Store, queue: str, since: datetime | None = None) -> di
     )
     with store.read() as connection:
         return {row[0]: row[1] for row in connection.execute(query)}
-
-
-@retried
-def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
-    """Return the proposed entities of a queue with enough answers, in order of id.
-
-    Entities that an adjudicator has are left out.
-    """
-    asked = aliased(ReviewTask)
-    settling = select(asked.key).where(
-        asked.entity_id == ReviewTask.entity_id,
-        asked.queue == queue,
-        asked.purpose == "adjudication",
-        asked.state.in_(WAITING),
-    )
-    opinions = func.sum(case((ReviewTask.purpose == "review", 1), else_=0))
-    settled = func.sum(case((ReviewTask.purpose == "adjudication", 1), else_=0))
-    query = (
-        select(ReviewTask.entity_id)
-        .join(Entity, Entity.id == ReviewTask.entity_id)
-        .where(
-            ReviewTask.queue == queue,
-            ReviewTask.state == "answered",
-            ReviewTask.gold.is_(False),
-            Entity.state == "proposed",
-            ~settling.exists(),
-        )
-        .group_by(ReviewTask.entity_id)
-        .having((opinions >= overlap) | (settled > 0))
-        .order_by(ReviewTask.entity_id)
-    )
-    with store.read() as connection:
-        return list(connection.execute(query).scalars())
 
 
 @retried
@@ -271,9 +275,9 @@ def annotations_numbered(
 def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) -> None:
     """Mark annotations as discarded and reopen tasks without another one; they are on no server."""
     keys = {one.key for one in annotations}
-    tasks = {one.task.key for one in annotations if one.task.state == "unclear"}
+    tasks = sorted({one.task.key for one in annotations if one.task.state == "unclear"})
     with store.write() as connection:
-        for page in pages(sorted(tasks)):
+        for page in pages(tasks):
             connection.execute(
                 update(Annotation)
                 .where(
@@ -282,10 +286,8 @@ def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) 
                 )
                 .values(state="discarded")
             )
-            waiting = ReviewTask.key.in_(page), ReviewTask.state == "unclear"
-            connection.execute(
-                update(ReviewTask).where(*waiting).values(state="open", task_id=None)
-            )
+        is_unclear = ReviewTask.state == "unclear"
+        change_tasks(connection, tasks, is_unclear, state="open", task_id=None)
         for page in pages(sorted(keys)):
             connection.execute(
                 update(Annotation).where(Annotation.key.in_(page)).values(state="discarded")
@@ -302,8 +304,7 @@ def send_back(store: Store, keys: Sequence[str]) -> None:
         for page in pages(keys):
             mine = Annotation.review_task_key.in_(page), Annotation.state == "unclear"
             connection.execute(update(Annotation).where(*mine).values(state="sent_back"))
-            waiting = ReviewTask.key.in_(page), ReviewTask.state == "unclear"
-            connection.execute(update(ReviewTask).where(*waiting).values(task_id=None))
+        change_tasks(connection, keys, ReviewTask.state == "unclear", task_id=None)
 
 
 def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:

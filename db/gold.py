@@ -1,11 +1,13 @@
 """Gold items, and revocations of annotators' work."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
+from db.annotations import answers_where
 from db.decisions import NewDecision, Verdict, append_decisions
 from db.engine import insert_new, select_columns
 from db.entities import AgentRef, pages
@@ -44,6 +46,7 @@ class StoredCheck(NamedTuple):
     entity_id: str
     correct: bool
     answered_at: datetime
+    answer: dict[str, Any]
 
 
 @retried
@@ -81,21 +84,10 @@ def gold_answers(connection: Connection, queue: str) -> dict[str, KnownAnswer]:
 @retried
 def settled_answers(store: Store, queue: str) -> dict[str, dict[str, Any]]:
     """Return, for each entity of a queue that an adjudicator settled, the adjudicator's answer."""
-    query = (
-        select(ReviewTask.entity_id, Annotation.answer)
-        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
-        .join(Entity, Entity.id == ReviewTask.entity_id)
-        .where(
-            ReviewTask.queue == queue,
-            ReviewTask.purpose == "adjudication",
-            ReviewTask.state == "answered",
-            Entity.state != "withdrawn",
-        )
-        .order_by(Annotation.annotated_at, Annotation.key)
-    )
+    settled = ReviewTask.queue == queue, ReviewTask.purpose == "adjudication"
     with store.read() as connection:
-        rows = connection.execute(query)
-        return {entity_id: answer for entity_id, answer in rows if "verdict" in answer}
+        found = answers_where(connection, *settled, Entity.state != "withdrawn")
+        return {one.entity_id: one.answer for one in found}
 
 
 @retried
@@ -114,50 +106,32 @@ def record_checks(connection: Connection, checks: Sequence[NewCheck]) -> None:
     insert_new(connection, GoldCheck, [check._asdict() for check in checks])
 
 
-def checks_of(connection: Connection, queue: str, assignee: str) -> list[StoredCheck]:
-    """Return the checks that count for an annotator in a queue, newest first.
+def counted_checks(connection: Connection, queue: str) -> dict[str, list[StoredCheck]]:
+    """Return the checks in a queue that count for each annotator, newest first.
 
-    If a gold item was answered several times, the last check counts. Answers from before the
-    annotator was reinstated do not count.
+    Answers from before the annotator was reinstated do not count.
     """
-    lifted = select(func.max(TaskReturn.lifted_at)).where(
-        TaskReturn.queue == queue, TaskReturn.assignee == assignee
+    lifted = (
+        select(TaskReturn.assignee, func.max(TaskReturn.lifted_at).label("at"))
+        .where(TaskReturn.queue == queue)
+        .group_by(TaskReturn.assignee)
     )
-    since = connection.execute(lifted).scalar_one()
-    return [
-        check
-        for check in _checks(connection, queue, assignee)
-        if since is None or check.answered_at > since
-    ]
-
-
-def checked_annotators(connection: Connection, queue: str) -> list[str]:
-    """Return all annotators who ever answered a gold item of a queue, in order."""
-    query = select(GoldCheck.assignee).where(GoldCheck.queue == queue).distinct()
-    return sorted(connection.execute(query).scalars())
+    since = {row.assignee: row.at for row in connection.execute(lifted)}
+    return {
+        name: [one for one in found if not since.get(name) or one.answered_at > since[name]]
+        for name, found in _checks(connection, queue).items()
+    }
 
 
 @retried
 def all_checks(store: Store, queue: str) -> dict[str, list[StoredCheck]]:
-    """Return all checks in a queue, also those from before a revocation, newest first."""
+    """Return all checks in a queue by annotator, also those from before a revocation."""
     with store.read() as connection:
-        names = checked_annotators(connection, queue)
-        return {name: _checks(connection, queue, name) for name in names}
+        return _checks(connection, queue)
 
 
-@retried
-def checked_answers(store: Store, queue: str, assignee: str) -> dict[str, dict[str, Any]]:
-    """Return an annotator's answers to gold items of a queue, by the keys of their annotations."""
-    query = (
-        select(Annotation.key, Annotation.answer)
-        .join(GoldCheck, GoldCheck.annotation_key == Annotation.key)
-        .where(GoldCheck.queue == queue, GoldCheck.assignee == assignee)
-    )
-    with store.read() as connection:
-        return {row.key: row.answer for row in connection.execute(query)}
-
-
-def _checks(connection: Connection, queue: str, assignee: str) -> list[StoredCheck]:
+def _checks(connection: Connection, queue: str) -> dict[str, list[StoredCheck]]:
+    """Return the last check of each annotator on each gold item, newest first."""
     query = (
         select(
             GoldCheck.annotation_key,
@@ -165,16 +139,17 @@ def _checks(connection: Connection, queue: str, assignee: str) -> list[StoredChe
             ReviewTask.entity_id,
             GoldCheck.correct,
             GoldCheck.answered_at,
+            Annotation.answer,
         )
         .join(Annotation, Annotation.key == GoldCheck.annotation_key)
         .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
-        .where(GoldCheck.queue == queue, GoldCheck.assignee == assignee)
-        .order_by(GoldCheck.answered_at, GoldCheck.annotation_key)
+        .where(GoldCheck.queue == queue)
+        .order_by(GoldCheck.assignee, GoldCheck.answered_at.desc(), GoldCheck.annotation_key.desc())
     )
-    last = {row.entity_id: StoredCheck._make(row) for row in connection.execute(query)}
-    return sorted(
-        last.values(), key=lambda one: (one.answered_at, one.annotation_key), reverse=True
-    )
+    found: dict[str, dict[str, StoredCheck]] = defaultdict(dict)
+    for check in map(StoredCheck._make, connection.execute(query)):
+        found[check.assignee].setdefault(check.entity_id, check)
+    return {assignee: list(checks.values()) for assignee, checks in found.items()}
 
 
 def _count(connection: Connection, queue: str) -> int:

@@ -6,8 +6,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, Connection, Integer, and_, case, cast, func, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    Select,
+    and_,
+    case,
+    cast,
+    func,
+    insert,
+    select,
+)
 
+from db.annotations import answers_where
 from db.entities import find, pages, parents_of, rows_in
 from db.reviews import WAITING
 from db.store import Store, retried
@@ -214,22 +226,12 @@ def answered_items(store: Store, queue: str, assignee: str) -> set[str]:
 @retried
 def wrong_in_audits(store: Store, queue: str) -> list[str]:
     """Return the accepted items of a queue that an auditor did not accept, in order of id."""
-    query = (
-        select(ReviewTask.entity_id, Annotation.answer)
-        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
-        .join(Entity, Entity.id == ReviewTask.entity_id)
-        .where(
-            ReviewTask.queue == queue,
-            ReviewTask.purpose == _PURPOSE,
-            ReviewTask.state == "answered",
-            Annotation.state == "clear",
-            Entity.state == "accepted",
-        )
-        .order_by(Annotation.annotated_at, Annotation.key)
-    )
+    wrong: dict[str, bool] = {}
+    audited = ReviewTask.queue == queue, ReviewTask.purpose == _PURPOSE, Entity.state == "accepted"
     with store.read() as connection:
-        last = {entity_id: answer.get("verdict") for entity_id, answer in connection.execute(query)}
-    return sorted(entity_id for entity_id, verdict in last.items() if verdict != "accept")
+        for one in answers_where(connection, *audited):
+            wrong[one.entity_id] = one.answer["verdict"] != "accept"
+    return [entity_id for entity_id in wrong if wrong[entity_id]]
 
 
 def audited_draws(
@@ -278,31 +280,17 @@ def _audited_draw(
 
 def _verdicts(connection: Connection, draw_id: int, queue: str) -> dict[str, tuple[str, str]]:
     """Return the stratum of each audited item and its last clear verdict."""
-    query = (
-        select(AuditItem.entity_id, AuditItem.stratum, Annotation.answer)
-        .join(ReviewTask, ReviewTask.entity_id == AuditItem.entity_id)
-        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
-        .where(
-            AuditItem.draw_id == draw_id,
-            ReviewTask.queue == queue,
-            ReviewTask.purpose == _PURPOSE,
-            ReviewTask.state == "answered",
-        )
-        .order_by(Annotation.annotated_at, Annotation.key)
-    )
+    drawn = select(AuditItem.entity_id, AuditItem.stratum).where(AuditItem.draw_id == draw_id)
+    strata = {row.entity_id: row.stratum for row in connection.execute(drawn)}
+    in_draw = ReviewTask.entity_id.in_(drawn.with_only_columns(AuditItem.entity_id))
+    audited = ReviewTask.queue == queue, ReviewTask.purpose == _PURPOSE, in_draw
     return {
-        entity_id: (stratum, answer["verdict"])
-        for entity_id, stratum, answer in connection.execute(query)
-        if "verdict" in answer
+        one.entity_id: (strata[one.entity_id], one.answer["verdict"])
+        for one in answers_where(connection, *audited)
     }
 
 
-# Statistics of review: tasks, items, the answers that count, and people.
-#
-# If a task was answered several times, the last clear answer counts; tasks that were skipped or
-# returned have none.
-
-_ROWS_AT_ONCE = 2000
+# Statistics of review: tasks, items, and the times of answers.
 
 
 class TaskCount(NamedTuple):
@@ -329,22 +317,6 @@ class ItemProgress(NamedTuple):
     adjudicating: int
 
 
-class GivenAnswer(NamedTuple):
-    """The answer of a task that counts.
-
-    `annotator` is a pseudonym, also if the task was in the account of the installation. `answer` is
-    empty if it was stored by a version that did not keep it.
-    """
-
-    entity_id: str
-    annotator: str
-    purpose: str
-    gold: bool
-    answer: dict[str, Any]
-    lead_time_seconds: float | None
-    annotated_at: datetime
-
-
 @retried
 def task_counts(store: Store, queue: str) -> list[TaskCount]:
     """Count the tasks of a queue."""
@@ -359,16 +331,31 @@ def task_counts(store: Store, queue: str) -> list[TaskCount]:
 @retried
 def item_progress(store: Store, queue: str) -> dict[str, ItemProgress]:
     """Return the progress of each item that people were asked about."""
-    first_opinion = ReviewTask.purpose == "review"
-    waits = ReviewTask.state.in_(WAITING)
+    query = _progress(queue, ReviewTask.entity_id, Entity.state, _ANSWERED, _WAITING, _ADJUDICATING)
+    with store.read() as connection:
+        return {row[0]: ItemProgress._make(row[1:]) for row in connection.execute(query)}
+
+
+@retried
+def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
+    """Return the proposed entities of a queue with enough answers, in order of id.
+
+    Entities that an adjudicator has are left out.
+    """
     query = (
-        select(
-            ReviewTask.entity_id,
-            Entity.state,
-            _count_where(and_(first_opinion, ReviewTask.state == "answered")),
-            _count_where(and_(first_opinion, waits)),
-            _count_where(and_(ReviewTask.purpose == "adjudication", waits)),
-        )
+        _progress(queue, ReviewTask.entity_id)
+        .where(Entity.state == "proposed")
+        .having(_ADJUDICATING == 0, (overlap <= _ANSWERED) | (_SETTLED > 0))
+        .order_by(ReviewTask.entity_id)
+    )
+    with store.read() as connection:
+        return list(connection.execute(query).scalars())
+
+
+def _progress(queue: str, *columns: Any) -> Select[*tuple[Any, ...]]:
+    """Return a query about each item of a queue, without gold tasks and audits."""
+    return (
+        select(*columns)
         .join(Entity, Entity.id == ReviewTask.entity_id)
         .where(
             ReviewTask.queue == queue,
@@ -377,46 +364,16 @@ def item_progress(store: Store, queue: str) -> dict[str, ItemProgress]:
         )
         .group_by(ReviewTask.entity_id, Entity.state)
     )
-    with store.read() as connection:
-        return {row[0]: ItemProgress._make(row[1:]) for row in connection.execute(query)}
 
 
-def given_answers(store: Store, queue: str) -> Iterator[GivenAnswer]:
-    """Iterate over the answers of a queue that count, one per task, by item in the order of ids.
+def _count_where(purpose: str, *states: str) -> ColumnElement[int]:
+    matches = and_(ReviewTask.purpose == purpose, ReviewTask.state.in_(states))
+    return func.coalesce(func.sum(cast(case((matches, 1), else_=0), Integer)), 0)
 
-    They are read in pages within one transaction, so consume them quickly.
-    """
-    is_clear = Annotation.answer["verdict"].as_string().is_not(None)
-    last_first = (
-        case((is_clear, 0), else_=1),
-        Annotation.annotated_at.desc(),
-        Annotation.key.desc(),
-    )
-    ranked = (
-        select(
-            ReviewTask.entity_id,
-            case((ReviewTask.assignee != "", ReviewTask.assignee), else_=Agent.name).label("who"),
-            ReviewTask.purpose,
-            ReviewTask.gold,
-            Annotation.answer,
-            Annotation.lead_time_seconds,
-            Annotation.annotated_at,
-            func.row_number().over(partition_by=ReviewTask.key, order_by=last_first).label("place"),
-        )
-        .join(Annotation, Annotation.review_task_key == ReviewTask.key)
-        .join(Agent, Agent.id == Annotation.agent_id)
-        .where(ReviewTask.queue == queue, ReviewTask.state == "answered")
-        .subquery()
-    )
-    columns = [column for column in ranked.c if column.name != "place"]
-    query = (
-        select(*columns)
-        .where(ranked.c.place == 1, ranked.c.answer["problem"].as_string().is_(None))
-        .order_by(ranked.c.entity_id, ranked.c.annotated_at, ranked.c.who)
-    )
-    with store.read() as connection:
-        streaming = connection.execution_options(yield_per=_ROWS_AT_ONCE)
-        yield from map(GivenAnswer._make, streaming.execute(query))
+
+_ANSWERED, _WAITING = _count_where("review", "answered"), _count_where("review", *WAITING)
+_SETTLED = _count_where("adjudication", "answered")
+_ADJUDICATING = _count_where("adjudication", *WAITING)
 
 
 class TimedAnswer(NamedTuple):
@@ -438,7 +395,7 @@ def timed_answers(store: Store, queues: Iterable[str]) -> list[TimedAnswer]:
             ReviewTask.queue,
             ReviewTask.key,
             Annotation.remote_id,
-            case((ReviewTask.assignee != "", ReviewTask.assignee), else_=Agent.name),
+            Agent.name,
             Annotation.lead_time_seconds,
             Annotation.annotated_at,
         )
@@ -449,7 +406,3 @@ def timed_answers(store: Store, queues: Iterable[str]) -> list[TimedAnswer]:
     )
     with store.read() as connection:
         return [TimedAnswer._make(row) for row in connection.execute(query)]
-
-
-def _count_where(condition: ColumnElement[bool]) -> ColumnElement[int]:
-    return func.coalesce(func.sum(cast(case((condition, 1), else_=0), Integer)), 0)

@@ -12,7 +12,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
@@ -169,9 +169,7 @@ def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
 def note_erased(store: Store, keys: Iterable[str]) -> None:
     """Record that tasks were deleted on their server, so that nothing is left to erase."""
     with store.write() as connection:
-        for page in pages(keys):
-            gone = update(ReviewTask).where(ReviewTask.key.in_(page))
-            connection.execute(gone.values(task_id=None, erased_by=None))
+        change_tasks(connection, keys, task_id=None, erased_by=None)
 
 
 @retried
@@ -192,9 +190,8 @@ def announce_tasks(
         acquire_queue_lock(connection, tasks[0].queue)
         insert_new(connection, ReviewTask, [{**task._asdict(), "pushed_at": now} for task in tasks])
         insert_new(connection, ReviewImage, shown)
-        for page in pages(task.key for task in tasks):
-            closed = ReviewTask.key.in_(page), ReviewTask.state == "closed"
-            connection.execute(update(ReviewTask).where(*closed).values(state="open", task_id=None))
+        keys, closed = [task.key for task in tasks], ReviewTask.state == "closed"
+        change_tasks(connection, keys, closed, state="open", task_id=None)
 
 
 @retried
@@ -212,22 +209,27 @@ def place_tasks(
         connection.execute(_PLACE, places)
 
 
+def change_tasks(
+    connection: Connection, keys: Iterable[str], *conditions: ColumnElement[bool], **values: Any
+) -> int:
+    """Change columns of those of the tasks that fulfil all conditions; return their number."""
+    count = 0
+    for page in pages(keys):
+        chosen = update(ReviewTask).where(ReviewTask.key.in_(page), *conditions)
+        count += connection.execute(chosen.values(**values)).rowcount
+    return count
+
+
 def set_task_states(connection: Connection, keys: Iterable[str], state: TaskState) -> None:
     """Set the state of tasks."""
-    for page in pages(keys):
-        connection.execute(update(ReviewTask).where(ReviewTask.key.in_(page)).values(state=state))
+    change_tasks(connection, keys, state=state)
 
 
 @retried
 def close_tasks(store: Store, keys: Iterable[str]) -> int:
     """Close those of the tasks that still wait, and return their number."""
-    count = 0
     with store.write() as connection:
-        for page in pages(sorted(keys)):
-            waiting = ReviewTask.key.in_(page), ReviewTask.state.in_(WAITING)
-            closing = update(ReviewTask).where(*waiting).values(state="closed")
-            count += connection.execute(closing).rowcount
-    return count
+        return change_tasks(connection, keys, ReviewTask.state.in_(WAITING), state="closed")
 
 
 def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
@@ -450,9 +452,15 @@ def add_annotator(
     return added
 
 
+@retried
 def annotators(store: Store) -> list[StoredAnnotator]:
     """Return all annotators, past ones included, by name."""
-    return _fetched(store)
+    query = select_columns(Annotator, StoredAnnotator._fields).order_by(Annotator.name)
+    with store.read() as connection:
+        return [
+            StoredAnnotator._make(row)._replace(roles=tuple(row.roles.split()))
+            for row in connection.execute(query)
+        ]
 
 
 def names_of_annotators(store: Store) -> dict[str, str]:
@@ -462,13 +470,12 @@ def names_of_annotators(store: Store) -> dict[str, str]:
 
 def active_annotators(store: Store, role: Role) -> list[StoredAnnotator]:
     """Return the people who have a role, paused ones included, by name."""
-    found = _fetched(store, Annotator.state.in_(("active", "paused")))
-    return [annotator for annotator in found if role in annotator.roles]
+    return [one for one in annotators(store) if one.state != "left" and role in one.roles]
 
 
 def paused_annotators(store: Store) -> set[str]:
     """Return the pseudonyms of people who get no tasks until they are resumed."""
-    return {one.pseudonym for one in _fetched(store, Annotator.state == "paused")}
+    return {one.pseudonym for one in annotators(store) if one.state == "paused"}
 
 
 def annotator_named(store: Store, name: str) -> StoredAnnotator:
@@ -491,16 +498,6 @@ def set_annotator_state(store: Store, name: str, state: AnnotatorState) -> Store
         UsageError: there is no annotator with that name.
     """
     return _change(store, annotator_named(store, name), state=state)
-
-
-@retried
-def _fetched(store: Store, *conditions: ColumnElement[bool]) -> list[StoredAnnotator]:
-    query = select_columns(Annotator, StoredAnnotator._fields).where(*conditions)
-    with store.read() as connection:
-        return [
-            StoredAnnotator._make(row)._replace(roles=tuple(row.roles.split()))
-            for row in connection.execute(query.order_by(Annotator.name))
-        ]
 
 
 @retried

@@ -133,6 +133,7 @@ class History:
         answer: ReviewAnswer | dict[str, Any],
         at: datetime,
         seconds: float | None = 30.0,
+        state: str = "clear",
     ) -> str:
         """Create an annotation and return its key."""
         key = self._key()
@@ -142,7 +143,7 @@ class History:
             review_task_key=task_key,
             agent_id=_agent(person).id,
             remote_id=self._keys,
-            state="clear",
+            state=state,
             result={"regions": []},
             answer=answer.model_dump(mode="json") if isinstance(answer, ReviewAnswer) else answer,
             lead_time_seconds=seconds,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from annotate.answers import ReviewAnswer
 from annotate.gold import Accuracy, Rule, drift, enforce, unreviewed_answers
 from annotate.queues import shipped
-from db.annotations import CountedAnswer
+from db.annotations import GivenAnswer
 from db.entities import fetch
 from db.gold import StoredCheck, reinstate_annotator, revocations, suspended_annotators
 from db.store import Store
@@ -20,15 +20,16 @@ RULE = Rule(floor=0.7, window=10, least=5)
 
 
 def checks(*correct: bool) -> list[StoredCheck]:
-    return [StoredCheck(str(n), "a", str(n), right, NOW) for n, right in enumerate(correct)]
+    return [StoredCheck(str(n), "a", str(n), right, NOW, {}) for n, right in enumerate(correct)]
 
 
 def answered(
     entity_id: str, assignee: str, verdict: str = "accept", purpose: str = "review"
-) -> CountedAnswer:
+) -> GivenAnswer:
     key = f"{assignee} on {entity_id}"
-    return CountedAnswer(
-        entity_id, key, assignee, purpose, assignee, {"verdict": verdict}, f"answer of {key}", NOW
+    return GivenAnswer(
+        *(entity_id, key, assignee, purpose, False, assignee, {"verdict": verdict}),
+        *(None, f"answer of {key}", NOW),
     )
 
 

@@ -28,7 +28,7 @@ def batch(start: int, count: int, pseudonym: str = "a") -> list[Assignment]:
 def checks(*correct: bool) -> list[StoredCheck]:
     """Return checks of answers given in this order, newest first."""
     oldest_first = [
-        StoredCheck(str(number), "a", str(number), right, START + timedelta(hours=number))
+        StoredCheck(str(number), "a", str(number), right, START + timedelta(hours=number), {})
         for number, right in enumerate(correct)
     ]
     return oldest_first[::-1]

@@ -8,7 +8,7 @@ import pytest
 from annotate.agreement import ItemAnswers, agreement
 from annotate.answers import ReviewAnswer
 from annotate.statistics import DayOfWork, ItemCounts, queue_statistics
-from db.review_audits import given_answers
+from db.annotations import given_answers
 from db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,
@@ -137,7 +137,7 @@ def test_agreement_equals_that_of_the_stored_answers(sqlite_store: Store) -> Non
     for given in given_answers(sqlite_store, QUEUE.name):
         if given.purpose == "review" and not given.gold:
             read = ReviewAnswer.model_validate(given.answer)
-            answers.setdefault(given.entity_id, {})[given.annotator] = read
+            answers.setdefault(given.entity_id, {})[given.person] = read
     expected = agreement(ItemAnswers(item, by_person) for item, by_person in answers.items())
     assert queue_statistics(sqlite_store, QUEUE, now).agreement == expected
     assert expected.items == sum(len(by_person) > 1 for by_person in answers.values()) > 40

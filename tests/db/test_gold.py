@@ -12,7 +12,7 @@ from db.gold import (
     NewCheck,
     add_gold_items,
     all_checks,
-    checks_of,
+    counted_checks,
     gold_items,
     record_checks,
     reinstate_annotator,
@@ -57,12 +57,12 @@ def test_checks_are_stored_once_and_listed_newest_first(store: Store) -> None:
     for number, entity_id in enumerate(store_rewrites(store, 3)):
         desk.check(entity_id, "a", correct=number != 1)
     with store.write() as connection:
-        found = checks_of(connection, QUEUE, "a")
+        found = counted_checks(connection, QUEUE)["a"]
         record_checks(
             connection,
             [NewCheck(one.annotation_key, QUEUE, "a", False, START) for one in found],
         )
-        assert checks_of(connection, QUEUE, "a") == found
+        assert counted_checks(connection, QUEUE) == {"a": found}
     assert [one.correct for one in found] == [True, False, True]
     assert [one.answered_at - START for one in found] == [
         timedelta(minutes=minutes) for minutes in (3, 2, 1)
@@ -136,5 +136,5 @@ def test_after_reinstatement_only_new_gold_answers_count(store: Store) -> None:
     with store.write() as connection:
         late = NewCheck(key, QUEUE, "a", True, lifted_at + timedelta(seconds=1))
         record_checks(connection, [late])
-        assert [one.entity_id for one in checks_of(connection, QUEUE, "a")] == [new]
+        assert [one.entity_id for one in counted_checks(connection, QUEUE)["a"]] == [new]
     assert len(all_checks(store, QUEUE)["a"]) == 2

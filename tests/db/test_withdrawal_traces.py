@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from db.annotations import undecided_items
 from db.decisions import NewDecision, append_decisions
 from db.embeddings import find_vectors, register_space, store_vectors
+from db.review_audits import undecided_items
 from db.store import Store
 from db.withdrawal_traces import (
     close_reviews,

@@ -26,7 +26,7 @@ def test_different_images_are_accepted_and_equal_ones_rejected() -> None:
         answer = PAGE.read_annotation([ticked("verdict", verdict)], shown)
         assert isinstance(answer, ReviewAnswer)
         assert (answer.verdict, answer.reason) == (verdict, reason)
-        assert PAGE.summary(answer, shown) [0] == ("Verdict", summary)
+        assert PAGE.summary(answer, shown)[0] == ("Verdict", summary)
         assert PAGE.successors(shown, answer, "reviewer-1") == ()
 
 
