@@ -1,8 +1,6 @@
 """Inter-annotator agreement on choices and texts, with intervals."""
 
 import hashlib
-import math
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
@@ -175,37 +173,24 @@ class WordSimilarity:
     name = "words-tf-idf@1"
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._texts = texts
-        known = Counter(word for text in texts for word in set(_words(text)))
-        self._rarity = {word: math.log((1 + len(texts)) / (1 + n)) + 1 for word, n in known.items()}
-        rows: dict[str, array[int]] = {word: array("q") for word in known}
-        weights: dict[str, array[float]] = {word: array("d") for word in known}
-        for row, text in enumerate(texts):
-            for word, weight in self._weights(text).items():
-                rows[word].append(row)
-                weights[word].append(weight)
-        self._holders = {
-            word: (np.frombuffer(rows[word], np.int64), np.frombuffer(weights[word], np.float64))
-            for word in known
-        }
+        from scipy import sparse
+
+        counts = [Counter(sorted(default_process(text).split())) for text in texts]
+        columns = {word: place for place, word in enumerate(sorted(set().union(*counts)))}
+        cells = [
+            (row, columns[word], n) for row, words in enumerate(counts) for word, n in words.items()
+        ]
+        rows, words, weights = np.array(cells, dtype=np.int64).reshape(-1, 3).T
+        texts_with = np.bincount(words, minlength=len(columns))
+        weights = weights * (np.log((1 + len(texts)) / (1 + texts_with)) + 1)[words]
+        lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(texts)))
+        shape = len(texts), len(columns)
+        self._weights = sparse.csr_array((weights / lengths[rows], (rows, words)), shape=shape)
 
     def ranked(self, row: int) -> NDArray[np.intp]:
         """Return all rows by cosine similarity."""
-        scores = np.zeros(len(self._texts))
-        for word, weight in self._weights(self._texts[row]).items():
-            rows, weights = self._holders[word]
-            scores[rows] += weight * weights
+        scores = self._weights @ self._weights[[row]].toarray()[0]
         return np.argsort(-np.round(scores, 12), kind="stable")  # rounded, so that ties stay ties
-
-    def _weights(self, text: str) -> dict[str, float]:
-        counts = Counter(_words(text))
-        weights = {word: count * self._rarity[word] for word, count in counts.items()}
-        length = math.sqrt(sum(weight * weight for weight in weights.values()))
-        return {word: weight / length for word, weight in sorted(weights.items())}
-
-
-def _words(text: str) -> list[str]:
-    return default_process(text).split()
 
 
 # Agreement on choices and on texts.
