@@ -44,43 +44,18 @@ _REMOVED = ("discarded", "sent_back")
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class PullReport(Record):
+class PullReport(Reading):
     """The annotations that a pull found, and the items that they decided.
 
     Attributes:
         queue: the queue.
-        accepted: new answers that accept.
-        edited: new answers that edit the item.
-        rejected: new answers that reject.
-        known: answers that were received before.
-        skipped: tasks that their assignees skipped; others get them.
-        decided: items that are decided now, by the new answers or because fewer are needed.
-        conflicts: items on which the new answers disagree; an adjudicator gets them.
-        returned: revoked answers: their author's accuracy on gold items was too low.
         unclear: unclear answers (their tasks stay open) and quarantined ones, which are not the
             assignee's; reported until corrected or discarded.
-        remarks: ambiguous answers and how they were interpreted.
-        deleted: answers deleted in Label Studio; their decisions stay, as only a decision reverses
-            a decision.
-        late: answers about withdrawn entities.
-        foreign: tasks that are not ours.
         unreached: workspaces that could not be read now, and why.
     """
 
     queue: str
-    accepted: int = 0
-    edited: int = 0
-    rejected: int = 0
-    known: int = 0
-    skipped: int = 0
-    decided: int = 0
-    conflicts: int = 0
-    returned: int = 0
     unclear: tuple[Notice, ...] = ()
-    remarks: tuple[Notice, ...] = ()
-    deleted: tuple[Notice, ...] = ()
-    late: tuple[Notice, ...] = ()
-    foreign: tuple[int, ...] = ()
     unreached: tuple[str, ...] = ()
 
 
@@ -141,7 +116,7 @@ def pull(
     unreached = _for_each_seat(store, queue, pull_seat)
     found = found.plus(_decide_completed(store, queue, reader))
     notices = unclear(store, queue.name)
-    return PullReport(queue=queue.name, unclear=notices, unreached=unreached, **found._asdict())
+    return PullReport(queue=queue.name, unclear=notices, unreached=unreached, **dict(found))
 
 
 def reconcile(

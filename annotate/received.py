@@ -52,8 +52,24 @@ class Notice(Record):
     detail: str
 
 
-class Reading(NamedTuple):
-    """Counts over the annotations of some tasks; `PullReport` explains them."""
+class Reading(Record):
+    """What was found in the annotations of some tasks, and the items that they decided.
+
+    Attributes:
+        accepted: new answers that accept.
+        edited: new answers that edit the item.
+        rejected: new answers that reject.
+        known: answers that were received before.
+        skipped: tasks that their assignees skipped; others get them.
+        decided: items that are decided now, by the new answers or because fewer are needed.
+        conflicts: items on which the new answers disagree; an adjudicator gets them.
+        returned: revoked answers: their author's accuracy on gold items was too low.
+        remarks: ambiguous answers and how they were interpreted.
+        deleted: answers deleted in Label Studio; their decisions stay, as only a decision reverses
+            a decision.
+        late: answers about withdrawn entities.
+        foreign: tasks that are not ours.
+    """
 
     accepted: int = 0
     edited: int = 0
@@ -70,8 +86,8 @@ class Reading(NamedTuple):
 
     def plus(self, other: "Reading") -> "Reading":
         """Return the sum of both."""
-        pairs: zip[tuple[Any, Any]] = zip(self, other, strict=True)
-        return Reading._make(mine + theirs for mine, theirs in pairs)
+        theirs = dict(other)
+        return Reading(**{name: mine + theirs[name] for name, mine in self})
 
 
 class Received(NamedTuple):
