@@ -9,10 +9,12 @@ take one of the answers as it is.
 import json
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 from string import ascii_uppercase
 from typing import Any, ClassVar, NamedTuple
 
@@ -529,51 +531,98 @@ def adjudication_data(
     return {ANSWERS: f'<div class="loupe-given-all">{columns}</div>', TAKES: [*takes, own]}
 
 
-_MARK = '<mark class="loupe-differs">'
-
-
 def marked_differences(summaries: Sequence[Summary]) -> list[str]:
-    """Return each summary as a list in HTML; words missing in another summary's value are marked.
+    """Return each summary as a list in HTML; words that another summary lacks are marked.
 
-    Consecutive words share a mark.
+    Values are compared with the values of the same name.
     """
     rows = [[row for row in summary if row[1].strip()] for summary in summaries]
-    words = [[word for row in summary for word in _words_of(row)] for summary in rows]
-    marked = []
-    for position, summary in enumerate(rows):
-        differs = iter(_differing(words[position], words))
-        items = (
-            f"<dt>{_marked(name, differs)}</dt><dd>{_marked(value, differs)}</dd>"
-            for name, value in summary
+
+    def term(name: str, value: str) -> str:
+        same = [[one for one in summary if one[0] == name] for summary in rows]
+        names = [" ".join(name for name, _ in found[:1]) for found in same]
+        values = [" ".join(value for _, value in found) for found in same]
+        return (
+            f"<dt>{with_marks(name, _differing_words(name, names))}</dt>"
+            f"<dd>{with_marks(value, _differing_words(value, values))}</dd>"
         )
-        marked.append(f"<dl>{''.join(items)}</dl>")
-    return marked
+
+    return [f"<dl>{''.join(term(*row) for row in summary)}</dl>" for summary in rows]
 
 
-def _marked(text: str, differs: Iterator[bool]) -> str:
-    pieces = [
-        f"{_MARK}{escape(piece)}</mark>" if piece.strip() and next(differs) else escape(piece)
-        for piece in re.findall(r"\s+|\S+", text)
-    ]
-    return re.sub(rf"</mark>(\s+){_MARK}", r"\1", "".join(pieces))
+# Escaped text with marks.
+
+_WORD = re.compile(r"\w+(?:[-’']\w+)*")
 
 
-def _words_of(row: tuple[str, str]) -> list[tuple[str, str]]:
-    """Return the words of a name and its value, each with the name of its row."""
-    name, value = row
-    return [("", word) for word in name.split()] + [(name, word) for word in value.split()]
+class Mark(NamedTuple):
+    """A span of a text (end exclusive), its style and its tooltip."""
+
+    start: int
+    end: int
+    style: str
+    title: str = ""
 
 
-def _differing(
-    words: Sequence[tuple[str, str]], others: Sequence[Sequence[tuple[str, str]]]
-) -> list[bool]:
-    """Return, for each word, whether one of `others` lacks it under the same name."""
+def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
+    """Return `text` as a paragraph of HTML; marks may overlap."""
+    return f"<p>{with_marks(text, marks)}</p>"
+
+
+def with_marks(text: str, marks: Sequence[Mark]) -> str:
+    """Return `text` as HTML; marks may overlap."""
+    edges = {0, len(text)}
+    edges |= {min(edge, len(text)) for mark in marks for edge in (mark.start, mark.end)}
+    return "".join(
+        _piece(text[start:end], [mark for mark in marks if mark.start <= start and end <= mark.end])
+        for start, end in pairwise(sorted(edges))
+    )
+
+
+def _piece(text: str, marks: Sequence[Mark]) -> str:
+    if not marks:
+        return escape(text)
+    styles = " ".join(dict.fromkeys(f"loupe-{mark.style}" for mark in marks))
+    titles = [mark.title for mark in marks if mark.title]
+    title = f' title="{escape(titles[0])}"' if titles else ""
+    return f'<mark class="{styles}"{title}>{escape(text)}</mark>'
+
+
+def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
+    """Return marks on the words of `before` missing in `after`, and on the new words of `after`.
+
+    Words that only moved are not marked.
+    """
+    return _surplus_words(before, after, "removed"), _surplus_words(after, before, "inserted")
+
+
+def _surplus_words(text: str, other: str, style: str) -> list[Mark]:
+    """Return marks on words that the other text lacks; on the last ones if it has fewer of them."""
+    there = Counter(word.casefold() for word in _WORD.findall(other))
+    words, surplus = list(_WORD.finditer(text)), set[int]()
+    for place, word in enumerate(words):
+        there[plain := word.group().casefold()] -= 1
+        if there[plain] < 0:
+            surplus.add(place)
+    return _marks_on(words, surplus, style)
+
+
+def _differing_words(text: str, others: Iterable[str]) -> list[Mark]:
+    """Return marks on words that another text lacks or has in another order."""
     from rapidfuzz.distance import LCSseq
 
-    differs = [False] * len(words)
+    words, differing = list(re.finditer(r"\S+", text)), set[int]()
     for other in others:
-        for change in LCSseq.opcodes(words, other):
+        for change in LCSseq.opcodes([word.group() for word in words], other.split()):
             if change.tag != "equal":
-                for position in range(change.src_start, change.src_end):
-                    differs[position] = True
-    return differs
+                differing.update(range(change.src_start, change.src_end))
+    return _marks_on(words, differing, "differs")
+
+
+def _marks_on(words: Sequence[re.Match[str]], places: Collection[int], style: str) -> list[Mark]:
+    """Return marks on the words at these places; neighbouring words share a mark."""
+    marks: list[Mark] = []
+    for place in sorted(places):
+        start = marks.pop().start if place - 1 in places else words[place].start()
+        marks.append(Mark(start, words[place].end(), style))
+    return marks

@@ -18,8 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from html import escape
-from itertools import pairwise
-from typing import ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.backend import OPENED_WITH
@@ -28,11 +27,14 @@ from annotate.interfaces.page import (
     UNCHANGED,
     VERDICT,
     Interface,
+    Mark,
     Regions,
     Summary,
     TaskContent,
+    changed_words,
     choice_region,
     image_address,
+    marked_text,
     one_line,
     only_choice,
     picture_tag,
@@ -42,6 +44,7 @@ from annotate.interfaces.page import (
     text_fields_script,
     values,
     verdict_answer,
+    with_marks,
 )
 from annotate.queues import latest_flags, newest_reports
 from db.entities import StoredEntity, fetch, parents_of
@@ -189,39 +192,9 @@ def _only_parents(store: Store, ids: Sequence[str], role: Role) -> dict[str, Sto
     return {entity_id: stored[parent] for entity_id, (parent,) in parents.items()}
 
 
-# Escaped text with marks on suspicious facts and changed words.
+# Marks on suspicious facts.
 
-_WORD = re.compile(r"\w+(?:[-’']\w+)*")
 _CHANGES = {"added": "added", "lost": "left out", "contradicted": "contradicts"}
-
-
-class Mark(NamedTuple):
-    """A span of a text (end exclusive), its style and its tooltip."""
-
-    start: int
-    end: int
-    style: str
-    title: str = ""
-
-
-def marked_text(text: str, marks: Sequence[Mark] = ()) -> str:
-    """Return `text` as a paragraph of HTML; marks may overlap."""
-    edges = {0, len(text)}
-    edges |= {min(edge, len(text)) for mark in marks for edge in (mark.start, mark.end)}
-    pieces = [
-        _piece(text[start:end], [mark for mark in marks if mark.start <= start and end <= mark.end])
-        for start, end in pairwise(sorted(edges))
-    ]
-    return f"<p>{''.join(pieces)}</p>"
-
-
-def _piece(text: str, marks: Sequence[Mark]) -> str:
-    if not marks:
-        return escape(text)
-    styles = " ".join(dict.fromkeys(f"loupe-{mark.style}" for mark in marks))
-    titles = [mark.title for mark in marks if mark.title]
-    title = f' title="{escape(titles[0])}"' if titles else ""
-    return f'<mark class="{styles}"{title}>{escape(text)}</mark>'
 
 
 HintType = tuple[str, str]
@@ -268,31 +241,6 @@ def _style(finding: Finding) -> str:
     return "minor" if finding.minor else finding.change
 
 
-def changed_words(before: str, after: str) -> tuple[list[Mark], list[Mark]]:
-    """Return marks on the words of `before` missing in `after`, and on the new words of `after`.
-
-    Words that only moved are not marked.
-    """
-    return _surplus_words(before, after, "removed"), _surplus_words(after, before, "inserted")
-
-
-def _surplus_words(text: str, other: str, style: str) -> list[Mark]:
-    """Return marks on words that the other text lacks; on the last ones if it has fewer of them.
-
-    Neighbouring words share a mark.
-    """
-    there = Counter(word.casefold() for word in _WORD.findall(other))
-    marks: list[Mark] = []
-    goes_on = False
-    for word in _WORD.finditer(text):
-        there[plain := word.group().casefold()] -= 1
-        if is_missing := there[plain] < 0:
-            start = marks.pop().start if goes_on else word.start()
-            marks.append(Mark(start, word.end(), style))
-        goes_on = is_missing
-    return marks
-
-
 # Marks on the words that distinguish captions.
 
 _MARKS = {
@@ -315,18 +263,13 @@ def marked_captions(captions: Sequence[str]) -> list[str]:
 
 def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
     """Return the caption with marks; `having` of `count` captions contain each content word."""
-    spoken = [(one.start, one.end, _MARKS[one.kind]) for one in phrases(caption)]
-    spans = spoken.copy()
+    marks = [Mark(one.start, one.end, _MARKS[one.kind]) for one in phrases(caption)]
+    spoken = marks.copy()
     for match in WORD.finditer(caption):
         captions = having.get(match.group().casefold(), count)
-        if captions < count and not any(start <= match.start() < end for start, end, _ in spoken):
-            spans.append((*match.span(), "own" if captions == 1 else "shared"))
-    pieces, position = [], 0
-    for start, end, kind in sorted(spans):
-        pieces.append(escape(caption[position:start]))
-        pieces.append(f'<mark class="loupe-{kind}">{escape(caption[start:end])}</mark>')
-        position = end
-    return "".join(pieces) + escape(caption[position:])
+        if captions < count and not any(one.start <= match.start() < one.end for one in spoken):
+            marks.append(Mark(*match.span(), "own" if captions == 1 else "shared"))
+    return with_marks(caption, marks)
 
 
 _FIT = "fit"

@@ -1,7 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.interfaces.text_pages import Mark, changed_words, finding_list, marked_text
+from annotate.interfaces.page import Mark, changed_words, marked_text
+from annotate.interfaces.text_pages import finding_list
 from schemas.faithfulness import Finding
 from tests.annotate.interfaces.regions import ParsedHtml
 
