@@ -3,13 +3,15 @@
 The fixtures `person`, `blob_host` and `bench` are for the tests of pages; `tests/conftest.py`
 registers them. A test opens a page with a `TaskContent` and acts as a person does::
 
-    page = bench.open(interface, content, pictures)
+    page = bench.open(interface, content, pictures, "Does the image fit")
     page.press("1")
     answer = interface.read_annotation(page.submit(), shown)
 
+When the test ends, no script of a text may have run, and the pages must not have had errors.
 Every test of a page is marked with `PAGE_TEST`.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from threading import Thread
@@ -40,6 +42,12 @@ WITHOUT_ANIMATIONS = """document.addEventListener("DOMContentLoaded", () => {
 """Disables animations, because spinners take a third of the CPU time while a page loads."""
 SAVED = "Annotation saved successfully"
 """The message of the page after an annotation is saved."""
+_BROKEN_IMAGE = """() => new Promise(done => {
+  const image = new Image();
+  image.onerror = () => done();
+  image.src = "x";
+})"""
+"""Waits as long as an image in a hostile text would need to fail to load."""
 
 
 class Box(NamedTuple):
@@ -120,16 +128,6 @@ class Desk:
         self._json("POST", f"/api/projects/{project_id}/import", tasks)
         return project_id
 
-    def results(self, project_id: int) -> list[list[dict[str, Any]]]:
-        """Return the regions of every annotation of a project, oldest first."""
-        exported = self._json("GET", f"/api/projects/{project_id}/export?exportType=JSON", None)
-        annotations = [annotation for task in exported for annotation in task["annotations"]]
-        return [
-            annotation["result"]
-            for annotation in sorted(annotations, key=lambda annotation: int(annotation["id"]))
-            if not annotation["was_cancelled"]
-        ]
-
     def delete_project(self, project_id: int) -> None:
         """Delete a project."""
         self._json("DELETE", f"/api/projects/{project_id}/", None)
@@ -152,10 +150,10 @@ class LabellingPage:
         console_errors: errors of the page since it was opened.
     """
 
-    def __init__(self, browser_page: Any, desk: Desk, url: str, project_id: int) -> None:
+    def __init__(self, browser_page: Any, url: str, project_id: int) -> None:
         self.browser_page = browser_page
         self.console_errors: list[str] = []
-        self._desk, self._project_id = desk, project_id
+        self._submitted = 0
         browser_page.on("pageerror", lambda error: self.console_errors.append(str(error)))
         browser_page.goto(f"{url}/projects/{project_id}/data?labeling=1", wait_until="commit")
         browser_page.locator(SUBMIT).wait_for()
@@ -248,12 +246,32 @@ class LabellingPage:
 
     def submit(self, key: str = "Control+Enter") -> list[dict[str, Any]]:
         """Submit with the keys and return the regions of the stored annotation."""
-        before = len(self._desk.results(self._project_id))
-        self.press(key)
-        self.browser_page.get_by_text(SAVED, exact=True).first.wait_for()
-        results = self._desk.results(self._project_id)
-        assert len(results) == before + 1, "no annotation was stored"
-        return results[-1]
+        self._submitted = self.browser_page.evaluate("window.Htx.task.id")
+        with self.browser_page.expect_response(_stores_an_answer) as stored:
+            self.press(key)
+        assert stored.value.ok, stored.value.text()
+        result: list[dict[str, Any]] = stored.value.json()["result"]
+        return result
+
+    def wait_for_next_task(self) -> None:
+        """Wait until the task after the submitted one is open, with its images."""
+        is_open = "before => window.Htx?.task && Number(window.Htx.task.id) > before"
+        self.browser_page.wait_for_function(is_open, arg=int(self._submitted))
+        self.browser_page.locator(SUBMIT).wait_for()
+        self.wait_for_images()
+
+    def assert_harmless(self) -> None:
+        """Assert that no script in a text ran, and that there were no errors."""
+        self.browser_page.evaluate(_BROKEN_IMAGE)
+        ran = [frame.evaluate("window.hacked") for frame in self.browser_page.frames]
+        assert not any(ran), ran
+        assert self.console_errors == []
+
+
+def _stores_an_answer(response: Any) -> bool:
+    request = response.request
+    is_answer = re.search(r"/api/tasks/\d+/annotations/?(\?|$)", request.url)
+    return request.method == "POST" and is_answer is not None
 
 
 class Bench:
@@ -265,7 +283,7 @@ class Bench:
         self.images_url = images_url
         self._url, self._context, self._pictures = server.url, context, pictures
         self._desk = Desk(server)
-        self._opened: list[Any] = []
+        self._opened: list[LabellingPage] = []
         self._projects: list[int] = []
 
     def open(
@@ -273,13 +291,18 @@ class Bench:
         interface: Interface,
         contents: TaskContent | list[TaskContent],
         pictures: Mapping[str, bytes],
+        question: str = "",
+        *,
+        has_images: bool = True,
     ) -> LabellingPage:
-        """Open the page with the first of the contents; its instructions are still open.
+        """Open the page with the first of the contents, and read its instructions.
 
         Args:
             interface: the interface whose page is opened.
             contents: created with this bench's `images_url`.
             pictures: the PNG bytes of the images shown, by SHA-256.
+            question: what the instructions must contain.
+            has_images: whether to wait for the images.
         """
         self._pictures.add(pictures)
         listed = [contents] if isinstance(contents, TaskContent) else contents
@@ -287,13 +310,18 @@ class Bench:
         self._projects.append(project_id)
         browser_page = self._context.new_page()
         browser_page.set_default_timeout(_WAIT_MS)
-        self._opened.append(browser_page)
-        return LabellingPage(browser_page, self._desk, self._url, project_id)
+        page = LabellingPage(browser_page, self._url, project_id)
+        self._opened.append(page)
+        assert question in page.read_instructions()
+        if has_images:
+            page.wait_for_images()
+        return page
 
     def close(self) -> None:
-        """Close the pages and delete their projects."""
-        for browser_page in self._opened:
-            browser_page.close()
+        """Close the pages, which must be harmless, and delete their projects."""
+        for page in self._opened:
+            page.assert_harmless()
+            page.browser_page.close()
         for project_id in self._projects:
             self._desk.delete_project(project_id)
         self._desk.close()

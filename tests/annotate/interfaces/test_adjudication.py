@@ -118,7 +118,7 @@ def test_only_texts_under_the_same_term_are_compared() -> None:
     marked = [re.findall("<mark[^>]*>(.*?)</mark>", one) for one in marked_differences(summaries)]
     assert marked == [
         ["reject", "Reason", "not in the image"],
-        ["accept", "Text", "A woman in the red coat."],
+        ["accept", "Text", "A woman in the red coat"],
     ]
 
 
@@ -186,11 +186,8 @@ def test_an_adjudicator_sees_the_answers_and_adopts_one(
     given_answers = [answer for answer in answers if isinstance(answer, ReviewAnswer)]
     (content,) = interface.contents(sqlite_store, [shown], bench.images_url)
     panel = adjudication_data(interface, shown, by_key(*given_answers))
-    page = bench.open(
-        _Adjudicated(), TaskContent({**content.data, **panel}, content.predictions), pictures
-    )
-    assert "Annotators disagree" in page.read_instructions()
-    page.wait_for_images()
+    content = TaskContent({**content.data, **panel}, content.predictions)
+    page = bench.open(_Adjudicated(), content, pictures, "Annotators disagree")
     page.press("2")
     page.assert_in_view(".loupe-given", ".loupe-frame", ".loupe-verdict", ".loupe-cuts")
     page.assert_apart(".loupe-conflict", ".loupe-strip", ".loupe-verdict")
@@ -201,8 +198,6 @@ def test_an_adjudicator_sees_the_answers_and_adopts_one(
     answer = interface.read_annotation(regions, shown)
     assert isinstance(answer, ReviewAnswer)
     assert answer.choices["cuts"] == (numbers[8],)
-    assert page.browser_page.evaluate("window.hacked") is None
-    assert page.console_errors == []
 
 
 class _Adjudicated(TrackletSelection):

@@ -151,9 +151,8 @@ def test_an_annotator_edits_a_caption_of_a_task(
     shown = add_caption(world, text, task=RetrievalTask.TRANSLATION, warnings=DOUBTS)
     drawn, _ = photograph(2)
     content = content_of(world, shown, bench.images_url)
-    page = bench.open(PAGE, content, {drawn.picture.sha256: drawn.data})
-    assert "Is the caption true of the image?" in page.read_instructions()
-    page.wait_for_images()
+    pictures = {drawn.picture.sha256: drawn.data}
+    page = bench.open(PAGE, content, pictures, "Is the caption true of the image?")
     page.press("3", "5")
     assert page.chosen() == ["Reject[3]", "Too vague: fits many images[5]"]
     page.assert_in_view(".loupe-image", ".loupe-texts li", ".loupe-write", ".lsf-choice", SUBMIT)
@@ -168,4 +167,3 @@ def test_an_annotator_edits_a_caption_of_a_task(
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
     assert (answer.verdict, answer.texts["text"]) == ("edit", f"{text} At night.")
-    assert page.browser_page.evaluate("window.hacked") is None

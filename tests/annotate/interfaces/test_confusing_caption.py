@@ -118,9 +118,9 @@ def test_an_annotator_answers_by_keyboard(
 ) -> None:
     shown = a_confusion(f"A blue bicycle is locked to a post. {HOSTILE}")
     keep_warnings(sqlite_store, shown, *DOUBTS)
-    page = bench.open(PAGE, content_of(shown, sqlite_store, bench.images_url), shown.pictures)
-    assert "Which of the two images does the caption fit?" in page.read_instructions()
-    page.wait_for_images()
+    content = content_of(shown, sqlite_store, bench.images_url)
+    question = "Which of the two images does the caption fit?"
+    page = bench.open(PAGE, content, shown.pictures, question)
     page.press("1", "2")
     keep_screenshot(page)
     page.assert_in_view(".loupe-caption", ".loupe-caption li", ".loupe-one", ".lsf-choice", SUBMIT)
@@ -128,4 +128,3 @@ def test_an_annotator_answers_by_keyboard(
     answer = PAGE.read_annotation(page.submit(), shown.shown)
     assert isinstance(answer, ReviewAnswer)
     assert answer.choices == {"fit": ("both",)}
-    assert page.browser_page.evaluate("window.hacked") is None

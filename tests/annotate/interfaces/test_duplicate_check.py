@@ -80,9 +80,8 @@ def test_an_annotator_answers_by_keyboard(
 ) -> None:
     shown, pictures = a_duplicate_question()
     (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
-    page = bench.open(PAGE, content, pictures)
-    assert "Are these two images different, or the same?" in page.read_instructions()
-    page.wait_for_images()
+    question = "Are these two images different, or the same?"
+    page = bench.open(PAGE, content, pictures, question)
     page.press("1", "2")
     keep_screenshot(page)
     page.assert_in_view(".loupe-one", ".loupe-measured", ".lsf-choice", SUBMIT)
@@ -90,4 +89,3 @@ def test_an_annotator_answers_by_keyboard(
     answer = PAGE.read_annotation(page.submit(), shown)
     assert isinstance(answer, ReviewAnswer)
     assert answer.verdict == "reject"
-    assert page.console_errors == []

@@ -202,14 +202,19 @@ def test_markup_is_escaped(sqlite_store: Store) -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-def test_an_annotator_edits_one_caption_of_many(
+def test_an_annotator_edits_captions_and_a_translation(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
+    warnings = (
+        "Caption B3 says nothing that tells it from A.",
+        "Caption C2 names what is not there: 'without'.",
+        "Caption D5 fits image A as well as its own or better (0.412 and 0.398).",
+        f"Caption A1 is 4.3 times as long as the coarse caption {HOSTILE}.",
+    )
     shown, pictures = a_group(images=4, captions=5, caption=HOSTILE)
-    (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
-    page = bench.open(PAGE, content, pictures)
-    assert "Does every caption fit its own image" in page.read_instructions()
-    page.wait_for_images()
+    flagged = translated(a_group(images=4, captions=5, warnings=warnings).shown)
+    contents = PAGE.contents(sqlite_store, [shown, flagged], bench.images_url)
+    page = bench.open(PAGE, contents, pictures, "Does every caption fit its own image")
     page.assert_in_view(".loupe-pictures figure", ".loupe-row p", ".loupe-answer")
     page.press("2")
     page.assert_in_view(".loupe-pictures figure", ".loupe-fields textarea", ".loupe-answer")
@@ -224,27 +229,8 @@ def test_an_annotator_edits_one_caption_of_many(
     assert isinstance(edited, CaptionGroup)
     assert edited.members[2].captions[1] == "A $grey bike & a <b>post</b>."
     assert edited.members[0].captions[0] == HOSTILE
-    assert page.browser_page.evaluate("window.hacked") is None
-    assert page.console_errors == []
 
-
-@pytest.mark.label_studio
-@pytest.mark.browser
-def test_an_annotator_sees_warnings_and_edits_a_translation(
-    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
-) -> None:
-    warnings = (
-        "Caption B3 says nothing that tells it from A.",
-        "Caption C2 names what is not there: 'without'.",
-        "Caption D5 fits image A as well as its own or better (0.412 and 0.398).",
-        f"Caption A1 is 4.3 times as long as the coarse caption {HOSTILE}.",
-    )
-    proposed, pictures = a_group(images=4, captions=5, warnings=warnings)
-    shown = translated(proposed)
-    (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
-    page = bench.open(PAGE, content, pictures)
-    page.read_instructions()
-    page.wait_for_images()
+    page.wait_for_next_task()
     page.assert_in_view(".loupe-pictures figure", ".loupe-warnings li", ".loupe-answer")
     page.assert_apart(".loupe-pictures figure", ".loupe-warnings")
     keep_screenshot(page)
@@ -254,12 +240,10 @@ def test_an_annotator_sees_warnings_and_edits_a_translation(
     page.browser_page.locator("textarea[name=text_0_0]").fill("A blue bike on a walk.")
     page.browser_page.locator("textarea[name=translation_0_0]").fill("人行道上的一辆蓝色自行车。")
     page.press("Shift+Enter")
-    answer = PAGE.read_annotation(page.submit(), shown)
+    answer = PAGE.read_annotation(page.submit(), flagged)
     assert isinstance(answer, ReviewAnswer)
-    (edited,) = PAGE.successors(shown, answer, "reviewer-1")
+    (edited,) = PAGE.successors(flagged, answer, "reviewer-1")
     assert isinstance(edited, CaptionGroup)
     assert edited.members[0].translations[0] == "人行道上的一辆蓝色自行车。"
     assert edited.members[2].translations[1] == ""
     assert edited.warnings == ("Caption C2 has no translation: it was edited.",)
-    assert page.browser_page.evaluate("window.hacked") is None
-    assert page.console_errors == []

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -79,8 +80,11 @@ def _words(text: str) -> set[str]:
     return {_SAME.get(word, word) for word in words}
 
 
+parsed = cache(parse_description)
+
+
 def differences(source: str, rewrite: str) -> tuple[Finding, ...]:
-    return find_differences(parse_description(source), parse_description(rewrite))
+    return find_differences(parsed(source), parsed(rewrite))
 
 
 def demonstration_pairs() -> Iterator[tuple[str, str]]:

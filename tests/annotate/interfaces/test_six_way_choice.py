@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import get_args
 
 import pytest
 from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.audits import Direction
 from annotate.interfaces.page import TaskContent
 from annotate.interfaces.text_pages import SixWayChoice, option_order
 from db.store import Store
@@ -23,7 +24,7 @@ PAGE = SixWayChoice()
 
 
 def choice_test(
-    direction: Literal["caption-to-image", "image-to-caption"] = "caption-to-image",
+    direction: Direction = "caption-to-image",
     answer: int = 2,
     caption: str = DESCRIPTIONS[0],
 ) -> Proposal:
@@ -85,10 +86,7 @@ def test_the_task_data_does_not_reveal_the_answer(sqlite_store: Store) -> None:
 
 
 def test_all_images_of_the_page_are_listed(sqlite_store: Store, subtests: pytest.Subtests) -> None:
-    for direction in (
-        "caption-to-image",
-        "image-to-caption",
-    ):
+    for direction in get_args(Direction):
         with subtests.test(direction=direction):
             test = choice_test(direction)
             content = content_of(test, sqlite_store)
@@ -132,23 +130,22 @@ def test_answers_agree_if_the_same_option_was_chosen() -> None:
 
 @pytest.mark.label_studio
 @pytest.mark.browser
-@pytest.mark.parametrize("direction", ["caption-to-image", "image-to-caption"])
 def test_an_annotator_chooses_by_keyboard(
-    direction: Literal["caption-to-image", "image-to-caption"],
-    bench: Bench,
-    sqlite_store: Store,
-    keep_screenshot: Callable[[LabellingPage], Path],
+    bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
-    test = choice_test(direction, caption=f"{DESCRIPTIONS[0]} {HOSTILE}")
-    page = bench.open(PAGE, content_of(test, sqlite_store, bench.images_url), test.pictures)
-    assert "Which of the six matches?" in page.read_instructions()
-    page.wait_for_images()
-    assert page.chosen() == []
-    right = correct_place(test)
-    page.press(str(right % OPTIONS + 1), str(right))
-    keep_screenshot(page)
-    page.assert_in_view(".loupe-question", ".loupe-options li", ".lsf-choice", SUBMIT)
-    page.assert_apart(".loupe-question", ".loupe-offered", ".loupe-answer", SUBMIT)
-    answer = PAGE.read_annotation(page.submit(), test.shown)
-    assert answer == ReviewAnswer(verdict="accept", choices={"pick": (str(right),)})
-    assert page.browser_page.evaluate("window.hacked") is None
+    caption = f"{DESCRIPTIONS[0]} {HOSTILE}"
+    tests = [choice_test(direction, caption=caption) for direction in get_args(Direction)]
+    contents = [content_of(test, sqlite_store, bench.images_url) for test in tests]
+    pictures = tests[0].pictures | tests[1].pictures
+    page = bench.open(PAGE, contents, pictures, "Which of the six matches?")
+    for number, test in enumerate(tests):
+        if number:
+            page.wait_for_next_task()
+        assert page.chosen() == []
+        right = correct_place(test)
+        page.press(str(right % OPTIONS + 1), str(right))
+        keep_screenshot(page)
+        page.assert_in_view(".loupe-question", ".loupe-options li", ".lsf-choice", SUBMIT)
+        page.assert_apart(".loupe-question", ".loupe-offered", ".loupe-answer", SUBMIT)
+        answer = PAGE.read_annotation(page.submit(), test.shown)
+        assert answer == ReviewAnswer(verdict="accept", choices={"pick": (str(right),)})

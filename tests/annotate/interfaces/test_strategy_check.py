@@ -190,9 +190,8 @@ def test_an_annotator_corrects_the_type_and_a_text(
 ) -> None:
     shown, pictures = a_strategy(HOSTILE)
     (content,) = PAGE.contents(sqlite_store, [shown], bench.images_url)
-    page = bench.open(PAGE, content, pictures)
-    assert "Would this change make a good contrastive image?" in page.read_instructions()
-    page.wait_for_images()
+    question = "Would this change make a good contrastive image?"
+    page = bench.open(PAGE, content, pictures, question)
     assert page.chosen() == ["Entity Attribute[s]"]
     page.assert_apart(".loupe-image", ".loupe-strategy")
     page.press("x", "2")
@@ -205,5 +204,3 @@ def test_an_annotator_corrects_the_type_and_a_text(
     assert answer.choices == {"verdict": ("edit",), "type": ("Scene Attribute",)}
     assert answer.texts["plan"] == "Put snow on the $street {{now}}."
     assert answer.texts["detail"] == STRATEGY.detail
-    assert page.browser_page.evaluate("window.hacked") is None
-    assert page.console_errors == []
