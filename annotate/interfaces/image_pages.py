@@ -20,7 +20,7 @@ from annotate.interfaces.page import (
     TaskContent,
     choice_region,
     image_address,
-    picture_tag,
+    page_html,
     shown_image,
     values,
     verdict_answer,
@@ -56,12 +56,7 @@ class ImageSelection(Interface):
         """Return the page of one image."""
         selection = entity.record(Selection)
         form = TASK_FORMS.get(selection.task)  # None for a user's own task
-        described = f"<p>Captions for this task describe {form.captions}.</p>" if form else ""
-        task = (
-            f'<p class="loupe-task"><b>{escape(selection.task)}</b></p>{described}'
-            f'<p class="loupe-origin">From {escape(selection.source)}, '
-            f"{escape(selection.proposed_by)}</p>"
-        )
+        task = page_html("selection", selection, form)
         data = {"image": image_address(images_url, selection.picture), "task_html": task}
         return TaskContent(data, [], (shown_image(selection.picture),))
 
@@ -116,23 +111,13 @@ class ImageFilter(Interface):
         data = {
             "anchor": image_address(images_url, candidate.anchor),
             "candidate": image_address(images_url, candidate.image),
-            "wanted_html": _wanted(candidate),
+            "wanted_html": page_html("wanted", candidate),
             "origin_html": f'<p class="loupe-origin">{_origin(candidate)}</p>',
-            "measured_html": _measured(candidate, images_url),
+            "measured_html": page_html(
+                "measured", candidate, measured_in_words(candidate), images_url
+            ),
         }
         return TaskContent(data, [], tuple(map(shown_image, pictures)))
-
-
-def _wanted(candidate: Candidate) -> str:
-    rows = [
-        ("Detail", escape(candidate.detail)),
-        ("Wanted", f"<b>{escape(candidate.plan)}</b>"),
-        ("Type", f"{escape(candidate.difference)}: {escape(candidate.difference.definition)}"),
-        ("Anchor", escape(candidate.caption)),
-        ("Candidate", escape(candidate.contrastive_caption)),
-    ]
-    items = "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in rows)
-    return f'<dl class="loupe-wanted">{items}</dl>'
 
 
 def _origin(candidate: Candidate) -> str:
@@ -145,26 +130,6 @@ def _origin(candidate: Candidate) -> str:
     else:
         parts = [f"Edited by {origin.model}", f"instruction: {origin.instruction}"]
     return " · ".join(map(escape, parts))
-
-
-def _measured(candidate: Candidate, images_url: str) -> str:
-    """Return the map of what changed, the measurements, and the warnings, as HTML.
-
-    The map is included twice: small, and as large as the anchor. The page's style shows the large
-    one over the anchor while the pointer is on the small one.
-    """
-    changes = ""
-    if candidate.overlay is not None:
-        tag = picture_tag(candidate.overlay, images_url)
-        changes = (
-            f'<div class="loupe-changes"><div class="loupe-small">{tag}</div>'
-            f'<div class="loupe-large"><h4>What changed, marked on the anchor</h4>{tag}</div></div>'
-        )
-    sentences = measured_in_words(candidate)
-    said = f"<p>{escape(' '.join(sentences))}</p>" if sentences else ""
-    warnings = "".join(f"<li>{escape(warning)}</li>" for warning in candidate.warnings)
-    listed = f'<ul class="loupe-warnings">{warnings}</ul>' if warnings else ""
-    return f'<div class="loupe-measured">{changes}<div>{listed}{said}</div></div>'
 
 
 def measured_in_words(candidate: Candidate) -> list[str]:
@@ -225,10 +190,12 @@ class TrackletSelection(Interface):
         """Return the page of one tracklet; suspicions of the filter are ticked, but no verdict."""
         tracklet = entity.record(Tracklet)
         frames, others = _named(tracklet.frames), _numbered(tracklet.others)
+        count = len(frames)
+        size = "roomy" if count <= _ROOMY else "middling" if count <= _CROWDED else "crowded"
         data = {
-            "facts_html": _facts(tracklet),
+            "facts_html": page_html("facts", tracklet),
             "frames": [
-                _option(str(frame.frame), _frame(frame, name, len(frames), images_url), key)
+                _option(str(frame.frame), page_html("frame", frame, name, size, images_url), key)
                 for frame, key, name in frames
             ],
             "cuts": [
@@ -238,7 +205,11 @@ class TrackletSelection(Interface):
                 for frame, key, name in frames[1:]
             ],
             "others": [
-                _option(other.tracklet_id, _other(other, key, images_url), key)
+                _option(
+                    other.tracklet_id,
+                    page_html("other", other, _sampled_frames(other.frames), key, images_url),
+                    key,
+                )
                 for other, key in others
             ],
         }
@@ -338,40 +309,6 @@ def _sampled_frames(frames: Sequence[TrackletFrame]) -> Sequence[TrackletFrame]:
     """Return a few frames, spread over the whole length."""
     step = max(1, -(-len(frames) // _FRAMES_OF_OTHERS))
     return frames[::step]
-
-
-def _facts(tracklet: Tracklet) -> str:
-    first, last = tracklet.frames[0], tracklet.frames[-1]
-    count = len(tracklet.frames)
-    facts = [
-        f"<b>{count} frame{'s' if count > 1 else ''}</b>",
-        f"{first.time_seconds:.1f} to {last.time_seconds:.1f} s",
-        escape(tracklet.video),
-        f"track {tracklet.track}",
-    ]
-    if any(frame.crop.others_xyxy for frame in tracklet.frames):
-        facts.append("a red frame with a cross marks other people")
-    return f'<p class="loupe-facts">{" · ".join(facts)}</p>'
-
-
-def _frame(frame: TrackletFrame, name: str, count: int, images_url: str) -> str:
-    size = "roomy" if count <= _ROOMY else "middling" if count <= _CROWDED else "crowded"
-    suspicions = ", ".join(rule.replace("_", " ") for rule in frame.suspicions)
-    hint = f"frame {frame.frame}, {frame.time_seconds:.1f} s, detector {frame.score:.2f}"
-    return (
-        f'<span class="loupe-frame loupe-{size}" title="{escape(hint)}">'
-        f"{picture_tag(frame.crop, images_url)}"
-        f'<b class="loupe-name">{name}</b>'
-        f'<i class="loupe-suspicion">{escape(suspicions)}</i></span>'
-    )
-
-
-def _other(other: OtherTracklet, key: str, images_url: str) -> str:
-    pictures = "".join(
-        picture_tag(frame.crop, images_url) for frame in _sampled_frames(other.frames)
-    )
-    label = f"<i>[{key}] similarity {other.similarity:.2f}</i>"
-    return f'<span class="loupe-other">{pictures}{label}</span>'
 
 
 def _option(value: str, html: str, key: str | None) -> dict[str, Any]:

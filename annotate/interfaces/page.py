@@ -24,7 +24,9 @@ from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord, digest_of
+from schemas.contrast import image_letter
 from schemas.errors import ServiceError
+from schemas.pages import page_environment
 from schemas.proposals import Picture
 from schemas.records import Image
 
@@ -444,9 +446,17 @@ def shown_image(picture: Picture) -> ShownImage:
     return ShownImage(picture.sha256, picture.media_type, picture.image_id)
 
 
-def picture_tag(picture: Picture, images_url: str) -> str:
-    """Return the image as HTML."""
-    return f'<img src="{escape(image_address(images_url, picture))}" alt="">'
+def page_html(part: str, *values: Any) -> str:
+    """Return a part of a page as HTML, by its macro in `templates/pages.html.j2`."""
+    return str(getattr(_parts(), part)(*values))
+
+
+@cache
+def _parts() -> Any:
+    environment = page_environment("annotate")
+    environment.globals.update(image_address=image_address, image_letter=image_letter)
+    environment.filters["image_letter"] = image_letter
+    return environment.get_template("pages.html.j2").module
 
 
 # Controls of most pages: a verdict; for a rejection a reason or the problems, and a note.

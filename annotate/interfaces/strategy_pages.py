@@ -11,7 +11,7 @@ that says so.
 """
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from html import escape
 from typing import Any, NamedTuple
@@ -30,14 +30,14 @@ from annotate.interfaces.page import (
     image_address,
     one_line,
     only_choice,
-    picture_tag,
+    page_html,
     shown_image,
     verdict_answer,
 )
 from annotate.interfaces.text_pages import marked_captions
 from db.entities import StoredEntity
 from schemas.base import EntityRecord
-from schemas.contrast import caption_name, image_letter, indistinct
+from schemas.contrast import caption_name, indistinct
 from schemas.proposals import CaptionGroup, Strategy
 from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.taxonomy import DifferenceType
@@ -93,8 +93,8 @@ class StrategyCheck(Interface):
             rows.append(("Note", note))
         data = {
             "image": image_address(images_url, strategy.anchor),
-            "caption_html": _definitions([("Caption", strategy.caption)]),
-            "strategy_html": _definitions(rows),
+            "caption_html": page_html("terms", [("Caption", strategy.caption)]),
+            "strategy_html": page_html("terms", rows),
             **{field: getattr(strategy, field) for field in TEXTS},
         }
         proposed = choice_region(_TYPE, "caption", kind.value)
@@ -158,11 +158,6 @@ class StrategyCheck(Interface):
         ]
 
 
-def _definitions(rows: Iterable[tuple[str, str]]) -> str:
-    items = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows)
-    return f'<dl class="loupe-strategy">{"".join(items)}</dl>'
-
-
 class GroupRefinement(Interface):
     """The labelling interface `group-refinement`."""
 
@@ -171,19 +166,9 @@ class GroupRefinement(Interface):
     def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
         """Return the page of one group."""
         group = entity.record(CaptionGroup)
-        figures = []
-        for column, member in enumerate(group.members):
-            said = "Anchor" if member.difference is None else f"{member.difference}: {member.plan}"
-            figures.append(
-                f"<figure>{picture_tag(member.picture, images_url)}"
-                f"<figcaption><b>{image_letter(column)}</b> {escape(said)}</figcaption></figure>"
-            )
-        flags = "".join(f"<li>{escape(flag)}</li>" for flag in group.warnings)
         data = {
-            "pictures_html": f'<div class="loupe-pictures">{"".join(figures)}</div>',
-            "warnings_html": f'<ul class="loupe-warnings">{flags}</ul>'
-            if flags
-            else "<span></span>",
+            "pictures_html": page_html("group", group.members, images_url),
+            "warnings_html": page_html("listed", group.warnings) or "<span></span>",
             "rows": [_row(group, row) for row in range(len(group.coarse_captions))],
         }
         return TaskContent(data, [], tuple(shown_image(one.picture) for one in group.members))
@@ -270,21 +255,12 @@ def _cells(group: CaptionGroup) -> Iterator[_Cell]:
 def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
     """Return the row of a coarse caption as HTML, and the texts of its fields."""
     texts = [member.captions[row] for member in group.members]
-    captions = ""
     same = indistinct(texts, [member.difference for member in group.members])
-    for marked, others in zip(marked_captions(texts), same, strict=True):
-        letters = " and ".join(map(image_letter, others))
-        warning = f' <span class="loupe-warning">not distinct from {letters}</span>'
-        captions += f"<p>{marked}{warning if others else ''}</p>"
-    html = (
-        f'<div class="loupe-coarse">{row + 1}. {escape(group.coarse_captions[row])}</div>'
-        f'<div class="loupe-row">{captions}</div>'
-    )
     translations: list[str] = []
     if group.second_language is not None:
         translations = [member.translations[row] for member in group.members]
-        cells = "".join(f"<p>{escape(one) or '<i>no translation</i>'}</p>" for one in translations)
-        html += f'<div class="loupe-row loupe-translated">{cells}</div>'
+    captions = list(zip(marked_captions(texts), same, strict=True))
+    html = page_html("row", row + 1, group.coarse_captions[row], captions, translations)
     return {"html": html, "texts": texts, "translations": translations}
 
 

@@ -37,7 +37,7 @@ from annotate.interfaces.page import (
     marked_text,
     one_line,
     only_choice,
-    picture_tag,
+    page_html,
     resource,
     script_frame,
     shown_image,
@@ -364,10 +364,10 @@ class SixWayChoice(Interface):
         if test.direction == "caption-to-image":
             images = [test.images[option] for option in order]
             question = f'<div class="loupe-caption">{marked_text(test.captions[0])}</div>'
-            options = [picture_tag(image, images_url) for image in images]
+            options = [page_html("picture", image, images_url) for image in images]
         else:
             images = list(test.images)
-            question = picture_tag(test.images[0], images_url)
+            question = page_html("picture", test.images[0], images_url)
             options = [marked_text(test.captions[option]) for option in order]
         items = "".join(
             f'<li><span class="loupe-number">{number}</span>{option}</li>'
