@@ -118,7 +118,7 @@ def test_only_texts_under_the_same_term_are_compared() -> None:
     marked = [re.findall("<mark[^>]*>(.*?)</mark>", one) for one in marked_differences(summaries)]
     assert marked == [
         ["reject", "Reason", "not in the image"],
-        ["accept", "Text", "A woman in the red coat"],
+        ["accept", "Text", "A woman in the red coat."],
     ]
 
 
