@@ -1,7 +1,7 @@
 """Scores of a contrastive benchmark (CCD): FG-CDA, recall, and the similarity of pairs."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -13,17 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import BaseModel, Field, ValidationError
 
-from retrieval.competitors import (
-    BenchmarkDistractors,
-    Collection,
-    Competitors,
-    Tiling,
-    count_competitors,
-    load_kernels,
-)
+from retrieval.distractors import BenchmarkDistractors
 from retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
 from retrieval.logistic import held_out_accuracy
-from retrieval.ranking import bootstrap_means
+from retrieval.ranking import bootstrap_means, load_kernels, score_retrieval
 from retrieval.similarity.products import Similarities, pair_similarities
 from schemas.errors import FormatError
 from schemas.evaluation import (
@@ -40,6 +33,8 @@ from schemas.taxonomy import DifferenceType, PrimaryType
 from schemas.validation import fault_of
 
 Name = Annotated[str, Field(min_length=1)]
+Rows = NDArray[Any]
+"""Embeddings of any float type and length, of shape (n, d)."""
 
 
 class Sample(BaseModel):
@@ -91,10 +86,32 @@ def listed_samples(listed: object, form: type[SampleT], name: str) -> list[Sampl
     return samples
 
 
-def check_rows(rows: Sized, wanted: int, name: str, rule: str) -> None:
-    """Raises `FormatError` unless embeddings have as many rows as the samples need."""
-    if len(rows) != wanted:
-        raise FormatError(f"{name} must have {wanted:,} rows, {rule}; got {len(rows):,}")
+def benchmark_rows(
+    images: ArrayLike,
+    texts: ArrayLike,
+    wanted: tuple[int, int],
+    names: tuple[str, str],
+    rule: str = "one for each caption",
+) -> tuple[FloatRows, FloatRows]:
+    """Unit rows of the images and texts of a benchmark.
+
+    Args:
+        images: embeddings of shape (n, d), a row for each sample.
+        texts: embeddings of shape (m, d).
+        wanted: n and m.
+        names: what to call the embeddings in messages.
+        rule: why there are m texts, in messages.
+
+    Raises:
+        FormatError: they cannot be compared, or are not as many as wanted.
+    """
+    found = unit_rows(images, names[0]), unit_rows(texts, names[1])
+    check_same_space(*found, names)
+    rules = ("one for each sample", rule)
+    for rows, count, name, why in zip(found, wanted, names, rules, strict=True):
+        if len(rows) != count:
+            raise FormatError(f"{name} must have {count:,} rows, {why}; got {len(rows):,}")
+    return found
 
 
 def place(name: str, at: int) -> str:
@@ -382,6 +399,9 @@ def spread(cosines: Similarities) -> SimilaritySpread:
 
 
 # Recall among samples: the share of queries whose positive is among the first k.
+#
+# A query's positive is the best item of the other side within its sample: for a text its image, for
+# an image the most similar of its texts, whose others do not compete. Ties count against the query.
 
 
 class SampleRecall(NamedTuple):
@@ -399,24 +419,47 @@ class SampleRecall(NamedTuple):
     percent: dict[int, float | None]
 
 
-def sample_recall(competing: Ids, candidates: int, depths: Iterable[int]) -> SampleRecall:
-    """R@k of queries from the number of candidates at least as similar as each positive.
+def sample_recall(ranks: Ids, candidates: int, depths: Iterable[int]) -> SampleRecall:
+    """R@k from the rank of each query's positive.
 
-    Ties are errors: the positive ranks after all candidates that are as similar. If k is at least
-    the number of candidates, every query finds its positive.
+    If k is at least the number of candidates, every query finds its positive.
     """
-    queries = len(competing)
+    queries = len(ranks)
     percent = {
-        depth: 100 * int(np.count_nonzero(competing < depth)) / queries if queries else None
+        depth: 100 * int(np.count_nonzero(ranks <= depth)) / queries if queries else None
         for depth in depths
     }
     return SampleRecall(queries, candidates, percent)
 
 
+class BenchmarkSide(NamedTuple):
+    """The images, or the texts, of a benchmark: their vectors, and the sample of each."""
+
+    rows: Rows
+    samples: Ids
+
+    def chosen(self, wanted: NDArray[np.bool_]) -> "BenchmarkSide":
+        """Those of some samples; `wanted` has a value for each sample."""
+        is_chosen = wanted[self.samples]
+        return BenchmarkSide(self.rows[is_chosen], self.samples[is_chosen])
+
+    def ranks_in(self, gallery: "BenchmarkSide") -> Ids:
+        """The rank of the positive of each of these, from 1; 0 where it has none."""
+        return score_retrieval(self.rows, gallery.rows, self.samples, gallery.samples).best_rank
+
+
+def sides_by_direction(
+    images: Rows, texts: Rows, image_of_text: Ids
+) -> dict[Direction, tuple[BenchmarkSide, BenchmarkSide]]:
+    """Queries and candidates of each direction."""
+    of_images = BenchmarkSide(images, np.arange(len(images)))
+    of_texts = BenchmarkSide(texts, image_of_text)
+    return {"text-to-image": (of_texts, of_images), "image-to-text": (of_images, of_texts)}
+
+
 # R@1 and R@5 of a contrastive benchmark, both directions, three settings (CCD, section 3).
 
 DEPTHS = (1, 5)
-_ORIGINAL, _CONTRASTIVE = 0, 1
 
 
 class ContrastiveSetting(StrEnum):
@@ -426,65 +469,34 @@ class ContrastiveSetting(StrEnum):
     ORIGINAL_TO_ORIGINAL = "original_to_original"
     ALL_TO_ALL = "all_to_all"
 
-    @property
-    def only_originals_ask(self) -> bool:
-        """Whether contrastive samples are not queries."""
-        return self is not ContrastiveSetting.ALL_TO_ALL
-
-    @property
-    def pools(self) -> tuple[int, ...]:
-        """The pools of candidates."""
-        only_original = self is ContrastiveSetting.ORIGINAL_TO_ORIGINAL
-        return (_ORIGINAL,) if only_original else (_ORIGINAL, _CONTRASTIVE)
-
 
 ContrastiveRecall = dict[Direction, dict[ContrastiveSetting, SampleRecall]]
 
 
-def _contrastive_collection(
-    images: FloatRows, texts: FloatRows, samples: ContrastiveSamples
-) -> Collection:
-    """Images and captions of `samples`; original and contrastive ones in separate pools."""
-    return Collection(
-        images,
-        texts,
-        image_of_text=samples.image_of_text,
-        pool_of_image=np.where(samples.is_original, _ORIGINAL, _CONTRASTIVE),
-        pools=2,
-    )
-
-
-class _Queries(NamedTuple):
-    """The queries of one direction: `competing` of shape (queries, pools), and the candidates."""
-
-    competing: Ids
-    is_original: NDArray[np.bool_]
-    candidates: tuple[int, int]
-
-    def recall(self, setting: ContrastiveSetting) -> SampleRecall:
-        asking = self.is_original if setting.only_originals_ask else slice(None)
-        pools = list(setting.pools)
-        competing = self.competing[asking][:, pools].sum(axis=1)
-        return sample_recall(competing, sum(self.candidates[pool] for pool in pools), DEPTHS)
-
-
-def _contrastive_recall(competitors: Competitors, samples: ContrastiveSamples) -> ContrastiveRecall:
-    """R@k by direction and setting, from the counts of `_contrastive_collection`.
-
-    For image to text, the best of the image's own captions counts and the others do not compete.
-    """
+def _contrastive_recall(
+    images: Rows, texts: Rows, samples: ContrastiveSamples
+) -> ContrastiveRecall:
+    """R@k by direction and setting."""
     original = samples.is_original
-    is_original_text = original[samples.image_of_text]
-    counts = int(original.sum()), int((~original).sum())
-    texts = int(is_original_text.sum()), int((~is_original_text).sum())
-    directions: dict[Direction, _Queries] = {
-        "text-to-image": _Queries(competitors.of_texts, is_original_text, counts),
-        "image-to-text": _Queries(competitors.of_images, original, texts),
-    }
-    return {
-        direction: {setting: queries.recall(setting) for setting in ContrastiveSetting}
-        for direction, queries in directions.items()
-    }
+    found: ContrastiveRecall = {}
+    for direction, (queries, gallery) in sides_by_direction(
+        images, texts, samples.image_of_text
+    ).items():
+        among_all = queries.ranks_in(gallery)
+        originals = gallery.chosen(original)
+        ranks = {
+            ContrastiveSetting.ORIGINAL_TO_ALL: (among_all[original[queries.samples]], gallery),
+            ContrastiveSetting.ORIGINAL_TO_ORIGINAL: (
+                queries.chosen(original).ranks_in(originals),
+                originals,
+            ),
+            ContrastiveSetting.ALL_TO_ALL: (among_all, gallery),
+        }
+        found[direction] = {
+            setting: sample_recall(of_queries, len(candidates.samples), DEPTHS)
+            for setting, (of_queries, candidates) in ranks.items()
+        }
+    return found
 
 
 # All metrics of a contrastive benchmark (CCD), from existing embeddings.
@@ -513,7 +525,6 @@ def score_contrastive(
     samples: ContrastiveSamples,
     *,
     names: tuple[str, str] = ("the image embeddings", "the text embeddings"),
-    tiling: Tiling | None = None,
 ) -> ContrastiveScores:
     """Recall, FG-CDA and the similarities of pairs.
 
@@ -523,21 +534,17 @@ def score_contrastive(
             other numbers of captions, a row for each of these, image by image.
         samples: which image differs from which, in the order of `images`.
         names: what to call the embeddings in messages.
-        tiling: how to cut the work; the result does not depend on it.
 
     Raises:
         FormatError: the embeddings cannot be compared, or are not as many as the samples ask for.
     """
     load_kernels()
     start = perf_counter()
-    image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
-    check_same_space(image_rows, text_rows, names)
-    check_rows(image_rows, len(samples), names[0], "one for each sample")
     rule = f"{CAPTIONS} for each sample" if samples.counts is None else "one for each caption"
-    check_rows(text_rows, len(samples.image_of_text), names[1], rule)
-    collection = _contrastive_collection(image_rows, text_rows, samples)
+    wanted = len(samples), len(samples.image_of_text)
+    image_rows, text_rows = benchmark_rows(images, texts, wanted, names, rule)
     return ContrastiveScores(
-        _contrastive_recall(count_competitors(collection, tiling), samples),
+        _contrastive_recall(np.asarray(images), np.asarray(texts), samples),
         contrast_accuracy(image_rows, text_rows, samples),
         contrast_similarity(image_rows, samples),
         perf_counter() - start,
@@ -545,8 +552,6 @@ def score_contrastive(
 
 
 # The scores of contrastive pairs as the records of an evaluation.
-
-Rows = NDArray[np.floating[Any]]
 
 _ACCURACY, _ERROR = CONTRAST_METRICS
 
@@ -647,8 +652,8 @@ def contrastive_result(
     """The similarities of contrastive pairs and with the nearest others, and `guess_methods`."""
     return ContrastiveResult(
         similarities=tuple(_similarities(kind, one) for kind, one in similarity.items()),
-        nearest_images=distractors.images.mean,
-        nearest_texts=distractors.texts.mean,
+        nearest_images=distractors.images,
+        nearest_texts=distractors.texts,
         methods=methods,
     )
 

@@ -1,11 +1,7 @@
 """Discriminability of captions: dis(t) (ReCoS, section 3.2)."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
-from time import perf_counter
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +14,9 @@ from retrieval.embeddings import (
     checked_shape,
     unit_rows,
 )
-from retrieval.similarity.products import (
-    Similarities,
-    products_in_their_own_thread,
-    rounding_bound,
-)
+from retrieval.similarity.products import Neighbours, Similarities, Tiling, nearest_units
 from schemas.errors import FormatError, UsageError
 from schemas.evaluation import AcceptedInterval, is_degenerate, share_passing
-from schemas.processes import usual_workers
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 # dis(t): how evenly a caption fits the images that it could be confused with.
@@ -97,88 +88,6 @@ def _units(rows: Rows) -> ExactRows:
     return exact
 
 
-# S(t): the images that a caption could be confused with.
-#
-# The product of captions and images is computed tile by tile and never stored: memory is one tile a
-# worker. The nearest images are exact, so they depend neither on the size of a tile nor on the
-# number of workers; of equally near images the first are taken.
-
-
-class TextTiling(NamedTuple):
-    """Tile sizes and workers: a matter of speed and memory (4 · texts · images bytes a worker)."""
-
-    texts: int = 1024
-    images: int = 4096
-    workers: int = usual_workers()
-
-
-class NearestOthers(NamedTuple):
-    """The k images nearest to each text except its own; the nearest first.
-
-    Attributes:
-        similarities: of shape (n, k), falling along each row.
-        images: indices of images, of shape (n, k).
-    """
-
-    similarities: Similarities
-    images: Ids
-
-
-def nearest_others(
-    texts: FloatRows, images: FloatRows, targets: Ids, k: int, tiling: TextTiling | None = None
-) -> NearestOthers:
-    """The `k` images nearest to each text, except the image that it describes.
-
-    Args:
-        texts: unit rows, of shape (n, d).
-        images: unit rows, of shape (m, d).
-        targets: for each text the index of its image; several may have the same.
-        k: how many images are wanted, at most m − 1.
-        tiling: how to cut the work; the result does not depend on it.
-
-    Raises:
-        UsageError: there are not so many other images.
-    """
-    if k > len(images) - 1:
-        raise UsageError(
-            f"k must be at most {len(images) - 1:,}, so many images there are beside a text's own; "
-            f"got {k:,}"
-        )
-    cut = tiling or TextTiling()
-    blocks = [slice(at, at + cut.texts) for at in range(0, len(texts), cut.texts)]
-    find = partial(_of_block, texts, images, targets, k, cut.images)
-    with products_in_their_own_thread(), ThreadPoolExecutor(cut.workers) as workers:
-        found = list(workers.map(find, blocks))
-    if not found:
-        return NearestOthers(np.empty((0, k)), np.empty((0, k), dtype=np.int64))
-    return NearestOthers(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
-
-
-def load_kernels() -> None:
-    """Loads the compiled loops, compiling them if necessary, so that timings exclude it."""
-    rows = np.eye(3, dtype=np.float32)
-    found = nearest_others(rows, rows, np.arange(3), 2)
-    _exact_cosines(rows, rows, found.images)
-
-
-def _of_block(
-    texts: FloatRows, images: FloatRows, targets: Ids, k: int, width: int, block: slice
-) -> NearestOthers:
-    """The nearest of a block of texts."""
-    from retrieval.kernels import keep_exact_nearest
-
-    rows = texts[block]
-    found = NearestOthers(np.full((len(rows), k), -np.inf), np.full((len(rows), k), -1))
-    buffer = np.empty(len(rows) * min(width, len(images)), dtype=np.float32)
-    bound = rounding_bound(texts.shape[1])
-    for first in range(0, len(images), width):
-        part = images[first : first + width]
-        tile = buffer[: len(rows) * len(part)].reshape(len(rows), len(part))
-        np.matmul(rows, part.T, out=tile)
-        keep_exact_nearest(tile, rows, part, first, targets[block], bound, *found)
-    return found
-
-
 # The temperature at which dis(t) spreads over its range, calibrated on reference captions.
 #
 # Cosines of a dual encoder lie within about 0.3 of each other. At temperature 1, as in the paper,
@@ -247,7 +156,7 @@ class CaptionScores:
     """
 
     dis: Similarities
-    nearest: NearestOthers
+    nearest: Neighbours
     interval: AcceptedInterval
     temperature: float
 
@@ -280,7 +189,7 @@ class CaptionValidator:
         settings: DiscriminabilitySettings,
         *,
         name: str = "the image embeddings",
-        tiling: TextTiling | None = None,
+        tiling: Tiling | None = None,
     ) -> None:
         """Takes D: floats of shape (m, d), called `name` in messages.
 
@@ -307,7 +216,7 @@ class CaptionValidator:
 
     def nearest(
         self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
-    ) -> NearestOthers:
+    ) -> Neighbours:
         """S(t) of each text, with its cosines in float64.
 
         Args:
@@ -321,8 +230,14 @@ class CaptionValidator:
         rows = unit_rows(texts, names[0])
         check_same_space(rows, self._images, (names[0], self._name))
         own = self._checked(targets, rows, names[1])
-        found = nearest_others(rows, self._images, own, self._settings.k, self._tiling)
-        cosines = _exact_cosines(np.asarray(texts), self._exact, found.images)
+        found = nearest_units(
+            rows,
+            self._images,
+            self._settings.k,
+            apart=(own, np.arange(len(self._images))),
+            tiling=self._tiling,
+        )
+        cosines = _exact_cosines(np.asarray(texts), self._exact, found.places)
         return found._replace(similarities=cosines)
 
     def calibrate(
@@ -366,7 +281,7 @@ class CaptionValidator:
         found = calibrated_temperature(nearest.similarities) if given is None else given
         return self._scored(nearest, found)
 
-    def _scored(self, nearest: NearestOthers, temperature: float) -> CaptionScores:
+    def _scored(self, nearest: Neighbours, temperature: float) -> CaptionScores:
         dis = discriminability(nearest.similarities, temperature)
         return CaptionScores(dis, nearest, self._interval, temperature)
 
@@ -381,21 +296,13 @@ class CaptionValidator:
         return ids
 
 
-@dataclass(frozen=True, slots=True)
-class TimedScores:
-    """Scores, and the seconds of computing them."""
-
-    scores: CaptionScores
-    seconds: float
-
-
 def score_captions(
     texts: ArrayLike,
     images: ArrayLike,
     targets: ArrayLike,
     settings: DiscriminabilitySettings,
     names: tuple[str, str, str] = ("the texts", "the images", "the targets"),
-) -> TimedScores:
+) -> CaptionScores:
     """dis(t) of each text, at the temperature of the settings or, without one, calibrated.
 
     Args:
@@ -409,7 +316,12 @@ def score_captions(
         FormatError: an array cannot be used.
         UsageError: k is too large for the images, or no temperature can be calibrated.
     """
-    started = perf_counter()
     validator = CaptionValidator(images, settings, name=names[1])
-    scores = validator.score_calibrated(texts, targets, (names[0], names[2]))
-    return TimedScores(scores, perf_counter() - started)
+    return validator.score_calibrated(texts, targets, (names[0], names[2]))
+
+
+def load_kernels() -> None:
+    """Loads the compiled loops, compiling them if necessary, so that timings exclude it."""
+    rows = np.eye(3, dtype=np.float32)
+    settings = DiscriminabilitySettings(k=2, temperature=1)
+    score_captions(rows, rows, np.arange(3), settings)

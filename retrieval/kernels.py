@@ -44,203 +44,95 @@ def fill_similarities(
         found[k] = similarity(left[left_at[k]], right[right_at[k]])
 
 
-# Count, in a tile of the product of images and texts, the items that reach a threshold.
-
-Counts = NDArray[np.int32]
+# Keep the rows of the gallery that are nearest to each query, exactly, over tiles of a product.
 
 _SEGMENT = 256
-"""The number of products of a row that are processed together: they fit into the L1 cache."""
+"""The number of products of a row that are checked together: most segments contain nothing new."""
 
 
-class Side(NamedTuple):
-    """The images, or the texts, of a tile: n of them.
+class GalleryPart(NamedTuple):
+    """Rows of the gallery, of shape (m, d); `first` is the index of the first of them among all.
+
+    `samples` and `groups`, of shape (m,), say which of them may be neighbours of a query.
+    """
+
+    rows: FloatRows
+    first: int
+    samples: Ids
+    groups: Ids
+
+
+class NearestBlock(NamedTuple):
+    """Some queries, of shape (n, d), and the nearest rows found so far.
 
     Attributes:
-        rows: their unit rows, of shape (n, d).
-        samples: for each the sample that it belongs to; within a sample nobody competes.
-        thresholds: the similarity that a competitor must reach; none of its own sample is higher.
-        above, below: what a product says for sure about it (`products.Limits`).
-        counts: how many of the other side reach it; added to.
+        rows: their unit rows.
+        samples: for each the sample whose rows are not its neighbours, of shape (n,).
+        groups: for each the group whose rows may be, of shape (n,).
+        similarities: the highest so far, falling, of shape (n, k); −∞ where there are fewer.
+        places: the rows of the gallery that they belong to.
     """
 
     rows: FloatRows
     samples: Ids
-    thresholds: Similarities
-    above: NDArray[np.float32]
-    below: NDArray[np.float32]
-    counts: Counts
-
-
-@njit(nogil=True, cache=True)
-def count_tile(tile: NDArray[np.float32], images: Side, texts: Side) -> None:
-    """Counts, in both directions, the items of other samples that reach each threshold.
-
-    Args:
-        tile: products of the rows of images and texts, of shape (images, texts).
-        images: their counts grow by the texts that reach their thresholds.
-        texts: their counts grow by the images that do.
-    """
-    for image in range(tile.shape[0]):
-        for start in range(0, tile.shape[1], _SEGMENT):
-            end = min(start + _SEGMENT, tile.shape[1])
-            above, unclear = _count_segment(
-                tile[image, start:end],
-                images.above[image],
-                images.below[image],
-                texts.above[start:end],
-                texts.below[start:end],
-                texts.counts[start:end],
-            )
-            images.counts[image] += above
-            if unclear > 0:
-                _count_unclear(tile[image], start, end, image, images, texts)
-
-
-@njit(nogil=True, cache=True)
-def _count_segment(
-    products: NDArray[np.float32],
-    image_above: np.float32,
-    image_below: np.float32,
-    text_above: NDArray[np.float32],
-    text_below: NDArray[np.float32],
-    text_counts: Counts,
-) -> tuple[int, int]:
-    """The number of products certainly above the image's threshold, and of those that are unclear.
-
-    `text_counts` grow by the products certainly above a text's threshold. There are no branches, so
-    that the compiler can use vector instructions.
-    """
-    above, unclear = np.int32(0), np.int32(0)
-    for at in range(products.size):
-        product = products[at]
-        reaches_image = np.int32(product >= image_above)
-        reaches_text = np.int32(product >= text_above[at])
-        above += reaches_image
-        text_counts[at] += reaches_text
-        unclear += np.int32(product >= image_below) - reaches_image
-        unclear += np.int32(product >= text_below[at]) - reaches_text
-    return int(above), int(unclear)
-
-
-@njit(nogil=True, cache=True)
-def _count_unclear(
-    products: NDArray[np.float32], start: int, end: int, image: int, images: Side, texts: Side
-) -> None:
-    """Decides, by the rule, the products that `_count_segment` could not."""
-    for text in range(start, end):
-        product = products[text]
-        at_image = images.below[image] <= product < images.above[image]
-        at_text = texts.below[text] <= product < texts.above[text]
-        if not (at_image or at_text) or images.samples[image] == texts.samples[text]:
-            continue
-        exact = similarity(images.rows[image], texts.rows[text])
-        if at_image and exact >= images.thresholds[image]:
-            images.counts[image] += 1
-        if at_text and exact >= texts.thresholds[text]:
-            texts.counts[text] += 1
-
-
-# Keep the images of a tile of products that are nearest to each text, exactly.
-
-
-@njit(nogil=True, cache=True)
-def keep_exact_nearest(
-    tile: NDArray[np.float32],
-    texts: FloatRows,
-    images: FloatRows,
-    first: int,
-    excluded: Ids,
-    bound: float,
-    kept: Similarities,
-    kept_at: Ids,
-) -> None:
-    """Merges a tile into the nearest of each text; `kept` is sorted in descending order.
-
-    Products exclude what cannot be among the nearest; the rest is computed by the rule of
-    `retrieval.similarity.products`. Of equal images the first stays first, so tiles must come in
-    the order of the images.
-
-    Args:
-        tile: products of texts and images, of shape (t, i).
-        texts: unit rows, of shape (t, d).
-        images: unit rows, of shape (i, d).
-        first: the index of the first of these images among all.
-        excluded: for each text the index, among all, of the image that is left out.
-        bound: how far a product may be from its similarity.
-        kept: the highest similarities so far, of shape (t, k); −∞ where there are fewer.
-        kept_at: the images that they belong to.
-    """
-    last = kept.shape[1] - 1
-    for text in range(tile.shape[0]):
-        for column in range(tile.shape[1]):
-            if tile[text, column] < kept[text, last] - bound or first + column == excluded[text]:
-                continue
-            exact = similarity(texts[text], images[column])
-            if exact <= kept[text, last]:
-                continue
-            at = last
-            while at > 0 and kept[text, at - 1] < exact:
-                kept[text, at] = kept[text, at - 1]
-                kept_at[text, at] = kept_at[text, at - 1]
-                at -= 1
-            kept[text, at] = exact
-            kept_at[text, at] = first + column
-
-
-# Keep the columns with the highest products of each row over tiles of a product.
-
-_NEAREST_SEGMENT = 256
-"""The number of products of a row that are checked together: most segments contain nothing new."""
+    groups: Ids
+    similarities: Similarities
+    places: Ids
 
 
 @njit(nogil=True, cache=True)
 def keep_nearest(
-    tile: NDArray[np.float32],
-    row_samples: Ids,
-    column_samples: Ids,
-    first_column: int,
-    kept: NDArray[np.float32],
-    kept_at: Ids,
+    tile: NDArray[np.float32], block: NearestBlock, part: GalleryPart, bound: float
 ) -> None:
-    """Inserts products that are higher than those kept, except of a row's own sample.
+    """Merges a tile of products into the nearest rows of each query of a block.
+
+    Products exclude what cannot be among the nearest; the rest is computed by the rule of
+    `retrieval.similarity.products`. Of equal rows the first stays first, so parts must come in
+    the order of the gallery.
 
     Args:
-        tile: products, of shape (rows, columns).
-        row_samples: the sample that each row belongs to.
-        column_samples: the sample that each column belongs to.
-        first_column: the index of the tile's first column.
-        kept: the highest products of each row so far, falling, of shape (rows, room); changed.
-        kept_at: the indices of their columns; changed.
+        tile: products of the block and the part, of shape (n, m).
+        block: its nearest rows are updated.
+        part: the rows that are looked at.
+        bound: how far a product may be from its similarity.
     """
-    for row in range(tile.shape[0]):
-        for start in range(0, tile.shape[1], _NEAREST_SEGMENT):
-            products = tile[row, start : min(start + _NEAREST_SEGMENT, tile.shape[1])]
-            if _count_above(products, kept[row, -1]) == 0:
+    last = block.similarities.shape[1] - 1
+    for query in range(tile.shape[0]):
+        kept = block.similarities[query]
+        for start in range(0, tile.shape[1], _SEGMENT):
+            products = tile[query, start : start + _SEGMENT]
+            if _count_from(products, kept[last] - bound) == 0:
                 continue
             for at in range(products.size):
-                column = start + at
-                is_higher = products[at] > kept[row, -1]
-                if is_higher and column_samples[column] != row_samples[row]:
-                    _insert(kept[row], kept_at[row], products[at], first_column + column)
+                row = start + at
+                if (
+                    products[at] < kept[last] - bound
+                    or part.samples[row] == block.samples[query]
+                    or part.groups[row] != block.groups[query]
+                ):
+                    continue
+                exact = similarity(block.rows[query], part.rows[row])
+                if exact > kept[last]:
+                    _insert(kept, block.places[query], exact, part.first + row)
 
 
 @njit(nogil=True, cache=True)
-def _count_above(products: NDArray[np.float32], least: np.float32) -> int:
-    """The number of products above `least`; without branches, for vector instructions."""
-    above = np.int32(0)
+def _count_from(products: NDArray[np.float32], least: float) -> int:
+    """The number of products of at least `least`; without branches, for vector instructions."""
+    count = np.int32(0)
     for at in range(products.size):
-        above += np.int32(products[at] > least)
-    return int(above)
+        count += np.int32(products[at] >= least)
+    return int(count)
 
 
 @njit(nogil=True, cache=True)
-def _insert(kept: NDArray[np.float32], kept_at: Ids, product: np.float32, column: int) -> None:
-    """Inserts a product into a descending list; the last one is dropped."""
+def _insert(kept: Similarities, places: Ids, exact: float, place: int) -> None:
+    """Inserts a similarity into a falling list; the last one is dropped."""
     at = kept.size - 1
-    while at > 0 and kept[at - 1] < product:
-        kept[at], kept_at[at] = kept[at - 1], kept_at[at - 1]
+    while at > 0 and kept[at - 1] < exact:
+        kept[at], places[at] = kept[at - 1], places[at - 1]
         at -= 1
-    kept[at], kept_at[at] = product, column
+    kept[at], places[at] = exact, place
 
 
 # Count and sum what ranks above each match of a query, in a tile of the product.

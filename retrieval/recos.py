@@ -9,9 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from pydantic import Field
 
-from retrieval.competitors import Collection, Competitors, Tiling, count_competitors, load_kernels
-from retrieval.contrastive import Sample, SampleRecall, check_rows, listed_samples, sample_recall
-from retrieval.embeddings import Ids, check_same_space, unit_rows
+from retrieval.contrastive import (
+    Rows,
+    Sample,
+    SampleRecall,
+    benchmark_rows,
+    listed_samples,
+    sample_recall,
+    sides_by_direction,
+)
+from retrieval.embeddings import Ids
+from retrieval.ranking import load_kernels
 from schemas.errors import FormatError
 from schemas.evaluation import Direction
 from schemas.retrieval_task import RetrievalTask, in_order
@@ -87,37 +95,30 @@ class TaskRecall(NamedTuple):
 
 
 def _task_recall(
-    competitors: Competitors, samples: RecosSamples
+    images: Rows, texts: Rows, samples: RecosSamples
 ) -> dict[Direction, TaskRecall | None]:
-    """R@k by direction, of what was counted with one pool of candidates.
+    """R@k by direction.
 
     Image to text is None where some image has no caption: the papers' version 2, in which images
     were added without any, is scored from text to image only.
     """
-    of_texts = competitors.of_texts.sum(axis=1)
-    of_images = competitors.of_images.sum(axis=1)
-    is_complete = bool(competitors.is_query.all())
-
-    def recall(of_samples: NDArray[np.bool_] | slice) -> dict[Direction, SampleRecall]:
-        asking = np.zeros(len(samples), dtype=np.bool_)
-        asking[of_samples] = True
-        texts = of_texts[asking[samples.image_of_text]]
-        return {
-            "text-to-image": sample_recall(texts, len(samples), DEPTHS),
-            "image-to-text": sample_recall(of_images[asking], len(of_texts), DEPTHS),
-        }
-
-    overall = recall(slice(None))
-    tasks = {
-        task: recall(samples.of_task(task))
-        for task in in_order({*RetrievalTask, *samples.tasks} - {None})
-    }
-    return {
-        direction: TaskRecall(found, {task: by[direction] for task, by in tasks.items()})
-        if is_complete or direction == "text-to-image"
-        else None
-        for direction, found in overall.items()
-    }
+    found: dict[Direction, TaskRecall | None] = {}
+    sides = sides_by_direction(images, texts, samples.image_of_text)
+    for direction, (queries, gallery) in sides.items():
+        if direction == "image-to-text" and not samples.captions.all():
+            found[direction] = None
+            continue
+        ranks, candidates = queries.ranks_in(gallery), len(gallery.samples)
+        found[direction] = TaskRecall(
+            sample_recall(ranks, candidates, DEPTHS),
+            {
+                task: sample_recall(
+                    ranks[samples.of_task(task)[queries.samples]], candidates, DEPTHS
+                )
+                for task in in_order({*RetrievalTask, *samples.tasks} - {None})
+            },
+        )
+    return found
 
 
 # All metrics of a benchmark of tasks at once (ReCoS), from embeddings that are there already.
@@ -143,7 +144,6 @@ def score_recos(
     samples: RecosSamples,
     *,
     names: tuple[str, str] = ("the image embeddings", "the text embeddings"),
-    tiling: Tiling | None = None,
 ) -> RecosScores:
     """Recall, overall and task by task.
 
@@ -152,18 +152,12 @@ def score_recos(
         texts: embeddings of shape (m, d), image by image, a row for each caption.
         samples: which image is for which task, in the order of `images`.
         names: what to call the embeddings in messages.
-        tiling: how to cut the work; the result does not depend on it.
 
     Raises:
         FormatError: the embeddings cannot be compared, or are not as many as the samples ask for.
     """
     load_kernels()
     start = perf_counter()
-    image_rows, text_rows = unit_rows(images, names[0]), unit_rows(texts, names[1])
-    check_same_space(image_rows, text_rows, names)
-    check_rows(image_rows, len(samples), names[0], "one for each sample")
-    check_rows(text_rows, int(samples.captions.sum()), names[1], "one for each caption")
-    one_pool = np.zeros(len(samples), dtype=np.int64)
-    collection = Collection(image_rows, text_rows, samples.image_of_text, one_pool)
-    recall = _task_recall(count_competitors(collection, tiling), samples)
+    benchmark_rows(images, texts, (len(samples), int(samples.captions.sum())), names)
+    recall = _task_recall(np.asarray(images), np.asarray(texts), samples)
     return RecosScores(recall, perf_counter() - start)

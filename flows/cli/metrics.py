@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from retrieval.competitors import BenchmarkDistractors
     from retrieval.contrastive import (
         ContrastAccuracy,
         ContrastiveSamples,
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
         SampleRecall,
         SimilaritySpread,
     )
+    from retrieval.distractors import BenchmarkDistractors
     from retrieval.ranking import RetrievalScores
     from retrieval.recos import RecosSamples, RecosScores, TaskRecall
 
@@ -158,8 +158,8 @@ def ccd(
         samples: JSON list of {"image", "group", "contrastive_type"}.
         distractors: Also measure the similarity of the nearest other samples.
     """
-    from retrieval.competitors import benchmark_distractors
     from retrieval.contrastive import contrastive_samples, read_list, score_contrastive
+    from retrieval.distractors import benchmark_distractors
 
     listed = contrastive_samples(read_list(samples), str(samples))
     images, texts, names = _read(image_embeddings, text_embeddings)
@@ -225,12 +225,12 @@ def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, RightCount]]":
 
 
 def _near(distractors: "BenchmarkDistractors") -> dict[str, Any]:
-    from retrieval.competitors import NEAREST
+    from retrieval.distractors import NEAREST
 
     return {
         "nearest": NEAREST,
-        "images": distractors.images.mean,
-        "texts": distractors.texts.mean,
+        "images": distractors.images,
+        "texts": distractors.texts,
         "seconds": round(distractors.seconds, 3),
     }
 

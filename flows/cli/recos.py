@@ -1,6 +1,7 @@
 """`loupe recos`: measurements for building a benchmark of tasks (ReCoS)."""
 
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,7 +11,7 @@ from flows.cli.commands import command, group
 from flows.cli.output import JsonOption, err, out, print_json, print_table
 
 if TYPE_CHECKING:
-    from retrieval.discriminability import CaptionScores, TimedScores
+    from retrieval.discriminability import CaptionScores
     from schemas.recos import DiscriminabilitySettings
 
 
@@ -57,13 +58,15 @@ def discriminability(
     texts, images, own = (read_array(path) for path in files)
     load_kernels()
     names = str(files[0]), str(files[1]), str(files[2])
-    timed = score_captions(texts, images, own, settings, names)
+    started = perf_counter()
+    scores = score_captions(texts, images, own, settings, names)
+    seconds = perf_counter() - started
     if as_json:
-        print_json(_as_json(timed, settings))
+        print_json(_as_json(scores, settings, seconds))
     else:
-        _show(timed, calibrated=temperature is None)
-    if timed.scores.is_degenerate:
-        _warn(timed.scores, settings, with_histogram=as_json)
+        _show(scores, seconds, calibrated=temperature is None)
+    if scores.is_degenerate:
+        _warn(scores, settings, with_histogram=as_json)
 
 
 def _check(eta: float, temperature: float | None) -> None:
@@ -75,8 +78,9 @@ def _check(eta: float, temperature: float | None) -> None:
         raise UsageError(f"--temperature must be above 0 and finite; got {temperature:g}")
 
 
-def _as_json(timed: "TimedScores", settings: "DiscriminabilitySettings") -> dict[str, Any]:
-    scores = timed.scores
+def _as_json(
+    scores: "CaptionScores", settings: "DiscriminabilitySettings", seconds: float
+) -> dict[str, Any]:
     lower, upper = scores.interval
     return {
         "temperature": scores.temperature,
@@ -90,15 +94,14 @@ def _as_json(timed: "TimedScores", settings: "DiscriminabilitySettings") -> dict
             {"dis": dis, "lower": lower, "upper": upper, "verdict": str(verdict)}
             for dis, verdict in zip(scores.dis.tolist(), scores.verdicts, strict=True)
         ],
-        "seconds": round(timed.seconds, 3),
+        "seconds": round(seconds, 3),
     }
 
 
-def _show(timed: "TimedScores", *, calibrated: bool) -> None:
+def _show(scores: "CaptionScores", seconds: float, *, calibrated: bool) -> None:
     from schemas.evaluation import dis_histogram
     from schemas.recos import CaptionVerdict
 
-    scores = timed.scores
     lower, upper = scores.interval
     verdicts = scores.verdicts
     ranges = {
@@ -111,10 +114,10 @@ def _show(timed: "TimedScores", *, calibrated: bool) -> None:
         for one, dis in ranges.items()
     ]
     print_table("Discriminability of captions", ("verdict", "dis", "captions", "%"), rows)
-    out.print(dis_histogram(scores.dis.tolist(), scores.nearest.images.shape[1], scores.interval))
+    out.print(dis_histogram(scores.dis.tolist(), scores.nearest.places.shape[1], scores.interval))
     how = "calibrated: the median of dis is log(k)/2" if calibrated else "as given"
     out.print(f"temperature {scores.temperature:g} ({how})")
-    out.print(f"{len(verdicts):,} captions, {timed.seconds:.1f} s")
+    out.print(f"{len(verdicts):,} captions, {seconds:.1f} s")
 
 
 def _warn(

@@ -56,8 +56,8 @@ from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_
 from release.threads import DEFAULT_THREADS
 from release.verify import verify_release
 from release.verify.files import verify_files
-from retrieval.competitors import distractor_statistics
 from retrieval.contrastive import ContrastiveSamples, guess_methods
+from retrieval.distractors import mean_with_nearest
 from retrieval.embedders import pinned
 from retrieval.embeddings import unit_rows
 from schemas.base import canonical_json, digest_of
@@ -200,7 +200,7 @@ def _nearest_images(images: Vectors) -> float | None:
     if not len(images):
         return None
     rows = unit_rows(images, "the image embeddings")
-    return _rounded(distractor_statistics(rows, np.arange(len(rows))).mean)
+    return _rounded(mean_with_nearest(rows, np.arange(len(rows))))
 
 
 def _nearest_captions(
@@ -212,7 +212,7 @@ def _nearest_captions(
         return None
     rows = unit_rows(embedder.embed_texts(texts), "the text embeddings")
     image_of_text = np.repeat(np.arange(len(captions)), list(map(len, captions)))
-    return _rounded(distractor_statistics(rows, image_of_text).mean)
+    return _rounded(mean_with_nearest(rows, image_of_text))
 
 
 def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...]:

@@ -394,8 +394,7 @@ def _neighbours(
         pool.vectors[places],
         pool.vectors,
         min(wanted, len(pool.images)),
-        query_groups=pool.sources[places],
-        gallery_groups=pool.sources,
+        groups=(pool.sources[places], pool.sources),
         excluded=places,
         closed=[place for place, image in enumerate(pool.images) if image.id in excluded],
     )

@@ -400,8 +400,7 @@ def _candidates(
         pool.vectors[places],
         pool.vectors,
         _CANDIDATES,
-        query_groups=pool.sources[places],
-        gallery_groups=pool.sources,
+        groups=(pool.sources[places], pool.sources),
         closed=[place for place, image in enumerate(pool.images) if image.id in closed],
     )
     numbers = {image.id: number for number, image in enumerate(base.images)}

@@ -1,6 +1,5 @@
 """Pairs and nearest neighbours of 64-bit hashes: exact, without comparing all pairs."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import combinations, pairwise
 from typing import NamedTuple
@@ -140,15 +139,10 @@ def _ordered(pairs: Pairs) -> Pairs:
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 
 
-# For each of many 64-bit hashes the nearest of others: exact, without a table of all pairs.
-#
-# The search is that of `close_pairs`. Equal hashes are searched once, so that collections with many
-# equal hashes take no longer; of equally near ones the earliest is returned.
+# For each of many 64-bit hashes the nearest of others.
 
 _MOST_BITS = _BANDS * (_MOST_IN_BAND + 1) - 1
 """The largest radius within which not all pairs are compared."""
-_NEAREST_HASHES_FEW = 1 << 22
-_ROWS_OF_SMALL = 1 << 8
 
 
 class Nearest(NamedTuple):
@@ -164,106 +158,36 @@ class Nearest(NamedTuple):
 
 
 def nearest_hashes(left: Hashes, right: Hashes, radius: int = BITS, *, workers: int = 2) -> Nearest:
-    """For each of `left` (n,) the nearest of `right` (m,) within `radius` bits.
+    """For each of `left` (n,) the nearest of `right` (m,) within `radius` bits; of equal the first.
 
-    Up to a radius of 11 bits few pairs are compared, beyond it all. Memory grows with n + m.
-    Threads share the work; the result does not depend on their number.
+    Up to a radius of 11 bits few pairs are compared, beyond it all. Equal hashes are searched once,
+    so that collections with many of them take no longer. Memory grows with n + m, and up to 11 bits
+    with the pairs of different hashes within the radius.
     """
     words, back = np.unique(left, return_inverse=True)
     others, firsts = np.unique(right, return_index=True)
     in_order = np.argsort(firsts)
-    others, firsts = others[in_order], firsts[in_order].astype(np.int64)
-    bits = np.full(len(words), min(radius, BITS) + 1, np.int64)
-    places = np.full(len(words), -1, np.int64)
-    if len(words) and len(others):
-        _nearest_hashes_search(words, others, radius, bits, places, workers)
-    none = places < 0
-    places = np.where(none, -1, firsts[places] if len(firsts) else -1)
-    return Nearest(np.where(none, BITS + 1, bits)[back], places[back])
+    others, firsts = others[in_order], firsts[in_order]
+    bits, places = np.full(len(words), BITS + 1), np.full(len(words), -1)
+    if radius <= _MOST_BITS:
+        at, beside = close_pairs_between(words, others, radius, workers=workers).T
+        differing = np.bitwise_count(words[at] ^ others[beside])
+        order = np.lexsort((beside, differing, at))
+        found, nearest = np.unique(at[order], return_index=True)
+        bits[found] = differing[order][nearest]
+        places[found] = firsts[beside[order][nearest]]
+    elif len(words) and len(others):
+        bits, places = _nearest_of_all(words, others)
+        places = np.where(bits <= radius, firsts[places], -1)
+        bits = np.where(bits <= radius, bits, BITS + 1)
+    return Nearest(bits[back], places[back])
 
 
-def _nearest_hashes_search(
-    left: Hashes,
-    right: Hashes,
-    radius: int,
-    bits: NDArray[np.int64],
-    places: NDArray[np.int64],
-    workers: int,
-) -> None:
-    if len(left) * len(right) <= _NEAREST_HASHES_FEW:
-        _search_few(left, right, bits, places)
-    elif radius <= _MOST_BITS:
-        for band in range(_BANDS):
-            ours, theirs = _buckets_of(left, band), _buckets_of(right, band)
-            _nearest_hashes_search_band(ours, theirs, radius, bits, places, workers)
-    else:
-        _search_all(left, right, bits, places, workers)
-
-
-def _search_few(
-    left: Hashes, right: Hashes, bits: NDArray[np.int64], places: NDArray[np.int64]
-) -> None:
-    """Compares all pairs without loading compiled code."""
-    for start in range(0, len(left), _ROWS_OF_SMALL):
-        rows = slice(start, start + _ROWS_OF_SMALL)
-        differing = np.bitwise_count(left[rows, None] ^ right[None, :])
-        at = np.argmin(differing, axis=1)
-        least = differing[np.arange(len(at)), at].astype(np.int64)
-        nearer = least < bits[rows]
-        places[rows] = np.where(nearer, at, places[rows])
-        bits[rows] = np.where(nearer, least, bits[rows])
-
-
-def _nearest_hashes_search_band(
-    ours: Buckets,
-    theirs: Buckets,
-    radius: int,
-    bits: NDArray[np.int64],
-    places: NDArray[np.int64],
-    workers: int,
-) -> None:
-    from retrieval.similarity.kernels import nearest_in_band
-
-    masks = _masks_of(radius // _BANDS)
-
-    def search(part: tuple[int, int]) -> None:
-        nearest_in_band(
-            ours.words,
-            ours.starts,
-            ours.order,
-            theirs.words,
-            theirs.starts,
-            theirs.order,
-            masks,
-            *part,
-            bits,
-            places,
-        )
-
-    _in_threads(search, parts_of(ours.starts), workers)
-
-
-def _search_all(
-    left: Hashes,
-    right: Hashes,
-    bits: NDArray[np.int64],
-    places: NDArray[np.int64],
-    workers: int,
-) -> None:
-    from retrieval.similarity.kernels import nearest_of_all
-
-    marks = np.linspace(0, len(left), min(_PARTS, len(left)) + 1).astype(int).tolist()
-
-    def search(part: tuple[int, int]) -> None:
-        nearest_of_all(left, right, *part, bits, places)
-
-    _in_threads(search, list(pairwise(marks)), workers)
-
-
-def _in_threads(
-    search: Callable[[tuple[int, int]], None], parts: list[tuple[int, int]], workers: int
-) -> None:
-    """Runs `search` over parts in threads; each part writes its own words only."""
-    with ThreadPoolExecutor(workers) as threads:
-        for _ in threads.map(search, parts):
-            pass
+def _nearest_of_all(left: Hashes, right: Hashes) -> Nearest:
+    """The nearest of each of `left`, whatever its distance."""
+    rows, blocks = max(1, _FEW**2 // 4 // len(right)), []
+    for start in range(0, len(left), rows):
+        differing = np.bitwise_count(left[start : start + rows, None] ^ right)
+        places = np.argmin(differing, axis=1)
+        blocks.append((differing[np.arange(len(places)), places].astype(np.int64), places))
+    return Nearest(*(np.concatenate(parts) for parts in zip(*blocks, strict=True)))

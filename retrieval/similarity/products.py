@@ -1,8 +1,8 @@
 """Similarities of rows: exact nearest rows, and error bounds of fast matrix products."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from retrieval.embeddings import FloatRows, Ids, check_same_space, checked_ids, unit_rows
+from schemas.processes import usual_workers
 
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
@@ -96,11 +97,25 @@ def _libraries() -> "ThreadpoolController":
     return ThreadpoolController()
 
 
-_BLOCK_BYTES = 1 << 26
+# The nearest rows of a gallery, exactly.
+#
+# The product of queries and gallery is computed tile by tile and never stored: memory is one tile a
+# worker. Products only exclude what is not near enough; the rest is compared by the rule. So the
+# result depends neither on the size of a tile nor on the number of workers.
+
+_NO_SAMPLE = -1
+_NOBODY = np.iinfo(np.int64).min
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
+class Tiling(NamedTuple):
+    """Tile sizes and workers: a matter of speed and memory (4 · queries · gallery bytes each)."""
+
+    queries: int = 1024
+    gallery: int = 4096
+    workers: int = usual_workers()
+
+
+class Neighbours(NamedTuple):
     """For each of n rows the k nearest of m others, the nearest first.
 
     If a row has fewer than k others, the remaining places hold -1 and similarity -inf.
@@ -114,108 +129,97 @@ class Neighbours:
     similarities: Similarities
 
 
+def nearest_units(
+    queries: FloatRows,
+    gallery: FloatRows,
+    k: int,
+    *,
+    apart: tuple[Ids, Ids] | None = None,
+    groups: tuple[Ids, Ids] | None = None,
+    tiling: Tiling | None = None,
+) -> Neighbours:
+    """The `k` rows of `gallery` with the highest cosine to each row of `queries`.
+
+    Of equally near rows the first are taken.
+
+    Args:
+        queries: unit rows, of shape (n, d).
+        gallery: unit rows, of shape (m, d).
+        k: how many are wanted.
+        apart: the samples of queries and gallery: rows of its own sample are no neighbours.
+        groups: the groups of both: only rows of its own group are neighbours.
+        tiling: how to cut the work; the result does not depend on it.
+    """
+    from retrieval.kernels import GalleryPart, NearestBlock, keep_nearest
+
+    cut = tiling or Tiling()
+    nowhere = (np.full(len(queries), _NO_SAMPLE), np.zeros(len(gallery), np.int64))
+    everywhere = (np.zeros(len(queries), np.int64), np.zeros(len(gallery), np.int64))
+    (ours, theirs), (our_groups, their_groups) = apart or nowhere, groups or everywhere
+    bound = rounding_bound(gallery.shape[1])
+    found = Neighbours(np.full((len(queries), k), -1), np.full((len(queries), k), -np.inf))
+
+    def search(start: int) -> None:
+        at = slice(start, start + cut.queries)
+        block = NearestBlock(
+            queries[at], ours[at], our_groups[at], found.similarities[at], found.places[at]
+        )
+        buffer = np.empty(len(block.rows) * min(cut.gallery, len(gallery)), dtype=np.float32)
+        for first in range(0, len(gallery), cut.gallery):
+            to = slice(first, first + cut.gallery)
+            part = GalleryPart(gallery[to], first, theirs[to], their_groups[to])
+            shape = len(block.rows), len(part.rows)
+            tile = buffer[: shape[0] * shape[1]].reshape(shape)
+            np.matmul(block.rows, part.rows.T, out=tile)
+            keep_nearest(tile, block, part, bound)
+
+    if k:
+        with products_in_their_own_thread(), ThreadPoolExecutor(cut.workers) as workers:
+            list(workers.map(search, range(0, len(queries), cut.queries)))
+    return found
+
+
 def nearest_rows(
     queries: ArrayLike,
     gallery: ArrayLike,
     k: int,
     *,
-    query_groups: ArrayLike | None = None,
-    gallery_groups: ArrayLike | None = None,
+    groups: tuple[ArrayLike, ArrayLike] | None = None,
     excluded: ArrayLike | None = None,
-    closed: ArrayLike | None = None,
+    closed: Collection[int] = (),
     names: tuple[str, str] = ("the queries", "the gallery"),
-    block_bytes: int = _BLOCK_BYTES,
+    tiling: Tiling | None = None,
 ) -> Neighbours:
-    """The `k` rows of `gallery` with the highest cosine to each row of `queries`.
-
-    Exact and the same for every size of blocks: products in float32 only choose candidates, which
-    are ordered by `pair_similarities`; of equal ones the lowest index is nearer. Memory is that of
-    the two tables in float32 and of one block.
+    """The neighbours of rows of any length, see `nearest_units`.
 
     Args:
         queries: floats of shape (n, d).
         gallery: floats of shape (m, d).
         k: how many are wanted.
-        query_groups: one whole number for each query; only gallery rows of the same group are its
-            neighbours (images of its source, say). With `gallery_groups`, or not at all.
-        gallery_groups: one for each row of the gallery.
+        groups: a whole number for each query, and for each row of the gallery; only rows of the
+            same group are neighbours (images of one source, say).
         excluded: for each query the gallery row that is never its neighbour (itself), -1 for none.
         closed: the indices of gallery rows that are nobody's neighbours.
         names: what to call the tables in messages.
-        block_bytes: how large a block of products may be.
+        tiling: how to cut the work; the result does not depend on it.
 
     Raises:
         FormatError: the tables cannot be compared, or groups do not fit them.
     """
     ours, theirs = unit_rows(queries, names[0]), unit_rows(gallery, names[1])
     check_same_space(ours, theirs, names)
-    allowed = _Allowed(
-        len(ours), len(theirs), query_groups, gallery_groups, excluded, closed, names
+    our_groups, their_groups = groups or (np.zeros(len(ours), int), np.zeros(len(theirs), int))
+    own = np.full(len(ours), _NO_SAMPLE) if excluded is None else excluded
+    open_groups = checked_ids(their_groups, len(theirs), f"the groups of {names[1]}").copy()
+    open_groups[list(closed)] = _NOBODY
+    return nearest_units(
+        ours,
+        theirs,
+        k,
+        apart=(
+            checked_ids(own, len(ours), f"what is excluded for {names[0]}"),
+            np.arange(len(theirs)),
+        ),
+        groups=(checked_ids(our_groups, len(ours), f"the groups of {names[0]}"), open_groups),
+        tiling=tiling,
     )
-    room = min(k, len(theirs))
-    places = np.full((len(ours), k), -1, np.int64)
-    similarities = np.full((len(ours), k), -np.inf)
-    if room < 1:
-        return Neighbours(places, similarities)
-    step = max(1, block_bytes // (4 * len(theirs)))
-    for start in range(0, len(ours), step):
-        block = ours[start : start + step]
-        products = block @ theirs.T
-        allowed.forbid(products, start)
-        for row, found in enumerate(products):
-            nearest, exact = _best_of(found, block[row : row + 1], theirs, room)
-            places[start + row, : len(nearest)] = nearest
-            similarities[start + row, : len(nearest)] = exact
-    return Neighbours(places, similarities)
-
-
-class _Allowed:
-    """Which rows may be neighbours."""
-
-    def __init__(
-        self,
-        queries: int,
-        gallery: int,
-        query_groups: ArrayLike | None,
-        gallery_groups: ArrayLike | None,
-        excluded: ArrayLike | None,
-        closed: ArrayLike | None,
-        names: tuple[str, str],
-    ) -> None:
-        if (query_groups is None) != (gallery_groups is None):
-            raise ValueError("query_groups and gallery_groups must stand together")
-        self._groups = None
-        if query_groups is not None and gallery_groups is not None:
-            ours = checked_ids(query_groups, queries, f"the groups of {names[0]}")
-            theirs = checked_ids(gallery_groups, gallery, f"the groups of {names[1]}")
-            self._groups = ours, theirs
-        self._excluded = None
-        if excluded is not None:
-            self._excluded = checked_ids(excluded, queries, f"what is excluded for {names[0]}")
-        self._closed = None if closed is None else np.asarray(closed, np.int64)
-
-    def forbid(self, products: NDArray[np.float32], start: int) -> None:
-        """Sets products of rows that may not be neighbours to -inf; `start` is the first row."""
-        end = start + len(products)
-        if self._groups is not None:
-            ours, theirs = self._groups
-            products[ours[start:end, None] != theirs[None, :]] = -np.inf
-        if self._excluded is not None:
-            own = self._excluded[start:end]
-            has_own = own >= 0
-            products[np.flatnonzero(has_own), own[has_own]] = -np.inf
-        if self._closed is not None:
-            products[:, self._closed] = -np.inf
-
-
-def _best_of(
-    products: NDArray[np.float32], query: FloatRows, gallery: FloatRows, room: int
-) -> tuple[Ids, Similarities]:
-    """The `room` nearest rows of one query; every row that may be among them is compared."""
-    least = np.partition(products, -room)[-room]
-    bound = np.float32(2 * rounding_bound(gallery.shape[1]))
-    floor = np.nextafter(least - bound, np.float32(-np.inf)) if np.isfinite(least) else least
-    chosen = np.flatnonzero((products >= floor) & (products > -np.inf))
-    exact = pair_similarities(query, gallery, np.zeros_like(chosen), chosen)
-    order = np.lexsort((chosen, -exact))[:room]
-    return chosen[order], exact[order]

@@ -1,4 +1,4 @@
-"""Literal references of similarity and competitors, by plain loops in float64."""
+"""Literal references of similarity and ranks, by plain loops in float64."""
 
 import math
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.competitors import Collection
-from retrieval.embeddings import FloatRows, unit_rows
+from retrieval.embeddings import FloatRows, Ids, unit_rows
 
 
 def similarity(left: NDArray[Any], right: NDArray[Any]) -> float:
@@ -15,35 +14,20 @@ def similarity(left: NDArray[Any], right: NDArray[Any]) -> float:
     return math.fsum(float(a) * float(b) for a, b in zip(left, right, strict=True))
 
 
-def competitors_of_text(collection: Collection, text: int) -> list[int]:
-    """Number per pool of images of other samples at least as similar as the image of the text."""
-    mine = int(collection.image_of_text[text])
-    own = similarity(collection.images[mine], collection.texts[text])
-    counts = [0] * collection.pools
-    for image, row in enumerate(collection.images):
-        if image != mine and similarity(row, collection.texts[text]) >= own:
-            counts[collection.pool_of_image[image]] += 1
-    return counts
+def competitors_of_text(images: FloatRows, texts: FloatRows, of_text: Ids, text: int) -> int:
+    """Number of images of other samples at least as similar as the image of the text."""
+    mine = int(of_text[text])
+    own = similarity(images[mine], texts[text])
+    return sum(
+        similarity(row, texts[text]) >= own for image, row in enumerate(images) if image != mine
+    )
 
 
-def competitors_of_image(collection: Collection, image: int) -> list[int] | None:
-    """Number per pool of texts of other samples at least as similar as the best own text.
-
-    None if the image has no text.
-    """
-    row = collection.images[image]
-    own = [
-        similarity(row, text)
-        for text, its in zip(collection.texts, collection.image_of_text, strict=True)
-        if its == image
-    ]
-    if not own:
-        return None
-    counts = [0] * collection.pools
-    for text, its in zip(collection.texts, collection.image_of_text, strict=True):
-        if its != image and similarity(row, text) >= max(own):
-            counts[collection.pool_of_image[its]] += 1
-    return counts
+def competitors_of_image(images: FloatRows, texts: FloatRows, of_text: Ids, image: int) -> int:
+    """Number of texts of other samples at least as similar as the best own text."""
+    alike = [similarity(images[image], text) for text in texts]
+    best = max(alike[at] for at in np.flatnonzero(of_text == image))
+    return sum(alike[at] >= best for at in np.flatnonzero(of_text != image))
 
 
 def tied_rows(random: np.random.Generator, count: int, dimension: int, kinds: int) -> FloatRows:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.competitors import distractor_statistics
+from retrieval.distractors import NEAREST, mean_with_nearest, means_with_nearest
 from retrieval.embeddings import FloatRows, Ids, unit_rows
 from tests.retrieval.literal import similarity, tied_rows
 
@@ -30,30 +30,31 @@ def test_means_equal_plain_loops(subtests: pytest.Subtests) -> None:
             random = np.random.default_rng(seed)
             rows = tied_rows(random, 60, 16, kinds=4)
             samples = random.integers(20, size=60)
-            found = distractor_statistics(rows, samples, nearest)
+            found = means_with_nearest(rows, samples, nearest)
             literal = [literal_mean(rows, samples, at, nearest) for at in range(60)]
-            assert found.of_row == pytest.approx(literal, abs=1e-15)
-            assert found.mean == pytest.approx(np.mean(literal), abs=1e-14)
-            assert found.rows == 60
+            assert found == pytest.approx(literal, abs=1e-15)
+            if nearest == NEAREST:
+                mean = mean_with_nearest(rows, samples)
+                assert mean == pytest.approx(np.mean(literal), abs=1e-14)
 
 
 def test_rows_of_the_same_sample_are_no_distractors() -> None:
     rows = unit_rows(np.array([[1, 0.0], [1, 0.1], [0, 1], [1, 1]]), "rows")
-    found = distractor_statistics(rows, np.array([0, 0, 1, 2]), nearest=1)
-    assert found.of_row[0] == pytest.approx(math.cos(math.radians(45)))
-    assert found.of_row[2] == pytest.approx(math.cos(math.radians(45)))
+    found = means_with_nearest(rows, np.array([0, 0, 1, 2]), nearest=1)
+    assert found[0] == pytest.approx(math.cos(math.radians(45)))
+    assert found[2] == pytest.approx(math.cos(math.radians(45)))
 
 
 def test_all_others_count_if_there_are_fewer_than_requested() -> None:
     rows = unit_rows([[1.0, 0], [0, 1.0], [1.0, 1.0]], "rows")
-    found = distractor_statistics(rows, np.arange(3))
-    assert found.of_row[0] == pytest.approx((0 + math.sqrt(0.5)) / 2)
+    found = means_with_nearest(rows, np.arange(3))
+    assert found[0] == pytest.approx((0 + math.sqrt(0.5)) / 2)
 
 
 def test_a_single_sample_has_no_distractors() -> None:
-    found = distractor_statistics(unit_rows([[1.0, 0], [0, 1.0]], "rows"), np.zeros(2, dtype=int))
-    assert found.mean is None
-    assert np.isnan(found.of_row).all()
+    rows, samples = unit_rows([[1.0, 0], [0, 1.0]], "rows"), np.zeros(2, dtype=int)
+    assert mean_with_nearest(rows, samples) is None
+    assert np.isnan(means_with_nearest(rows, samples)).all()
 
 
 @given(seed=st.integers(0, 10_000))
@@ -62,16 +63,7 @@ def test_the_order_of_rows_does_not_matter(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows, samples = tied_rows(random, 300, 24, kinds=40), random.integers(60, size=300)
     order = random.permutation(300)
-    here = distractor_statistics(rows, samples)
-    there = distractor_statistics(rows[order], samples[order])
-    assert (there.of_row == here.of_row[order]).all()
-    assert there.mean == here.mean
-
-
-def test_blocks_are_joined_in_order() -> None:
-    random = np.random.default_rng(0)
-    rows = unit_rows(random.standard_normal((5000, 3)), "rows")
-    found = distractor_statistics(rows, np.arange(5000)).of_row
-    for at in (0, 1023, 1024, 4095, 4096, 4999):
-        products = np.sort(rows.astype(np.float64) @ rows[at].astype(np.float64))[-6:-1]
-        assert found[at] == pytest.approx(products.mean(), abs=1e-12)
+    here = means_with_nearest(rows, samples)
+    assert (means_with_nearest(rows[order], samples[order]) == here[order]).all()
+    mean = mean_with_nearest(rows, samples)
+    assert mean_with_nearest(rows[order], samples[order]) == mean

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from retrieval.discriminability import CaptionValidator, TextTiling, nearest_others, score_captions
-from retrieval.embeddings import unit_rows
+from retrieval.discriminability import CaptionValidator, score_captions
 from schemas.errors import FormatError, UsageError
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from tests.retrieval.discriminability.literal import dis_of, world
-from tests.retrieval.literal import similarity, tied_rows
 
 IMAGES = np.eye(6) + 0.1
 TEXTS = np.eye(6)[:3] + 0.2
@@ -37,7 +35,7 @@ def test_dis_equals_plain_loops(
 ) -> None:
     texts, images, targets = world(seed, 17, 13, 7)
     texts, images = texts.astype(dtype), images.astype(dtype)
-    found = score_captions(texts, images, targets, settings_of(k, temperature)).scores
+    found = score_captions(texts, images, targets, settings_of(k, temperature))
     literal = dis_of(texts, images, targets, k, temperature)
     assert found.dis == pytest.approx(literal, abs=1e-9)
     lower, upper = 0.1 * math.log(k), 0.9 * math.log(k)
@@ -47,45 +45,6 @@ def test_dis_equals_plain_loops(
         for one in literal
     ]
     assert [str(one) for one in found.verdicts] == wanted
-
-
-@given(seed=st.integers(0, 10_000), k=st.integers(1, 20))
-@settings(max_examples=40, deadline=None)
-def test_nearest_images_are_exact_and_ties_go_to_the_first(seed: int, k: int) -> None:
-    random = np.random.default_rng(seed)
-    texts, images = tied_rows(random, 12, 9, kinds=4), tied_rows(random, 30, 9, kinds=5)
-    targets = random.integers(30, size=12)
-    found = nearest_others(texts, images, targets, k, TextTiling(texts=5, images=7, workers=2))
-    for row, text in enumerate(texts):
-        alike = [similarity(text, image) for image in images]
-        others = [at for at in range(30) if at != targets[row]]
-        # equal rows have equal similarities; literal sums of other rows differ in their last bits
-        kept = found.images[row].tolist()
-        assert len(set(kept)) == k
-        assert targets[row] not in kept
-        wanted = sorted((alike[at] for at in others), reverse=True)[:k]
-        assert [alike[at] for at in kept] == pytest.approx(wanted, abs=1e-15)
-        for at, image in enumerate(kept):
-            rest = [other for other in others if (images[other] == images[image]).all()]
-            taken = [other for other in rest if other in kept[: at + 1]]
-            assert taken == rest[: len(taken)]
-
-
-@given(
-    seed=st.integers(0, 10_000),
-    texts=st.integers(1, 90),
-    images=st.integers(1, 60),
-    workers=st.integers(1, 3),
-)
-@settings(max_examples=40, deadline=None)
-def test_the_block_size_does_not_matter(seed: int, texts: int, images: int, workers: int) -> None:
-    rows, candidates, targets = world(seed, 80, 50, 33)
-    unit_texts, unit_images = unit_rows(rows, "texts"), unit_rows(candidates, "images")
-    whole = nearest_others(unit_texts, unit_images, targets, 9)
-    cut = TextTiling(texts, images, workers)
-    tiled = nearest_others(unit_texts, unit_images, targets, 9, cut)
-    assert (tiled.images == whole.images).all()
-    assert (tiled.similarities == whole.similarities).all()
 
 
 @given(seed=st.integers(0, 10_000))
@@ -111,7 +70,7 @@ def test_captions_that_pass_also_pass_with_a_larger_eta(
     texts, images, targets = world(seed, 30, 20, 8)
     wide = min(0.99, narrow + more)
     of = [
-        score_captions(texts, images, targets, settings_of(5, 0.08, eta)).scores.verdicts
+        score_captions(texts, images, targets, settings_of(5, 0.08, eta)).verdicts
         for eta in (narrow, wide)
     ]
     passing = [{at for at, one in enumerate(found) if one is CaptionVerdict.PASS} for found in of]
@@ -120,27 +79,27 @@ def test_captions_that_pass_also_pass_with_a_larger_eta(
 
 def test_only_the_target_image_is_left_out() -> None:
     images = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
-    found = score_captions([[1.0, 0.0]], images, [0], settings_of(2, 0.01)).scores
-    assert found.nearest.images.tolist() == [[1, 2]]
+    found = score_captions([[1.0, 0.0]], images, [0], settings_of(2, 0.01))
+    assert found.nearest.places.tolist() == [[1, 2]]
     assert found.dis == pytest.approx([0.0])
 
 
 def test_images_equally_near_give_log_k() -> None:
     images = np.ones((5, 3))
-    found = score_captions([[1.0, 0.0, 0.0]], images, [2], settings_of(4, 0.01)).scores
+    found = score_captions([[1.0, 0.0, 0.0]], images, [2], settings_of(4, 0.01))
     assert found.dis.tolist() == [math.log(4)]
     assert found.verdicts == [CaptionVerdict.UNDER_DETAILED]
-    assert found.nearest.images.tolist() == [[0, 1, 3, 4]]
+    assert found.nearest.places.tolist() == [[0, 1, 3, 4]]
 
 
 def test_the_temperature_is_calibrated_by_default() -> None:
     texts, images, targets = world(3, 200, 60, 20)
     asked = settings_of(8, None)
-    scores = score_captions(texts, images, targets, asked).scores
+    scores = score_captions(texts, images, targets, asked)
     assert CaptionValidator(images, asked).calibrate(texts, targets) == scores.temperature
     assert CaptionValidator(images, settings_of(8, 0.2)).calibrate(texts, targets) == 0.2
     assert not scores.is_degenerate
-    assert score_captions(texts, images, targets, settings_of(8, 1e3)).scores.is_degenerate
+    assert score_captions(texts, images, targets, settings_of(8, 1e3)).is_degenerate
     assert scores.share_passing > 0.5
 
 
@@ -163,10 +122,3 @@ def test_invalid_input_is_refused_with_a_message(subtests: pytest.Subtests) -> N
             images, texts, targets, k, part = WRONG[case]
             with pytest.raises((FormatError, UsageError), match=part):
                 score_captions(texts, images, targets, settings_of(k))
-
-
-def test_more_neighbours_than_other_images_are_refused() -> None:
-    rows = unit_rows(IMAGES, "images")
-    with pytest.raises(UsageError, match=r"at most 5, .* got 6"):
-        nearest_others(rows, rows, np.arange(6), 6)
-    assert nearest_others(rows[:0], rows, np.arange(0), 5).images.shape == (0, 5)

@@ -28,7 +28,7 @@ def literal(left: list[int], right: list[int], radius: int) -> list[tuple[int, i
 @pytest.fixture(params=["few", "compiled"])
 def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "compiled":
-        monkeypatch.setattr(module, "_FEW", 0)
+        monkeypatch.setattr(module, "_is_few", lambda *_: False)
     return str(request.param)
 
 

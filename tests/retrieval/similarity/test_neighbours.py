@@ -8,8 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retrieval.embeddings import unit_rows
-from retrieval.similarity.products import nearest_rows, pair_similarities
+from retrieval.similarity.products import (
+    Tiling,
+    nearest_rows,
+    nearest_units,
+    pair_similarities,
+    rounding_bound,
+)
 from schemas.errors import FormatError
+from tests.retrieval.literal import similarity, tied_rows
 
 
 def literal(
@@ -49,24 +56,37 @@ def test_nearest_rows_equal_a_full_sort(data: st.DataObject) -> None:
         queries,
         gallery,
         k,
-        query_groups=np.array(groups[0]),
-        gallery_groups=np.array(groups[1]),
+        groups=(np.array(groups[0]), np.array(groups[1])),
         excluded=own,
         closed=sorted(closed),
-        block_bytes=data.draw(st.sampled_from([1, 64, 1 << 20])),
+        tiling=Tiling(*data.draw(st.tuples(st.integers(1, 8), st.integers(1, 8))), 2),
     )
     assert found.places.tolist() == literal(queries, gallery, k, groups, closed)
     assert ((found.places < 0) == np.isneginf(found.similarities)).all()
     assert (found.similarities[:, 1:] <= found.similarities[:, :-1]).all()
 
 
-def test_the_block_size_does_not_matter() -> None:
-    random = np.random.default_rng(0)
-    queries, gallery = random.normal(size=(50, 16)), random.normal(size=(300, 16))
-    gallery[100:200] = gallery[:100]  # ties
-    one, other = (nearest_rows(queries, gallery, 7, block_bytes=size) for size in (1, 1 << 26))
-    assert (one.places == other.places).all()
-    assert (one.similarities == other.similarities).all()
+@given(
+    seed=st.integers(0, 10_000),
+    queries=st.integers(1, 60),
+    gallery=st.integers(1, 700),
+    workers=st.integers(1, 3),
+)
+@settings(max_examples=15, deadline=None)
+def test_the_tiling_does_not_matter(seed: int, queries: int, gallery: int, workers: int) -> None:
+    """Many rows are equal or nearly equal, so that float32 often cannot rank the nearest."""
+    random = np.random.default_rng(seed)
+    ours, theirs = tied_rows(random, 50, 33, kinds=9), tied_rows(random, 600, 33, kinds=300)
+    samples = random.integers(20, size=50), random.integers(20, size=600)
+    whole = nearest_units(ours, theirs, 7, apart=samples)
+    cut = nearest_units(ours, theirs, 7, apart=samples, tiling=Tiling(queries, gallery, workers))
+    assert (cut.places == whole.places).all()
+    assert (cut.similarities == whole.similarities).all()
+    for at, row in enumerate(ours):
+        others = np.flatnonzero(samples[1] != samples[0][at])
+        alike = pair_similarities(row[None], theirs, np.zeros_like(others), others)
+        wanted = others[np.lexsort((others, -alike))][:7]
+        assert whole.places[at].tolist() == wanted.tolist()
 
 
 def test_ties_go_to_the_lowest_index() -> None:
@@ -77,3 +97,16 @@ def test_ties_go_to_the_lowest_index() -> None:
 def test_rows_of_different_lengths_are_refused() -> None:
     with pytest.raises(FormatError, match="rows of one length; got 4 and 5"):
         nearest_rows(np.ones((1, 4)), np.ones((1, 5)), 1)
+
+
+def test_pair_similarities_equal_the_exact_dot_product(subtests: pytest.Subtests) -> None:
+    for dimension in (1, 2, 3, 4, 5, 127, 512):
+        with subtests.test(dimension=dimension):
+            random = np.random.default_rng(dimension)
+            left = unit_rows(random.standard_normal((6, dimension)), "left")
+            right = unit_rows(random.standard_normal((7, dimension)), "right")
+            left_at, right_at = np.divmod(np.arange(42).reshape(6, 7), 7)
+            found = pair_similarities(left, right, left_at, right_at)
+            literal = [[similarity(a, b) for b in right] for a in left]
+            assert found == pytest.approx(np.array(literal), abs=1e-15)
+            assert np.abs(left @ right.T - literal).max() < rounding_bound(dimension)

@@ -19,7 +19,7 @@ from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"
 SETTINGS = NearDuplicateSettings()
-ORIGINALS, PLANTED = 300, 30
+ORIGINALS, PLANTED = 120, 12
 
 
 def fingerprints(images: Mapping[str, bytes]) -> dict[str, ImageFingerprint]:
