@@ -1,6 +1,6 @@
 """The answers of annotators in a review queue."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -40,14 +40,13 @@ class QuarantinedAnswer(UnclearAnswer):
     """An annotation that never counts, because it is not by the assignee of the task."""
 
 
-class AnnotationRecord(EntityRecord):
+class AnnotationRecord(EntityRecord, kind="annotation"):
     """An answer as an entity, from which a person's edit is derived.
 
     It has neither times nor numbers of the server, so that the same answer of the same person is
     the same entity.
     """
 
-    kind: ClassVar[str] = "annotation"
     queue: str
     author: str
     answer: ReviewAnswer

@@ -17,9 +17,17 @@ class Record(BaseModel):
 
 
 class EntityRecord(Record):
-    """A record that is stored as an entity; `kind` names its type in the store."""
+    """A record that is stored as an entity; `kind` names its type in the store.
+
+    It is given with the class: `class Image(EntityRecord, kind="image")`.
+    """
 
     kind: ClassVar[str]
+
+    def __init_subclass__(cls, *, kind: str | None = None, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        if kind is not None:
+            cls.kind = kind
 
     def payload(self) -> str:
         """The record as JSON, fields in declared order: the bytes its id is derived from."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import cache
 from importlib.resources import files
 from string import ascii_uppercase
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
@@ -102,13 +102,12 @@ class ConsideredResult(Record):
     verdict: ResultVerdict
 
 
-class ResultsConsidered(EntityRecord):
+class ResultsConsidered(EntityRecord, kind="results_considered"):
     """The outcomes of the first results of one search, in order; see `ChoiceCalibration`.
 
     `anchor_id` is the image they were compared with, `picture_ids` the downloaded results.
     """
 
-    kind: ClassVar[str] = "results_considered"
     anchor_id: str
     picture_ids: tuple[str, ...]
     results: tuple[ConsideredResult, ...]
@@ -139,7 +138,7 @@ class SuggestedBound(Record):
     reason: str
 
 
-class ChoiceCalibration(EntityRecord):
+class ChoiceCalibration(EntityRecord, kind="choice_calibration"):
     """How similar results are to their anchors, and the suggested bounds of the choice.
 
     Attributes:
@@ -158,7 +157,6 @@ class ChoiceCalibration(EntityRecord):
         within_suggested: the same within the suggested bounds.
     """
 
-    kind: ClassVar[str] = "choice_calibration"
     embedder: str
     settings: ChoiceSettings
     anchors: int
@@ -180,13 +178,12 @@ Method = Literal["search", "edit"]
 """How contrastive images are obtained: found on the web or in a folder, or edited."""
 
 
-class StrategyDraft(EntityRecord):
+class StrategyDraft(EntityRecord, kind="strategy_draft"):
     """One of the strategies in a model's answer: parsed, or rejected.
 
     `call` is the key of the model call; `position` counts from 0 in the answer.
     """
 
-    kind: ClassVar[str] = "strategy_draft"
     position: int = Field(ge=0)
     strategy: Strategy | None = None
     refusal: Rejection | None = None
@@ -199,14 +196,13 @@ class StrategyDraft(EntityRecord):
         return self
 
 
-class ImageRequest(EntityRecord):
+class ImageRequest(EntityRecord, kind="image_order"):
     """A request for the contrastive image of a strategy (its parent), by one method."""
 
-    kind: ClassVar[str] = "image_order"
     method: Method
 
 
-class StoredEdit(EntityRecord):
+class StoredEdit(EntityRecord, kind="edited_picture"):
     """An image as an editor made it, before changes are measured.
 
     `key` is the identity of the edit (`EditRequest.key`). The duration is kept in its activity, so
@@ -214,7 +210,6 @@ class StoredEdit(EntityRecord):
     change, in pixels of the image, if the editor knows them.
     """
 
-    kind: ClassVar[str] = "edited_picture"
     key: str
     model: str
     instruction: str
@@ -223,20 +218,19 @@ class StoredEdit(EntityRecord):
     regions: tuple[Box, ...] = ()
 
 
-class FoundHit(EntityRecord):
+class FoundHit(EntityRecord, kind="found_hit"):
     """An image found for the caption of a strategy, before it is downloaded.
 
     `engine` is the service as `name@revision`, `search` the digest of it with its parameters.
     """
 
-    kind: ClassVar[str] = "found_hit"
     engine: str
     search: str = ""
     query: str
     hit: SearchHit
 
 
-class FoundPicture(EntityRecord):
+class FoundPicture(EntityRecord, kind="found_picture"):
     """A downloaded hit: upright, decodable, without location metadata.
 
     Attributes:
@@ -250,7 +244,6 @@ class FoundPicture(EntityRecord):
         robots: whether the host's rules were checked; None if nothing was downloaded.
     """
 
-    kind: ClassVar[str] = "found_picture"
     found: FoundHit
     picture: Picture
     attribution: Attribution
@@ -261,13 +254,12 @@ class FoundPicture(EntityRecord):
     robots: RobotsAnswer | None = None
 
 
-class ContrastGroup(EntityRecord):
+class ContrastGroup(EntityRecord, kind="contrast_group"):
     """An anchor and its contrastive images by their ids, for which captions are refined.
 
     A build that keeps lone anchors has groups without contrastive images.
     """
 
-    kind: ClassVar[str] = "contrast_group"
     anchor_id: str
     image_ids: tuple[str, ...]
 

@@ -1,7 +1,7 @@
 """The facts that a description states about a person, and how a rewrite changed them."""
 
 from enum import StrEnum
-from typing import ClassVar, Literal
+from typing import Literal
 
 from schemas.base import EntityRecord, Record
 
@@ -59,7 +59,7 @@ class Finding(Record):
     minor: bool = False
 
 
-class FaithfulnessReport(EntityRecord):
+class FaithfulnessReport(EntityRecord, kind="faithfulness"):
     """The comparison of a rewrite with its source description.
 
     `verdict` is `faithful` if nothing was added or contradicted except for minor findings
@@ -67,7 +67,6 @@ class FaithfulnessReport(EntityRecord):
     person must review it. `FaithfulnessSettings.strict` makes minor findings count as well.
     """
 
-    kind: ClassVar[str] = "faithfulness"
     verdict: Literal["faithful", "suspect"]
     findings: tuple[Finding, ...]
 

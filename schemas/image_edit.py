@@ -1,6 +1,6 @@
 """Requests to image editing models, their results, and the available models."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -54,13 +54,12 @@ class EditFailure(Record):
     retriable: bool = False
 
 
-class FailedEdit(EntityRecord):
+class FailedEdit(EntityRecord, kind="failed_edit"):
     """An edit that failed in a run, but may succeed in another.
 
     `key` is the identity of the edit (`EditRequest.key`), `attempt` counts from 1.
     """
 
-    kind: ClassVar[str] = "failed_edit"
     key: str
     attempt: int = Field(ge=1)
     reason: str

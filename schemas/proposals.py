@@ -5,7 +5,7 @@ texts, and images by the digest of their bytes. The proposing step also links th
 is made of (`image_id`, and as parents in the store).
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
@@ -64,7 +64,7 @@ class OtherTracklet(Record):
     frames: tuple[TrackletFrame, ...] = Field(min_length=1)
 
 
-class Tracklet(EntityRecord):
+class Tracklet(EntityRecord, kind="tracklet"):
     """One person according to a tracker, in the order of time.
 
     `author` is the tracker (`name@revision`) or the person who edited the tracklet.
@@ -80,7 +80,6 @@ class Tracklet(EntityRecord):
         same_person_as: ids of the tracklets that show the same person.
     """
 
-    kind: ClassVar[str] = "tracklet"
     source: str
     video: str
     video_sha256: Sha256
@@ -99,7 +98,7 @@ class Tracklet(EntityRecord):
         return self
 
 
-class Strategy(EntityRecord):
+class Strategy(EntityRecord, kind="strategy"):
     """How to get an image that differs from its anchor in one detail (CCD, step 1).
 
     Attributes:
@@ -114,7 +113,6 @@ class Strategy(EntityRecord):
         author: the model (`name@revision`) or the person who edited it.
     """
 
-    kind: ClassVar[str] = "strategy"
     source: str
     anchor: Picture
     caption: str
@@ -173,7 +171,7 @@ class EditMeasurement(Record):
     shift: float | None = Field(default=None, ge=-4, le=4)
 
 
-class Candidate(EntityRecord):
+class Candidate(EntityRecord, kind="candidate"):
     """An image that may differ from its anchor in one detail (CCD, step 2).
 
     Attributes:
@@ -183,7 +181,6 @@ class Candidate(EntityRecord):
         warnings: for reviewers, one sentence each; a gate without review rejects the candidate.
     """
 
-    kind: ClassVar[str] = "candidate"
     source: str
     anchor: Picture
     caption: str
@@ -214,7 +211,7 @@ class GroupMember(Record):
     plan: str = ""
 
 
-class CaptionGroup(EntityRecord):
+class CaptionGroup(EntityRecord, kind="caption_group"):
     """An anchor and its contrastive images with fine captions (CCD, step 3); the anchor is first.
 
     Attributes:
@@ -223,7 +220,6 @@ class CaptionGroup(EntityRecord):
         warnings: for reviewers, one sentence each; a gate without review rejects the group.
     """
 
-    kind: ClassVar[str] = "caption_group"
     source: str
     coarse_captions: tuple[str, ...] = Field(min_length=1)
     members: tuple[GroupMember, ...] = Field(min_length=1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import ClassVar, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -148,7 +148,7 @@ OPTIONS = 6
 """Number of options of a choice test (UFineBench: the right one among five others)."""
 
 
-class Confusion(EntityRecord):
+class Confusion(EntityRecord, kind="confusion"):
     """A caption, its own image, and the image that it must not fit (ReCoS, section 3.3).
 
     A caption that also fits the other image is a false negative: it makes the benchmark wrong.
@@ -162,7 +162,6 @@ class Confusion(EntityRecord):
         author: the model (`name@revision`) or the person who wrote it.
     """
 
-    kind: ClassVar[str] = "confusion"
     source: str
     text: str
     own: Picture
@@ -177,7 +176,7 @@ class Confusion(EntityRecord):
         return self
 
 
-class ChoiceTest(EntityRecord):
+class ChoiceTest(EntityRecord, kind="choice_test"):
     """A caption and six images, or an image and six captions, of which one is right.
 
     Attributes:
@@ -188,7 +187,6 @@ class ChoiceTest(EntityRecord):
         answer: the index of the right option, from 0. The page never shows them in this order.
     """
 
-    kind: ClassVar[str] = "choice_test"
     source: str
     direction: Literal["caption-to-image", "image-to-caption"]
     captions: tuple[str, ...]
@@ -208,11 +206,10 @@ class ChoiceTest(EntityRecord):
         return self
 
 
-class CaptionCheck(EntityRecord):
+class CaptionCheck(EntityRecord, kind="caption_check"):
     """Reasons against a caption, in sentences for people; empty if there are none.
 
     Flagged captions are reviewed by people if the policy asks any, and are left out otherwise.
     """
 
-    kind: ClassVar[str] = "caption_check"
     warnings: tuple[str, ...] = ()

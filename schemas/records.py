@@ -1,7 +1,7 @@
 """The entities of an image-text dataset, and the rejections of stages."""
 
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -23,10 +23,9 @@ class Granularity(StrEnum):
     COARSE = "coarse"
 
 
-class Source(EntityRecord):
+class Source(EntityRecord, kind="source"):
     """An imported collection: one annotation file in a known format, with its terms."""
 
-    kind: ClassVar[str] = "source"
     name: str
     format: str
     annotation_file: str
@@ -50,14 +49,13 @@ class SourceTerms(Record):
     homepage: str | None
 
 
-class TermsCorrection(SourceTerms, EntityRecord):
+class TermsCorrection(SourceTerms, EntityRecord, kind="terms_correction"):
     """The correct terms of a source that was imported under wrong ones.
 
     Ids depend on the source as it was imported, so the source does not change. Its corrections are
     numbered from 1; the last one counts. `reason` is published.
     """
 
-    kind: ClassVar[str] = "terms_correction"
     source: str
     source_id: str
     number: int = Field(ge=1)
@@ -104,7 +102,7 @@ class Contrast(Record):
     method: Literal["search", "edit"] | None
 
 
-class Image(EntityRecord):
+class Image(EntityRecord, kind="image"):
     """An image whose bytes are in the blob store under `sha256`, upright and decodable.
 
     `file_path` is relative to the image root of its source, with forward slashes. `identity` is the
@@ -117,7 +115,6 @@ class Image(EntityRecord):
     video. Otherwise these are not part of the payload.
     """
 
-    kind: ClassVar[str] = "image"
     source: str
     identity: str
     split: Split | None
@@ -134,7 +131,7 @@ class Image(EntityRecord):
     others_xyxy: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
 
 
-class ImageFacts(EntityRecord):
+class ImageFacts(EntityRecord, kind="image_facts"):
     """Facts that a source states about an image in addition to its captions.
 
     `facts` are short English sentences that are true of the image, the most important first; a
@@ -142,14 +139,13 @@ class ImageFacts(EntityRecord):
     image.
     """
 
-    kind: ClassVar[str] = "image_facts"
     source: str
     file_path: str
     facts: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
 
 
-class Caption(EntityRecord):
+class Caption(EntityRecord, kind="caption"):
     """A description of one image as its source states it; `position` counts from 0 in the image.
 
     `author` is the pseudonym of the person who wrote or rewrote it here. If it is None it is not
@@ -158,7 +154,6 @@ class Caption(EntityRecord):
     their fine ones were made of, and translations.
     """
 
-    kind: ClassVar[str] = "caption"
     source: str
     text: str
     position: int = Field(ge=0)
@@ -167,36 +162,33 @@ class Caption(EntityRecord):
     language: str | None = Field(default=None, exclude_if=lambda known: known is None)
 
 
-class PromptText(EntityRecord):
+class PromptText(EntityRecord, kind="prompt"):
     """A prompt as it was used; rewrites derive from it and from their caption."""
 
-    kind: ClassVar[str] = "prompt"
     prompt_id: str
     version: str
     digest: str
     text: str
 
 
-class Rewrite(EntityRecord):
+class Rewrite(EntityRecord, kind="rewrite"):
     """A caption in other words. `author` is a model (`name@revision`) or a person's pseudonym.
 
     A person's edit is a rewrite too, derived (`edited_from`) from the one that was shown.
     """
 
-    kind: ClassVar[str] = "rewrite"
     source: str
     text: str
     author: str
 
 
-class Shard(EntityRecord):
+class Shard(EntityRecord, kind="shard"):
     """Some thousand records of a source, or what a step computed from them, in one Parquet file.
 
     `number` is its position among the shards of its source. `root` is the root of a Merkle tree
     over its `records`; `rejected` counts the records that cannot be used, by reason.
     """
 
-    kind: ClassVar[str] = "shard"
     source: str
     step: str
     number: int = Field(ge=0)
@@ -218,10 +210,9 @@ class Rejection(Record):
     context: dict[str, Any] = Field(default_factory=dict)
 
 
-class Sample(EntityRecord):
+class Sample(EntityRecord, kind="sample"):
     """The draw of identities from one source: settings, and a digest of the result."""
 
-    kind: ClassVar[str] = "sample"
     source: str
     split: Split
     seed: int

@@ -1,7 +1,7 @@
 """Records of a ReCoS-style benchmark: rendered truths, captions, similar images."""
 
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -10,7 +10,7 @@ from schemas.proposals import Picture
 from schemas.retrieval_task import RetrievalTask
 
 
-class RenderedTruth(EntityRecord):
+class RenderedTruth(EntityRecord, kind="rendered_truth"):
     """What a generator drew into an image, so that its answer is known by construction.
 
     Attributes:
@@ -25,7 +25,6 @@ class RenderedTruth(EntityRecord):
             use each of them.
     """
 
-    kind: ClassVar[str] = "rendered_truth"
     task: RetrievalTask
     generator: str
     seed: int
@@ -36,10 +35,9 @@ class RenderedTruth(EntityRecord):
     facts: tuple[str, ...] = Field(min_length=3)
 
 
-class TextReading(EntityRecord):
+class TextReading(EntityRecord, kind="text_reading"):
     """The text that a model read in a photograph, largest first; `reader` is `name@revision`."""
 
-    kind: ClassVar[str] = "text_reading"
     reader: str
     texts: tuple[str, ...] = Field(min_length=1)
 
@@ -73,13 +71,12 @@ class DiscriminabilitySettings(Record):
     rounds: int = Field(default=3, ge=0)
 
 
-class DiscriminabilityReport(EntityRecord):
+class DiscriminabilityReport(EntityRecord, kind="discriminability_report"):
     """How well a caption distinguishes its image from others, and the settings of the measurement.
 
     `round` counts from 0, the original caption. `embedder` is `name@revision`.
     """
 
-    kind: ClassVar[str] = "discriminability_report"
     round: int = Field(ge=0)
     dis: float
     lower: float
@@ -90,14 +87,13 @@ class DiscriminabilityReport(EntityRecord):
     embedder: str
 
 
-class TaskDraw(EntityRecord):
+class TaskDraw(EntityRecord, kind="task_draw"):
     """The images of a source that a task begins with, and how they were selected.
 
     `method` is `named`, `nearest` (to `query`, by `embedder`), `categories` (random images with one
     of the categories) or `random`; `digest` is that of the ids of the images in their order.
     """
 
-    kind: ClassVar[str] = "task_draw"
     task: RetrievalTask
     source: str
     method: Literal["named", "nearest", "categories", "random"]
@@ -113,7 +109,7 @@ class TaskDraw(EntityRecord):
 # Similar images: the matches, the number of images at each step, and questions to people.
 
 
-class ConfusionMatch(EntityRecord):
+class ConfusionMatch(EntityRecord, kind="confusion_match"):
     """An image of D and the similar image to confuse it with (ReCoS, section 3.3).
 
     Attributes:
@@ -125,7 +121,6 @@ class ConfusionMatch(EntityRecord):
         embedder: the embedder, as `name@revision`.
     """
 
-    kind: ClassVar[str] = "confusion_match"
     image: str
     similar: str
     similarity: float
@@ -133,7 +128,7 @@ class ConfusionMatch(EntityRecord):
     embedder: str
 
 
-class ExpansionReport(EntityRecord):
+class ExpansionReport(EntityRecord, kind="expansion_report"):
     """The number of images at each step of an expansion (ReCoS: 20,000 found, 14,982 new).
 
     Attributes:
@@ -151,7 +146,6 @@ class ExpansionReport(EntityRecord):
         embedding_recall: recall of the near-duplicate search (`NearDuplicateReport`).
     """
 
-    kind: ClassVar[str] = "expansion_report"
     images: int
     wanted: int
     found: int
@@ -166,7 +160,7 @@ class ExpansionReport(EntityRecord):
     embedding_recall: float | None = Field(default=None, exclude_if=lambda share: share is None)
 
 
-class DuplicateQuestion(EntityRecord):
+class DuplicateQuestion(EntityRecord, kind="duplicate_question"):
     """Two images of a benchmark; people decide if they are the same (ReCoS, section 3.4).
 
     Attributes:
@@ -178,7 +172,6 @@ class DuplicateQuestion(EntityRecord):
         embedder: the embedder, as `name@revision`.
     """
 
-    kind: ClassVar[str] = "duplicate_question"
     first: Picture
     second: Picture
     mirrored: bool = False
@@ -198,7 +191,7 @@ class DuplicateQuestion(EntityRecord):
 # The question to people before captions are written: does an image fit the task?
 
 
-class Selection(EntityRecord):
+class Selection(EntityRecord, kind="selection"):
     """An image proposed for a task of a benchmark (ReCoS, section 3.1).
 
     Attributes:
@@ -208,7 +201,6 @@ class Selection(EntityRecord):
         proposed_by: how it was selected, in words.
     """
 
-    kind: ClassVar[str] = "selection"
     source: str
     task: RetrievalTask
     picture: Picture
@@ -258,7 +250,7 @@ class ConfusionSettings(Record):
     changed_share: float = Field(default=0.5, gt=0, le=1)
 
 
-class ConfusionCalibration(EntityRecord):
+class ConfusionCalibration(EntityRecord, kind="confusion_calibration"):
     """The margin of a check, and how it was determined.
 
     Attributes:
@@ -270,7 +262,6 @@ class ConfusionCalibration(EntityRecord):
         embedder: the embedder, as `name@revision`.
     """
 
-    kind: ClassVar[str] = "confusion_calibration"
     margin: float
     calibrated: bool
     images: int
@@ -279,7 +270,7 @@ class ConfusionCalibration(EntityRecord):
     embedder: str
 
 
-class ConfusionCheck(EntityRecord):
+class ConfusionCheck(EntityRecord, kind="confusion_check"):
     """The check of a caption t of an image x and the confusing caption t′ of a similar image x′.
 
     Attributes:
@@ -298,7 +289,6 @@ class ConfusionCheck(EntityRecord):
         embedder: the embedder, as `name@revision`.
     """
 
-    kind: ClassVar[str] = "confusion_check"
     caption_image: float
     caption_similar: float
     confusing_image: float

@@ -383,10 +383,9 @@ class SignPair(Record):
         return text
 
 
-class WrittenSignPair(EntityRecord):
+class WrittenSignPair(EntityRecord, kind="sign_pair"):
     """A pair written by a model and not reviewed; `author` is the model."""
 
-    kind: ClassVar[str] = "sign_pair"
     pair: SignPair
     author: str
 

@@ -1,7 +1,7 @@
 """Near-duplicates, leaks between splits and overlap with other datasets: settings, results."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -41,7 +41,7 @@ class NearDuplicateSettings(Record):
         return self
 
 
-class ImageFingerprint(EntityRecord):
+class ImageFingerprint(EntityRecord, kind="image_fingerprint"):
     """The content of an image as a 64-bit hash and a spectrum of 255 numbers.
 
     Attributes:
@@ -55,7 +55,6 @@ class ImageFingerprint(EntityRecord):
         made_by: the version of the algorithm.
     """
 
-    kind: ClassVar[str] = "image_fingerprint"
     sha256: Sha256
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
@@ -77,7 +76,7 @@ class Sameness(StrEnum):
     DOUBTFUL = "doubtful"
 
 
-class AlikePair(EntityRecord):
+class AlikePair(EntityRecord, kind="alike_pair"):
     """Two images that have, or may have, the same content, and the evidence for it.
 
     Attributes:
@@ -91,7 +90,6 @@ class AlikePair(EntityRecord):
         embedding_distance: cosine distance of their embeddings; None if one has no embedding.
     """
 
-    kind: ClassVar[str] = "alike_pair"
     first: str
     second: str
     sameness: Sameness
@@ -102,7 +100,7 @@ class AlikePair(EntityRecord):
     embedding_distance: float | None = None
 
 
-class DuplicateCluster(EntityRecord):
+class DuplicateCluster(EntityRecord, kind="duplicate_cluster"):
     """Images of one content: the one that is kept, and the dropped ones.
 
     Attributes:
@@ -110,7 +108,6 @@ class DuplicateCluster(EntityRecord):
         dropped: the other images in order, each with its relation to the kept one.
     """
 
-    kind: ClassVar[str] = "duplicate_cluster"
     kept: str
     dropped: tuple[AlikePair, ...] = Field(min_length=1)
 
@@ -121,7 +118,7 @@ class DuplicateCluster(EntityRecord):
         return (self.kept, *others)
 
 
-class NearDuplicateReport(EntityRecord):
+class NearDuplicateReport(EntityRecord, kind="near_duplicate_report"):
     """The near-duplicates of a collection in numbers, and the settings used.
 
     Attributes:
@@ -139,7 +136,6 @@ class NearDuplicateReport(EntityRecord):
             too many images to compare all pairs; None if all were compared.
     """
 
-    kind: ClassVar[str] = "near_duplicate_report"
     images: int
     kept: int
     exact: int

@@ -1,7 +1,7 @@
 """Videos, the tracks of the people in them, and the noise filter's report on every crop."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -37,13 +37,12 @@ class VideoFacts(Record):
     rotation_degrees: Literal[0, 90, 180, 270] = 0
 
 
-class Video(EntityRecord):
+class Video(EntityRecord, kind="video"):
     """A video that was imported, identified by its digest; its bytes are not copied.
 
     `file_path` is relative to the root of its source, with forward slashes.
     """
 
-    kind: ClassVar[str] = "video"
     source: str
     file_path: str
     sha256: Sha256
@@ -113,7 +112,7 @@ class Observation(Record):
     embedding: str
 
 
-class Track(EntityRecord):
+class Track(EntityRecord, kind="track"):
     """The frames that the tracker assigned to one person, before filtering.
 
     `number` is the tracker's, unique in the video. Between `first_frame` and `last_frame` the
@@ -122,7 +121,6 @@ class Track(EntityRecord):
     (`name@revision`).
     """
 
-    kind: ClassVar[str] = "track"
     source: str
     video: str
     video_sha256: Sha256
@@ -155,7 +153,7 @@ class Finding(Record):
     outcome: Literal["dropped", "suspected"]
 
 
-class FilterReport(EntityRecord):
+class FilterReport(EntityRecord, kind="filter_report"):
     """The results of the noise filter for one track: every finding, and the remaining frames.
 
     `parts` are the frame numbers that are kept, as one tracklet each: a track with an identity
@@ -163,7 +161,6 @@ class FilterReport(EntityRecord):
     or is suspected to begin. `bodies` are the results of a pose model, by frame; empty without one.
     """
 
-    kind: ClassVar[str] = "filter_report"
     source: str
     track: int
     findings: tuple[Finding, ...] = ()
@@ -175,20 +172,19 @@ class FilterReport(EntityRecord):
 # Records about the processing of a whole video, in addition to its tracks.
 
 
-class StageSettings(EntityRecord):
+class StageSettings(EntityRecord, kind="settings"):
     """The settings of a stage. The results of the stage also derive from them.
 
     Results of other settings are therefore other entities, and can be distinguished from those of
     the current settings.
     """
 
-    kind: ClassVar[str] = "settings"
     stage: str
     version: str
     values: dict[str, Any]
 
 
-class TrackedVideo(EntityRecord):
+class TrackedVideo(EntityRecord, kind="tracked_video"):
     """The result of tracking one video: a summary of its tracks.
 
     `frames` is the number of frames that were processed, `tracks` that of the tracks. `notices` are
@@ -196,7 +192,6 @@ class TrackedVideo(EntityRecord):
     are kept.
     """
 
-    kind: ClassVar[str] = "tracked_video"
     source: str
     video: str
     video_sha256: Sha256
