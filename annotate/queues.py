@@ -30,7 +30,7 @@ from schemas.errors import ConfigurationError, UsageError
 from schemas.faithfulness import FaithfulnessReport
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
-from schemas.validation import fault_of, read_toml
+from schemas.validation import fault_of, read_toml, validated
 
 # Policies: which entities of a queue people review, and which are decided automatically.
 
@@ -253,10 +253,7 @@ def load_queues(own_file: Path | None = None) -> Declarations:
     """
     if own_file is None or not own_file.exists():
         return shipped()
-    try:
-        own = _OwnFile.model_validate(read_toml(own_file, f"the queues file {own_file}"))
-    except ValidationError as error:
-        raise ConfigurationError(f"in {own_file}: {fault_of(error, _OwnFile)}") from error
+    own = validated(_OwnFile, read_toml(own_file, f"the queues file {own_file}"), f"in {own_file}")
     steps = dict(shipped().steps)
     for name, changes in own.steps.items():
         place = f"in {own_file} [steps.{name}]"

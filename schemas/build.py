@@ -12,7 +12,7 @@ from schemas.errors import ConfigurationError
 from schemas.records import Granularity, Split
 from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, RetrievalTask, TaskForm, Tier
 from schemas.similarity import TEST_SHARE
-from schemas.validation import at_home, nearest_hint, read_toml
+from schemas.validation import PlacedPath, nearest_hint, placed, read_toml
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
@@ -44,25 +44,17 @@ _POOL_OF_EACH = 8
 Version = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
 
 
-def _placed(path: Path, info: ValidationInfo) -> Path:
-    """Resolve a path relative to the folder of its build file, if that is known."""
-    return info.context["folder"] / at_home(path) if info.context else path
-
-
 def _placed_other(named: str, info: ValidationInfo) -> str:
     """Resolve something a release is compared with; a folder may also be given as `NAME=FOLDER`."""
     name, separator, path = named.rpartition("=")
-    found = _placed(Path(path), info)
+    found = placed(Path(path), info)
     is_folder = os.path.isdir(found)  # noqa: PTH112 - pathlib raises where a name is too long
     return f"{name}{separator}{found}" if is_folder else named
 
 
 def _placed_video(address: str, info: ValidationInfo) -> str:
     """Resolve the address of videos; one with a scheme (`s3://…`) is not changed."""
-    return address if "://" in address else str(_placed(Path(address), info))
-
-
-PlacedPath = Annotated[Path, AfterValidator(_placed)]
+    return address if "://" in address else str(placed(Path(address), info))
 
 
 class SourceSpec(Record):
@@ -230,7 +222,7 @@ class TaskSpec(Record):
     def _with_its_file(cls, values: Any, info: ValidationInfo) -> Any:
         if not isinstance(values, dict) or "file" not in values:
             return values
-        path = _placed(Path(values["file"]), info)
+        path = placed(Path(values["file"]), info)
         try:
             return read_toml(path, f"task file {path}") | {
                 key: value for key, value in values.items() if key != "file"

@@ -1,6 +1,5 @@
 """Settings of CFAM and the records of a training."""
 
-from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -10,6 +9,7 @@ from schemas.embedding import TorchDevice
 from schemas.evaluation import Hardware
 from schemas.records import Sha256
 from schemas.taxonomy import DifferenceType
+from schemas.validation import PlacedPath
 
 # Settings of CFAM: its network, its losses, and how it is trained (UFineBench, sections 4 and 5.1).
 
@@ -28,9 +28,9 @@ class CfamBackbone(Record):
     """
 
     architecture: str = "ViT-B-16-quickgelu"
-    architecture_file: Path | None = None
+    architecture_file: PlacedPath | None = None
     weights: str | None = "openai"
-    checkpoint: Path | None = None
+    checkpoint: PlacedPath | None = None
     image_height_px: Positive = 384
     image_width_px: Positive = 128
     text_tokens: Annotated[int, Field(gt=2, le=4096)] = 168

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 
 from schemas.base import Record
 from schemas.chat import NamedModel
+from schemas.validation import PlacedPath
 
 TorchDevice = Annotated[str, Field(pattern=r"^(auto|cpu|cuda|cuda:\d+|mps)$")]
 """`auto` is CUDA if available, else the CPU; the others are torch's own names."""
@@ -63,9 +64,9 @@ class OpenClipEmbedder(TorchEmbedderSpec):
 
     determined_by = ("dtype", "architecture_sha256", "checkpoint_sha256")
     provider: Literal["open_clip"]
-    architecture_file: Path | None = None
+    architecture_file: PlacedPath | None = None
     architecture_sha256: str | None = None
-    checkpoint: Path | None = None
+    checkpoint: PlacedPath | None = None
     checkpoint_sha256: str | None = None
 
 
@@ -182,7 +183,7 @@ class CfamEmbedder(TorchEmbedderSpec):
     provider: Literal["cfam"]
     name: ModelWord = "cfam"
     revision: ModelWord = "checkpoint"
-    checkpoint: Path
+    checkpoint: PlacedPath
     checkpoint_sha256: str | None = None
 
 
@@ -196,8 +197,8 @@ class PrecomputedEmbedder(_EmbedderBase):
     determined_by = ("images_sha256", "texts_sha256")
     provider: Literal["precomputed"]
     revision: ModelWord = "1"
-    images: Path
-    texts: Path
+    images: PlacedPath
+    texts: PlacedPath
     images_sha256: str | None = None
     texts_sha256: str | None = None
 

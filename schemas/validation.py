@@ -3,11 +3,11 @@
 import difflib
 import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, TypeVar, get_args
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
 from schemas.errors import ConfigurationError
@@ -15,6 +15,7 @@ from schemas.errors import ConfigurationError
 _SHOWN_CHARACTERS = 80
 _MESSAGE_CHARACTERS = 1000
 _OURS = "Value error, "
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str = "") -> str:
@@ -160,3 +161,43 @@ def _check(value: object) -> None:
         raise ValueError(f"a NUL character in {value[:40]!r}")
     elif isinstance(value, int) and value not in _INTEGERS:
         raise ValueError("an integer beyond 64 bits")
+
+
+# Settings in files.
+
+
+def placed(path: Path, info: ValidationInfo) -> Path:
+    """Resolve a path relative to the folder of its file, if that is known."""
+    return info.context["folder"] / at_home(path) if info.context else path
+
+
+PlacedPath = Annotated[Path, AfterValidator(placed)]
+
+
+def validated(
+    form: type[ModelT],
+    values: Mapping[str, Any],
+    what: str,
+    *,
+    see: str = "",
+    folder: Path | None = None,
+) -> ModelT:
+    """Return the record with these values; `folder` is that of relative paths.
+
+    Raises:
+        ConfigurationError: a key is unknown, missing or invalid; the message begins with `what`.
+    """
+    try:
+        return form.model_validate(values, context={"folder": folder} if folder else None)
+    except ValidationError as error:
+        raise ConfigurationError(f"{what}: {fault_of(error, form, see=see)}") from error
+
+
+def read_settings(path: Path, form: type[ModelT], what: str, *, see: str = "") -> ModelT:
+    """Return the settings in a TOML file, whose relative paths are relative to it.
+
+    Raises:
+        ConfigurationError: the file is missing or not TOML, or a key is unknown or wrong.
+    """
+    values = read_toml(path, what)
+    return validated(form, values, what, see=see, folder=path.parent.absolute())

@@ -2,11 +2,9 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
-
-from pydantic import ValidationError
 
 from schemas.base import Record
 from schemas.build import (
@@ -19,9 +17,8 @@ from schemas.build import (
     UFine6926Build,
     VideoSourceSpec,
 )
-from schemas.errors import ConfigurationError
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
-from schemas.validation import fault_of, read_toml
+from schemas.validation import read_toml, validated
 from sources.demonstration import DemonstrationWorld, write_people_world
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, write_street_world
@@ -45,7 +42,7 @@ def load_build(path: Path, form: type[BuildT]) -> BuildT:
     shipped = _SHIPPED / f"{path.name}.toml"
     is_shipped = shipped.exists() and not path.exists()
     values = read_toml(shipped if is_shipped else path, f"build file {path}")
-    return _validated(form, values, f"build file {path}", path.parent)
+    return validated(form, values, f"build file {path}", see=_KEYS, folder=path.parent)
 
 
 def load_source(form: type[SourceT], **values: Any) -> SourceT:
@@ -54,16 +51,7 @@ def load_source(form: type[SourceT], **values: Any) -> SourceT:
     Raises:
         ConfigurationError: a value is invalid.
     """
-    return _validated(form, values, "source")
-
-
-def _validated(
-    form: type[_RecordT], values: Mapping[str, Any], what: str, folder: Path | None = None
-) -> _RecordT:
-    try:
-        return form.model_validate(values, context={"folder": folder} if folder else None)
-    except ValidationError as error:
-        raise ConfigurationError(f"{what}: {fault_of(error, form, see=_KEYS)}") from error
+    return validated(form, values, "source", see=_KEYS)
 
 
 # Demonstration builds of generated data: images and videos.

@@ -7,9 +7,9 @@ in the store.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationInfo
 
 from db.evaluations import evaluations_of
 from db.releases import list_releases
@@ -26,7 +26,7 @@ from schemas.cfam import CfamTraining
 from schemas.embedding import CfamEmbedder, EmbedderSpec
 from schemas.errors import ConfigurationError, LoupeError, UsageError
 from schemas.evaluation import Direction, EvaluationResult
-from schemas.validation import at_home, fault_of, read_toml
+from schemas.validation import placed, read_settings, validated
 
 _KEYS = "docs/reproduction.md"
 _SPEEDS = {
@@ -54,6 +54,15 @@ class OwnModel(Record):
     embedder: EmbedderSpec
 
 
+def _placed_training(named: str, info: ValidationInfo) -> str:
+    return str(placed(Path(named), info)) if named.endswith(".toml") else named
+
+
+def _placed_release(named: str, info: ValidationInfo) -> str:
+    path = placed(Path(named), info)
+    return str(path) if path.is_dir() else named
+
+
 class Reproduction(Record):
     """A file for `loupe reproduce`: the releases of the datasets, and models to use.
 
@@ -61,8 +70,10 @@ class Reproduction(Record):
     row's changes are applied to. Releases are folders or names.
     """
 
-    training: str = "paper"
-    releases: dict[str, str] = Field(default_factory=dict)
+    training: Annotated[str, AfterValidator(_placed_training)] = "paper"
+    releases: dict[str, Annotated[str, AfterValidator(_placed_release)]] = Field(
+        default_factory=dict
+    )
     models: tuple[OwnModel, ...] = ()
 
 
@@ -72,37 +83,14 @@ def load_reproduction(path: Path) -> Reproduction:
     Raises:
         ConfigurationError: the file is missing or not TOML, or a key is unknown or wrong.
     """
-    values = read_toml(path, f"reproduction file {path}")
-    try:
-        own = Reproduction.model_validate(values)
-    except ValidationError as error:
-        fault = fault_of(error, Reproduction, see=_KEYS)
-        raise ConfigurationError(f"reproduction file {path}: {fault}") from error
+    what = f"reproduction file {path}"
+    own = read_settings(path, Reproduction, what, see=_KEYS)
     if unknown := sorted(own.releases.keys() - named_datasets().keys()):
         known = ", ".join(named_datasets())
         raise ConfigurationError(
-            f"reproduction file {path}: no table has a dataset {unknown[0]!r}; known are {known}"
+            f"{what}: no table has a dataset {unknown[0]!r}; known are {known}"
         )
-    folder = path.parent
-    return Reproduction(
-        training=str(folder / own.training) if own.training.endswith(".toml") else own.training,
-        releases={name: _placed(folder, where) for name, where in own.releases.items()},
-        models=tuple(_with_paths(one, folder) for one in own.models),
-    )
-
-
-def _placed(folder: Path, release: str) -> str:
-    path = folder / at_home(release)
-    return str(path) if path.is_dir() else release
-
-
-def _with_paths(own: OwnModel, folder: Path) -> OwnModel:
-    paths = {
-        name: (folder / at_home(value)).absolute()
-        for name, value in own.embedder
-        if isinstance(value, Path)
-    }
-    return own.model_copy(update={"embedder": own.embedder.model_copy(update=paths)})
+    return own
 
 
 # What a table needs, and what is available.
@@ -367,10 +355,7 @@ def _changed(base: CfamTraining, changes: dict[str, Any]) -> CfamTraining:
     values = base.model_dump()
     for table, changed in changes.items():
         values[table] = values[table] | changed
-    try:
-        return CfamTraining.model_validate(values)
-    except ValidationError as error:
-        raise ConfigurationError(f"the changes {changes} of a row: {fault_of(error)}") from error
+    return validated(CfamTraining, values, f"the changes {changes} of a row")
 
 
 def _training_key(training: CfamTraining, release: FoundRelease) -> str:

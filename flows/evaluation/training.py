@@ -25,16 +25,15 @@ from retrieval.cfam.training_data import (
     require_identities,
     whole_groups,
 )
-from schemas.cfam import CfamBackbone, CfamTraining, StepLine, TrainingRecord, ValidationLine
+from schemas.cfam import CfamTraining, StepLine, TrainingRecord, ValidationLine
 from schemas.errors import (
-    ConfigurationError,
     FormatError,
     IntegrityError,
     MissingExtraError,
     UsageError,
 )
 from schemas.records import Split
-from schemas.validation import at_home, fault_of, read_toml
+from schemas.validation import fault_of, read_settings
 
 if TYPE_CHECKING:
     from retrieval.cfam.network.training import Trained
@@ -58,22 +57,7 @@ def load_training(config: str | None) -> CfamTraining:
     if config is None:
         return CfamTraining()
     path = _SHIPPED.get(config, Path(config))
-    values = read_toml(path, f"training file {path}")
-    try:
-        settings = CfamTraining.model_validate(values)
-    except ValidationError as error:
-        fault = fault_of(error, CfamTraining, see=_KEYS)
-        raise ConfigurationError(f"training file {path}: {fault}") from error
-    return settings.model_copy(update={"backbone": _resolved(settings.backbone, path.parent)})
-
-
-def _resolved(backbone: CfamBackbone, folder: Path) -> CfamBackbone:
-    paths = {
-        name: (folder / at_home(path)).absolute()
-        for name in ("architecture_file", "checkpoint")
-        if (path := getattr(backbone, name)) is not None
-    }
-    return backbone.model_copy(update=paths)
+    return read_settings(path, CfamTraining, f"training file {path}", see=_KEYS)
 
 
 # The training images of a release, or of an annotation file in the published form.
@@ -405,6 +389,7 @@ def _record(
 ) -> TrainingRecord:
     training, validation = found.splits
     return TrainingRecord(
+        **trained._asdict(),
         settings=settings,
         release=found.name,
         release_id=found.release_id,
@@ -415,16 +400,9 @@ def _record(
         validation_images=len(validation),
         validation_identities=len({image.identity for image in validation}),
         validation_split=found.validation_split,
-        images_digest=trained.images_digest,
         code_revision=code_revision(),
         packages={name: version(name) for name in _PACKAGES},
         hardware=hardware(),
-        device=trained.device,
-        processes=trained.processes,
-        steps=trained.steps,
-        seconds=trained.seconds,
-        before=trained.before,
-        best=trained.best,
         best_sha256=digest_of_file(home / "best" / "model.safetensors"),
         last_sha256=digest_of_file(home / "last" / "model.safetensors"),
     )

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from schemas.errors import ConfigurationError
 from schemas.profile import Profile
-from schemas.validation import fault_of, read_toml
+from schemas.validation import read_toml, validated
 
 _FOLDER = Path(__file__).parent
 _OVERRIDE = "LOUPE_PROFILE__"
@@ -53,11 +51,7 @@ def validate_profile(values: Mapping[str, Any]) -> Profile:
     Raises:
         ConfigurationError: a key is unknown, missing or invalid; the message names it.
     """
-    try:
-        return Profile.model_validate(values)
-    except ValidationError as error:
-        name = values.get("name", "?")
-        raise ConfigurationError(f"profile {name!r}: {fault_of(error, Profile)}") from error
+    return validated(Profile, values, f"profile {values.get('name', '?')!r}")
 
 
 def _apply_overrides(values: dict[str, Any], environment: Mapping[str, str]) -> None:
