@@ -17,17 +17,17 @@ _WITH_FILES = (
 def page_environment(package: str, *, with_files: bool = False) -> "Environment":
     """Return the templates of `package`, for pages with untrusted texts.
 
-    Texts are escaped when they are inserted into a page. If one nevertheless became part of the
-    page, the Content-Security-Policy that each page declares first, as `{{ content_security_policy
-    }}`, prevents it from running a script or loading anything. Pages are single files, except those
-    `with_files`, which may load files beside them.
+    Texts are escaped when they are inserted into a page; in Markdown (`.md.j2`) the template does
+    it. If one nevertheless became part of the page, the Content-Security-Policy that each page
+    declares first, as `{{ content_security_policy }}`, prevents it from running a script or loading
+    anything. Pages are single files, except those `with_files`, which may load files beside them.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 
     environment = Environment(
         loader=PackageLoader(package),
         undefined=StrictUndefined,
-        autoescape=True,
+        autoescape=select_autoescape(disabled_extensions=("md.j2",), default=True),
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -1,9 +1,8 @@
 """The leaderboard as files: a self-contained HTML page, Markdown and JSON."""
 
 import json
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +26,7 @@ from flows.evaluation.leaderboard_drawing import (
     CHANCE,
     TEXT,
     WIDE_INCHES,
+    WIDTH_INCHES,
     Plot,
     drawn,
     legend,
@@ -78,10 +78,38 @@ def _rank_plot(board: Board) -> Plot | None:
 
 
 def _group_plot(table: GroupTable) -> Plot:
-    """A bar for each model and group, with its interval."""
+    """A bar for each model and group, with its interval: upright if there are many groups."""
     rows = table.rows[:_MOST_MODELS]
     is_wide = len(table.groups) > _MOST_LYING
-    svg = _upright_bars(table, rows) if is_wide else _lying_bars(table, rows)
+    places, thickness = np.arange(len(table.groups)), 0.8 / len(rows)
+    lying = 0.9 + 0.2 * len(rows) + len(table.groups) * max(0.42, 0.2 * len(rows))
+    size = (3.0 + 0.1 * len(rows), WIDE_INCHES) if is_wide else (lying, WIDTH_INCHES)
+    with plotted(*size) as (figure, axes):
+        for number, (row, colour, _) in enumerate(styled(rows)):
+            there, values, errors = _bars(row, table.metric)
+            bar, along = (axes.bar, "yerr") if is_wide else (axes.barh, "xerr")
+            bar(
+                places[there] + (number - (len(rows) - 1) / 2) * thickness,
+                values,
+                0.92 * thickness,
+                color=colour,
+                error_kw=_ERROR_BARS,
+                label=short_name(row.name),
+                **{along: errors},
+            )
+        axis: Literal["x", "y"] = "x" if is_wide else "y"
+        axes.tick_params(axis=axis, length=0, labelcolor=TEXT)
+        axes.grid(visible=False, axis=axis)
+        if is_wide:
+            axes.set_xticks(places, [wrapped_name(group) for group in table.groups])
+            axes.set(ylabel=f"{table.metric}, %", xlim=(-0.6, len(places) - 0.4), ylim=(0, 102))
+        else:
+            axes.set_yticks(places, [short_name(group) for group in table.groups])
+            axes.invert_yaxis()
+            axes.set(xlabel=f"{table.metric}, %")
+            axes.set_xlim(left=0)
+        legend(figure, axes, columns=min(len(rows), _LEGEND_COLUMNS) if is_wide else 1)
+        svg = drawn(figure, f"groups-{table.dimension}-{table.metric}-{table.direction}")
     return Plot(
         f"{table.metric} by {table.dimension}",
         f"{table.metric} of each model by {table.dimension}, with 95 % intervals; "
@@ -91,72 +119,19 @@ def _group_plot(table: GroupTable) -> Plot:
     )
 
 
-def _lying_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
-    thickness = 0.8 / len(rows)
-    height = 0.9 + 0.2 * len(rows) + len(table.groups) * max(0.42, 0.2 * len(rows))
-    with plotted(height) as (figure, axes):
-        places = np.arange(len(table.groups))
-        for number, (row, colour, _) in enumerate(styled(rows)):
-            bars = _bars(row, table.metric)
-            axes.barh(
-                places[bars.there] + (number - (len(rows) - 1) / 2) * thickness,
-                bars.values,
-                0.92 * thickness,
-                xerr=bars.errors,
-                color=colour,
-                error_kw=_ERROR_BARS,
-                label=short_name(row.name),
-            )
-        axes.set_yticks(places, [short_name(group) for group in table.groups])
-        axes.tick_params(axis="y", length=0, labelcolor=TEXT)
-        axes.grid(visible=False, axis="y")
-        axes.invert_yaxis()
-        axes.set(xlabel=f"{table.metric}, %")
-        axes.set_xlim(left=0)
-        legend(figure, axes, columns=1)
-        return drawn(figure, f"groups-{table.dimension}-{table.metric}-{table.direction}")
-
-
-def _upright_bars(table: GroupTable, rows: Sequence[GroupRow]) -> str:
-    thickness = 0.8 / len(rows)
-    with plotted(3.0 + 0.1 * len(rows), WIDE_INCHES) as (figure, axes):
-        places = np.arange(len(table.groups))
-        for number, (row, colour, _) in enumerate(styled(rows)):
-            bars = _bars(row, table.metric)
-            axes.bar(
-                places[bars.there] + (number - (len(rows) - 1) / 2) * thickness,
-                bars.values,
-                0.92 * thickness,
-                yerr=bars.errors,
-                color=colour,
-                error_kw=_ERROR_BARS,
-                label=short_name(row.name),
-            )
-        axes.set_xticks(places, [wrapped_name(group) for group in table.groups])
-        axes.tick_params(axis="x", length=0, labelcolor=TEXT)
-        axes.grid(visible=False, axis="x")
-        axes.set(ylabel=f"{table.metric}, %", xlim=(-0.6, len(table.groups) - 0.4))
-        axes.set_ylim(0, 102)
-        legend(figure, axes, columns=min(len(rows), _LEGEND_COLUMNS))
-        return drawn(figure, f"groups-{table.dimension}-{table.metric}-{table.direction}")
-
-
-class _Bars(NamedTuple):
+def _bars(
+    row: GroupRow, metric: str
+) -> tuple[list[int], NDArray[np.float64], list[NDArray[np.float64]]]:
     """The groups in which a model has a score, the scores, and the lengths of its error bars."""
-
-    there: list[int]
-    values: NDArray[np.float64]
-    errors: list[NDArray[np.float64]]
-
-
-def _bars(row: GroupRow, metric: str) -> _Bars:
-    scores = [cell.scores.get(metric) if cell else None for cell in row.cells]
-    there = [place for place, score in enumerate(scores) if score is not None]
-    found = [score for score in scores if score is not None]
-    values = np.array([score.value for score in found])
-    low = np.array([score.value if score.low is None else score.low for score in found])
-    high = np.array([score.value if score.high is None else score.high for score in found])
-    return _Bars(there, values, [np.maximum(values - low, 0), np.maximum(high - values, 0)])
+    found = {
+        place: cell.scores[metric]
+        for place, cell in enumerate(row.cells)
+        if cell and metric in cell.scores
+    }
+    values = np.array([score.value for score in found.values()])
+    low = np.array([one.value if one.low is None else one.low for one in found.values()])
+    high = np.array([one.value if one.high is None else one.high for one in found.values()])
+    return list(found), values, [np.maximum(values - low, 0), np.maximum(high - values, 0)]
 
 
 def _similarity_plot(row: Row) -> Plot | None:
@@ -209,7 +184,6 @@ DIRECTION_TITLES: dict[Direction, str] = {
     "image-to-text": "Image to text",
 }
 NOT_OURS = "measured by the paper on {dataset} itself, not on this release"
-_TEMPLATE = "leaderboard.html.j2"
 _SIDE_PX = 150
 _MOST_GALLERIES = 4  # models whose hardest queries are shown, so that the page stays small
 
@@ -263,21 +237,38 @@ _METHODS_NOTE = (
 
 def render_page(board: Leaderboard) -> str:
     """The leaderboard as one HTML page."""
-    environment = flow_pages()
-    environment.filters["title_of"] = column_title
-    environment.filters["score"] = score_text
-    environment.filters["interval"] = interval_text
-    environment.filters["published_types"] = published_types
-    return environment.get_template(_TEMPLATE).render(
-        board=board,
+    return _rendered(
+        "leaderboard.html.j2",
+        board,
         sections=[_section(board, one) for one in board.boards],
         thumbnail=_Thumbnails(board.folder),
+        contrast_plot=contrast_plot(board.contrasts),
+    )
+
+
+def render_markdown(board: Leaderboard) -> str:
+    """The tables of the leaderboard as Markdown."""
+    return _rendered("leaderboard.md.j2", board, titles=DIRECTION_TITLES)
+
+
+def _rendered(template: str, board: Leaderboard, **values: Any) -> str:
+    environment = flow_pages()
+    environment.filters.update(
+        title_of=column_title,
+        score=score_text,
+        interval=interval_text,
+        with_interval=_with_interval,
+        published_types=published_types,
+        cell=_cell,
+    )
+    return environment.get_template(template).render(
+        board=board,
         not_ours=NOT_OURS,
         models=_models(board),
-        contrast_plot=contrast_plot(board.contrasts),
         nearest=nearest_lines(board.contrasts),
         methods_note=_METHODS_NOTE,
         published_sizes=[one for one in CCD_TABLE if one.title == board.like],
+        **values,
     )
 
 
@@ -326,101 +317,6 @@ class _Thumbnails:
         except OSError:
             return None
         return shrunk_uri(data, _SIDE_PX) if sha256_of(data) == item.sha256 else None
-
-
-def render_markdown(board: Leaderboard) -> str:
-    """The tables of the leaderboard as Markdown."""
-    return "\n".join(_markdown_lines(board)) + "\n"
-
-
-def _markdown_lines(board: Leaderboard) -> Iterator[str]:
-    manifest = board.manifest
-    yield f"# Leaderboard: {manifest.dataset} {manifest.version}, {board.split} split"
-    yield f"\nRelease `{manifest.id}`."
-    if manifest.demonstration:
-        yield "\n> **Demonstration.** The release is a demonstration; its scores say nothing."
-    for one in board.boards:
-        yield from _board_lines(one)
-        for table in board.tables:
-            if table.direction == one.direction:
-                yield from _table_lines(table)
-                yield from _published_type_lines(board, table)
-    yield from _nearest_lines(board)
-    yield from (f"\n{sentence}" for sentence in board.notes)
-    yield "\n## How it was measured\n"
-    for row in _models(board):
-        if row.evaluation is not None:
-            result = row.evaluation.result
-            yield (
-                f"- {_cell(row.name)}: {result.protocol}; code `{result.code_revision}`; "
-                f"{result.hardware.accelerator or result.hardware.processor}; {result.interval}"
-            )
-
-
-def _nearest_lines(board: Leaderboard) -> Iterator[str]:
-    lines = nearest_lines(board.contrasts)
-    if not lines:
-        return
-    yield "\n## How near other samples are\n"
-    yield "Mean cosine of a sample with its five nearest other samples. " + _METHODS_NOTE + "\n"
-    yield "| model | images | captions | edited or found |"
-    yield "|---|--:|--:|---|"
-    yield from (
-        f"| {_cell(one.name)} | {one.images} | {one.texts} | {one.methods} |" for one in lines
-    )
-    for published in CCD_TABLE:
-        if published.title == board.like:
-            near = f"{published.image_similarity:.3f} | {published.text_similarity:.3f} | –"
-            yield f"| published {published.title} (table 1; its model is not named) † | {near} |"
-
-
-def _board_lines(board: Board) -> Iterator[str]:
-    yield f"\n## {DIRECTION_TITLES[board.direction]}\n"
-    left_out = f", {board.unmatched:,} of them without a match left out" if board.unmatched else ""
-    yield f"{board.queries:,} queries{left_out}, a gallery of {board.gallery:,}.\n"
-    yield f"| model | {' | '.join(map(column_title, board.metrics))} |"
-    yield f"|---|{'--:|' * len(board.metrics)}"
-    for row in board.rows:
-        cells = [_with_interval(row.scores.get(metric), metric) for metric in board.metrics]
-        name = f"*{row.name}*" if row.kind == "chance" else _cell(row.name)
-        yield f"| {name} | {' | '.join(cells)} |"
-    for table in board.published:
-        for published in table.rows:
-            scores = dict(zip(table.metrics, published.scores, strict=True))
-            cells = [f"{scores[name]:.2f}" if name in scores else "–" for name in board.metrics]
-            disputed = f" (disputed: {published.disputed})" if published.disputed else ""
-            yield f"| {_cell(published.model + disputed)} † | {' | '.join(cells)} |"
-    for table in board.published:
-        trained = f"; trained on {table.trained_on}" if table.trained_on else ""
-        where = f"{table.citation}, {table.place}"
-        yield f"\n† published: {NOT_OURS.format(dataset=table.dataset)}{trained} ({where})."
-
-
-def _table_lines(table: GroupTable) -> Iterator[str]:
-    yield f"\n### {table.metric} by {table.dimension}\n"
-    if table.note:
-        yield f"{table.note}\n"
-    heads = [
-        f"{_cell(group)} ({count:,})"
-        for group, count in zip(table.groups, table.queries, strict=True)
-    ]
-    yield f"| model | {' | '.join(heads)} |"
-    yield f"|---|{'--:|' * len(heads)}"
-    for row in table.rows:
-        cells = [
-            _with_interval(cell.scores.get(table.metric) if cell else None, table.metric)
-            for cell in row.cells
-        ]
-        yield f"| {_cell(row.name)} | {' | '.join(cells)} |"
-
-
-def _published_type_lines(board: Leaderboard, table: GroupTable) -> Iterator[str]:
-    published = published_types(table, board.like)
-    if published is None:
-        return
-    for line in published.lines:
-        yield f"| {_cell(line.name)} † | {' | '.join(line.values)} |"
-    yield f"\n† published: {NOT_OURS.format(dataset=board.like)} ({published.place})."
 
 
 def _with_interval(score: Score | None, metric: str) -> str:

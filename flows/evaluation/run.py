@@ -34,7 +34,6 @@ from models.profiles.loader import load_profile
 from models.transformers_embedder import BlipFamily, load_transformers_embedder
 from release.row_files import ReadRelease, read_release
 from release.rows import ReleasedCaption, ReleaseRow
-from retrieval.competitors import benchmark_distractors
 from retrieval.contrastive import (
     ContrastiveSamples,
     contrast_accuracy,
@@ -44,6 +43,7 @@ from retrieval.contrastive import (
     guess_methods,
     overall_accuracy,
 )
+from retrieval.distractors import benchmark_distractors
 from retrieval.embedders import CHECKPOINT_FILES, pinned
 from retrieval.embeddings import Ids, read_vectors
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
@@ -67,7 +67,6 @@ from schemas.evaluation import (
     EvaluatedModel,
     EvaluatedRelease,
     EvaluationResult,
-    GroupResult,
     Hardware,
     ShownItem,
 )
@@ -257,79 +256,65 @@ def _changed_share(folder: Path, row: ReleaseRow) -> float | None:
         return float(change_between(anchor, edited, _AREA_SETTINGS).mask.mean())
 
 
-class ContrastiveSides:
+class ContrastiveSides(NamedTuple):
     """Images and texts of a release with their vectors, as one direction compares them.
 
-    Args:
-        samples: the groups of samples.
-        images: all images.
-        texts: all fine captions.
-        coarse: coarse captions; None if there are none, or no vectors of them.
+    `texts` are fine captions; `coarse` is None if there are no coarse ones, or no vectors of them.
     """
 
-    def __init__(
-        self, samples: ContrastiveSamples, images: Side, texts: Side, coarse: Side | None
-    ) -> None:
-        self._samples = samples
-        self._images = images
-        self._texts = texts
-        self._coarse = coarse
-        self._original = samples.is_original
-        self._texts_of_originals = self._original[samples.image_of_text]
+    samples: ContrastiveSamples
+    images: Side
+    texts: Side
+    coarse: Side | None
 
     def scored(self, direction: Direction) -> Scored:
         """The scores of a direction: R@k with its settings, and FG-CDA with its types."""
-        samples = self._samples
-        accuracy = contrast_accuracy(self._images.rows, self._texts.rows, samples)[direction]
-        found = score_direction(direction, *self._asked(direction))
-        overall = overall_accuracy(accuracy, samples)
-        result = found.direction.model_copy(
-            update={"scores": {**found.direction.scores, **overall}}
-        )
+        samples, settings = self.samples, self._settings(direction)
+        accuracy = contrast_accuracy(self.images.rows, self.texts.rows, samples)[direction]
+        found = score_direction(direction, *settings[BOTH])
+        scores = found.direction.scores | overall_accuracy(accuracy, samples)
+        by_setting = (score_setting(name, direction, *one) for name, one in settings.items())
+        groups = groups_by_difference(direction, accuracy, samples)
         return Scored(
-            result,
-            (
-                *groups_by_difference(direction, accuracy, samples),
-                *self._settings(direction),
-                *found.groups,
-            ),
+            found.direction.model_copy(update={"scores": scores}),
+            (*groups, *by_setting, *found.groups),
         )
 
     def result(self) -> ContrastiveResult:
         """The similarities of contrastive pairs, and with the nearest other samples."""
-        images, texts, samples = self._images.rows, self._texts.rows, self._samples
+        images, texts, samples = self.images.rows, self.texts.rows, self.samples
         return contrastive_result(
             contrast_similarity(images, samples),
             benchmark_distractors(images, texts, samples.image_of_text),
             guess_methods(images, samples),
         )
 
-    def _asked(self, direction: Direction) -> tuple[Side, Side]:
+    def _settings(self, direction: Direction) -> dict[str, tuple[Side, Side]]:
+        """Queries and gallery of each setting of figure 4, and of all samples as queries."""
+        original = self.samples.is_original
+        originals = self.images.chosen(original)
+        fine = self.texts.chosen(original[self.samples.image_of_text])
+        settings: tuple[tuple[str, Side | None, Side | None], ...]
         if direction == "text-to-image":
-            return self._texts.chosen(self._texts_of_originals), self._images
-        return self._images.chosen(self._original), self._texts
-
-    def _settings(self, direction: Direction) -> Iterator[GroupResult]:
-        for name, queries, gallery in self._figure_4(direction):
-            yield score_setting(name, direction, queries, gallery)
-
-    def _figure_4(self, direction: Direction) -> Iterator[tuple[str, Side, Side]]:
-        originals, coarse = self._images.chosen(self._original), self._coarse
-        fine = self._texts.chosen(self._texts_of_originals)
-        if direction == "text-to-image":
-            if coarse is not None:
-                yield ORIGINAL, coarse, originals
-            yield FINE, fine, originals
-            if coarse is not None:
-                yield CONTRASTIVE, coarse, self._images
-            yield BOTH, fine, self._images
-            yield ALL_ASK, self._texts, self._images
+            settings = (
+                (ORIGINAL, self.coarse, originals),
+                (FINE, fine, originals),
+                (CONTRASTIVE, self.coarse, self.images),
+                (BOTH, fine, self.images),
+                (ALL_ASK, self.texts, self.images),
+            )
         else:
-            if coarse is not None:
-                yield ORIGINAL, originals, coarse
-            yield FINE, originals, fine
-            yield BOTH, originals, self._texts
-            yield ALL_ASK, self._images, self._texts
+            settings = (
+                (ORIGINAL, originals, self.coarse),
+                (FINE, originals, fine),
+                (BOTH, originals, self.texts),
+                (ALL_ASK, self.images, self.texts),
+            )
+        return {
+            name: (queries, gallery)
+            for name, queries, gallery in settings
+            if queries is not None and gallery is not None
+        }
 
 
 def _coarse_texts(read: ReadRelease) -> list[str]:
