@@ -4,54 +4,25 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-import numpy as np
 import psutil
 import pytest
 
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
+from tests.schemas.limited_calls import (
+    RefusalError,
+    arrays,
+    burn,
+    die,
+    process_id,
+    refuse,
+    take,
+    three_then_burn,
+)
 
 LIMITS: Any = {"seconds": 20, "memory": 1 << 28}
-
-
-def process_id() -> int:
-    return os.getpid()
-
-
-def burn() -> None:
-    while True:
-        pass
-
-
-def take(size: int) -> int:
-    return len(bytearray(size))
-
-
-def die(number: int) -> None:
-    os.kill(os.getpid(), number)
-
-
-class RefusalError(Exception):
-    def __init__(self, reason: str, what: str) -> None:
-        super().__init__(what)
-        self.reason = reason
-
-
-def refuse() -> None:
-    raise RefusalError("odd", "is odd")
-
-
-def arrays(count: int) -> Iterator[Any]:
-    for number in range(count):
-        yield np.full((50, 1000), number, np.uint8)
-
-
-def three_then_burn() -> Iterator[int]:
-    yield from range(3)
-    burn()
 
 
 def test_a_worker_is_reused_and_is_another_process() -> None:
@@ -143,14 +114,10 @@ def test_workers_are_forked_from_a_separate_process() -> None:
 
 def test_no_worker_outlives_its_caller() -> None:
     killed = "import os; from schemas.limited import run_limited; from tests.schemas import "
-    killed += "test_limited as own; print(run_limited(own.family, seconds=9), flush=True); "
+    killed += "limited_calls as own; print(run_limited(own.family, seconds=9), flush=True); "
     killed += "os.kill(os.getpid(), 9)"
     done = subprocess.run([sys.executable, "-c", killed], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr
     for one in map(int, done.stdout.split()):
         with suppress(psutil.NoSuchProcess):
             psutil.Process(one).wait(30)
-
-
-def family() -> str:
-    return f"{os.getpid()} {os.getppid()}"

@@ -1,8 +1,11 @@
+import json
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from open_clip import get_model_config
 from pydantic import ValidationError
 from torch import Tensor
 
@@ -206,23 +209,34 @@ def test_the_model_overfits_one_batch(settings: CfamTraining, batch: Batch) -> N
     assert history[-1] < history[0] / 4
 
 
-@pytest.fixture
-def published() -> CfamTraining:
-    paper = CfamTraining()
-    backbone = paper.backbone.model_copy(update={"weights": None})
-    return paper.model_copy(update={"backbone": backbone})
-
-
-@pytest.mark.slow
-def test_the_network_of_the_paper_takes_a_training_step_on_the_cpu(published: CfamTraining) -> None:
-    model = Cfam(published, 3500)
-    tokens = ClipTokenizer(168)(["a man in a red coat " * 20, "a woman"])
-    images = model.backbone.encode_images(torch.zeros(2, 3, 384, 128))
+def test_the_network_of_the_paper_has_its_shapes_and_parameters() -> None:
+    with torch.device("meta"):  # without memory
+        model = Cfam(published(), 3500)
+        pixels, tokens = torch.zeros(2, 3, 384, 128), torch.ones(2, 168, dtype=torch.long)
+        images, texts = model.backbone.encode_images(pixels), model.backbone.encode_texts(tokens)
     assert images.tokens.shape == (2, 24 * 8 + 1, 512)
-    assert model.backbone.encode_texts(tokens).tokens.shape == (2, 168, 512)
+    assert texts.tokens.shape == (2, 168, 512)
     assert 160e6 < sum(parameter.numel() for parameter in model.parameters()) < 175e6
+
+
+def test_a_shallow_network_of_the_paper_takes_a_training_step(tmp_path: Path) -> None:
+    """Of full width, with one layer instead of twelve in each tower."""
+    architecture: Any = get_model_config(CfamTraining().backbone.architecture)
+    for tower in ("vision_cfg", "text_cfg"):
+        architecture[tower]["layers"] = 1
+    (tmp_path / "shallow.json").write_text(json.dumps(architecture), encoding="utf-8")
+    settings = published(architecture_file=tmp_path / "shallow.json")
+    model = Cfam(settings, 3500)
+    tokens = ClipTokenizer(168)(["a man in a red coat " * 20, "a woman"])
     optimizer = torch.optim.Adam(model.parameters(), 1e-5)
     losses = model(torch.randn(2, 3, 384, 128), tokens, torch.tensor([3, 3499]))
-    torch.autograd.backward(total_loss(losses, published.losses))
+    torch.autograd.backward(total_loss(losses, settings.losses))
     optimizer.step()
     assert all(parameter.isfinite().all() for parameter in model.parameters())
+
+
+def published(**changes: Any) -> CfamTraining:
+    """The paper's settings, with random weights."""
+    paper = CfamTraining()
+    backbone = paper.backbone.model_copy(update={"weights": None, **changes})
+    return paper.model_copy(update={"backbone": backbone})

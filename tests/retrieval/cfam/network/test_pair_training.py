@@ -34,7 +34,7 @@ class _Stops(Notes):
 
 
 def test_fg_cda_is_measured_by_difference_type_before_and_after_training(tmp_path: Path) -> None:
-    changes = PAIRS | {"best_by": "FG-CDA", "schedule": {"batch_pairs": 8, "epochs": 12}}
+    changes = PAIRS | {"best_by": "FG-CDA", "schedule": {"batch_pairs": 8, "epochs": 4}}
     settings = tiny_settings(tmp_path, **changes)
     settings = settings.model_copy(
         update={"augmentation": settings.augmentation.model_copy(update={"flip": 0, "erase": 0})}
