@@ -1,7 +1,9 @@
 """Discriminability of captions: dis(t) (ReCoS, section 3.2)."""
 
 import math
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,8 +17,7 @@ from retrieval.embeddings import (
     unit_rows,
 )
 from retrieval.similarity.products import Neighbours, Similarities, Tiling, nearest_units
-from schemas.errors import FormatError, UsageError
-from schemas.evaluation import AcceptedInterval, is_degenerate, share_passing
+from schemas.errors import DegenerateCriterionError, FormatError, UsageError
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 # dis(t): how evenly a caption fits the images that it could be confused with.
@@ -139,6 +140,146 @@ def _median(similarities: Similarities, log_temperature: float) -> float:
     return float(np.median(discriminability(similarities, math.exp(log_temperature))))
 
 
+# When a caption passes, and when the criterion itself is not informative (ReCoS, section 3.2).
+
+_FEWEST_JUDGED = 20
+"""Minimum number of captions to judge the criterion; fewer may all pass by chance."""
+LEAST_PASSING, MOST_PASSING = 0.01, 0.99
+"""If a smaller or larger share of captions passes, the criterion does not distinguish them."""
+
+_BINS = 12
+_WIDEST = 40
+
+
+class AcceptedInterval(NamedTuple):
+    """The interval of dis(t) that passes, both ends included: (1 ∓ η) / 2 · log k."""
+
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, k: int, eta: float) -> "AcceptedInterval":
+        """The interval for `k` images.
+
+        A larger `eta` widens it; the paper's prose states the opposite by mistake.
+        """
+        return cls((1 - eta) / 2 * math.log(k), (1 + eta) / 2 * math.log(k))
+
+    def verdict(self, dis: float) -> CaptionVerdict:
+        """The verdict for dis(t): low is over-detailed, high is under-detailed."""
+        if dis < self.lower:
+            return CaptionVerdict.OVER_DETAILED
+        return CaptionVerdict.UNDER_DETAILED if dis > self.upper else CaptionVerdict.PASS
+
+
+def share_passing(verdicts: Collection[CaptionVerdict]) -> float:
+    """The share of captions that pass, in [0, 1]; 0 if there are none."""
+    return sum(one is CaptionVerdict.PASS for one in verdicts) / max(1, len(verdicts))
+
+
+def is_degenerate(verdicts: Collection[CaptionVerdict]) -> bool:
+    """Whether under 1 % or over 99 % of at least 20 captions pass.
+
+    Use it for captions as they were first written: after regeneration all are supposed to pass.
+    """
+    judged = len(verdicts) >= _FEWEST_JUDGED
+    return judged and not LEAST_PASSING <= share_passing(verdicts) <= MOST_PASSING
+
+
+def check_not_degenerate(
+    dis: Sequence[float], settings: DiscriminabilitySettings, temperature: float
+) -> None:
+    """Raises if the criterion does not separate captions, before any is rewritten.
+
+    Args:
+        dis: dis(t) of the captions as they were first written.
+        settings: the settings of the criterion.
+        temperature: the divisor of the similarities.
+
+    Raises:
+        DegenerateCriterionError: see `is_degenerate`; its message has the histogram.
+    """
+    interval = AcceptedInterval.of(settings.k, settings.eta)
+    verdicts = [interval.verdict(one) for one in dis]
+    if is_degenerate(verdicts):
+        raise DegenerateCriterionError(degeneracy_text(dis, settings, temperature))
+
+
+def degeneracy_text(
+    dis: Sequence[float], settings: DiscriminabilitySettings, temperature: float
+) -> str:
+    """The problem with the criterion and its remedy, then the histogram of `dis`."""
+    interval = AcceptedInterval.of(settings.k, settings.eta)
+    verdicts = [interval.verdict(one) for one in dis]
+    passing = sum(one is CaptionVerdict.PASS for one in verdicts)
+    most = max(
+        (CaptionVerdict.OVER_DETAILED, CaptionVerdict.UNDER_DETAILED, CaptionVerdict.PASS),
+        key=verdicts.count,
+    )
+    return (
+        f"the criterion does not tell captions apart: {passing:,} of {len(dis):,} pass (wanted "
+        f"{LEAST_PASSING:.0%} to {MOST_PASSING:.0%}) with k {settings.k}, eta {settings.eta:g} and "
+        f"temperature {temperature:g}; {_advice(most, dis, settings)}\n"
+        f"{dis_histogram(dis, settings.k, interval)}"
+    )
+
+
+_PROFILE = "in a profile [captioning.discriminability]"
+_LEAST_ETA = 0.01
+_ADVICE = {
+    CaptionVerdict.UNDER_DETAILED: (
+        f"similarities lie too close together for this temperature ({_PROFILE}): take a lower one, "
+        f"or none, so that it is calibrated"
+    ),
+    CaptionVerdict.OVER_DETAILED: (
+        f"similarities lie too far apart for this temperature ({_PROFILE}): take a higher one, or "
+        f"none, so that it is calibrated"
+    ),
+}
+
+
+def _advice(most: CaptionVerdict, dis: Sequence[float], settings: DiscriminabilitySettings) -> str:
+    """The setting to change; if all pass, the eta with which half would."""
+    if most is not CaptionVerdict.PASS:
+        return _ADVICE[most]
+    middle = math.log(settings.k) / 2
+    needed = float(np.median([abs(one - middle) / middle for one in dis]))
+    if needed < _LEAST_ETA:
+        return (
+            f"all are near the middle, so that a smaller eta alone does not help: take a larger k "
+            f"({_PROFILE}), which needs as many images, or an embedder that tells more apart"
+        )
+    return f"take a smaller eta ({_PROFILE}): with {needed:.2g} half of them would pass"
+
+
+def dis_histogram(dis: Sequence[float], k: int, interval: AcceptedInterval) -> str:
+    """A histogram as text: a line for each twelfth of the range from 0 to log k.
+
+    The range of values comes first, because a bar does not show how narrow it is. Bars of values
+    that pass are full, others are light; a bar across an end of the interval has both.
+    """
+    width = math.log(k) / _BINS
+    counts: list[dict[bool, int]] = [{True: 0, False: 0} for _ in range(_BINS)]
+    for one in dis:
+        passes = interval.verdict(one) is CaptionVerdict.PASS
+        counts[min(_BINS - 1, int(one / width))][passes] += 1
+    highest = max(1, *(sum(count.values()) for count in counts))
+    lines = [
+        f"  {place * width:6.3f} – {(place + 1) * width:6.3f} {sum(count.values()):>7,} "
+        f"{'█' * _bar(count[True], highest)}{'░' * _bar(count[False], highest)}".rstrip()
+        for place, count in enumerate(counts)
+    ]
+    head = (
+        f"dis(t) from {min(dis, default=0):.6g} to {max(dis, default=0):.6g}; passes from "
+        f"{interval.lower:.6g} to {interval.upper:.6g}, log k is {math.log(k):.6g}"
+    )
+    return "\n".join([head, *lines])
+
+
+def _bar(count: int, highest: int) -> int:
+    return math.ceil(_WIDEST * count / highest)
+
+
 # Captions compared with the images that they could be confused with: dis(t), and the verdict.
 
 Names = tuple[str, str]
@@ -172,7 +313,7 @@ class CaptionScores:
 
     @property
     def is_degenerate(self) -> bool:
-        """Whether the criterion is degenerate (see `schemas.evaluation`)."""
+        """Whether the criterion is degenerate (see `is_degenerate`)."""
         return is_degenerate(self.verdicts)
 
 

@@ -90,7 +90,6 @@ def score_direction(
     direction: Direction,
     queries: Side,
     gallery: Side,
-    seed: int = 0,
     rerank: Rerank | None = None,
 ) -> Scored:
     """Scores all queries, and each group of them, against the whole gallery.
@@ -111,26 +110,24 @@ def score_direction(
         queries=scores.queries,
         gallery=scores.gallery,
         unmatched=scores.unmatched,
-        scores=_with_intervals(scores, queries.ids, seed),
+        scores=_with_intervals(scores, queries.ids),
         rank_curve=tuple(scores.rank_curve(depth).tolist()),
         chance={name: Score(value=value) for name, value in chance.items()},
         chance_curve=tuple(rank_curve(scores.matches.tolist(), scores.gallery, depth)),
-        histogram=similarity_histogram(*asked, seed=seed) if plain else None,
+        histogram=similarity_histogram(*asked) if plain else None,
         hardest=hardest_queries(queries, gallery, scores.best_rank) if plain else (),
     )
-    return Scored(result, tuple(_groups(direction, scores, queries, seed)))
+    return Scored(result, tuple(_groups(direction, scores, queries)))
 
 
-def score_setting(
-    setting: str, direction: Direction, queries: Side, gallery: Side, seed: int = 0
-) -> GroupResult:
+def score_setting(setting: str, direction: Direction, queries: Side, gallery: Side) -> GroupResult:
     """R@k of all queries in a gallery of their own, as the group `setting`.
 
     Raises:
         UsageError: as above.
     """
     scores = score_retrieval(queries.rows, gallery.rows, queries.ids, gallery.ids)
-    found = _with_intervals(scores, queries.ids, seed)
+    found = _with_intervals(scores, queries.ids)
     return GroupResult(
         dimension="setting",
         group=setting,
@@ -141,9 +138,7 @@ def score_setting(
     )
 
 
-def _groups(
-    direction: Direction, scores: RetrievalScores, queries: Side, seed: int
-) -> Iterator[GroupResult]:
+def _groups(direction: Direction, scores: RetrievalScores, queries: Side) -> Iterator[GroupResult]:
     for dimension, labels in queries.groups.items():
         of = np.array(labels)
         for group in dict.fromkeys(labels):
@@ -155,19 +150,19 @@ def _groups(
                 direction=direction,
                 queries=int(chosen.sum()),
                 unmatched=int(chosen.sum()) - matched,
-                scores=_with_intervals(scores, queries.ids, seed, chosen) if matched else {},
+                scores=_with_intervals(scores, queries.ids, chosen) if matched else {},
             )
 
 
 def _with_intervals(
-    scores: RetrievalScores, ids: Ids, seed: int, chosen: NDArray[np.bool_] | None = None
+    scores: RetrievalScores, ids: Ids, chosen: NDArray[np.bool_] | None = None
 ) -> Scores:
     """The means over (chosen) queries, with intervals over persons."""
     if chosen is None:
         chosen = np.ones(scores.queries, dtype=np.bool_)
     found = {name: Score(value=value) for name, value in scores.means(chosen).items()}
     by_query = {name: values[chosen] for name, values in scores.by_query.items()}
-    intervals = bootstrap_means(by_query, ids[chosen], seed=seed)
+    intervals = bootstrap_means(by_query, ids[chosen], seed=0)
     return found | {name: Score(**one._asdict()) for name, one in intervals.items()}
 
 

@@ -11,7 +11,7 @@ Hinkley, Bootstrap Methods and their Application, section 3.8); percentiles of t
 form the interval.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -277,7 +277,6 @@ def bootstrap_means(
     *,
     replicates: int = REPLICATES,
     seed: int = SEED,
-    confidence: float = CONFIDENCE,
 ) -> dict[str, Interval]:
     """The mean of each metric with its percentile interval; deterministic for a seed.
 
@@ -291,7 +290,6 @@ def bootstrap_means(
         groups: the identity, or other group, of each query, of shape (queries,).
         replicates: how often groups are drawn.
         seed: what they are drawn with.
-        confidence: how much of the means found lie in the interval.
     """
     counting = {name: one for name, one in values.items() if not np.isnan(one).all()}
     if not counting:
@@ -299,7 +297,7 @@ def bootstrap_means(
     _, group_of = np.unique(np.asarray(groups), return_inverse=True)
     sums, counts = _by_group(np.stack(list(counting.values())), group_of)
     drawn = _drawn_means(sums, counts, replicates, seed)
-    tails = 50 * (1 - confidence), 50 * (1 + confidence)
+    tails = 50 * (1 - CONFIDENCE), 50 * (1 + CONFIDENCE)
     low, high = np.nanpercentile(drawn, tails, axis=0)
     means = sums.sum(axis=0) / counts.sum(axis=0)
     return {
@@ -333,6 +331,7 @@ def _drawn_means(sums: Floats, counts: Floats, replicates: int, seed: int) -> Fl
 
 
 RECALLS = (1, 5, 10)
+"""The k of R@k; where k is larger than the gallery, all queries with a match have found it."""
 _MEMORY_MIB = 256
 
 _MOST_QUERIES = 1024  # of a block: more do not make the product any faster
@@ -346,7 +345,6 @@ class RetrievalScores:
 
     Attributes:
         gallery: how many items the gallery has.
-        recalls: the k of R@k that `means` gives.
         matches: how many matches each query has in the gallery, of shape (queries,).
         best_rank: the rank of its first match, from 1; 0 without a match.
         average_precision: see `average_precision`.
@@ -357,7 +355,6 @@ class RetrievalScores:
     """
 
     gallery: int
-    recalls: tuple[int, ...]
     matches: Ids
     best_rank: Ids
     average_precision: Floats
@@ -378,7 +375,7 @@ class RetrievalScores:
     @property
     def by_query(self) -> dict[str, Floats]:
         """The values behind `means`, in percent, of shape (queries,); NaN without a match."""
-        shares = {f"R@{k}": _recall_at(k, self.best_rank) for k in self.recalls}
+        shares = {f"R@{k}": _recall_at(k, self.best_rank) for k in RECALLS}
         shares["mAP"] = self.average_precision
         if self.similarity_distribution is not None:
             shares["mSD"] = self.similarity_distribution
@@ -413,7 +410,6 @@ def score_retrieval(
     query_ids: ArrayLike,
     gallery_ids: ArrayLike,
     *,
-    recalls: Sequence[int] = RECALLS,
     memory_mib: int = _MEMORY_MIB,
     workers: int | None = None,
     names: tuple[str, str, str, str] = ("queries", "gallery", "query ids", "gallery ids"),
@@ -429,7 +425,6 @@ def score_retrieval(
         gallery: floats of shape (m, d); one float32 copy of it is kept.
         query_ids: integers, of shape (n,).
         gallery_ids: integers, of shape (m,).
-        recalls: which R@k are wanted; a k beyond the gallery counts all queries with a match.
         memory_mib: how much working memory to use, beside the embeddings; no result depends on it.
         workers: threads; as many as there are processors, at most 8, by default.
         names: what to call the four arrays in messages.
@@ -437,8 +432,6 @@ def score_retrieval(
     Raises:
         UsageError: an array cannot be used, or no query has a match in the gallery.
     """
-    if not recalls or min(recalls) < 1:
-        raise UsageError(f"recalls must be numbers from 1; got {list(recalls)}")
     if memory_mib < 1:
         raise UsageError(f"memory must be at least 1 MiB; got {memory_mib}")
     asked = checked_shape(queries, names[0])
@@ -455,7 +448,7 @@ def score_retrieval(
         asked, names[0], sorted_gallery, firsts, counts, (memory_mib << 20) // threads
     )
     found = scoring.run(threads)
-    return RetrievalScores(len(sorted_gallery.rows), tuple(recalls), counts, *found)
+    return RetrievalScores(len(sorted_gallery.rows), counts, *found)
 
 
 def load_kernels() -> None:

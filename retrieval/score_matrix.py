@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from retrieval.embeddings import FloatRows, Ids
 from retrieval.ranking import (
-    RECALLS,
     Floats,
     RankedMatches,
     RetrievalScores,
@@ -73,7 +72,6 @@ def score_similarities(
 
     return RetrievalScores(
         gallery=len(gallery),
-        recalls=RECALLS,
         matches=matches,
         best_rank=joined(best_ranks).astype(np.int64),
         average_precision=joined(average_precision).astype(np.float64),

@@ -5,9 +5,12 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 ID_BYTES = 16
+IF_KNOWN: Any = Field(default=None, exclude_if=lambda value: value is None)
+IF_ANY: Any = Field(default=(), exclude_if=lambda values: not values)
+"""Fields that are left out, and do not change a payload, if they are unknown or empty."""
 
 
 class Record(BaseModel):

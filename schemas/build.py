@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
-from schemas.base import Record
+from schemas.base import IF_KNOWN, Record
 from schemas.contrast import Method
 from schemas.errors import ConfigurationError
 from schemas.records import Granularity, Split
@@ -204,9 +204,7 @@ class TaskSpec(Record):
 
     task: RetrievalTask
     captions: str | None = Field(default=None, pattern=r"\S", exclude_if=lambda one: one is None)
-    known: Literal["texts", "licences"] | None = Field(
-        default=None, exclude_if=lambda one: one is None
-    )
+    known: Literal["texts", "licences"] | None = IF_KNOWN
     images: int = Field(gt=0)
     source: Name | None = None
     names: PlacedPath | None = None

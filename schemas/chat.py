@@ -4,7 +4,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field
 
-from schemas.base import Record, canonical_json, digest_of, sha256_of
+from schemas.base import IF_KNOWN, Record, canonical_json, digest_of, sha256_of
 
 
 def _storable(text: str) -> str:
@@ -59,10 +59,10 @@ class ServedModel(Record):
     """
 
     id: RawText
-    root: RawText | None = Field(default=None, exclude_if=lambda one: one is None)
-    owned_by: RawText | None = Field(default=None, exclude_if=lambda one: one is None)
-    max_model_len: int | None = Field(default=None, exclude_if=lambda one: one is None)
-    created: int | None = Field(default=None, exclude_if=lambda one: one is None)
+    root: RawText | None = IF_KNOWN
+    owned_by: RawText | None = IF_KNOWN
+    max_model_len: int | None = IF_KNOWN
+    created: int | None = IF_KNOWN
 
 
 class ChatImage(Record):

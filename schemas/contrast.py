@@ -300,12 +300,9 @@ class Phrase(NamedTuple):
     text: str
 
 
-def content_words(text: str, *, relations: bool = False) -> frozenset[str]:
-    """Return the words of a text, folded, without function words.
-
-    With `relations`, prepositions of place are included.
-    """
-    return frozenset(_telling_words(text, relations))
+def content_words(text: str) -> frozenset[str]:
+    """Return the words of a text, folded, without function words."""
+    return frozenset(_telling_words(text, relations=False))
 
 
 def indistinct(
@@ -366,14 +363,14 @@ def phrases(text: str) -> list[Phrase]:
 
 
 def _is_distinct(caption: str, other: str, *, in_order: bool) -> bool:
-    ours, theirs = _telling_words(caption, in_order), _telling_words(other, in_order)
+    ours, theirs = (_telling_words(text, relations=in_order) for text in (caption, other))
     if not in_order:
         return not Counter(ours) <= Counter(theirs)
     rest = iter(theirs)
     return not all(word in rest for word in ours)  # a subsequence has no new content
 
 
-def _telling_words(text: str, relations: bool) -> list[str]:
+def _telling_words(text: str, *, relations: bool) -> list[str]:
     left_out = _words("function_words") - (_words("relation_words") if relations else frozenset())
     words = (word.casefold() for word in WORD.findall(text))
     return [word for word in words if word not in left_out]

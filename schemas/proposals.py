@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import EntityRecord, Record
+from schemas.base import IF_ANY, EntityRecord, Record
 from schemas.records import Box, Sha256
 from schemas.taxonomy import DifferenceType
 
@@ -25,7 +25,7 @@ class Picture(Record):
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
     image_id: str | None = None
-    others_xyxy: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
+    others_xyxy: tuple[Box, ...] = IF_ANY
 
 
 class TrackletFrame(Record):

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import EntityRecord, Record
+from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
@@ -78,10 +78,8 @@ class Attribution(Record):
     licence: str
     creator: str | None = None
     source_url: str | None = None
-    licence_url: str | None = Field(default=None, exclude_if=lambda url: url is None)
-    licence_basis: Literal["stated", "filter"] | None = Field(
-        default=None, exclude_if=lambda basis: basis is None
-    )
+    licence_url: str | None = IF_KNOWN
+    licence_basis: Literal["stated", "filter"] | None = IF_KNOWN
 
 
 class Contrast(Record):
@@ -124,11 +122,11 @@ class Image(EntityRecord, kind="image"):
     media_type: str
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
-    task: RetrievalTask | None = Field(default=None, exclude_if=lambda task: task is None)
-    tier: Tier | None = Field(default=None, exclude_if=lambda tier: tier is None)
-    attribution: Attribution | None = Field(default=None, exclude_if=lambda own: own is None)
-    contrast: Contrast | None = Field(default=None, exclude_if=lambda other: other is None)
-    others_xyxy: tuple[Box, ...] = Field(default=(), exclude_if=lambda boxes: not boxes)
+    task: RetrievalTask | None = IF_KNOWN
+    tier: Tier | None = IF_KNOWN
+    attribution: Attribution | None = IF_KNOWN
+    contrast: Contrast | None = IF_KNOWN
+    others_xyxy: tuple[Box, ...] = IF_ANY
 
 
 class ImageFacts(EntityRecord, kind="image_facts"):
@@ -157,9 +155,9 @@ class Caption(EntityRecord, kind="caption"):
     source: str
     text: str
     position: int = Field(ge=0)
-    author: str | None = Field(default=None, exclude_if=lambda author: author is None)
-    granularity: Granularity | None = Field(default=None, exclude_if=lambda known: known is None)
-    language: str | None = Field(default=None, exclude_if=lambda known: known is None)
+    author: str | None = IF_KNOWN
+    granularity: Granularity | None = IF_KNOWN
+    language: str | None = IF_KNOWN
 
 
 class PromptText(EntityRecord, kind="prompt"):

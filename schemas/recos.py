@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import EntityRecord, Record
+from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
 from schemas.proposals import Picture
 from schemas.retrieval_task import RetrievalTask
 
@@ -98,7 +98,7 @@ class TaskDraw(EntityRecord, kind="task_draw"):
     source: str
     method: Literal["named", "nearest", "categories", "random"]
     query: str | None
-    categories: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
+    categories: tuple[str, ...] = IF_ANY
     embedder: str | None
     seed: int
     images_wanted: int
@@ -157,7 +157,7 @@ class ExpansionReport(EntityRecord, kind="expansion_report"):
     doubtful: int
     short: int
     embedder: str
-    embedding_recall: float | None = Field(default=None, exclude_if=lambda share: share is None)
+    embedding_recall: float | None = IF_KNOWN
 
 
 class DuplicateQuestion(EntityRecord, kind="duplicate_question"):

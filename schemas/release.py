@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from schemas.base import Record
+from schemas.base import IF_ANY, IF_KNOWN, Record
 from schemas.chat import ServedModel
 from schemas.quality import AuditStatistics
 from schemas.records import (
@@ -24,9 +24,6 @@ from schemas.taxonomy import DifferenceType
 # The licences of the images of a release, one by one and together.
 
 Condition = Literal["attribution", "share_alike", "non_commercial"]
-_IF_KNOWN: Any = Field(default=None, exclude_if=lambda one: one is None)
-_IF_ANY: Any = Field(default=(), exclude_if=lambda one: not one)
-"""Fields that are omitted if they are unknown or empty."""
 NonBlank = Annotated[str, Field(pattern=r"\S")]
 Count = Annotated[int, Field(ge=0)]
 
@@ -74,8 +71,8 @@ class ReleaseTerms(Record):
     expression: NonBlank
     conditions: tuple[Condition, ...]
     licences: tuple[LicenceTerms, ...]
-    apart: tuple[tuple[str, str], ...] = _IF_ANY
-    permissions: tuple[TermsPermission, ...] = _IF_ANY
+    apart: tuple[tuple[str, str], ...] = IF_ANY
+    permissions: tuple[TermsPermission, ...] = IF_ANY
 
     @property
     def is_read(self) -> bool:
@@ -116,12 +113,12 @@ Doi = Annotated[
 class Creator(Record):
     """A curator: a person by `family_names` and `given_names`, an organisation by `name`."""
 
-    family_names: NonBlank | None = _IF_KNOWN
-    given_names: NonBlank | None = _IF_KNOWN
-    name: NonBlank | None = _IF_KNOWN
-    affiliation: NonBlank | None = _IF_KNOWN
-    orcid: Orcid | None = _IF_KNOWN
-    website: WebAddress | None = _IF_KNOWN
+    family_names: NonBlank | None = IF_KNOWN
+    given_names: NonBlank | None = IF_KNOWN
+    name: NonBlank | None = IF_KNOWN
+    affiliation: NonBlank | None = IF_KNOWN
+    orcid: Orcid | None = IF_KNOWN
+    website: WebAddress | None = IF_KNOWN
 
     @model_validator(mode="after")
     def _is_somebody(self) -> Self:
@@ -159,14 +156,14 @@ class ReleaseAbout(Record):
         licence: the licence of the texts made here, as an SPDX expression.
     """
 
-    title: NonBlank | None = _IF_KNOWN
-    description: NonBlank | None = _IF_KNOWN
-    creators: tuple[Creator, ...] = _IF_ANY
-    contact: NonBlank | None = _IF_KNOWN
-    homepage: WebAddress | None = _IF_KNOWN
-    date_released: date | None = _IF_KNOWN
-    doi: Doi | None = _IF_KNOWN
-    licence: NonBlank | None = _IF_KNOWN
+    title: NonBlank | None = IF_KNOWN
+    description: NonBlank | None = IF_KNOWN
+    creators: tuple[Creator, ...] = IF_ANY
+    contact: NonBlank | None = IF_KNOWN
+    homepage: WebAddress | None = IF_KNOWN
+    date_released: date | None = IF_KNOWN
+    doi: Doi | None = IF_KNOWN
+    licence: NonBlank | None = IF_KNOWN
 
     @field_validator("licence")
     @classmethod
@@ -256,7 +253,7 @@ class FileEntry(Record):
     path: str = Field(min_length=1)
     sha256: HexSha256
     size_bytes: int = Field(ge=0, lt=2**63)
-    entity_id: EntityId | None = _IF_KNOWN
+    entity_id: EntityId | None = IF_KNOWN
 
     @field_validator("path")
     @classmethod
@@ -291,7 +288,7 @@ class ReleasedSource(Record):
     citation: str
     homepage: str | None
     granularity: Granularity | None
-    correction: ReleasedCorrection | None = _IF_KNOWN
+    correction: ReleasedCorrection | None = IF_KNOWN
 
     @property
     def terms(self) -> SourceTerms:
@@ -358,7 +355,7 @@ class ModelUse(Record):
     tokens_out: Count | None
     cost: str | None
     currency: str | None
-    served: tuple[ServedModel, ...] = _IF_ANY
+    served: tuple[ServedModel, ...] = IF_ANY
 
     @classmethod
     def unused(cls, name: str, revision: str) -> Self:
@@ -456,7 +453,7 @@ class DescriptionStatistics(Record):
     drafted: Count
     reviewed: Count
     annotators: Count
-    drafts: tuple[DraftStatistics, ...] = _IF_ANY
+    drafts: tuple[DraftStatistics, ...] = IF_ANY
 
 
 class TrackletStatistics(Record):
@@ -483,7 +480,7 @@ class TaskStatistics(Record):
     task: RetrievalTask | None
     images: Count
     captions: Count
-    tiers: tuple[TierStatistics, ...] = _IF_ANY
+    tiers: tuple[TierStatistics, ...] = IF_ANY
 
 
 class LicenceStatistics(Record):
@@ -530,9 +527,9 @@ class NearestStatistics(Record):
     embedder: str
     images: float | None
     captions: float | None
-    original_images: float | None = _IF_KNOWN
-    original_captions: float | None = _IF_KNOWN
-    methods: MethodGuess | None = _IF_KNOWN
+    original_images: float | None = IF_KNOWN
+    original_captions: float | None = IF_KNOWN
+    methods: MethodGuess | None = IF_KNOWN
 
 
 class LeftOutGroups(Record):
@@ -561,8 +558,8 @@ class RepeatStatistics(Record):
 
     images: Count
     captions: Count
-    image_pairs: tuple[tuple[str, str], ...] = _IF_ANY
-    caption_pairs: tuple[tuple[str, str], ...] = _IF_ANY
+    image_pairs: tuple[tuple[str, str], ...] = IF_ANY
+    caption_pairs: tuple[tuple[str, str], ...] = IF_ANY
 
 
 class ContrastStatistics(Record):
@@ -591,14 +588,14 @@ class ContrastStatistics(Record):
     coarse_captions: Count
     tokens: float
     coarse_tokens: float | None
-    translations: tuple[tuple[str, int], ...] = _IF_ANY
+    translations: tuple[tuple[str, int], ...] = IF_ANY
     differences: tuple[DifferenceStatistics, ...]
-    editors: tuple[tuple[str, int], ...] = _IF_ANY
+    editors: tuple[tuple[str, int], ...] = IF_ANY
     without_captions: Count
     without_anchor: Count
     repeats: RepeatStatistics
-    left_out: LeftOutGroups | None = _IF_KNOWN
-    nearest: NearestStatistics | None = _IF_KNOWN
+    left_out: LeftOutGroups | None = IF_KNOWN
+    nearest: NearestStatistics | None = IF_KNOWN
 
 
 class ChoiceStatistics(Record):
@@ -630,9 +627,9 @@ class AgreementStatistics(Record):
     items: Count
     annotators: Count
     observed: float
-    coefficient: float | None = _IF_KNOWN
-    low: float | None = _IF_KNOWN
-    high: float | None = _IF_KNOWN
+    coefficient: float | None = IF_KNOWN
+    low: float | None = IF_KNOWN
+    high: float | None = IF_KNOWN
 
 
 class GateStatistics(Record):
@@ -664,16 +661,16 @@ class ReleaseStatistics(Record):
     styles_per_image: tuple[tuple[int, int], ...]
     authors: tuple[tuple[str, int], ...]
     rewrites: RewriteStatistics
-    descriptions: DescriptionStatistics | None = _IF_KNOWN
-    tracklets: TrackletStatistics | None = _IF_KNOWN
-    audits: tuple[AuditStatistics, ...] = _IF_ANY
-    tasks: tuple[TaskStatistics, ...] = _IF_ANY
-    licences: tuple[LicenceStatistics, ...] = _IF_ANY
-    contrasts: ContrastStatistics | None = _IF_KNOWN
-    choices: tuple[ChoiceStatistics, ...] = _IF_ANY
-    agreement: tuple[AgreementStatistics, ...] = _IF_ANY
-    unused: tuple[UnusedStatistics, ...] = _IF_ANY
-    gates: tuple[GateStatistics, ...] = _IF_ANY
+    descriptions: DescriptionStatistics | None = IF_KNOWN
+    tracklets: TrackletStatistics | None = IF_KNOWN
+    audits: tuple[AuditStatistics, ...] = IF_ANY
+    tasks: tuple[TaskStatistics, ...] = IF_ANY
+    licences: tuple[LicenceStatistics, ...] = IF_ANY
+    contrasts: ContrastStatistics | None = IF_KNOWN
+    choices: tuple[ChoiceStatistics, ...] = IF_ANY
+    agreement: tuple[AgreementStatistics, ...] = IF_ANY
+    unused: tuple[UnusedStatistics, ...] = IF_ANY
+    gates: tuple[GateStatistics, ...] = IF_ANY
 
     @property
     def candidates(self) -> int:
@@ -744,23 +741,23 @@ class Manifest(Record):
     files_count: Count
     dataset: DatasetName
     version: Version
-    tier: Tier | None = _IF_KNOWN
-    contains: tuple[ContainedRelease, ...] = _IF_ANY
+    tier: Tier | None = IF_KNOWN
+    contains: tuple[ContainedRelease, ...] = IF_ANY
     demonstration: bool
     unreviewed: bool
     entities_sha256: HexSha256
     sources: tuple[ReleasedSource, ...]
     prompts: tuple[ReleasedPrompt, ...]
     models: tuple[ModelUse, ...]
-    videos: tuple[ReleasedVideo, ...] = _IF_ANY
-    trackers: tuple[str, ...] = _IF_ANY
-    embedders: tuple[EmbedderUse, ...] = _IF_ANY
+    videos: tuple[ReleasedVideo, ...] = IF_ANY
+    trackers: tuple[str, ...] = IF_ANY
+    embedders: tuple[EmbedderUse, ...] = IF_ANY
     statistics: ReleaseStatistics
-    leaks: LeakCertificate | None = _IF_KNOWN
-    contamination: tuple[Contamination, ...] = _IF_ANY
+    leaks: LeakCertificate | None = IF_KNOWN
+    contamination: tuple[Contamination, ...] = IF_ANY
     lineage: LineageStatistics
-    withdrawn: tuple[PriorWithdrawal, ...] = _IF_ANY
-    about: ReleaseAbout | None = _IF_KNOWN
+    withdrawn: tuple[PriorWithdrawal, ...] = IF_ANY
+    about: ReleaseAbout | None = IF_KNOWN
     terms: ReleaseTerms
 
     @property

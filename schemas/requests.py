@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self, get_origin
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from schemas.base import EntityRecord, Record
+from schemas.base import IF_KNOWN, EntityRecord, Record
 from schemas.errors import FormatError
 from schemas.recos import CaptionVerdict
 from schemas.retrieval_task import RetrievalTask
@@ -366,7 +366,7 @@ class SignPair(Record):
     category: SignCategory
     chinese: str = Field(min_length=1, max_length=MOST_CHINESE)
     english: str = Field(min_length=1, max_length=MOST_ENGLISH)
-    model_call: str | None = Field(default=None, exclude_if=lambda call: call is None)
+    model_call: str | None = IF_KNOWN
 
     @field_validator("chinese")
     @classmethod

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from schemas.base import EntityRecord, Record
+from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
 from schemas.records import Sha256, Split
 
 FINGERPRINT = "dct-fingerprint@1"
@@ -146,7 +146,7 @@ class NearDuplicateReport(EntityRecord, kind="near_duplicate_report"):
     settings: NearDuplicateSettings
     fingerprint: str = FINGERPRINT
     embedder: str | None = None
-    embedding_recall: float | None = Field(default=None, exclude_if=lambda share: share is None)
+    embedding_recall: float | None = IF_KNOWN
 
 
 Evidence = Literal["same", "unclear", "different", "none"]
@@ -330,7 +330,7 @@ class Comparison(Record):
     pairs: int = Field(ge=0)
     leaks: int = Field(ge=0)
     nearest: NearPair | None
-    further: tuple[NearPair, ...] = Field(default=(), exclude_if=lambda pairs: not pairs)
+    further: tuple[NearPair, ...] = IF_ANY
 
     @property
     def shown(self) -> tuple[NearPair, ...]:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import Record
+from schemas.base import IF_ANY, Record
 from schemas.release import Count, DatasetName, EntityId, HexSha256, NonBlank, Version
 
 # The order of versions of releases.
@@ -41,7 +41,7 @@ class WithdrawnRow(Record):
     number: int = Field(ge=1)
     file_path: str = Field(min_length=1)
     entity_id: EntityId
-    texts: tuple[EntityId, ...] = Field(default=(), exclude_if=lambda texts: not texts)
+    texts: tuple[EntityId, ...] = IF_ANY
 
     @property
     def is_whole(self) -> bool:
@@ -79,7 +79,7 @@ class NoticeList(Record):
 
     schema_version: Literal[1] = 1
     notices: tuple[WithdrawalNotice, ...]
-    erased: tuple[str, ...] = Field(default=(), exclude_if=lambda erased: not erased)
+    erased: tuple[str, ...] = IF_ANY
 
 
 class WithdrawalCount(Record):

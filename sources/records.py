@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Record
+from schemas.base import IF_ANY, IF_KNOWN, Record
 from schemas.records import Attribution, Rejection, Split
 from schemas.taxonomy import DifferenceType
 
@@ -44,15 +44,13 @@ class SourceRow(Record):
     file_path: str
     captions: tuple[str, ...] = ()
     positions: tuple[int, ...] = ()
-    other_paths: tuple[str, ...] = Field(default=(), exclude_if=lambda paths: not paths)
-    facts: tuple[str, ...] = Field(default=(), exclude_if=lambda facts: not facts)
-    categories: tuple[str, ...] = Field(default=(), exclude_if=lambda names: not names)
-    attribution: Attribution | None = Field(default=None, exclude_if=lambda own: own is None)
-    coarse_captions: tuple[str, ...] = Field(default=(), exclude_if=lambda texts: not texts)
-    translations: tuple[tuple[str, tuple[str | None, ...]], ...] = Field(
-        default=(), exclude_if=lambda texts: not texts
-    )
-    contrast: SourceContrast | None = Field(default=None, exclude_if=lambda other: other is None)
+    other_paths: tuple[str, ...] = IF_ANY
+    facts: tuple[str, ...] = IF_ANY
+    categories: tuple[str, ...] = IF_ANY
+    attribution: Attribution | None = IF_KNOWN
+    coarse_captions: tuple[str, ...] = IF_ANY
+    translations: tuple[tuple[str, tuple[str | None, ...]], ...] = IF_ANY
+    contrast: SourceContrast | None = IF_KNOWN
     is_grouped: bool = Field(default=False, exclude_if=lambda grouped: not grouped)
 
 

@@ -99,7 +99,7 @@ def _as_json(
 
 
 def _show(scores: "CaptionScores", seconds: float, *, calibrated: bool) -> None:
-    from schemas.evaluation import dis_histogram
+    from retrieval.discriminability import dis_histogram
     from schemas.recos import CaptionVerdict
 
     lower, upper = scores.interval
@@ -123,7 +123,7 @@ def _show(scores: "CaptionScores", seconds: float, *, calibrated: bool) -> None:
 def _warn(
     scores: "CaptionScores", settings: "DiscriminabilitySettings", *, with_histogram: bool
 ) -> None:
-    from schemas.evaluation import degeneracy_text
+    from retrieval.discriminability import degeneracy_text
 
     text = degeneracy_text(scores.dis.tolist(), settings, scores.temperature)
     shown = text if with_histogram else text.split("\n", 1)[0]

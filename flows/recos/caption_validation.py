@@ -41,11 +41,10 @@ from flows.recos.validation_loop import (
 )
 from models.embedding import Vectors
 from prompts.loader import load_prompt
-from retrieval.discriminability import CaptionValidator
+from retrieval.discriminability import AcceptedInterval, CaptionValidator
 from schemas.base import EntityRecord
 from schemas.chat import ChatFailure
 from schemas.errors import ConfigurationError, ModelError
-from schemas.evaluation import AcceptedInterval
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection

@@ -12,7 +12,7 @@ import numpy as np
 
 from flows.answers import Words, words_of
 from flows.engine.pages import BINS, HistogramBar, flow_pages, stacked_bars
-from schemas.evaluation import AcceptedInterval, check_not_degenerate, share_passing
+from retrieval.discriminability import AcceptedInterval, check_not_degenerate, share_passing
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask, in_order

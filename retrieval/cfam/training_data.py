@@ -2,7 +2,7 @@
 
 import fcntl
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -120,16 +120,14 @@ def training_pairs(images: Iterable[TrainingImage]) -> tuple[TrainingPair, ...]:
     )
 
 
-def digest_of_images(
-    images: Iterable[TrainingImage], name: Callable[[Path], str] = lambda path: path.name
-) -> str:
+def digest_of_images(images: Iterable[TrainingImage]) -> str:
     """A digest of the images that are trained on, in order; their folders do not count."""
-    return digest_of(*(part for one in images for part in _parts(one, name(one.path))))
+    return digest_of(*(part for one in images for part in _parts(one)))
 
 
-def _parts(image: TrainingImage, name: str) -> tuple[str, ...]:
+def _parts(image: TrainingImage) -> tuple[str, ...]:
     difference = () if image.difference is None else (image.difference,)
-    return (name, image.identity, str(len(image.captions)), *image.captions, *difference)
+    return (image.path.name, image.identity, str(len(image.captions)), *image.captions, *difference)
 
 
 # One training at a time in a folder.

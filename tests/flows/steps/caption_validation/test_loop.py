@@ -18,8 +18,8 @@ from flows.recos.validation_loop import (
     summary_by_round,
     summary_by_task,
 )
+from retrieval.discriminability import AcceptedInterval
 from schemas.errors import DegenerateCriterionError
-from schemas.evaluation import AcceptedInterval
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from schemas.retrieval_task import RetrievalTask

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import DegenerateCriterionError
-from schemas.evaluation import (
+from retrieval.discriminability import (
     AcceptedInterval,
     check_not_degenerate,
     dis_histogram,
     is_degenerate,
     share_passing,
 )
+from schemas.errors import DegenerateCriterionError
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
 PASS, OVER, UNDER = CaptionVerdict
