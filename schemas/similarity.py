@@ -149,10 +149,6 @@ class NearDuplicateReport(EntityRecord, kind="near_duplicate_report"):
     embedding_recall: float | None = IF_KNOWN
 
 
-Evidence = Literal["same", "unclear", "different", "none"]
-"""The result of one measure for two images; `none` if it is not conclusive."""
-
-
 ContaminationMeasure = Literal["file", "perceptual_hash", "video", "identity", "caption"]
 OtherKind = Literal["release", "dataset", "folder"]
 MEASURES: tuple[ContaminationMeasure, ...] = get_args(ContaminationMeasure)

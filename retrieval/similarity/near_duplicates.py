@@ -2,8 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from operator import eq
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +22,6 @@ from schemas.records import Rejection
 from schemas.similarity import (
     AlikePair,
     DuplicateCluster,
-    Evidence,
     ImageFingerprint,
     NearDuplicateReport,
     NearDuplicateSettings,
@@ -151,6 +149,8 @@ COLUMNS = np.dtype(
 )
 """A row of the table: the positions of two images, and the fields of `AlikePair`; NaN is None."""
 
+_OF_LOOKS = ("mirrored", "hash_bits", "spectrum_distance")
+
 Rows = NDArray[np.void]
 """Rows of `COLUMNS`, of shape (p,)."""
 
@@ -163,7 +163,7 @@ def _empty_rows(count: int) -> Rows:
     return rows
 
 
-class AlikePairs(Sequence[AlikePair]):
+class AlikePairs:
     """Pairs of images, ordered by first and second; records are created on access.
 
     Attributes:
@@ -181,25 +181,12 @@ class AlikePairs(Sequence[AlikePair]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    @overload
-    def __getitem__(self, place: int) -> AlikePair: ...
-    @overload
-    def __getitem__(self, place: slice) -> "AlikePairs": ...
-    def __getitem__(self, place: int | slice) -> "AlikePair | AlikePairs":
-        if isinstance(place, slice):
-            return AlikePairs(self.names, self.rows[place], self.recall)
+    def __getitem__(self, place: int) -> AlikePair:
         return self._record(self.rows[place].item())
 
     def __iter__(self) -> Iterator[AlikePair]:
         for start in range(0, len(self.rows), 4096):
             yield from map(self._record, self.rows[start : start + 4096].tolist())
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AlikePairs):
-            return NotImplemented
-        return len(self) == len(other) and all(map(eq, self, other))
-
-    __hash__ = None  # type: ignore[assignment] # rows can be written
 
     def of(self, sameness: Sameness) -> "AlikePairs":
         """The pairs of the same content, or the doubtful ones."""
@@ -233,51 +220,20 @@ def _value(number: float) -> float | None:
 _AT_ONCE = 1 << 14
 """The number of pairs whose vectors are multiplied at once."""
 
-_EVIDENCE: tuple[Evidence, ...] = ("same", "unclear", "different", "none")
-_VERDICTS: dict[tuple[Evidence, Evidence], Sameness] = {
-    ("same", "same"): Sameness.SAME,
-    ("same", "unclear"): Sameness.SAME,
-    ("same", "different"): Sameness.DOUBTFUL,
-    ("same", "none"): Sameness.SAME,
-    ("unclear", "same"): Sameness.SAME,
-    ("unclear", "unclear"): Sameness.DOUBTFUL,
-    ("unclear", "none"): Sameness.DOUBTFUL,
-    ("different", "same"): Sameness.DOUBTFUL,
-}
 _APART, _DOUBTFUL, _SAME = range(3)
+_DIFFERENT, _NOTHING = 2, 3
 _CODES = np.array(
-    [
-        [
-            {None: _APART, Sameness.DOUBTFUL: _DOUBTFUL, Sameness.SAME: _SAME}[
-                _VERDICTS.get((seen, embedded))
-            ]
-            for embedded in _EVIDENCE
-        ]
-        for seen in _EVIDENCE
+    [  # embeddings are the same, unclear, different, missing
+        [_SAME, _SAME, _DOUBTFUL, _SAME],  # looks are the same
+        [_SAME, _DOUBTFUL, _APART, _DOUBTFUL],  # unclear
+        [_DOUBTFUL, _APART, _APART, _APART],  # different, or hashes are not near
     ],
     np.uint8,
 )
-"""The verdict of two measures together, by their positions in `_EVIDENCE`."""
+"""The verdict of both measures together."""
 
-
-class _Looks(NamedTuple):
-    """How similar images look: a row for each pair, by ascending key.
-
-    Attributes:
-        keys: the pair, see `_keys`.
-        mirrored: whether the second is nearer in a mirror.
-        bits: that differ in their hashes.
-        distances: of their spectra.
-    """
-
-    keys: Places
-    mirrored: NDArray[np.bool_]
-    bits: NDArray[np.uint8]
-    distances: NDArray[np.float64]
-
-    def at(self, rows: Places) -> "_Looks":
-        """Some of the rows."""
-        return _Looks(self.keys[rows], self.mirrored[rows], self.bits[rows], self.distances[rows])
+_LOOKS = np.dtype([("key", np.int64), *((name, COLUMNS[name]) for name in _OF_LOOKS)])
+"""How similar two images look: the pair (see `_keys`), and what is measured of it."""
 
 
 def near_duplicate_pairs(
@@ -302,20 +258,12 @@ def near_duplicate_pairs(
     return AlikePairs(collection.names, rows[np.lexsort((rows["second"], rows["first"]))], recall)
 
 
-class FoundPairs(NamedTuple):
-    """Pairs of images, and the recall of the index that embeddings were searched with.
-
-    `recall` is None if all pairs were compared.
-    """
-
-    rows: Rows
-    recall: float | None
-
-
 def pairs_of(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None = None
-) -> FoundPairs:
+) -> tuple[Rows, float | None]:
     """The pairs of images that are the first of equal files, in order.
+
+    With them the recall of the index that embeddings were searched with; None if all were compared.
 
     Args:
         collection: the images.
@@ -325,12 +273,12 @@ def pairs_of(
     count = len(collection.names)
     looks = _looks(collection, settings, asked)
     near, recall = _near_embeddings(collection, settings, asked)
-    keys = _distinct(np.append(looks.keys, near))
+    keys = _distinct(np.append(looks["key"], near))
     rows = _empty_rows(len(keys))
     rows["first"], rows["second"] = np.divmod(keys, max(1, count))
-    at = np.searchsorted(keys, looks.keys)
-    rows["mirrored"][at], rows["hash_bits"][at] = looks.mirrored, looks.bits
-    rows["spectrum_distance"][at] = looks.distances
+    at = np.searchsorted(keys, looks["key"])
+    for name in _OF_LOOKS:
+        rows[name][at] = looks[name]
     if collection.embeddings is not None:
         vectors = collection.embeddings
         rows["embedding_distance"] = cosine_distances(
@@ -338,26 +286,21 @@ def pairs_of(
         )
     verdicts = _verdicts(rows, settings)
     rows["doubtful"] = verdicts == _DOUBTFUL
-    return FoundPairs(rows[verdicts != _APART], recall)
+    return rows[verdicts != _APART], recall
 
 
 def _looks(
     collection: ImageCollection, settings: NearDuplicateSettings, asked: Places | None
-) -> _Looks:
-    """The pairs within `hash_bits`, mirrored if that brings the spectra nearer."""
-    found = [
-        _looks_in_one_orientation(collection, settings, asked, is_mirrored=is_mirrored)
-        for is_mirrored in ((False, True) if settings.mirrored else (False,))
-    ]
-    looks = _Looks(
-        np.concatenate([one.keys for one in found]),
-        np.concatenate([one.mirrored for one in found]),
-        np.concatenate([one.bits for one in found]),
-        np.concatenate([one.distances for one in found]),
+) -> Rows:
+    """The pairs within `hash_bits`, by key, mirrored if that brings the spectra nearer."""
+    looks = np.concatenate(
+        [
+            _looks_in_one_orientation(collection, settings, asked, is_mirrored=is_mirrored)
+            for is_mirrored in ((False, True) if settings.mirrored else (False,))
+        ]
     )
-    order = np.lexsort((looks.mirrored, looks.distances, looks.keys))
-    best = order[_begins(looks.keys[order])]
-    return looks.at(best)
+    order = np.lexsort((looks["mirrored"], looks["spectrum_distance"], looks["key"]))
+    return looks[order[_begins(looks["key"][order])]]
 
 
 def _looks_in_one_orientation(
@@ -366,7 +309,7 @@ def _looks_in_one_orientation(
     asked: Places | None,
     *,
     is_mirrored: bool,
-) -> _Looks:
+) -> Rows:
     hashes, spectra, seen = collection.hashes, collection.spectra, collection.seen
     others = collection.mirrored if is_mirrored else hashes
     rows = None if asked is None else np.flatnonzero(np.isin(seen, asked))
@@ -374,12 +317,12 @@ def _looks_in_one_orientation(
     distances = _spectrum_distances(spectra, found, is_mirrored=is_mirrored)
     near = distances <= settings.doubtful_spectrum_distance
     first, second = found[near].T
-    return _Looks(
-        _keys(seen[first], seen[second], len(collection.names)),
-        np.full(len(first), is_mirrored),
-        np.bitwise_count(hashes[first] ^ others[second]),
-        distances[near],
-    )
+    looks = np.empty(len(first), _LOOKS)
+    looks["key"] = _keys(seen[first], seen[second], len(collection.names))
+    looks["mirrored"] = is_mirrored
+    looks["hash_bits"] = np.bitwise_count(hashes[first] ^ others[second])
+    looks["spectrum_distance"] = distances[near]
+    return looks
 
 
 def _candidates(
@@ -461,23 +404,18 @@ def _near_embeddings(
 
 def _verdicts(rows: Rows, settings: NearDuplicateSettings) -> NDArray[np.uint8]:
     """What two images are to each other, as `_CODES` has it."""
-    seen = _evidence(
-        rows["spectrum_distance"], settings.spectrum_distance, settings.doubtful_spectrum_distance
+    looks, embedded = (
+        _evidence(rows[name], getattr(settings, name), getattr(settings, f"doubtful_{name}"))
+        for name in ("spectrum_distance", "embedding_distance")
     )
-    embedded = _evidence(
-        rows["embedding_distance"],
-        settings.embedding_distance,
-        settings.doubtful_embedding_distance,
-    )
-    seen[seen == _EVIDENCE.index("none")] = _EVIDENCE.index("different")
-    found: NDArray[np.uint8] = _CODES[seen, embedded]
+    found: NDArray[np.uint8] = _CODES[np.minimum(looks, _DIFFERENT), embedded]
     return found
 
 
 def _evidence(distances: NDArray[np.float64], sure: float, doubtful: float) -> NDArray[np.intp]:
-    """What one measure says, by its place in `_EVIDENCE`."""
+    """What one measure says, as a row or column of `_CODES`."""
     found = np.searchsorted([sure, doubtful], distances, side="left")
-    found[np.isnan(distances)] = _EVIDENCE.index("none")
+    found[np.isnan(distances)] = _NOTHING
     return found
 
 
@@ -708,15 +646,13 @@ class AlikeImages(Mapping[str, frozenset[str]]):
         return sum(1 for _ in self)
 
     def _compare(self, places: Places) -> None:
-        rows = pairs_of(self._collection, self._settings, places).rows
+        rows, _ = pairs_of(self._collection, self._settings, places)
         contents = self._contents[rows["first"]], self._contents[rows["second"]]
         rows = rows[(contents[0] == contents[1]) | (contents[0] < 0) | (contents[1] < 0)]
-        own = np.concatenate((rows["first"], rows["second"]))
-        others = np.concatenate((rows["second"], rows["first"]))
-        order = np.argsort(own, kind="stable")
-        bounds = np.searchsorted(own[order], np.stack((places, places + 1)))
-        for place, start, stop in zip(places.tolist(), *bounds.tolist(), strict=True):
-            self._known[place] = others[order[start:stop]].copy()
+        count = len(self._collection.names)
+        others = _Neighbours(rows["first"], rows["second"], np.arange(len(rows)), count)
+        for place in places.tolist():
+            self._known[place] = others.of(place)[0].copy()
 
     def _with_bytes_of(self, first: int) -> Places:
         return self._copies[self._starts[first] : self._starts[first + 1]]
