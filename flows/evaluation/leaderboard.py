@@ -313,11 +313,6 @@ class Board(NamedTuple):
         """The rows of models."""
         return tuple(row for row in self.rows if row.kind == "model")
 
-    @property
-    def chance(self) -> Row | None:
-        """The row of chance, if it is known."""
-        return next((row for row in self.rows if row.kind == "chance"), None)
-
 
 class Leaderboard(NamedTuple):
     """Everything that is shown about one split of a release.

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from flows.engine.context import code_revision
 from flows.engine.report import Progress, StageReport
@@ -17,7 +17,6 @@ from models.profiles.settings import load_settings
 from release.files import digest_of_file
 from release.manifest import MANIFEST, read_manifest
 from release.row_files import ReadRelease, read_json_rows, read_release
-from release.rows import SPLITS
 from retrieval.cfam.training_data import (
     TrainingImage,
     TrainingSplits,
@@ -129,40 +128,36 @@ def _images(release: ReadRelease, *, by_group: bool) -> tuple[TrainingImage, ...
     )
 
 
+class _Row(BaseModel):
+    """A row of a file in the published form; other keys are ignored."""
+
+    split: Split
+    file_path: str
+    id: int | float | str
+    captions: tuple[str, ...]
+    source: Any = None
+
+    def image(self, folder: Path) -> TrainingImage:
+        name = str(self.id) if self.source is None else f"{self.source}/{self.id}"
+        return TrainingImage(folder / self.file_path, name, _texts(self.captions))
+
+
 def _of_file(path: Path, settings: CfamTraining) -> TrainingImages:
     """Paths in the file are relative to it, as in UFine6926's and in our releases."""
     by_split: dict[Split, list[TrainingImage]] = {"train": [], "val": [], "test": []}
     try:
-        for number, row in enumerate(read_json_rows(path)):
-            by_split[_split_of(row, number)].append(_image_of(row, number, path.parent))
+        for number, values in enumerate(read_json_rows(path)):
+            try:
+                row = _Row.model_validate(values)
+            except ValidationError as error:
+                raise ValueError(f"row {number}: {fault_of(error, _Row)}") from error
+            by_split[row.split].append(row.image(path.parent))
     except ValueError as error:
         raise FormatError(f"{path}: {error}") from error
     trained, validated = tuple(by_split["train"]), tuple(by_split["val"])
     if not trained:
         raise UsageError(f"{path} has no rows of the train split; wanted some to train on")
     return _chosen(trained, validated, path.name, None, settings)
-
-
-def _split_of(row: dict[str, Any], number: int) -> Split:
-    for split in SPLITS:
-        if row.get("split") == split:
-            return split
-    raise ValueError(
-        f"row {number}: split must be train, val or test; got {row.get('split')!r:.80}"
-    )
-
-
-def _image_of(row: dict[str, Any], number: int, folder: Path) -> TrainingImage:
-    file_path, identity, captions = (row.get(key) for key in ("file_path", "id", "captions"))
-    if not isinstance(file_path, str) or isinstance(identity, list | dict | None):
-        raise ValueError(  # noqa: TRY004 - a fault of the file
-            f"row {number}: wanted file_path and id; got {file_path!r:.80} and {identity!r:.80}"
-        )
-    if not isinstance(captions, list) or not all(isinstance(text, str) for text in captions):
-        raise ValueError(f"row {number}: captions must be a list of texts; got {captions!r:.80}")
-    source = row.get("source")
-    name = str(identity) if source is None else f"{source}/{identity}"
-    return TrainingImage(folder / file_path, name, _texts(captions))
 
 
 def _texts(captions: Iterable[str]) -> tuple[str, ...]:

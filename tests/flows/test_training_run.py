@@ -1,11 +1,13 @@
 """Complete trainings on a small demonstration world."""
 
+import shutil
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from flows.engine.report import Progress
-from flows.evaluation.training import TrainingRequest, run_training
+from flows.evaluation.training import TrainingReport, TrainingRequest, run_training
 from retrieval.cfam.network.checkpoints import load_model
 from schemas.base import sha256_of
 from schemas.cfam import TrainingRecord
@@ -28,9 +30,26 @@ def request_of(tmp_path: Path) -> TrainingRequest:
     return write_tiny_training(tmp_path)
 
 
-def test_a_training_is_recorded(request_of: TrainingRequest) -> None:
-    progress = RecordedProgress()
-    report = run_training(request_of, progress)
+class Finished(NamedTuple):
+    """A training in `folder`, whose home had a line of a training without a checkpoint."""
+
+    folder: Path
+    request: TrainingRequest
+    report: TrainingReport
+    progress: RecordedProgress
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    folder, progress = tmp_path_factory.mktemp("trained"), RecordedProgress()
+    request = write_tiny_training(folder)
+    (folder / "out").mkdir()
+    (folder / "out" / "metrics.jsonl").write_text('{"step": 1}\n', encoding="utf-8")
+    return Finished(folder, request, run_training(request, progress), progress)
+
+
+def test_a_training_is_recorded(finished: Finished) -> None:
+    report, progress = finished.report, finished.progress
     home = report.folder
     assert report.record == TrainingRecord.model_validate_json(
         (home / "training.json").read_bytes()
@@ -47,14 +66,37 @@ def test_a_training_is_recorded(request_of: TrainingRequest) -> None:
     assert str(home / "best") in report.sentence
     assert report.as_json()["best_checkpoint"] == str(home / "best")
     assert any((home / "tensorboard").iterdir())
-
-    with pytest.raises(UsageError, match="already holds a training; resume it with --resume"):
-        run_training(request_of, progress)
-    again = run_training(request_of._replace(resume=True), progress).record
-    assert again is not None
-    assert again == record
-    assert len(progress.messages) == 2
     assert record.seconds > 0
+
+
+def test_a_training_without_a_checkpoint_starts_over(finished: Finished) -> None:
+    lines = (finished.report.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 12 + 2
+
+
+def test_a_finished_training_is_not_repeated(finished: Finished) -> None:
+    with pytest.raises(UsageError, match="already holds a training; resume it with --resume"):
+        run_training(finished.request, Progress())
+    progress = RecordedProgress()
+    again = run_training(finished.request._replace(resume=True), progress)
+    assert again.record == finished.report.record
+    assert progress.messages == []
+
+
+def test_backbone_files_are_compared_by_content(finished: Finished, tmp_path: Path) -> None:
+    moved = shutil.copytree(finished.folder, tmp_path / "moved", symlinks=True)
+    there = TrainingRequest(
+        str(moved / "people" / "people.json"),
+        str(moved / "train.toml"),
+        str(moved / "out"),
+        resume=True,
+    )
+    assert run_training(there, Progress()).record == finished.report.record
+    clip = moved / "clip.json"
+    text = clip.read_text(encoding="utf-8")
+    clip.write_text(text.replace('"heads": 2', '"heads": 4'), encoding="utf-8")
+    with pytest.raises(UsageError, match="was started with other settings"):
+        run_training(there, Progress())
 
 
 def test_without_held_out_identities_the_last_checkpoint_is_the_best(
@@ -70,35 +112,6 @@ def test_without_held_out_identities_the_last_checkpoint_is_the_best(
     assert record.best_sha256 == record.last_sha256
     assert "no identities were held out" in report.sentence
     assert run_training(request_of._replace(resume=True), Progress()).record == record
-
-
-def test_backbone_files_are_compared_by_content(request_of: TrainingRequest) -> None:
-    record = run_training(request_of, Progress()).record
-    folder = Path(str(request_of.config)).parent
-    moved = folder.parent / "moved"
-    folder.rename(moved)
-    there = TrainingRequest(
-        str(moved / "people" / "people.json"),
-        str(moved / "train.toml"),
-        str(moved / "out"),
-        resume=True,
-    )
-    assert run_training(there, Progress()).record == record
-    clip = moved / "clip.json"
-    text = clip.read_text(encoding="utf-8")
-    clip.write_text(text.replace('"heads": 2', '"heads": 4'), encoding="utf-8")
-    with pytest.raises(UsageError, match="was started with other settings"):
-        run_training(there, Progress())
-
-
-def test_a_training_without_a_checkpoint_starts_over(request_of: TrainingRequest) -> None:
-    assert request_of.out is not None
-    home = Path(request_of.out)
-    home.mkdir()
-    (home / "metrics.jsonl").write_text('{"step": 1}\n', encoding="utf-8")
-    report = run_training(request_of, Progress())
-    assert report.record is not None
-    assert len((home / "metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 12 + 2
 
 
 def test_missing_images_are_reported_before_training(

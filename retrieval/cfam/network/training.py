@@ -525,19 +525,7 @@ def train(
     """
     accelerator = _accelerator_for(settings)
     with occupied(home) if accelerator.is_main_process else nullcontext():
-        trainer = _Trainer(settings, splits, home, watcher, build, accelerator)
-        best = trainer.run()
-    if best is None:
-        return None
-    return Trained(
-        trainer.course.steps,
-        trainer.seconds,
-        trainer.before,
-        best,
-        trainer.images_digest,
-        describe(accelerator),
-        accelerator.num_processes,
-    )
+        return _Trainer(settings, splits, home, watcher, build, accelerator).run()
 
 
 class _Trainer:
@@ -565,18 +553,8 @@ class _Trainer:
         self._seconds_before = self._progress.seconds
         self._network, self._optimizer = self._accelerator.prepare(self._model, self._adam.adam)
 
-    @property
-    def seconds(self) -> float:
-        """The time of all runs up to the last checkpoint."""
-        return self._progress.seconds
-
-    @property
-    def before(self) -> dict[str, float]:
-        """The metrics before the first step; empty if nothing is held out."""
-        return self._progress.before
-
-    def run(self) -> BestCheckpoint | None:
-        """All remaining steps; returns the best checkpoint, in the first process."""
+    def run(self) -> Trained | None:
+        """All remaining steps; returns the result, in the first process."""
         if not self._accelerator.is_main_process:
             self._go_on(None)
             return None
@@ -584,7 +562,17 @@ class _Trainer:
         self._watcher.begin(self.course.steps, done)
         with Journal(self._home, done) as journal:
             self._go_on(journal)
-        return self._progress.best
+        if self._progress.best is None:
+            return None
+        return Trained(
+            self.course.steps,
+            self._progress.seconds,
+            self._progress.before,
+            self._progress.best,
+            self.images_digest,
+            describe(self._accelerator),
+            self._accelerator.num_processes,
+        )
 
     def _go_on(self, journal: Journal | None) -> None:
         done = self._progress.step
