@@ -46,7 +46,7 @@ class Expansion(NamedTuple):
     """
 
     images: tuple[str, ...]
-    doubtful: Sequence[AlikePair]
+    doubtful: Iterable[AlikePair]
     report: ExpansionReport
 
 
@@ -134,7 +134,7 @@ _NOT_SAME = "it is not found the same as another any more"
 
 
 def _ask_of_duplicates(
-    run: RecosRun, pairs: Sequence[AlikePair], members: Mapping[str, StoredEntity]
+    run: RecosRun, pairs: Iterable[AlikePair], members: Mapping[str, StoredEntity]
 ) -> StageReport:
     """Propose a question for each pair; open questions are active while their pair is doubtful.
 
