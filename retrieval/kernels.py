@@ -137,17 +137,10 @@ def _insert(kept: Similarities, places: Ids, exact: float, place: int) -> None:
 
 # Count and sum what ranks above each match of a query, in a tile of the product.
 
-_RANKING_SEGMENT = 512
-"""The number of products of a row that are compared match by match: they fit into the L1 cache."""
-
-_FEW = 64
-"""Up to this number of matches it is faster to scan a segment once for each, without branches."""
-
 FIXED_POINT = 2.0**30
 """Similarities are summed as multiples of 2⁻³⁰: the sum does not depend on the order."""
 
 _FIXED_POINT = np.float32(FIXED_POINT)
-_STRIDE = 32  # of a segment with something unclear in it, so many products are looked at together
 _NEVER = np.float32(-2)  # below every threshold
 
 
@@ -196,97 +189,31 @@ def rank_tile(
             continue
         begin = block.firsts[query] - gallery_start
         tile[query, max(begin, 0) : max(begin + last - first, 0)] = _NEVER
-        if last - first <= _FEW:
-            _rank_few(tile[query], block, query, gallery)
-        else:
-            _rank_many(tile[query], block, query, gallery)
+        _rank(tile[query], block, query, gallery)
 
 
 @njit(nogil=True, cache=True)
-def _rank_few(
-    products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows
-) -> None:
-    """Scans each segment once for every match, from the least similar one upwards."""
-    for start in range(0, products.size, _RANKING_SEGMENT):
-        segment = products[start : start + _RANKING_SEGMENT]
-        for pair in range(block.starts[query + 1] - 1, block.starts[query] - 1, -1):
-            reached, unclear, total = _reaching(segment, block.above[pair], block.below[pair])
-            if reached + unclear == 0:
-                break  # nor does anything reach the matches that are more similar
-            block.counts[pair] += reached
-            block.sums[pair] += total
-            if unclear > 0:
-                _settle(segment, block, query, pair, gallery[start : start + _RANKING_SEGMENT])
-
-
-@njit(nogil=True, cache=True)
-def _reaching(
-    products: NDArray[np.float32], above: np.float32, below: np.float32
-) -> tuple[int, int, int]:
-    """The number of products certainly above, of unclear ones, and the sum of those above.
-
-    There are no branches and nothing wider than 32 bits, so that the compiler can use vector
-    instructions. The sum is split, so that neither half can overflow within a segment.
-    """
-    reached, possible = np.int32(0), np.int32(0)
-    high, low = np.int32(0), np.int32(0)
-    for at in range(products.size):
-        product = products[at]
-        fixed = np.int32((product if product >= above else np.float32(0)) * _FIXED_POINT)
-        reached = np.int32(reached + np.int32(product >= above))
-        possible = np.int32(possible + np.int32(product >= below))
-        high = np.int32(high + np.int32(fixed >> 15))
-        low = np.int32(low + np.int32(fixed & 0x7FFF))
-    return int(reached), int(possible - reached), (int(high) << 15) + int(low)
-
-
-@njit(nogil=True, cache=True)
-def _settle(
-    products: NDArray[np.float32], block: QueryBlock, query: int, pair: int, gallery: FloatRows
-) -> None:
-    """Decides, by the rule of similarity, the unclear products of a segment for a match."""
-    above, below = block.above[pair], block.below[pair]
-    for start in range(0, products.size, _STRIDE):
-        stride = products[start : start + _STRIDE]
-        if _unclear(stride, above, below) == 0:
-            continue
-        for at in range(stride.size):
-            if (
-                below <= stride[at] < above
-                and similarity(block.rows[query], gallery[start + at]) >= block.thresholds[pair]
-            ):
-                block.counts[pair] += 1
-                block.sums[pair] += np.int64(np.int32(stride[at] * _FIXED_POINT))
-
-
-@njit(nogil=True, cache=True)
-def _unclear(products: NDArray[np.float32], above: np.float32, below: np.float32) -> int:
-    """The number of products between the two bounds of a threshold."""
-    count = np.int32(0)
-    for at in range(products.size):
-        count = np.int32(count + (np.int32(products[at] >= below) & np.int32(products[at] < above)))
-    return int(count)
-
-
-@njit(nogil=True, cache=True)
-def _rank_many(
-    products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows
-) -> None:
+def _rank(products: NDArray[np.float32], block: QueryBlock, query: int, gallery: FloatRows) -> None:
     """Finds for each product the most similar match that it reaches, then accumulates."""
     chosen = slice(block.starts[query], block.starts[query + 1])
     thresholds, above, below = block.thresholds[chosen], block.above[chosen], block.below[chosen]
     counts = np.zeros(thresholds.size, dtype=np.int64)
     sums = np.zeros(thresholds.size, dtype=np.int64)
-    for at in range(products.size):
-        product = products[at]
-        if product < below[-1]:
+    for start in range(0, products.size, _SEGMENT):
+        segment = products[start : start + _SEGMENT]
+        if _count_from(segment, below[-1]) == 0:
             continue
-        reached = _first_reached(above, product)
-        if _first_reached(below, product) < reached:
-            reached = _first_reached(thresholds, similarity(block.rows[query], gallery[at]))
-        if reached < thresholds.size:
-            counts[reached] += 1
-            sums[reached] += np.int64(np.int32(product * _FIXED_POINT))
+        for at in range(segment.size):
+            product = segment[at]
+            if product < below[-1]:
+                continue
+            reached = _first_reached(above, product)
+            if _first_reached(below, product) < reached:
+                exact = similarity(block.rows[query], gallery[start + at])
+                reached = _first_reached(thresholds, exact)
+            if reached < thresholds.size:
+                counts[reached] += 1
+                sums[reached] += np.int64(np.int32(product * _FIXED_POINT))
     block.counts[chosen] += np.cumsum(counts)
     block.sums[chosen] += np.cumsum(sums)
 
