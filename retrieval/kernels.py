@@ -207,8 +207,8 @@ def _rank(products: NDArray[np.float32], block: QueryBlock, query: int, gallery:
             product = segment[at]
             if product < below[-1]:
                 continue
-            reached = _first_reached(above, product)
-            if _first_reached(below, product) < reached:
+            reached = _first_reached(below, product)
+            if product < above[reached]:
                 exact = similarity(block.rows[query], gallery[start + at])
                 reached = _first_reached(thresholds, exact)
             if reached < thresholds.size:
