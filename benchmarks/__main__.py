@@ -15,6 +15,7 @@ BENCHMARKS: tuple[tuple[str, list[str]], ...] = (
     ("benchmarks.inspect_images", []),
     ("benchmarks.import_memory", ["--megabytes", "100"]),
     ("benchmarks.release_build", []),
+    ("benchmarks.release_verify", []),
     ("benchmarks.faithfulness", []),
     ("benchmarks.review_desk", []),
     ("benchmarks.video_decoding", []),

@@ -11,9 +11,6 @@ detections.
 
 import argparse
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -26,6 +23,7 @@ from numpy.typing import NDArray
 from trackers import ByteTrackTracker, OCSORTTracker, SORTTracker
 from trackers.eval import evaluate_mot_sequence
 
+from benchmarks.measuring import run_apart
 from models.tracking.association import Association
 from models.tracking.detector import Detections
 from schemas.tracking import AssociationSettings
@@ -139,11 +137,9 @@ def measure(people: int, frames: int) -> None:
 
 def measured(people: int, frames: int) -> dict[str, float]:
     """Run `measure` in a separate process with a single thread."""
-    command = [sys.executable, "-m", "benchmarks.association", "--measure", str(people)]
-    command += ["--frames", str(frames)]
-    environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-    times: dict[str, float] = json.loads(done.stdout)
+    single = dict.fromkeys(THREADS, "1")
+    options = ("--measure", people, "--frames", frames)
+    times: dict[str, float] = run_apart("association", *options, variables=single)
     return times
 
 

@@ -13,9 +13,6 @@ and texts with texts, five times the work.
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.measuring import peak_mib, run_apart
 from retrieval.contrastive import CAPTIONS, ContrastiveSamples, score_contrastive
 from retrieval.distractors import benchmark_distractors
 from retrieval.similarity.products import Tiling
@@ -89,8 +87,7 @@ def measure(folder: Path, rounds: int) -> dict[str, Any]:
     for _ in range(rounds):
         product.append(timed(lambda: bare_product(images, texts)))
         metrics.append(timed(lambda: score_contrastive(images, texts, samples)))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"product": product, "metrics": metrics, "peak_mib": peak}
+    return {"product": product, "metrics": metrics, "peak_mib": peak_mib()}
 
 
 def measure_distractors(folder: Path) -> dict[str, float]:
@@ -99,16 +96,7 @@ def measure_distractors(folder: Path) -> dict[str, float]:
     image_of_text = samples_of(len(images)).image_of_text
     benchmark_distractors(images[:9], texts[:45], image_of_text[:45])
     clock, processor = timed(lambda: benchmark_distractors(images, texts, image_of_text))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"clock": clock, "processor": processor, "peak_mib": peak}
-
-
-def measured(folder: Path, *options: str) -> dict[str, Any]:
-    """Run `measure` or `measure_distractors` in a separate process."""
-    command = [sys.executable, "-m", "benchmarks.ccd_metrics", "--measure", str(folder), *options]
-    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    found: dict[str, Any] = json.loads(report)
-    return found
+    return {"clock": clock, "processor": processor, "peak_mib": peak_mib()}
 
 
 def main() -> None:
@@ -126,8 +114,9 @@ def main() -> None:
     samples = samples_of(int(IMAGES * arguments.scale))
     with tempfile.TemporaryDirectory() as folder:
         write_embeddings(Path(folder), samples)
-        found = measured(Path(folder), "--rounds", str(arguments.rounds))
-        near = measured(Path(folder), "--distractors") if arguments.distractors else None
+        measure_there = ("ccd_metrics", "--measure", folder)
+        found = run_apart(*measure_there, "--rounds", arguments.rounds)
+        near = run_apart(*measure_there, "--distractors") if arguments.distractors else None
     print(f"{len(samples):,} images, {CAPTIONS * len(samples):,} captions, {DIMENSION} dimensions")
     for at, word in enumerate(("elapsed time", "processor time")):
         product, metrics = (min(one[at] for one in found[key]) for key in ("product", "metrics"))

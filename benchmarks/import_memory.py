@@ -8,14 +8,13 @@ in processor time and the growth of the peak resident size compared with a file 
 
 import argparse
 import json
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.measuring import peak_mib, run_apart
 
 CAPTION = (
     "A man in his thirties with short black hair wears a dark blue jacket over a white shirt, "
@@ -98,16 +97,13 @@ def measure(format_name: str, path: Path) -> None:
     start = time.process_time()
     rows = sum(1 for _ in read_source(importer_for(format_name), path))
     seconds = time.process_time() - start
-    peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"rows": rows, "seconds": seconds, "peak_mib": peak_mib}))
+    print(json.dumps({"rows": rows, "seconds": seconds, "peak_mib": peak_mib()}))
 
 
 def measured(format_name: str, folder: Path, size: int) -> dict[str, float]:
     path = folder / f"{format_name}.json"
     WRITERS[format_name](path, size)
-    command = [sys.executable, "-m", "benchmarks.import_memory", "--read", format_name, str(path)]
-    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    figures: dict[str, float] = json.loads(report)
+    figures: dict[str, float] = run_apart("import_memory", "--read", format_name, path)
     figures["megabytes"] = path.stat().st_size / 1e6
     path.unlink()
     return figures

@@ -1,4 +1,4 @@
-"""Build and verify a release, compared with copying and `sha256sum` of the same files.
+"""Build a release, compared with copying the same files.
 
 python -m benchmarks.release_build [--images 2000 8000] [--kilobytes 20]
 
@@ -8,19 +8,14 @@ Each size runs in a separate process, so that memory peaks are independent.
 import argparse
 import json
 import random
-import resource
 import shutil
-import subprocess
-import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks.measuring import elapsed, peak_mib, run_apart
 from db.blobs import BlobStore
 from db.store import Store
 from release.build import build_release
-from release.verify import verify_release
 from tests.release.worlds import DATASET, SOURCES, Composer, picture, store_world
 
 
@@ -42,39 +37,16 @@ def fill(home: Path, images: int, kilobytes: int, rewrites: int = 2) -> None:
     store_world(home, world.contents()).store.close()
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def measure(home: Path) -> None:
     """Print one line of JSON with the seconds of each task and the memory peak."""
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
     blobs = BlobStore(str(home / "blobs"))
     build_release(store, blobs, DATASET, "0.0.1", home / "warm-up")
-    build = timed(lambda: build_release(store, blobs, DATASET, "1.0.0", home / "out"))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-    copy = timed(lambda: shutil.copytree(home / "out", home / "copy"))
-    files = [str(path) for path in (home / "out").rglob("*") if path.is_file()]
-    listing = "\0".join(files).encode()
-    sums = timed(
-        lambda: subprocess.run(
-            ["xargs", "-0", "sha256sum"], input=listing, stdout=subprocess.DEVNULL, check=True
-        )
-    )
-    verify = timed(lambda: _verify(home / "out", decode=True))
-    quick = timed(lambda: _verify(home / "out", decode=False))
-    size = sum(Path(file).stat().st_size for file in files)
-    names = ("build", "copy", "sums", "verify", "quick", "megabytes", "peak")
-    values = (build, copy, sums, verify, quick, size / 1e6, peak)
-    print(json.dumps(dict(zip(names, values, strict=True))))
-
-
-def _verify(folder: Path, *, decode: bool) -> None:
-    problems = verify_release(folder, decode=decode)
-    if problems:
-        raise SystemExit(f"the release is not sound: {problems[:3]}")
+    build = elapsed(lambda: build_release(store, blobs, DATASET, "1.0.0", home / "out"))
+    peak = peak_mib()
+    copy = elapsed(lambda: shutil.copytree(home / "out", home / "copy"))
+    size = sum(path.stat().st_size for path in (home / "out").rglob("*") if path.is_file())
+    print(json.dumps({"build": build, "copy": copy, "megabytes": size / 1e6, "peak": peak}))
 
 
 def report(images: int, found: dict[str, float]) -> None:
@@ -84,11 +56,6 @@ def report(images: int, found: dict[str, float]) -> None:
         f"  build  {images / found['build']:8,.0f} images/s, "
         f"{found['copy'] / found['build']:.2f} of the speed of copying the result"
     )
-    for name, what in (("verify", "verify"), ("quick", "verify without decoding")):
-        print(
-            f"  {what}  {size / found[name]:8,.0f} MB/s, "
-            f"{found['sums'] / found[name]:.2f} of the speed of sha256sum"
-        )
 
 
 def main() -> None:
@@ -103,9 +70,7 @@ def main() -> None:
     for images in arguments.images:
         with tempfile.TemporaryDirectory() as home:
             fill(Path(home), images, arguments.kilobytes)
-            command = [sys.executable, "-m", "benchmarks.release_build", "--measure", home]
-            answer = subprocess.run(command, capture_output=True, text=True, check=True)
-            report(images, json.loads(answer.stdout))
+            report(images, run_apart("release_build", "--measure", home))
 
 
 if __name__ == "__main__":

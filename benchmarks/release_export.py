@@ -15,7 +15,6 @@ import hashlib
 import importlib
 import json
 import os
-import resource
 import shutil
 import statistics
 import subprocess
@@ -25,6 +24,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from benchmarks.measuring import elapsed, peak_mib, run_apart
 
 FORMATS = ("webdataset", "hf", "coco", "parquet", "published")
 PEERS = {"webdataset": "ShardWriter", "hf": "to_parquet"}
@@ -91,15 +92,12 @@ def measure(release: Path, what: str, out: Path) -> None:
     """Perform one task; print its seconds and memory peak in MiB as JSON."""
     for module in (MODULES.get(what, "release.export"), "release.export.formats"):
         importlib.import_module(module)  # imports are not timed
-    start = time.perf_counter()
+    name, _, checked = what.partition("+")
     if what in WRITERS:
-        WRITERS[what](release, out)
+        seconds = elapsed(lambda: WRITERS[what](release, out))
     else:
-        name, _, checked = what.partition("+")
-        export(release, name, out, verify=bool(checked))
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "peak": peak}))
+        seconds = elapsed(lambda: export(release, name, out, verify=bool(checked)))
+    print(json.dumps({"seconds": seconds, "peak": peak_mib()}))
 
 
 def set_aside(home: Path, folder: Path) -> None:
@@ -117,12 +115,10 @@ def set_aside(home: Path, folder: Path) -> None:
 def measured(home: Path, what: str, *, keep: bool = False) -> dict[str, float]:
     """Run one task in a separate process; its output is kept if `keep`."""
     out = home / "out"
-    command = [sys.executable, "-m", "benchmarks.release_export", "--measure"]
-    arguments = [str(home / "release"), what, str(out)]
-    answer = subprocess.run([*command, *arguments], capture_output=True, text=True, check=True)
+    options = ("--measure", home / "release", what, out)
+    found: dict[str, float] = run_apart("release_export", *options)
     if not keep:
         set_aside(home, out)
-    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
     return found
 
 

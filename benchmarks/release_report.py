@@ -12,16 +12,16 @@ import argparse
 import io
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 
+from benchmarks.measuring import elapsed, peak_mib, run_apart
 from release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -167,12 +167,6 @@ def lineage(folder: Path, count: int) -> list[ReleasedFile]:
     return [write_table(folder, table, values) for table, values in tables.items()]
 
 
-def timed(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
 def measure(home: Path, what: str) -> None:
     """Print seconds and memory peak in MiB as JSON."""
     from release.export.formats import opened_release
@@ -192,16 +186,8 @@ def measure(home: Path, what: str) -> None:
     def report() -> None:
         write_report(home / "release", home / "report", verify=False)
 
-    seconds = timed(only_pictures if what == "pictures" else report)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(json.dumps({"seconds": seconds, "peak": peak}))
-
-
-def measured(home: Path, what: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.release_report", "--measure", str(home), what]
-    answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(answer.stdout.splitlines()[-1])
-    return found
+    seconds = elapsed(only_pictures if what == "pictures" else report)
+    print(json.dumps({"seconds": seconds, "peak": peak_mib()}))
 
 
 CHANGE = """async (address) => {
@@ -275,8 +261,9 @@ def size_of(folder: Path) -> tuple[int, int]:
 
 
 def compare(home: Path, count: int) -> None:
-    pictures_alone = measured(home, "pictures")
-    report = measured(home, "report")
+    pictures_alone, report = (
+        run_apart("release_report", "--measure", home, what) for what in ("pictures", "report")
+    )
     files, size = size_of(home / "report")
     _, thumbs = size_of(home / "report" / "thumbs")
     print(

@@ -12,11 +12,11 @@ import argparse
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.release_build import fill, timed
+from benchmarks.measuring import elapsed, run_apart
+from benchmarks.release_build import fill
 from db.blobs import BlobStore
 from db.store import Store
 from release.build import build_release
@@ -54,8 +54,8 @@ def compare(rows: int, kilobytes: int, runs: int) -> None:
 
         for work in (sums, lambda: verified(folder)):  # warm
             work()
-        pairs = [(timed(sums), timed(lambda: verified(folder))) for _ in range(runs)]
-        decoding = timed(lambda: verified(folder, decode=True))
+        pairs = [(elapsed(sums), elapsed(lambda: verified(folder))) for _ in range(runs)]
+        decoding = elapsed(lambda: verified(folder, decode=True))
     theirs, ours = (statistics.median(side) for side in zip(*pairs, strict=True))
     ratios = [one / other for one, other in pairs]
     print(
@@ -72,7 +72,7 @@ def compare(rows: int, kilobytes: int, runs: int) -> None:
 def measure(folder: Path) -> None:
     """Print the seconds of one verification and the memory peaks in MiB as one line of JSON."""
     before = peak_mebibytes()
-    seconds = timed(lambda: verified(folder))
+    seconds = elapsed(lambda: verified(folder))
     print(json.dumps({"seconds": seconds, "before": before, "peak": peak_mebibytes()}))
 
 
@@ -86,9 +86,7 @@ def remember(rows: int) -> None:
     """Print the memory peak of a verification in a separate process."""
     with tempfile.TemporaryDirectory() as home:
         folder = built(Path(home), rows, _SMALL_KILOBYTES, rewrites=0)
-        command = [sys.executable, "-m", "benchmarks.release_verify", "--measure", str(folder)]
-        answer = subprocess.run(command, capture_output=True, text=True, check=True)
-    found = json.loads(answer.stdout)
+        found = run_apart("release_verify", "--measure", folder)
     print(
         f"{rows:>7,} rows of {_SMALL_KILOBYTES} kB: {found['seconds']:.2f} s, memory peak "
         f"{found['peak']:,} MiB, of which {found['before']:,} before the start",

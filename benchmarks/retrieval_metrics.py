@@ -16,9 +16,6 @@ any rank ("random"), the slowest case, which takes about twice the time of the p
 import argparse
 import json
 import os
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -28,6 +25,8 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.measuring import peak_mib, run_apart
 
 IDENTITIES, DIMENSION = 2250, 512
 NOISE = {"trained": 2.5, "random": 1000.0}
@@ -134,18 +133,11 @@ def measured(work: Any) -> dict[str, float]:
     return found | {
         "elapsed": time.perf_counter() - elapsed,
         "processor": time.process_time() - processor,
-        "bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "bytes": peak_mib() * 2**20,
     }
 
 
 RUNS = dict(zip(METHODS, (run_loupe, run_numpy, run_torch, run_plain), strict=True))
-
-
-def run_apart(method: str, folder: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", __spec__.name, "--method", method, "--folder", str(folder)]
-    answer = subprocess.run(command, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(answer.stdout)
-    return found
 
 
 def compare(kind: str, arguments: argparse.Namespace, console: Console) -> None:
@@ -157,7 +149,9 @@ def compare(kind: str, arguments: argparse.Namespace, console: Console) -> None:
         for number in range(arguments.rounds):
             for method in METHODS:
                 if method != "plain torch" or number == 0:
-                    found[method].append(run_apart(method, folder))
+                    found[method].append(
+                        run_apart("retrieval_metrics", "--method", method, "--folder", folder)
+                    )
     least = {
         method: {key: min(one[key] for one in runs) for key in ("elapsed", "processor")}
         for method, runs in found.items()

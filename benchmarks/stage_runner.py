@@ -10,14 +10,12 @@ the speed of a run over finished work. Each measurement runs in a separate proce
 
 import argparse
 import json
-import resource
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.measuring import elapsed, peak_mib, run_apart
 from db.entities import NewEntity, StoredEntity, new_entity
 from db.work import Pending, WorkResult
 from flows.engine.context import RunContext, open_context
@@ -51,14 +49,8 @@ def measure(records: int, home: Path) -> dict[str, float]:
     """Copy `records` records; return speeds in records per second and memory in MiB."""
     context = open_context(load_settings(home=home))
     seed(context, records)
-    started = time.perf_counter()
-    copy_all(context)
-    first = time.perf_counter() - started
-    started = time.perf_counter()
-    copy_all(context)
-    again = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"speed": records / first, "speed_again": records / again, "peak_mib": peak}
+    first, again = (elapsed(lambda: copy_all(context)) for _ in range(2))
+    return {"speed": records / first, "speed_again": records / again, "peak_mib": peak_mib()}
 
 
 def seed(context: RunContext, records: int) -> None:
@@ -95,10 +87,8 @@ def copy_all(context: RunContext) -> None:
 
 
 def in_process(records: int, home: Path) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.stage_runner"]
-    options = ["--records", str(records), "--measure", str(home)]
-    done = subprocess.run([*command, *options], check=True, capture_output=True, text=True)
-    result: dict[str, float] = json.loads(done.stdout)
+    options = ("--records", records, "--measure", home)
+    result: dict[str, float] = run_apart("stage_runner", *options)
     return result
 
 

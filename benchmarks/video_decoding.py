@@ -8,10 +8,6 @@ resident size of a separate process that reads the video, and one that is ten ti
 """
 
 import argparse
-import json
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,6 +15,8 @@ from pathlib import Path
 
 import av
 import numpy as np
+
+from benchmarks.measuring import peak_mib, run_apart
 
 SIZE = (640, 480)
 RATE = 25
@@ -91,20 +89,12 @@ def rate(work: Callable[[Path], int], path: Path) -> float:
     return best
 
 
-def peak_mib(path: Path) -> float:
-    """Peak resident size of a process that reads the whole video."""
-    command = [sys.executable, "-m", "benchmarks.video_decoding", "--read", str(path)]
-    report = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    figure: float = json.loads(report)
-    return figure
-
-
 def compare(path: Path, folder: Path) -> None:
     bare, cropped = rate(decode, path), rate(decode_and_crop, path)
     print(f"decoded {bare:,.0f}/s, decoded and cropped {cropped:,.0f}/s: {cropped / bare:.2f}")
     longer = folder / "longer.mkv"
     write_repeated(path, longer, TIMES_LONGER)
-    once, often = peak_mib(path), peak_mib(longer)
+    once, often = (run_apart("video_decoding", "--read", one) for one in (path, longer))
     frames = decode(longer) / decode(path)
     print(f"peak {once:.0f} MiB; {frames:.1f} times as long {often:.0f} MiB: {often / once:.2f}")
 
@@ -117,7 +107,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.read:
         decode_and_crop(arguments.read)
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        print(peak_mib())
         return
     with tempfile.TemporaryDirectory() as folder:
         path = arguments.video or Path(folder) / "noise.mp4"

@@ -14,8 +14,6 @@ import json
 import os
 import resource
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -25,6 +23,7 @@ from typing import NamedTuple
 
 import psutil
 
+from benchmarks.measuring import run_apart
 from db.entities import AgentRef, NewEntity, new_entity
 from db.work import WorkResult
 from flows.engine.context import RunContext, open_context
@@ -98,11 +97,7 @@ class Times(NamedTuple):
 
 def in_process(home: Path, engine: str, workers: int) -> Times:
     variables = {"LOUPE_ENGINE": engine, "LOUPE_ENGINE_WORKERS": str(workers)}
-    command = [sys.executable, "-m", "benchmarks.worker_processes", "--home", str(home)]
-    done = subprocess.run(
-        command, check=True, capture_output=True, text=True, env=os.environ | variables
-    )
-    return Times(*json.loads(done.stdout))
+    return Times(*run_apart("worker_processes", "--home", home, variables=variables))
 
 
 def measure(home: Path) -> Times:
