@@ -162,33 +162,11 @@ class ContrastRow(NamedTuple):
     found: ContrastiveResult
 
 
-class PublishedLine(NamedTuple):
-    """Published FG-CDA of a model by the groups of a table, formatted."""
-
-    name: str
-    values: tuple[str, ...]
-
-
-class PublishedTypes(NamedTuple):
-    """Published FG-CDA of all models, and where it is printed."""
-
-    place: str
-    lines: tuple[PublishedLine, ...]
-
-
-def published_types(table: GroupTable, like: str | None) -> PublishedTypes | None:
-    """The published rows below a table by difference; None if there are none."""
+def published_types(table: GroupTable, like: str | None) -> PublishedTable | None:
+    """The published FG-CDE below a table of FG-CDA by difference; None if there is none."""
     if table.dimension != "difference":
         return None
-    known = published_on(like or "", table.direction, by_difference=True)
-    if not known:
-        return None
-    lines = []
-    for row in known[0].rows:
-        errors = dict(zip(known[0].metrics, row.scores, strict=True))
-        values = tuple(f"{100 - errors[one]:.1f}" for one in table.groups)
-        lines.append(PublishedLine(row.model, values))
-    return PublishedTypes(known[0].place, tuple(lines))
+    return next(iter(published_on(like or "", table.direction, by_difference=True)), None)
 
 
 class NearestLine(NamedTuple):
