@@ -1,11 +1,15 @@
 """Evaluations of synthetic vectors on the rows of a real release."""
 
+from pathlib import Path
+
 import numpy as np
+from numpy.typing import NDArray
 
 from flows.evaluation.run import shown_image, shown_texts
 from release.row_files import ReadRelease
 from retrieval.evaluation import Side, score_direction
 from schemas.chat import ModelRef
+from schemas.embedding import PrecomputedEmbedder
 from schemas.evaluation import (
     EvaluatedModel,
     EvaluatedRelease,
@@ -57,3 +61,13 @@ def synthetic_evaluation(
         seconds=0.5,
         embedding_seconds=12.0,
     )
+
+
+def saved_vectors(
+    folder: Path, name: str, images: NDArray[np.floating], texts: NDArray[np.floating]
+) -> PrecomputedEmbedder:
+    """Return an embedder of these vectors, which are saved in `folder`."""
+    paths = folder / f"{name}-images.npy", folder / f"{name}-texts.npy"
+    for path, rows in zip(paths, (images, texts), strict=True):
+        np.save(path, rows)
+    return PrecomputedEmbedder(provider="precomputed", name=name, images=paths[0], texts=paths[1])

@@ -33,12 +33,12 @@ from schemas.embedding import (
     BuiltinStillsEmbedder,
     EmbeddingModelSpec,
     OpenClipEmbedder,
-    PrecomputedEmbedder,
     TransformersEmbedder,
 )
 from schemas.errors import UsageError
 from schemas.evaluation import DirectionResult, EvaluationResult
 from tests.flows.command_line import Loupe
+from tests.flows.evaluation_samples import saved_vectors
 from tests.flows.worlds import write_people
 from tests.models.tiny_embedders import build_blip2
 from tests.release.worlds import small_world, store_world
@@ -80,14 +80,8 @@ class RandomVectors:
         people = [row.id for row in read.rows for _ in row.captions]
         self.images = np.array([centres[row.id] + chance.normal(size=6) for row in read.rows])
         self.texts = np.array([centres[person] + chance.normal(size=6) for person in people])
-        self.paths = (folder / "images.npy", folder / "texts.npy")
-        np.save(self.paths[0], self.images)
-        np.save(self.paths[1], self.texts)
-
-    @property
-    def spec(self) -> PrecomputedEmbedder:
-        images, texts = self.paths
-        return PrecomputedEmbedder(provider="precomputed", name="given", images=images, texts=texts)
+        self.spec = saved_vectors(folder, "given", self.images, self.texts)
+        self.paths = (self.spec.images, self.spec.texts)
 
 
 @pytest.fixture
@@ -243,11 +237,7 @@ def test_a_model_and_its_saved_vectors_get_the_same_scores(
     model = build_embedder(BuiltinEmbedder())
     pictures = [Image.open(released / row.file_path).convert("RGB") for row in read.rows]
     texts = [caption.text for row in read.rows for caption in row.captions]
-    np.save(tmp_path / "i.npy", model.embed_images(pictures))
-    np.save(tmp_path / "t.npy", model.embed_texts(texts))
-    given = PrecomputedEmbedder(
-        provider="precomputed", name="same", images=tmp_path / "i.npy", texts=tmp_path / "t.npy"
-    )
+    given = saved_vectors(tmp_path, "same", model.embed_images(pictures), model.embed_texts(texts))
     by_model, by_rows = (
         evaluate_release(home_run, released, spec).evaluation.result
         for spec in (BuiltinEmbedder(), given)

@@ -25,10 +25,10 @@ from release.build import build_release
 from release.row_files import ReadRelease, read_release
 from retrieval.contrastive import ContrastiveSetting, guess_methods, score_contrastive
 from retrieval.embeddings import unit_rows
-from schemas.embedding import PrecomputedEmbedder
 from schemas.evaluation import DIRECTIONS, Direction, EvaluationResult, GroupResult
 from schemas.taxonomy import DifferenceType, PrimaryType
 from tests.flows.command_line import Loupe
+from tests.flows.evaluation_samples import saved_vectors
 from tests.flows.runs import context_of
 from tests.flows.test_leaderboard import OVERLAPS
 from tests.release.ccd_world import CCD, OPENVERSE, benchmark, contrast, refine
@@ -64,10 +64,7 @@ Rows = np.ndarray[Any, np.dtype[np.float64]]
 def evaluated(
     run: RunContext, folder: Path, home: Path, images: Rows, texts: Rows, name: str
 ) -> EvaluationResult:
-    paths = home / f"{name}-images.npy", home / f"{name}-texts.npy"
-    for path, vectors in zip(paths, (images, texts), strict=True):
-        np.save(path, vectors)
-    spec = PrecomputedEmbedder(provider="precomputed", name=name, images=paths[0], texts=paths[1])
+    spec = saved_vectors(home, name, images, texts)
     return evaluate_release(run, folder, spec).evaluation.result
 
 

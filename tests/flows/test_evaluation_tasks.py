@@ -13,16 +13,17 @@ from flows.evaluation.run import evaluate_release
 from release.build import build_release
 from release.row_files import ReadRelease, read_release
 from retrieval.recos import RecosSamples, score_recos
-from schemas.embedding import PrecomputedEmbedder
 from schemas.evaluation import EvaluationResult
 from schemas.release import EmbedderUse
 from schemas.retrieval_task import TIERS, RetrievalTask, Tier
 from tests.flows.command_line import Loupe
+from tests.flows.evaluation_samples import saved_vectors
 from tests.flows.test_leaderboard import OVERLAPS
 from tests.release.recos_world import RECOS, benchmark
 from tests.release.worlds import store_world
 
 TASKS = tuple(reversed(RetrievalTask))
+Rows = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @pytest.fixture(scope="module")
@@ -36,33 +37,24 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[Tier, Path]:
     return {tier: home / tier for tier in TIERS}
 
 
-class RandomVectors:
-    """Random vectors for a release, with captions near their image, saved as files."""
-
-    def __init__(self, read: ReadRelease, folder: Path, noise: float = 1.0, seed: int = 5) -> None:
-        chance = np.random.default_rng(seed)
-        places = [place for place, row in enumerate(read.rows) for _ in row.captions]
-        self.images = chance.normal(size=(len(read.rows), 6))
-        self.texts = self.images[places] + noise * chance.normal(size=(len(places), 6))
-        self.paths = (folder / f"images-{noise}.npy", folder / f"texts-{noise}.npy")
-        for path, vectors in zip(self.paths, (self.images, self.texts), strict=True):
-            np.save(path, vectors)
-
-    def spec(self, name: str = "given") -> PrecomputedEmbedder:
-        images, texts = self.paths
-        return PrecomputedEmbedder(provider="precomputed", name=name, images=images, texts=texts)
+def random_vectors(read: ReadRelease, noise: float = 1.0) -> tuple[Rows, Rows]:
+    """Random vectors for a release, with captions near their image."""
+    chance = np.random.default_rng(5)
+    places = [place for place, row in enumerate(read.rows) for _ in row.captions]
+    images = chance.normal(size=(len(read.rows), 6))
+    return images, images[places] + noise * chance.normal(size=(len(places), 6))
 
 
 def scored(run: RunContext, folder: Path, home: Path, noise: float = 1.0) -> EvaluationResult:
-    given = RandomVectors(read_release(folder), home, noise)
-    return evaluate_release(run, folder, given.spec(f"noise {noise}")).evaluation.result
+    spec = saved_vectors(home, f"noise {noise}", *random_vectors(read_release(folder), noise))
+    return evaluate_release(run, folder, spec).evaluation.result
 
 
 def board_of(run: RunContext, folder: Path, home: Path, *noises: float) -> Leaderboard:
     read, stored = read_release(folder), []
     for noise in noises or (1.0,):
-        given = RandomVectors(read, home, noise)
-        stored.append(evaluate_release(run, folder, given.spec(f"noise {noise}")).evaluation)
+        spec = saved_vectors(home, f"noise {noise}", *random_vectors(read, noise))
+        stored.append(evaluate_release(run, folder, spec).evaluation)
     manifest = read.manifest.model_copy(update={"demonstration": False})
     return arranged(FoundRelease(manifest, folder), "test", stored)
 
@@ -80,8 +72,8 @@ def test_scores_by_task_equal_those_of_score_recos(
     home_run: RunContext, folders: dict[Tier, Path], tmp_path: Path, tier: Tier
 ) -> None:
     read = read_release(folders[tier])
-    result, given = scored(home_run, folders[tier], tmp_path), RandomVectors(read, tmp_path)
-    literal = score_recos(given.images, given.texts, samples_of(read)).recall
+    result = scored(home_run, folders[tier], tmp_path)
+    literal = score_recos(*random_vectors(read), samples_of(read)).recall
     for direction, wanted in literal.items():
         found = result.direction(direction)
         if wanted is None:
@@ -171,8 +163,9 @@ def test_a_leaderboard_states_which_direction_is_not_scored(
 def test_the_commands_state_which_direction_is_not_scored(
     loupe: Loupe, folders: dict[Tier, Path], tmp_path: Path
 ) -> None:
-    given = RandomVectors(read_release(folders["v2"]), tmp_path)
-    done = loupe("evaluate", folders["v2"], "--embeddings", *given.paths, "--name", "mine")
+    given = saved_vectors(tmp_path, "mine", *random_vectors(read_release(folders["v2"])))
+    paths = given.images, given.texts
+    done = loupe("evaluate", folders["v2"], "--embeddings", *paths, "--name", "mine")
     assert done.exit_code == 0
     message = "Image to text is not scored: 36 of the 84 images"
     assert message in done.out
