@@ -84,7 +84,7 @@ def main() -> None:
         passing = [np.ones(len(own), dtype=np.bool_)]
         for one in vectors:
             found = CaptionValidator(one.images, DiscriminabilitySettings(eta=eta))
-            verdicts = found.score_calibrated(one.texts, own).verdicts
+            verdicts = found.score(one.texts, own).verdicts
             passing.insert(-1, np.array([verdict is CaptionVerdict.PASS for verdict in verdicts]))
         kept = np.array([first_of_each(passes, own) for passes in passing])
         share, low, high = shares(kept, np.array(ranked), own)

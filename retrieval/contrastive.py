@@ -361,41 +361,27 @@ BINS = 40
 _QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 
 
-class SimilaritySpread(NamedTuple):
-    """The distribution of some cosines.
-
-    Attributes:
-        pairs: how many there are.
-        mean: their mean; None where there are none.
-        quantiles: by the share that lies below; empty where there are none.
-        histogram: how many lie in each of `BINS` bins from −1 to 1.
-    """
-
-    pairs: int
-    mean: float | None
-    quantiles: dict[float, float]
-    histogram: tuple[int, ...]
-
-
 def contrast_similarity(
     images: FloatRows, samples: ContrastiveSamples
-) -> dict[DifferenceType, SimilaritySpread]:
+) -> tuple[PairSimilarities, ...]:
     """The distribution of the cosines of anchors with their contrastive images, for each type."""
     anchors, contrastive = samples.anchors[samples.contrastive], samples.contrastive
     cosines = pair_similarities(images, images, anchors, contrastive)
     kinds = np.array(samples.pair_differences, dtype=object)
-    return {kind: spread(cosines[kinds == kind]) for kind in DifferenceType}
+    return tuple(_spread(kind, np.sort(cosines[kinds == kind])) for kind in DifferenceType)
 
 
-def spread(cosines: Similarities) -> SimilaritySpread:
-    """The distribution of `cosines`."""
+def _spread(kind: DifferenceType, cosines: Similarities) -> PairSimilarities:
+    """The distribution of rising `cosines`."""
     counts, _ = np.histogram(np.clip(cosines, -1, 1), bins=BINS, range=(-1, 1))
-    histogram = tuple(counts.tolist())
-    if not len(cosines):
-        return SimilaritySpread(0, None, {}, histogram)
-    ordered = np.sort(cosines)
-    quantiles = dict(zip(_QUANTILES, np.quantile(ordered, _QUANTILES).tolist(), strict=True))
-    return SimilaritySpread(len(ordered), float(ordered.mean()), quantiles, histogram)
+    quantiles = np.quantile(cosines, _QUANTILES).tolist() if len(cosines) else []
+    return PairSimilarities(
+        difference=kind,
+        pairs=len(cosines),
+        mean=float(cosines.mean()) if len(cosines) else None,
+        quantiles=tuple(zip(_QUANTILES, quantiles, strict=False)),
+        histogram=tuple(counts.tolist()),
+    )
 
 
 # Recall among samples: the share of queries whose positive is among the first k.
@@ -515,7 +501,7 @@ class ContrastiveScores:
 
     recall: ContrastiveRecall
     accuracy: dict[Direction, ContrastAccuracy]
-    similarity: dict[DifferenceType, SimilaritySpread]
+    similarity: tuple[PairSimilarities, ...]
     seconds: float
 
 
@@ -645,24 +631,14 @@ def guess_methods(images: Rows, samples: ContrastiveSamples) -> MethodGuess | No
 
 
 def contrastive_result(
-    similarity: dict[DifferenceType, SimilaritySpread],
+    similarity: tuple[PairSimilarities, ...],
     distractors: BenchmarkDistractors,
     methods: MethodGuess | None,
 ) -> ContrastiveResult:
     """The similarities of contrastive pairs and with the nearest others, and `guess_methods`."""
     return ContrastiveResult(
-        similarities=tuple(_similarities(kind, one) for kind, one in similarity.items()),
+        similarities=similarity,
         nearest_images=distractors.images,
         nearest_texts=distractors.texts,
         methods=methods,
-    )
-
-
-def _similarities(kind: DifferenceType, one: SimilaritySpread) -> PairSimilarities:
-    return PairSimilarities(
-        difference=kind,
-        pairs=one.pairs,
-        mean=one.mean,
-        quantiles=tuple(one.quantiles.items()),
-        histogram=one.histogram,
     )

@@ -350,11 +350,6 @@ class CaptionValidator:
                 f"caption's own image is left out; got {settings.k:,}"
             )
 
-    @property
-    def interval(self) -> AcceptedInterval:
-        """The accepted interval of dis(t)."""
-        return self._interval
-
     def nearest(
         self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
     ) -> Neighbours:
@@ -398,33 +393,23 @@ class CaptionValidator:
         self,
         texts: ArrayLike,
         targets: ArrayLike,
-        temperature: float,
+        temperature: float | None = None,
         names: Names = ("the texts", "their targets"),
     ) -> CaptionScores:
         """dis(t) of each text at a temperature, above zero.
 
-        Raises:
-            FormatError: an array cannot be used.
-        """
-        return self._scored(self.nearest(texts, targets, names), temperature)
-
-    def score_calibrated(
-        self, texts: ArrayLike, targets: ArrayLike, names: Names = ("the texts", "their targets")
-    ) -> CaptionScores:
-        """dis(t) of each text at the temperature of the settings, or calibrated on these texts.
+        Without one, it is that of the settings, or else calibrated on these texts.
 
         Raises:
             FormatError: an array cannot be used.
             UsageError: there is no temperature at which dis(t) would differ.
         """
         nearest = self.nearest(texts, targets, names)
-        given = self._settings.temperature
-        found = calibrated_temperature(nearest.similarities) if given is None else given
-        return self._scored(nearest, found)
-
-    def _scored(self, nearest: Neighbours, temperature: float) -> CaptionScores:
-        dis = discriminability(nearest.similarities, temperature)
-        return CaptionScores(dis, nearest, self._interval, temperature)
+        found = temperature or self._settings.temperature
+        if found is None:
+            found = calibrated_temperature(nearest.similarities)
+        dis = discriminability(nearest.similarities, found)
+        return CaptionScores(dis, nearest, self._interval, found)
 
     def _checked(self, targets: ArrayLike, texts: FloatRows, name: str) -> Ids:
         ids = checked_ids(targets, len(texts), name)
@@ -458,7 +443,7 @@ def score_captions(
         UsageError: k is too large for the images, or no temperature can be calibrated.
     """
     validator = CaptionValidator(images, settings, name=names[1])
-    return validator.score_calibrated(texts, targets, (names[0], names[2]))
+    return validator.score(texts, targets, names=(names[0], names[2]))
 
 
 def load_kernels() -> None:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         ContrastiveScores,
         RightCount,
         SampleRecall,
-        SimilaritySpread,
     )
     from retrieval.distractors import BenchmarkDistractors
     from retrieval.ranking import RetrievalScores
     from retrieval.recos import RecosSamples, RecosScores, TaskRecall
+    from schemas.evaluation import PairSimilarities
 
 
 Limits = dict[str, tuple[float, float]]
@@ -207,7 +207,7 @@ def _ccd_as_json(
         "FG-CDA": by_type(lambda counts: counts.accuracy),
         "FG-CDE": by_type(lambda counts: counts.error),
         "comparisons": by_type(lambda counts: counts.comparisons),
-        "similarities": {str(k): _spread(one) for k, one in scores.similarity.items()},
+        "similarities": {str(one.difference): _spread(one) for one in scores.similarity},
         **({"distractors": _near(distractors)} if distractors else {}),
         "samples": len(samples),
         "originals": int(samples.is_original.sum()),
@@ -235,8 +235,8 @@ def _near(distractors: "BenchmarkDistractors") -> dict[str, Any]:
     }
 
 
-def _spread(one: "SimilaritySpread") -> dict[str, Any]:
-    quantiles = {f"{share:g}": value for share, value in one.quantiles.items()}
+def _spread(one: "PairSimilarities") -> dict[str, Any]:
+    quantiles = {f"{share:g}": value for share, value in one.quantiles}
     histogram = {"low": -1.0, "high": 1.0, "counts": one.histogram}
     return {"pairs": one.pairs, "mean": one.mean, "quantiles": quantiles, "histogram": histogram}
 
@@ -280,15 +280,16 @@ def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
     found = scores.accuracy.values()
     pairs = next(iter(COMPARISONS.items()))
     first = scores.accuracy[pairs[0]]
+    spreads = {one.difference: one for one in scores.similarity}
     for aspect, counts in first.primary.items():
         kinds = [kind for kind in first.secondary if kind.primary is aspect]
         if len(kinds) > 1:
             accuracies = [one.primary[aspect].accuracy for one in found]
             yield str(aspect), counts.comparisons // pairs[1], *accuracies, None, None, None
         for kind in kinds:
-            spread = scores.similarity[kind]
+            spread = spreads[kind]
             indent = "  " if len(kinds) > 1 else ""
-            quantiles = [spread.quantiles.get(share) for share in (0.05, 0.95)]
+            quantiles = [dict(spread.quantiles).get(share) for share in (0.05, 0.95)]
             accuracies = [one.secondary[kind].accuracy for one in found]
             yield f"{indent}{kind}", spread.pairs, *accuracies, spread.mean, *quantiles
     count = first.overall.comparisons // pairs[1]

@@ -545,40 +545,35 @@ def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
 
 
 def _board_document(board: Board) -> dict[str, Any]:
-    return {
-        "direction": board.direction,
-        "queries": board.queries,
-        "gallery": board.gallery,
-        "unmatched": board.unmatched,
-        "metrics": list(board.metrics),
-        "rows": [
-            {
-                "kind": row.kind,
-                "name": row.name,
-                "evaluation": row.evaluation.result.id if row.evaluation else None,
-                "scores": {name: one.model_dump() for name, one in row.scores.items()},
-            }
-            for row in board.rows
-        ],
-        "published": [table.model_dump(mode="json") for table in board.published],
-    }
+    rows = [
+        {
+            "kind": row.kind,
+            "name": row.name,
+            "evaluation": row.evaluation.result.id if row.evaluation else None,
+            "scores": {name: one.model_dump() for name, one in row.scores.items()},
+        }
+        for row in board.rows
+    ]
+    published = [table.model_dump(mode="json") for table in board.published]
+    return board._asdict() | {"rows": rows, "published": published}
 
 
 def _table_document(table: GroupTable) -> dict[str, Any]:
+    rows = [
+        {
+            "name": row.name,
+            "scores": {
+                group: cell.scores[table.metric].model_dump()
+                for group, cell in zip(table.groups, row.cells, strict=True)
+                if cell is not None and table.metric in cell.scores
+            },
+        }
+        for row in table.rows
+    ]
     return {
         "dimension": table.dimension,
         "direction": table.direction,
         "metric": table.metric,
         "groups": dict(zip(table.groups, table.queries, strict=True)),
-        "rows": [
-            {
-                "name": row.name,
-                "scores": {
-                    group: cell.scores[table.metric].model_dump()
-                    for group, cell in zip(table.groups, row.cells, strict=True)
-                    if cell is not None and table.metric in cell.scores
-                },
-            }
-            for row in table.rows
-        ],
+        "rows": rows,
     }

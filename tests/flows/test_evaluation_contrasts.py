@@ -153,8 +153,9 @@ def test_scores_equal_those_of_score_contrastive(
     assert set(by_aspect) == {aspect.value for aspect in PrimaryType}
     assert result.contrasts is not None
     assert result.contrasts.methods == guess_methods(unit_rows(images, "images"), samples_of(read))
-    for one in result.contrasts.similarities:
-        assert one.mean == pytest.approx(wanted.similarity[one.difference].mean)
+    for one, other in zip(result.contrasts.similarities, wanted.similarity, strict=True):
+        assert (one.difference, one.pairs) == (other.difference, other.pairs)
+        assert one.mean == pytest.approx(other.mean)
 
 
 def groups_of(

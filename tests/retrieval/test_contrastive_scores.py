@@ -22,7 +22,7 @@ from retrieval.contrastive import (
 )
 from retrieval.embeddings import unit_rows
 from schemas.errors import FormatError
-from schemas.evaluation import DIRECTIONS
+from schemas.evaluation import DIRECTIONS, PairSimilarities
 from schemas.taxonomy import DifferenceType, PrimaryType
 from tests.retrieval.contrastive_world import World, contrastive_world, sample
 from tests.retrieval.literal import similarity
@@ -32,6 +32,10 @@ IsSample = Callable[[int], bool]
 
 def score(world: World) -> ContrastiveScores:
     return score_contrastive(world.images, world.texts, world.samples)
+
+
+def spreads(scores: ContrastiveScores) -> dict[DifferenceType, PairSimilarities]:
+    return {one.difference: one for one in scores.similarity}
 
 
 def literal_recall(
@@ -163,10 +167,10 @@ def test_a_pair_with_well_placed_captions_has_full_accuracy() -> None:
         assert found.primary[PrimaryType.ENTITY].error == 0
     assert scores.accuracy["text-to-image"].overall == (10, 10)
     assert scores.accuracy["image-to-text"].overall == (50, 50)
-    spread = scores.similarity[DifferenceType.ENTITY_TYPE]
+    spread = spreads(scores)[DifferenceType.ENTITY_TYPE]
     assert spread.pairs == 1
     assert spread.mean == pytest.approx(0.5)
-    assert spread.quantiles[0.5] == spread.mean
+    assert dict(spread.quantiles)[0.5] == spread.mean
     assert spread.histogram[BINS * 3 // 4 - 1] + spread.histogram[BINS * 3 // 4] == 1
 
 
@@ -226,8 +230,8 @@ def test_a_group_without_contrastive_images_has_recall_but_no_accuracy() -> None
     for found in scores.accuracy.values():
         assert found.overall == (0, 0)
         assert (found.overall.accuracy, found.overall.error) == (None, None)
-    spread = scores.similarity[DifferenceType.STYLE]
-    assert (spread.pairs, spread.mean, spread.quantiles) == (0, None, {})
+    spread = spreads(scores)[DifferenceType.STYLE]
+    assert (spread.pairs, spread.mean, spread.quantiles) == (0, None, ())
 
 
 def test_types_without_a_pair_are_reported() -> None:
