@@ -87,7 +87,7 @@ def _group_plot(table: GroupTable) -> Plot:
     with plotted(*size) as (figure, axes):
         for number, (row, colour, _) in enumerate(styled(rows)):
             there, values, errors = _bars(row, table.metric)
-            bar, along = (axes.bar, "yerr") if is_wide else (axes.barh, "xerr")
+            bar: Any = axes.bar if is_wide else axes.barh
             bar(
                 places[there] + (number - (len(rows) - 1) / 2) * thickness,
                 values,
@@ -95,7 +95,7 @@ def _group_plot(table: GroupTable) -> Plot:
                 color=colour,
                 error_kw=_ERROR_BARS,
                 label=short_name(row.name),
-                **{along: errors},
+                **{"yerr" if is_wide else "xerr": errors},
             )
         axis: Literal["x", "y"] = "x" if is_wide else "y"
         axes.tick_params(axis=axis, length=0, labelcolor=TEXT)
