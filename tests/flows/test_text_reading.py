@@ -25,7 +25,7 @@ from sources.rendered import TRUTHS_FILE, render_tasks, write_rendered_collectio
 from tests.flows.recos_world import small_profile
 from tests.flows.test_recos_build import no_desks
 
-SIGNS = 6
+SIGNS = 4
 
 
 @pytest.fixture(scope="module")
