@@ -6,7 +6,7 @@ import re
 import sqlite3
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cached_property
 from importlib.resources import files
 from itertools import count, islice
@@ -112,30 +112,34 @@ class _SortedTable:
         IntegrityError: if the file cannot be read, or has other columns; also from all methods.
     """
 
-    def __init__(self, folder: Path, table: LineageTable) -> None:
+    def __init__(self, folder: Path, table: LineageTable, stack: ExitStack) -> None:
         self._path = folder / table.path
-        self._name = table.schema.names[0]
-        self._key = ds.field(self._name)
+        self._key = table.schema.names[0]
         with self._faults_as_errors():
-            with opened_parquet(self._path) as file:  # checks the limits
-                if not file.schema_arrow.equals(table.schema):
-                    raise ValueError(f"its columns must be {table.schema.names}")
-            self._rows = ds.dataset(self._path)
+            self._file = stack.enter_context(opened_parquet(self._path, memory_map=True))
+            if not self._file.schema_arrow.equals(table.schema):
+                raise ValueError(f"its columns must be {table.schema.names}")
+            (self._fragment,) = ds.dataset(self._path).get_fragments()
 
     def rows(self, keys: Iterable[str]) -> Iterator[_Row]:
         """The rows with these keys, in order."""
         wanted = pa.array(sorted(keys), pa.string())
-        yield from self._read(self._key.isin(wanted)).to_pylist()
+        found = self._read(ds.field(self._key).isin(wanted))
+        yield from found.filter(pc.is_in(found.column(self._key), wanted)).to_pylist()
 
     def keys_between(self, first: str, last: str) -> Iterator[str]:
         """The distinct keys from `first` to `last`, ascending."""
-        within = (self._key >= first) & (self._key <= last)
-        yield from pc.unique(self._read(within, [self._name]).column(0)).to_pylist()
+        key = ds.field(self._key)
+        within = (key >= first) & (key <= last)
+        found = self._read(within, [self._key]).filter(within)
+        yield from pc.unique(found.column(0)).to_pylist()
 
     def _read(self, filter_: pc.Expression, columns: list[str] | None = None) -> pa.Table:
-        """Rows of the row groups whose statistics permit them."""
+        """The row groups that may hold such rows by their statistics."""
         with self._faults_as_errors():
-            return self._rows.to_table(columns, filter_, use_threads=False)
+            parts = self._fragment.split_by_row_group(filter_)
+            groups = [part.row_groups[0].id for part in parts]
+            return self._file.read_row_groups(groups, columns, use_threads=False)
 
     @contextmanager
     def _faults_as_errors(self) -> Iterator[None]:
@@ -367,13 +371,14 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
         if not (folder / table.path).is_file():
             why = erasure_of(folder, table.path) or f"{table.path} is missing"
             raise IntegrityError(f"{folder}: {why}; {_ADVICE}")
-    tables = {table.name: _SortedTable(folder, table) for table in TABLES}
+    with ExitStack() as stack:
+        tables = {table.name: _SortedTable(folder, table, stack) for table in TABLES}
 
-    def rows(table: LineageTable, keys: Iterable[str]) -> Iterator[_Row]:
-        return tables[table.name].rows(keys)
+        def rows(table: LineageTable, keys: Iterable[str]) -> Iterator[_Row]:
+            return tables[table.name].rows(keys)
 
-    if spool is None:
-        yield ReleasedLineage(folder, tables[ENTITIES.name], rows)
-    else:
-        with closing(sqlite3.connect(spool / "lineage.db")) as database:
+        if spool is None:
+            yield ReleasedLineage(folder, tables[ENTITIES.name], rows)
+        else:
+            database = stack.enter_context(closing(sqlite3.connect(spool / "lineage.db")))
             yield ReleasedLineage(folder, tables[ENTITIES.name], _spooled(folder, database))
