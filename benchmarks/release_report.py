@@ -164,7 +164,7 @@ def lineage(folder: Path, count: int) -> list[ReleasedFile]:
         ACTIVITIES: [(activity, "import_source", "1", "{}", [agent])],
         AGENTS: [(agent, "software", "loupe", "0.1.0")],
     }
-    return [write_table(folder, table, values) for table, values in tables.items()]
+    return [write_table(folder, table, values)[0] for table, values in tables.items()]
 
 
 def measure(home: Path, what: str) -> None:

@@ -31,7 +31,7 @@ from db.releases import (
 from db.review_audits import audited_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
-from release.contamination import UNCHECKED, Checks
+from release.contamination import UNCHECKED, Checks, WrittenSample
 from release.contents import Contents
 from release.documents import write_documents
 from release.files import digest_of_file, refuse_foreign, workspace_for
@@ -42,12 +42,11 @@ from release.manifest import MANIFEST, named, read_manifest, unnamed, write_mani
 from release.model_use import is_demonstration
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
-from release.row_writing import WrittenRows, write_rows
+from release.row_writing import write_rows
 from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
-from release.threads import DEFAULT_THREADS
 from release.verify.files import verify_files
 from schemas.errors import IntegrityError, UsageError
 from schemas.quality import AuditStatistics, summarise
@@ -193,7 +192,7 @@ def _write_release(
     contents = Contents(connection, dataset, scratch, wanted.tier)
     total = contents.arrange()
     tally = ReleaseAccumulator(scratch, contents.form, has_splits=scratch.has_several_splits())
-    written = write_rows(
+    own, samples = write_rows(
         contents,
         dataset,
         blobs,
@@ -205,7 +204,8 @@ def _write_release(
     )
     contains = _contained(connection, lower, scratch, f"{dataset} {wanted.version}")
     notices = dataset_notices(connection, dataset, mark.withdrawal)
-    sources, prompts, videos = contents.sources(), contents.prompts(), contents.videos()
+    sources, prompts = contents.sources(), contents.prompts()
+    videos = tally.counted(contents.videos())
     models, trackers, editors = contents.models(), contents.trackers(), contents.editors()
     corrections = [one.correction for one in sources if one.correction]
     others = [one.entity_id for many in (sources, prompts, videos, corrections) for one in many]
@@ -214,13 +214,13 @@ def _write_release(
     audits = checks.audits
     if audits is None:
         audits = tuple(map(summarise, audited_draws(connection, dataset)))
-    statistics = _statistics(wanted, contents, tally, written, audits)
+    statistics = _statistics(wanted, contents, tally, samples, audits)
     if not statistics.captions:
         raise UsageError(_empty_release_reason(dataset, scratch.count_images(), statistics))
-    lineage = write_lineage(
+    files, lineage = write_lineage(
         connection, scratch.items(), folder, folder.parent / "lineage.db", scratch.calls()
     )
-    scratch.add_all_listed(lineage.files)
+    scratch.add_all_listed(files)
     held = tally.held(sources, statistics)
     draft = unnamed(
         dataset=dataset,
@@ -240,8 +240,8 @@ def _write_release(
         embedders=_embedder_uses(connection, scratch.items()) if statistics.tasks else (),
         statistics=statistics,
         leaks=tally.splits.certificate(wanted.leak_limits),
-        contamination=checks.compare_with_others(written.own),
-        lineage=lineage.statistics,
+        contamination=checks.compare_with_others(own),
+        lineage=lineage,
         withdrawn=prior_withdrawals(notices),
         about=checks.about,
         terms=terms_of(held, checks.permitted_terms),
@@ -371,7 +371,7 @@ def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) ->
         )
     findings = Findings()
     with suppress(TooManyProblemsError):
-        verify_files(out, scratch, findings, DEFAULT_THREADS)
+        verify_files(out, scratch, findings)
     if findings.problems:
         more = len(findings.problems) - 1
         others = f", and {more:,} more are wrong" if more else ""
@@ -409,7 +409,7 @@ def _statistics(
     wanted: _ReleaseSpec,
     contents: Contents,
     tally: ReleaseAccumulator,
-    written: WrittenRows,
+    samples: Sequence[WrittenSample],
     audits: tuple[AuditStatistics, ...],
 ) -> ReleaseStatistics:
     checks = wanted.checks
@@ -417,7 +417,7 @@ def _statistics(
     def has_part(name: str) -> bool:
         return wanted.tier is None or wanted.tier >= _FIRST_TIER.get(name, "v0")
 
-    nearest = checks.nearest(written.samples) if checks.nearest and written.samples else None
+    nearest = checks.nearest(samples) if checks.nearest and samples else None
     if nearest is not None:
         nearest = nearest.model_copy(update={"embedder": published_name(nearest.embedder)})
     elsewhere = ExternalCounts(

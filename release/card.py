@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from itertools import dropwhile
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -37,7 +37,7 @@ from schemas.release import (
     ReleaseAbout,
     TaskStatistics,
 )
-from schemas.retrieval_task import TIERS, Tier, tiers_within
+from schemas.retrieval_task import TIERS, tiers_within
 from schemas.similarity import Contamination
 from schemas.taxonomy import PrimaryType
 
@@ -271,57 +271,38 @@ def card_body(manifest: Manifest) -> str:
 # What the card of a benchmark of tasks compares with table 1 and figure 3 of the paper.
 
 
-class TaskLine(NamedTuple):
-    """A task: images by tier, all images, captions, and the published number of images of v0."""
-
-    name: str
-    tiers: tuple[int, ...]
-    images: int
-    captions: int
-    published: int
-
-
-class VersionLine(NamedTuple):
-    """A version and its published figures; a version missing in this release has only these."""
-
-    tier: Tier
-    images: int | None
-    captions: int | None
-    published_images: int
-    published_captions: int
-
-
-def task_table(manifest: Manifest) -> list[TaskLine]:
+def task_table(manifest: Manifest) -> list[dict[str, Any]]:
     """A line for each task of the paper, then images without a known task, if any.
 
-    Empty unless the release is a benchmark of tasks.
+    Each has its images by tier, all its images and captions, and the published number of images of
+    v0. Empty unless the release is a benchmark of tasks.
     """
-    if not manifest.statistics.tasks:
-        return []
-    tiers = tiers_within(manifest.tier) if manifest.tier else ()
     counted = {one.task: one for one in manifest.statistics.tasks}
-    known = [
-        _task_line(counted.get(task), task.value, tiers, published)
-        for task, published in RECOS_TASKS.items()
-    ]
-    unknown = counted.get(None)
-    return known + [_task_line(unknown, "not known", tiers, 0)] * (unknown is not None)
+    if not counted:
+        return []
+    nothing = TaskStatistics(task=None, images=0, captions=0, tiers=())
+    lines = []
+    for task in (*RECOS_TASKS, None) if None in counted else RECOS_TASKS:
+        found = counted.get(task, nothing)
+        images = {one.tier: one.images for one in found.tiers}
+        tiers = tiers_within(manifest.tier) if manifest.tier else ()
+        lines.append(
+            {
+                "name": task.value if task else "not known",
+                "tiers": [images.get(tier, 0) for tier in tiers],
+                "images": found.images,
+                "captions": found.captions,
+                "published": RECOS_TASKS[task] if task else 0,
+            }
+        )
+    return lines
 
 
-def _task_line(
-    counted: TaskStatistics | None, name: str, tiers: tuple[Tier, ...], published: int
-) -> TaskLine:
-    if counted is None:
-        return TaskLine(name, (0,) * len(tiers), 0, 0, published)
-    images = {one.tier: one.images for one in counted.tiers}
-    by_tier = tuple(images.get(tier, 0) for tier in tiers)
-    return TaskLine(name, by_tier, counted.images, counted.captions, published)
-
-
-def version_table(manifest: Manifest) -> list[VersionLine]:
+def version_table(manifest: Manifest) -> list[dict[str, Any]]:
     """The three versions with all their tiers: v1 includes v0, v2 includes both.
 
-    Empty unless the release is one of them.
+    A version that is missing in this release has only its published figures. Empty unless the
+    release is one of them.
     """
     if manifest.tier is None:
         return []
@@ -330,8 +311,12 @@ def version_table(manifest: Manifest) -> list[VersionLine]:
     for tier in TIERS:
         held = [one for one in parts if one.tier in tiers_within(tier)]
         is_there = tier in tiers_within(manifest.tier)
-        images = sum(one.images for one in held) if is_there else None
-        captions = sum(one.captions for one in held) if is_there else None
-        published = RECOS[tier]
-        lines.append(VersionLine(tier, images, captions, published.images, published.captions))
+        lines.append(
+            {
+                "tier": tier,
+                "images": sum(one.images for one in held) if is_there else None,
+                "captions": sum(one.captions for one in held) if is_there else None,
+                "published": RECOS[tier],
+            }
+        )
     return lines

@@ -1,6 +1,6 @@
 """Reads the rows of a release from the store, in their order."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -88,8 +88,6 @@ class Contents:
         self._prompts: set[str] = set()
         self._models: set[str] = set()
         self._crops: dict[str, CropOrigin] = {}
-        self._video_images: Counter[str] = Counter()
-        self._video_identities: defaultdict[str, set[int]] = defaultdict(set)
         self._trackers: set[str] = set()
         self._tracklets: dict[str, bool] = {}
 
@@ -197,7 +195,7 @@ class Contents:
             number += 1
             identity += self.form.contrasts or (image.source, image.identity) != last
             last = (image.source, image.identity)
-            terms = self._remember(described, image, identity, said)
+            terms = self._remember(described, image, said)
             row = row_of(
                 number, identity, described, image, said, terms, anchor if image.contrast else None
             )
@@ -245,7 +243,7 @@ class Contents:
         )
 
     def _remember(
-        self, described: DescribedImage, image: Image, identity: int, said: ReleasableTexts
+        self, described: DescribedImage, image: Image, said: ReleasableTexts
     ) -> ReleasedTerms:
         """Record the origin of a row; returns the terms of its image."""
         if described.source_id is None:
@@ -272,8 +270,6 @@ class Contents:
         self._scratch.add_calls(text.model_call for text in described.texts if text.model_call)
         if crop := described.crop:
             self._crops[crop.video_id] = crop
-            self._video_images[crop.video_id] += 1
-            self._video_identities[crop.video_id].add(identity)
             self._tracklets[crop.tracklet_id] = described.selected
             self._trackers.update([published_name(crop.embedder)] if crop.embedder else [])
         if not self.form.terms:
@@ -305,7 +301,7 @@ class Contents:
         ]
 
     def videos(self) -> tuple[ReleasedVideo, ...]:
-        """The videos that images were cut from, by source and path."""
+        """The videos that images were cut from, by source and path, not counted yet."""
         videos = [
             ReleasedVideo(
                 entity_id=id_,
@@ -313,8 +309,8 @@ class Contents:
                 file_path=crop.video.file_path,
                 sha256=crop.video.sha256,
                 duration_seconds=crop.video.facts.duration_seconds,
-                identities=len(self._video_identities[id_]),
-                images=self._video_images[id_],
+                identities=0,
+                images=0,
             )
             for id_, crop in self._crops.items()
         ]

@@ -108,16 +108,12 @@ class Listing:
         return whole.digest()
 
 
-def manifest_text(manifest: Manifest, files: Iterable[ReleasedFile]) -> Iterator[bytes]:
-    """The bytes of `manifest.json` in pieces."""
-    return _listing_text(manifest, map(file_entry, files))
-
-
-def _listing_text(record: Record, entries: Iterable[bytes]) -> Iterator[bytes]:
-    yield manifest_head(record)
+def manifest_text(manifest: Record, files: Iterable[ReleasedFile]) -> Iterator[bytes]:
+    """The bytes of `manifest.json` in pieces: the fields of a record, and the list of files."""
+    yield manifest_head(manifest)
     yield _FILES
-    for index, entry in enumerate(entries):
-        yield _between(index) + entry
+    for index, file in enumerate(files):
+        yield _between(index) + file_entry(file)
     yield _END
 
 
@@ -135,14 +131,14 @@ def _between(index: int) -> bytes:
 
 def write_manifest(folder: Path, manifest: Manifest, files: Iterable[ReleasedFile]) -> None:
     """Write `manifest.json` into `folder`."""
-    write_listing(folder / MANIFEST, manifest, map(file_entry, files))
+    write_listing(folder / MANIFEST, manifest, files)
 
 
-def write_listing(path: Path, record: Record, entries: Iterable[bytes]) -> None:
-    """Write a record and the entries of its files (from `file_entry`) to a new file."""
+def write_listing(path: Path, record: Record, files: Iterable[ReleasedFile]) -> None:
+    """Write a record and the list of its files to a new file."""
     target = DigestingFile(path)
     try:
-        for piece in _listing_text(record, entries):
+        for piece in manifest_text(record, files):
             target.write(piece)
     finally:
         target.close()

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
 
 from db.blobs import BlobStore
 from release.contamination import Checks, OwnImages, SeenImage, WrittenSample, look_at
@@ -19,26 +18,6 @@ from retrieval.similarity.distances import perceptual_hash
 from schemas.release import ReleasedFile
 
 
-class _CopiedRow(NamedTuple):
-    """A row whose image is written.
-
-    `perceptual_hash` is computed only if the dataset has several splits, `seen` only if the release
-    is compared with other datasets.
-    """
-
-    found: FoundRow
-    image: bytes
-    perceptual_hash: int | None
-    seen: SeenImage | None
-
-
-class WrittenRows(NamedTuple):
-    """The images to compare with other datasets, and the samples to measure."""
-
-    own: OwnImages
-    samples: list[WrittenSample]
-
-
 def write_rows(
     contents: Contents,
     dataset: str,
@@ -48,21 +27,24 @@ def write_rows(
     tally: ReleaseAccumulator,
     checks: Checks,
     on_row: Callable[[int], None],
-) -> WrittenRows:
+) -> tuple[OwnImages, list[WrittenSample]]:
     """Write all rows into the folder of a release, count them and list the files in `scratch`.
 
     Images are read from `blobs`; `on_row` is called with the number of finished rows.
-    """
-    form = contents.form
-    written = WrittenRows(OwnImages(), [])
 
-    def copied(found: FoundRow) -> _CopiedRow:
+    Returns:
+        The images to compare with other datasets, and the samples to measure, if any.
+    """
+    form, own, samples = contents.form, OwnImages(), list[WrittenSample]()
+
+    def copied(found: FoundRow) -> tuple[FoundRow, bytes, int | None, SeenImage | None]:
+        """Write the image of a row, and hash it as far as it is compared with others."""
         row = found.row
         image = blobs.read(row.sha256, row.media_type)
         place_file(folder, row.file_path, image)
         hashed = perceptual_hash(image) if tally.has_splits else None
         seen = _seen_row(row, image) if checks.against is not None else None
-        return _CopiedRow(found, image, hashed, seen)
+        return found, image, hashed, seen
 
     with ExitStack() as stack:
         texts = texts_of(dataset, form)
@@ -86,16 +68,16 @@ def write_rows(
                 ReleasedFile(row.file_path, row.sha256, len(image), row.image_entity_id)
             )
             if seen is not None:
-                written.own.add(seen)
+                own.add(seen)
             if checks.nearest is not None and form.contrasts:
-                written.samples.append(_sample(row, folder))
+                samples.append(_sample(row, folder))
             on_row(done)
         scratch.add_all_listed(parquet.finish())
         for name, text in texts.items():
             files[name].write(text.ending)
             files[name].close()
             scratch.add_listed(files[name].as_released(name))
-    return written
+    return own, samples
 
 
 def _sample(row: ReleaseRow, folder: Path) -> WrittenSample:

@@ -39,6 +39,7 @@ from schemas.release import (
     LeftOutGroups,
     NearestStatistics,
     ReleasedSource,
+    ReleasedVideo,
     ReleaseStatistics,
     RepeatStatistics,
     RewriteStatistics,
@@ -447,6 +448,8 @@ class ReleaseAccumulator:
         self._words = words
         self._contrasts = _ContrastCounter(scratch)
         self._entities = hashlib.sha256()
+        self._video_images: Counter[str] = Counter()
+        self._video_people: defaultdict[str, set[int]] = defaultdict(set)
 
     def add(
         self,
@@ -469,6 +472,9 @@ class ReleaseAccumulator:
                 embedder=embedder,
             )
             self.splits.add(row.split, image)
+        if row.crop:
+            self._video_images[row.crop.video_entity_id] += 1
+            self._video_people[row.crop.video_entity_id].add(row.id)
         if self.form.contrasts:
             self._contrasts.add(row)
         if not self.form.terms:
@@ -479,6 +485,16 @@ class ReleaseAccumulator:
         contrast = row.contrast
         anchor = (contrast.anchor, contrast.method) if contrast else (None, None)
         return self.derived.check(row.file_path, licence, *anchor)
+
+    def counted(self, videos: Iterable[ReleasedVideo]) -> tuple[ReleasedVideo, ...]:
+        """The videos with the numbers of their images and people so far."""
+        images, people = self._video_images, self._video_people
+        return tuple(
+            one.model_copy(
+                update={"images": images[one.entity_id], "identities": len(people[one.entity_id])}
+            )
+            for one in videos
+        )
 
     def add_entities(self, entity_ids: Sequence[str]) -> None:
         """Add entities to `entities_sha256`, in this order."""

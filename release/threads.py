@@ -11,7 +11,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 _END = object()
-DEFAULT_THREADS = min(32, (os.cpu_count() or 1) + 4)
+_THREADS = min(32, (os.cpu_count() or 1) + 4)
 
 
 def batches(items: Iterable[A], size: int) -> Iterator[list[A]]:
@@ -31,7 +31,7 @@ def read_ahead(items: Iterator[A]) -> Iterator[A]:
 
 
 def ordered_map(
-    function: Callable[[A], B], items: Iterable[A], threads: int = DEFAULT_THREADS
+    function: Callable[[A], B], items: Iterable[A], threads: int = _THREADS
 ) -> Iterator[B]:
     """Apply `function` to each item, in order; at most twice `threads` results are buffered."""
     with ThreadPoolExecutor(threads) as pool:

@@ -53,7 +53,6 @@ from release.rebuild import rebuild_release
 from release.row_files import read_listed
 from release.scratch import Scratch
 from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
-from release.threads import DEFAULT_THREADS
 from release.verify import verify_release
 from release.verify.files import verify_files
 from retrieval.contrastive import ContrastiveSamples, guess_methods
@@ -612,7 +611,7 @@ def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
         return None  # the build reports the problem
     with closing(Scratch()) as scratch, suppress(TooManyProblemsError):
         scratch.add_all_listed(files.values())
-        verify_files(folder, scratch, findings, DEFAULT_THREADS)
+        verify_files(folder, scratch, findings)
     if findings.problems or manifest.id != known.manifest.id:
         return None
     note_inputs(store, manifest.id, inputs, listing)

@@ -325,7 +325,7 @@ def plan_withdrawal(
         reached = _closure(connection, request)
         earlier = tuple(earlier_of(connection, request))
         reopened = tuple(_reopened(connection, request, reached))
-        files = _files(connection, request, reached)
+        refused, erased, kept = _files(connection, request, reached)
         related = frozenset(related_releases(connection, reached.keys()))
         named = names_of(connection, reached)
     affected = affected_releases(store, reached.keys())
@@ -341,9 +341,9 @@ def plan_withdrawal(
         reached,
         named,
         reopened,
-        files.refused,
-        files.erased,
-        files.kept,
+        refused,
+        erased,
+        kept,
         affected,
         release_files,
         tuple(pages),
@@ -412,8 +412,8 @@ def sweep(store: Store, withdrawal: StoredWithdrawal) -> tuple[int, int]:
         with store.read() as connection:
             reached = _closure(connection, request)
             new = reached.keys() - known
-            files = _files(connection, request, reached, known)
-        extend_withdrawal(store, withdrawal, new, files.refused, files.erased)
+            refused, erased, _ = _files(connection, request, reached, known)
+        extend_withdrawal(store, withdrawal, new, refused, erased)
         added += len(new)
         if not new:
             return added, len(known)
@@ -432,18 +432,12 @@ def _reaches_beyond(request: WithdrawalRequest) -> bool:
     return request.ground != "quality" and request.target.sort != ANNOTATOR
 
 
-class _Files(NamedTuple):
-    refused: frozenset[str]
-    erased: tuple[Blob, ...]
-    kept: Mapping[str, str]
-
-
 def _files(
     connection: Connection,
     request: WithdrawalRequest,
     reached: Closure,
     known: set[str] | None = None,
-) -> _Files:
+) -> tuple[frozenset[str], tuple[Blob, ...], Mapping[str, str]]:
     """Return the files to refuse and to erase, and those to keep with the entity that needs each.
 
     `known` are withdrawn entities that `reached` no longer contains.
@@ -453,7 +447,7 @@ def _files(
     blobs = blobs_of(connection, held) if request.erases else {}
     kept = needed_blobs(connection, blobs, reached.keys() | (known or set()))
     erased = tuple(sorted(blob for blob in blobs if blob.sha256 not in kept))
-    return _Files(frozenset(refused), erased, kept)
+    return frozenset(refused), erased, kept
 
 
 def _reopened(connection: Connection, request: WithdrawalRequest, reached: Closure) -> list[str]:

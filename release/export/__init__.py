@@ -1,5 +1,6 @@
 """Exports a release in formats that other tools read."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from release.export.formats import (
     write_export,
 )
 from release.files import ATTRIBUTION, refuse_within, workspace_for
+from release.scratch import Scratch
 
 
 class Exported(NamedTuple):
@@ -59,10 +61,14 @@ def export_release(
             return Exported(record, out, is_new=False)
         if verify:
             source.verify()
-        with workspace_for(out) as workspace, ExportTarget(workspace) as target:
+        with (
+            workspace_for(out) as workspace,
+            closing(Scratch(workspace.scratch_file)) as listing,
+        ):
+            target = ExportTarget(workspace.content, listing)
             format_.write(source, target)
             _add_attribution(source, target)
-            write_export(target.folder, record, target.listed())
+            write_export(target.folder, record, listing.listed())
             workspace.publish(out)
     return Exported(record, out, is_new=True)
 

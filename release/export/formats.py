@@ -10,21 +10,20 @@ from contextlib import contextmanager, suppress
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any, Final, Literal, NamedTuple, Self, cast
+from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import orjson
 
 from release.files import (
     CARD,
     DigestingFile,
-    Workspace,
     digest_of_file,
     found_at,
     is_disk_full,
     place_file,
 )
 from release.findings import Findings, TooManyProblemsError
-from release.manifest import MANIFEST, file_entry, read_files, read_values, write_listing
+from release.manifest import MANIFEST, read_files, read_values, write_listing
 from release.notices_files import erasure_of, read_mark
 from release.row_files import (
     CCD_LINES,
@@ -35,7 +34,7 @@ from release.row_files import (
 )
 from release.rows import RowFaults
 from release.scratch import Scratch
-from release.threads import DEFAULT_THREADS, read_ahead
+from release.threads import read_ahead
 from release.verify.documents import verify_manifest
 from release.verify.files import verify_files
 from schemas.base import Record
@@ -48,27 +47,15 @@ from schemas.release import Count, DatasetName, HexSha256, Manifest, ReleasedFil
 _EXPORT = "export.json"
 
 
-class ExportedSource(Record):
-    """A collection that rows come from, with its terms."""
-
-    name: str
-    licence: str
-    citation: str
-    homepage: str | None
-
-
-class ExportedSplit(Record):
-    """Counts of one split."""
-
-    split: str
-    images: Count
-    captions: Count
+_OF_SPLITS = {"split", "images", "captions"}
+_OF_SOURCES = {"name", "licence", "citation", "homepage"}
 
 
 class ExportRecord(Record):
     """The record of an export; its files are listed in `export.json` under `files`.
 
     `release` is the id of the release. `options` are those of the format that change its bytes.
+    `splits` are counts, `sources` the collections that rows come from, with their terms.
     """
 
     schema_version: Literal[1] = 1
@@ -81,14 +68,12 @@ class ExportRecord(Record):
     unreviewed: bool
     images: Count
     captions: Count
-    splits: tuple[ExportedSplit, ...]
-    sources: tuple[ExportedSource, ...]
+    splits: tuple[dict[str, str | int], ...]
+    sources: tuple[dict[str, str | None], ...]
 
     @classmethod
     def of(cls, manifest: Manifest, name: str, options: dict[str, int]) -> "ExportRecord":
         """The record of an export of this release in the format called `name`."""
-        splits = [one.model_dump() for one in manifest.statistics.splits]
-        sources = [one.model_dump() for one in manifest.sources]
         return cls(
             release=manifest.id,
             dataset=manifest.dataset,
@@ -99,19 +84,19 @@ class ExportRecord(Record):
             unreviewed=manifest.unreviewed,
             images=manifest.statistics.images,
             captions=manifest.statistics.captions,
-            splits=tuple(ExportedSplit(**_named(ExportedSplit, one)) for one in splits),
-            sources=tuple(ExportedSource(**_named(ExportedSource, one)) for one in sources),
+            splits=tuple(
+                one.model_dump(mode="json", include=_OF_SPLITS)
+                for one in manifest.statistics.splits
+            ),
+            sources=tuple(
+                one.model_dump(mode="json", include=_OF_SOURCES) for one in manifest.sources
+            ),
         )
 
 
-def _named(kind: type[Record], values: dict[str, Any]) -> dict[str, Any]:
-    """The entries of `values` that are fields of `kind`."""
-    return {name: values[name] for name in kind.model_fields}
-
-
-def write_export(folder: Path, record: ExportRecord, entries: Iterable[bytes]) -> None:
-    """Write `export.json` into `folder`; `entries` are those of `file_entry`."""
-    write_listing(folder / _EXPORT, record, entries)
+def write_export(folder: Path, record: ExportRecord, files: Iterable[ReleasedFile]) -> None:
+    """Write `export.json` into `folder`."""
+    write_listing(folder / _EXPORT, record, files)
 
 
 def read_export(folder: Path) -> ExportRecord:
@@ -149,7 +134,7 @@ def _first_fault(folder: Path) -> str | None:
     scratch, findings = Scratch(), Findings()
     try:
         scratch.add_all_listed(read_files(folder / _EXPORT))
-        verify_files(folder, scratch, findings, DEFAULT_THREADS, beside=(_EXPORT,))
+        verify_files(folder, scratch, findings, beside=(_EXPORT,))
     except ValueError as error:
         return f"its {_EXPORT} cannot be read ({error})"
     except TooManyProblemsError:
@@ -187,31 +172,15 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
     return released
 
 
-# The folder that an export is written into, with a list of the written files.
+class ExportTarget(NamedTuple):
+    """The folder that an export is written into, and the list of its files."""
 
-
-class ExportTarget:
-    """Records the names, sizes and digests of files on disk. Use it in a `with` statement."""
-
-    def __init__(self, workspace: Workspace) -> None:
-        self.folder = workspace.content
-        self._list = (workspace.home / "files").open("w+b")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._list.close()
+    folder: Path
+    listing: Scratch
 
     def add(self, file: ReleasedFile) -> None:
-        """List a written file; the order of the calls is kept."""
-        self._list.write(file_entry(file) + b"\n")
-
-    def listed(self) -> Iterator[bytes]:
-        """The added files, each as canonical JSON."""
-        self._list.seek(0)
-        for line in self._list:
-            yield line.rstrip(b"\n")
+        """List a written file."""
+        self.listing.add_listed(file)
 
 
 # A release as exports read it: the manifest is checked first, then the rows are read.
@@ -250,7 +219,7 @@ class ReleaseSource:
         self._scratch = scratch
         self._on_progress = on_progress
 
-    def verify(self, threads: int = DEFAULT_THREADS) -> None:
+    def verify(self) -> None:
         """Check every file against its digest; missing and additional files are errors.
 
         Raises:
@@ -258,7 +227,7 @@ class ReleaseSource:
         """
         findings = Findings()
         with suppress(TooManyProblemsError):
-            verify_files(self.folder, self._scratch, findings, threads)
+            verify_files(self.folder, self._scratch, findings)
         if found := findings.problems:
             raise IntegrityError(f"{self.folder}: {found[0].message}; {_ADVICE}")
 
@@ -540,65 +509,39 @@ def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
 
     def write(source: ReleaseSource, target: ExportTarget) -> None:
         """Write one shard after the other."""
-        shard: _Shard | None = None
-        split, number = "", 0
-        try:
-            for row in source.rows():
-                if shard and (shard.size >= shard_bytes or row.columns["split"] != split):
-                    shard.finish(target)
-                    shard = None
-                if row.columns["split"] != split:
-                    split, number = row.columns["split"], 0
-                if shard is None:
-                    shard = _Shard(target, f"{split}-{number:06d}.tar")
-                    number += 1
-                shard.add_sample(row)
-            if shard:
-                shard.finish(target)
-        finally:
-            if shard:
-                shard.close()
+        rows, last, number = source.rows(), "", 0
+        row = next(rows, None)
+        while row is not None:
+            split = row.columns["split"]
+            number = number + 1 if split == last else 0
+            last, name = split, f"{split}-{number:06d}.tar"
+            file = DigestingFile(target.folder / name)
+            stream = cast("IO[bytes]", file)  # tar files are written sequentially
+            try:
+                tar = tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT)
+                while row and row.columns["split"] == split and file.tell() < shard_bytes:
+                    _add_sample(tar, row)
+                    row = next(rows, None)
+                tar.close()  # with two empty blocks, padded to a full record
+            finally:
+                file.close()
+            target.add(file.as_released(name))
 
     return ExportFormat("webdataset", write, {"shard_bytes": shard_bytes})
 
 
-class _Shard:
-    """A tar file in the ustar format of POSIX.1-1988."""
-
-    def __init__(self, target: ExportTarget, name: str) -> None:
-        self._name = name
-        self._file = DigestingFile(target.folder / name)
-        file = cast("IO[bytes]", self._file)  # tar files are written sequentially
-        self._tar = tarfile.TarFile(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT)
-
-    @property
-    def size(self) -> int:
-        """The number of bytes so far."""
-        return self._file.tell()
-
-    def add_sample(self, row: ExportedRow) -> None:
-        """Append the files of a row, named after its key."""
-        captions = row.columns["captions"]
-        key = row.name.rpartition(".")[0]
-        self._add(row.name, row.image)
-        self._add(f"{key}.json", orjson.dumps(row.columns))
-        self._add(f"{key}.txt", captions[0].encode() if captions else b"")
-
-    def _add(self, name: str, data: bytes | memoryview) -> None:
+def _add_sample(tar: tarfile.TarFile, row: ExportedRow) -> None:
+    """Append the files of a row, named after its key."""
+    captions, key = row.columns["captions"], row.name.rpartition(".")[0]
+    for name, data in (
+        (row.name, row.image),
+        (f"{key}.json", orjson.dumps(row.columns)),
+        (f"{key}.txt", captions[0].encode() if captions else b""),
+    ):
         member = tarfile.TarInfo(name)
         member.size = len(data)
-        self._tar.addfile(member, BytesIO(data))
-        self._tar.getmembers().clear()  # which would be kept in memory
-
-    def finish(self, target: ExportTarget) -> None:
-        """Finish the file with two empty blocks, padded to a full record."""
-        self._tar.close()
-        self.close()
-        target.add(self._file.as_released(self._name))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
+        tar.addfile(member, BytesIO(data))
+        tar.getmembers().clear()  # which would be kept in memory
 
 
 # The formats in which a release can be exported.

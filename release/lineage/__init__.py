@@ -241,12 +241,19 @@ TABLES = tuple(_declared())
 ENTITIES, DERIVATIONS, DECISIONS, CALLS, ACTIVITIES, AGENTS = TABLES
 
 
-def write_table(folder: Path, table: LineageTable, rows: Iterable[Sequence[Any]]) -> ReleasedFile:
-    """Write a table with these sorted rows, with one row group in memory at a time."""
+def write_table(
+    folder: Path, table: LineageTable, rows: Iterable[Sequence[Any]]
+) -> tuple[ReleasedFile, int]:
+    """Write a table with these sorted rows; returns its file and their number.
+
+    One row group is in memory at a time.
+    """
+    count = 0
     file = DigestingFile(folder / table.path)
     try:
         with pq.ParquetWriter(pa.PythonFile(file, "w"), table.schema, **_settings(table)) as writer:
             for page in batches(rows, table.group_rows):
+                count += len(page)
                 values = zip(zip(*page, strict=True), table.schema.types, strict=True)
                 columns = [pa.array(column, type_) for column, type_ in values]
                 writer.write_table(
@@ -254,7 +261,7 @@ def write_table(folder: Path, table: LineageTable, rows: Iterable[Sequence[Any]]
                 )
     finally:
         file.close()
-    return file.as_released(table.path)
+    return file.as_released(table.path), count
 
 
 def same_rows(first: Path, second: Path) -> bool:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from sqlalchemy import Connection, select
 
@@ -78,24 +78,20 @@ _CALLS = """
 """The keys of model calls, whether an entity derives from each, and whether it is counted."""
 
 
-class WrittenLineage(NamedTuple):
-    """The files of a lineage and the number of rows of each table."""
-
-    files: tuple[ReleasedFile, ...]
-    statistics: LineageStatistics
-
-
 def write_lineage(
     connection: Connection,
     entity_ids: Iterable[str],
     folder: Path,
     scratch_file: Path | None,
     counted_calls: Iterable[str] = (),
-) -> WrittenLineage:
+) -> tuple[tuple[ReleasedFile, ...], LineageStatistics]:
     """Write the lineage of these entities, as `connection` sees it, into a release's `folder`.
 
     `counted_calls` are the keys of the model calls that the manifest counts. `scratch_file` must be
     new; without one, a temporary file is used.
+
+    Returns:
+        The files, and the number of rows of each table.
     """
     with closing(sqlite3.connect(scratch_file or "")) as scratch:
         scratch.executescript(_TABLES)
@@ -216,7 +212,7 @@ class _Lineage:
             yield (names[id_], numbers[id_], verdict, agent, reason, successor)
             numbers[id_] += 1
 
-    def write(self, folder: Path) -> WrittenLineage:
+    def write(self, folder: Path) -> tuple[tuple[ReleasedFile, ...], LineageStatistics]:
         """Write the tables; agents last, when all are known."""
         self._scratch.execute("CREATE INDEX entity_by_id ON entity (id)")
         find = self._scratch.execute
@@ -232,19 +228,10 @@ class _Lineage:
             self._write(folder, ACTIVITIES, (row for _, row in sorted(self._activities.items()))),
             self._write(folder, AGENTS, self._agent_rows()),
         )
-        return WrittenLineage(files, LineageStatistics(**self._counts))
+        return files, LineageStatistics(**self._counts)
 
     def _write(self, folder: Path, table: LineageTable, rows: Iterable[_Row]) -> ReleasedFile:
-        count = 0
-
-        def counted() -> Iterator[_Row]:
-            nonlocal count
-            for row in rows:
-                count += 1
-                yield row
-
-        file = write_table(folder, table, counted())
-        self._counts[table.name] = count
+        file, self._counts[table.name] = write_table(folder, table, rows)
         return file
 
     def _calls(self) -> Iterator[_Row]:

@@ -33,15 +33,6 @@ _TITLES = {
 }
 
 
-class Side(NamedTuple):
-    """A row in one of the releases; `thumbnail` is None if its picture is not available."""
-
-    name: str
-    split: str
-    number: int | None
-    thumbnail: str | None
-
-
 class Span(NamedTuple):
     """Words of a text: `kept`, `gone` or `new`."""
 
@@ -57,45 +48,8 @@ class Change(NamedTuple):
     spans: tuple[Span, ...]
 
 
-class Example(NamedTuple):
-    """A row that differs."""
-
-    title: str
-    before: Side | None
-    after: Side | None
-    changes: tuple[Change, ...]
-
-
-class ExampleGroup(NamedTuple):
-    """Examples of one kind of difference, out of `total` rows."""
-
-    kind: str
-    title: str
-    total: int
-    examples: tuple[Example, ...]
-
-
-class ShownDifference(NamedTuple):
-    """Everything the page shows of the difference.
-
-    `metadata` are differences outside of the rows. `more_metadata` of them are not shown, nor are
-    `counts_of_rows`, which follow from the rows.
-    """
-
-    before: str
-    after: str
-    before_id: str
-    is_empty: bool
-    counts: Bars
-    details: tuple[Bars, ...]
-    groups: tuple[ExampleGroup, ...]
-    metadata: tuple[Change, ...]
-    more_metadata: int
-    counts_of_rows: int
-
-
-def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDifference:
-    """Compare the release in `folder` with the one in `previous`.
+def shown_difference(previous: Path, folder: Path, report: Path) -> dict[str, Any]:
+    """Compare the release in `folder` with the one in `previous`, for `difference.html.j2`.
 
     Pictures of rows in the previous release are written below `report`. Rows are not shown if
     anything was withdrawn from one of the releases.
@@ -108,18 +62,18 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> ShownDiffere
     found = compare_releases(previous, folder, examples=0 if marked else _EXAMPLES)
     telling = [one for one in found.metadata if not _follows_from_rows(one.field)]
     changes = [_value_change(one) for one in telling[:_SHOWN_METADATA]]
-    return ShownDifference(
-        before=f"{found.before.dataset} {found.before.version}",
-        after=f"{found.after.dataset} {found.after.version}",
-        before_id=found.before.id,
-        is_empty=found.is_empty,
-        counts=_counts(found),
-        details=tuple(_details(found)),
-        groups=tuple(example_groups(found, previous, report)),
-        metadata=tuple(changes),
-        more_metadata=len(telling) - len(changes),
-        counts_of_rows=len(found.metadata) - len(telling),
-    )
+    return {
+        "before": f"{found.before.dataset} {found.before.version}",
+        "after": f"{found.after.dataset} {found.after.version}",
+        "before_id": found.before.id,
+        "is_empty": found.is_empty,
+        "counts": _counts(found),
+        "details": list(_details(found)),
+        "groups": list(example_groups(found, previous, report)),
+        "metadata": changes,
+        "more_metadata": len(telling) - len(changes),
+        "counts_of_rows": len(found.metadata) - len(telling),
+    }
 
 
 def _follows_from_rows(field: str) -> bool:
@@ -145,8 +99,11 @@ def _details(found: Difference) -> Iterator[Bars]:
         yield bars("Moves between splits", ("", "rows"), splits)
 
 
-def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[ExampleGroup]:
-    """Examples of a difference by kind; writes pictures of previous rows below `report`."""
+def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[dict[str, Any]]:
+    """Examples of a difference by kind, with their total number.
+
+    Pictures of previous rows are written below `report`.
+    """
     numbers = count(1)
     kinds: tuple[RowKind, ...] = get_args(RowKind)
     for kind in kinds:
@@ -154,27 +111,36 @@ def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[
             continue
         examples = [one for one in found.examples if one.kind == kind]
         if examples:
-            total = getattr(found.rows, kind)
-            shown = tuple(_example(one, previous, report, numbers) for one in examples)
-            yield ExampleGroup(kind, _TITLES[kind], total, shown)
+            yield {
+                "kind": kind,
+                "title": _TITLES[kind],
+                "total": getattr(found.rows, kind),
+                "examples": [_example(one, previous, report, numbers) for one in examples],
+            }
 
 
-def _example(row: RowDifference, previous: Path, report: Path, numbers: Iterator[int]) -> Example:
+def _example(
+    row: RowDifference, previous: Path, report: Path, numbers: Iterator[int]
+) -> dict[str, Any]:
+    """A row that differs; a thumbnail is None if its picture is not available."""
     changes = [_value_change(one) for one in row.fields]
     changes += [_text_change(one) for one in row.texts]
     if row.row is not None:
         kind = "new" if row.kind == "added" else "gone"
         captions = row.row["texts"].get("captions", [])
         changes = [Change("caption", row.kind, (_whole(kind, one["text"]),)) for one in captions]
-    before = after = None
+    shown: dict[str, Any] = {"before": None, "after": None, "changes": changes}
     if row.before:
-        name, split = row.before.file_path, row.before.split
-        before = Side(name, split, None, _earlier_picture(previous, name, report, numbers))
+        name = row.before.file_path
+        picture = _earlier_picture(previous, name, report, numbers)
+        values = {"name": name, "split": row.before.split, "number": None}
+        shown["before"] = {**values, "thumbnail": picture}
     if row.after:  # their thumbnails are in the gallery
         number = number_in(row.after.file_path)
-        thumbnail = picture_path(THUMBNAILS, number) if number else None
-        after = Side(row.after.file_path, row.after.split, number, thumbnail)
-    return Example(f"{row.source}: {row.source_file_path}", before, after, tuple(changes))
+        picture = picture_path(THUMBNAILS, number) if number else None
+        values = {"name": row.after.file_path, "split": row.after.split, "number": number}
+        shown["after"] = {**values, "thumbnail": picture}
+    return {"title": f"{row.source}: {row.source_file_path}", **shown}
 
 
 def _earlier_picture(

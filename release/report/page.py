@@ -6,7 +6,7 @@ from decimal import Decimal
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from release.citation import bibtex, citation
@@ -26,7 +26,6 @@ from release.report.charts import (
     share_text,
     stacked,
 )
-from release.report.differences import ShownDifference
 from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
 from release.terms import (
@@ -112,7 +111,7 @@ _SCRIPTS = ("loading", "elements", "filtering", "searching", "gallery", "row", "
 
 
 def write_page(
-    folder: Path, manifest: Manifest, difference: ShownDifference | None, withdrawn: str = ""
+    folder: Path, manifest: Manifest, difference: dict[str, Any] | None, withdrawn: str = ""
 ) -> None:
     """Write the files that hold no data; only the page differs between reports.
 
@@ -129,7 +128,7 @@ def write_page(
         (folder / name).write_text(text, encoding="utf-8", newline="\n")
 
 
-def _render_page(manifest: Manifest, difference: ShownDifference | None, withdrawn: str) -> str:
+def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdrawn: str) -> str:
     """Render the page, which describes the release as a whole."""
     statistics, terms = manifest.statistics, manifest.terms
     sentences = (whole_sentence(manifest), texts_sentence(manifest), *apart_sentences(terms))

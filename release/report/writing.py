@@ -1,6 +1,5 @@
 """Writes the report of a release to a temporary folder, which is renamed when it is complete."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -74,7 +73,6 @@ DETAIL_ROWS = 100
 _TILE_ROWS = 2_000
 """Rows in a script of `data/tiles`."""
 _SHOWN_UNREADABLE = 10
-_THREADS = min(16, os.cpu_count() or 1)
 
 
 class WrittenReport(NamedTuple):
@@ -240,4 +238,4 @@ def _pictured(
             return {**columns, "withdrawn": True}, False
         return columns, pictures.add(row.number, bytes(row.image))
 
-    yield from ordered_map(add, source.rows(), _THREADS)
+    yield from ordered_map(add, source.rows())

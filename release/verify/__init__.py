@@ -15,7 +15,6 @@ from release.row_files import read_all_rows, read_listed, shards_among
 from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import public_key_called, verify_signature
-from release.threads import DEFAULT_THREADS
 from release.verify.documents import (
     VerifiedManifest,
     refuse_short,
@@ -53,7 +52,6 @@ class VerifyOptions(TypedDict, total=False):
     public_key: str | None
     notices: Sequence[WithdrawalNotice]
     without_images: bool
-    threads: int
 
 
 def verify_release(folder: Path, **options: Unpack[VerifyOptions]) -> list[Problem]:
@@ -74,7 +72,6 @@ def examine_release(
     public_key: str | None = None,
     notices: Sequence[WithdrawalNotice] = (),
     without_images: bool = False,
-    threads: int = DEFAULT_THREADS,
 ) -> VerifiedRelease:
     """Find every problem of the release in `folder`, and its identity.
 
@@ -89,7 +86,6 @@ def examine_release(
             an existing signature by any key is checked.
         notices: known withdrawals from any release, besides those stated in the folder.
         without_images: all image files may be missing, because the rows contain their bytes.
-        threads: the number of files to read concurrently.
 
     Raises:
         UsageError: if `folder` is not a folder, `contains` is not a release, `public_key` is not a
@@ -113,15 +109,10 @@ def examine_release(
         if manifest is not None:
             erased = verify_mark(folder, manifest, notices, scratch, findings)
         if scratch.has_listed():
-            verify_files(
-                folder, scratch, findings, threads, erased=erased, without_images=without_images
-            )
+            verify_files(folder, scratch, findings, erased=erased, without_images=without_images)
         if manifest is not None and not erased and not findings.has("not_a_file"):
             shards = shards_among(file.path for file in scratch.listed())
-            checks = RowChecks(
-                folder, manifest, shards, findings, scratch, decode=decode, threads=threads
-            )
-            checks.run()
+            RowChecks(folder, manifest, shards, findings, scratch, decode=decode).run()
             verify_documents(folder, manifest, shards, scratch, findings)
             verify_lineage(folder, manifest, shards, findings)
             verify_withdrawals(folder, manifest, shards, scratch, findings)

@@ -25,7 +25,6 @@ def verify_files(
     folder: Path,
     scratch: Scratch,
     findings: Findings,
-    threads: int,
     *,
     erased: frozenset[str] = frozenset(),
     without_images: bool = False,
@@ -55,7 +54,7 @@ def verify_files(
         found = ((file.path, *_fault(folder, file)) for file in batch)
         return [(fault, f"{path} {what}", path) for path, fault, what in found if what]
 
-    for some in ordered_map(faults, batches(scratch.present(), _BATCH), threads):
+    for some in ordered_map(faults, batches(scratch.present(), _BATCH)):
         for problem in some:
             findings.add(*problem)
 

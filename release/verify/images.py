@@ -192,14 +192,6 @@ _FAULT = "contamination_differs"
 _HASH = re.compile("[0-9a-f]{16}")
 
 
-class _NamedRow(NamedTuple):
-    """A row that is named in a pair, with the values that are compared."""
-
-    split: Split
-    values: dict[str, tuple[str, ...]]
-    look: int | None
-
-
 class ContaminationChecks:
     """Collects the values of rows that the manifest's statements are about, and compares them.
 
@@ -216,7 +208,7 @@ class ContaminationChecks:
             for measure in held.measures
             for pair in measure.nearest
         }
-        self._rows: dict[str, _NamedRow] = {}
+        self._rows: dict[str, tuple[Split, dict[str, tuple[str, ...]], int | None]] = {}
         self._counts: Counter[tuple[str, Split]] = Counter()
         self._sources: Counter[tuple[str, Split]] = Counter()
         self._splits: dict[Split, None] = {}
@@ -248,7 +240,7 @@ class ContaminationChecks:
                 "identity": (f"{row['source']}/{row['identity']}",),
                 "caption": tuple(map(plain_words, captions)),
             }
-            self._rows[row["file_path"]] = _NamedRow(split, values, look)
+            self._rows[row["file_path"]] = split, values, look
 
     def run(self) -> None:
         """Check the statements on every other dataset."""
@@ -295,18 +287,18 @@ class ContaminationChecks:
             )
 
     def _pair_faults(self, measure: SharedMeasure, pair: SharedPair) -> Iterator[str]:
-        row = self._rows.get(pair.first)
-        if row is None or row.split != pair.split:
+        split, values, look = self._rows.get(pair.first, (None, {}, None))
+        if split is None or split != pair.split:
             yield f"it names {pair.first} of {pair.split}, which is not a row of that split"
         elif measure.measure == _LOOKS:
-            if self._decode and _bits(row.look, pair.value) != pair.distance:
+            if self._decode and _bits(look, pair.value) != pair.distance:
                 yield (
                     f"it says that {pair.first} is {pair.distance} bits from {pair.value}; "
-                    f"the image is {_bits(row.look, pair.value)}"
+                    f"the image is {_bits(look, pair.value)}"
                 )
         else:
             wanted = plain_words(pair.value) if measure.measure == "caption" else pair.value
-            if wanted not in row.values[measure.measure] or pair.distance:
+            if wanted not in values[measure.measure] or pair.distance:
                 yield f"it says that {pair.first} has {pair.value!r}, which it does not have"
 
 

@@ -6,7 +6,7 @@ manifest's totals.
 
 import hashlib
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -137,7 +137,6 @@ class RowChecks:
         scratch: Scratch,
         *,
         decode: bool,
-        threads: int,
     ) -> None:
         self._folder = folder
         self._manifest = manifest
@@ -145,13 +144,10 @@ class RowChecks:
         self._findings = findings
         self._scratch = scratch
         self._decode = decode
-        self._threads = threads
         self._form = form_of(manifest)
         self._tiers = (tiers_within(manifest.tier) if manifest.tier else ()) or (None,)
         self._own_terms = {(source.name, source.licence) for source in manifest.sources}
         self._videos = {video.entity_id: video for video in manifest.videos}
-        self._crops: Counter[str] = Counter()
-        self._people: defaultdict[str, set[int]] = defaultdict(set)
         several = len(manifest.statistics.splits) > 1 or manifest.leaks is not None
         self._tally = ReleaseAccumulator(scratch, self._form, has_splits=several, words=decode)
         self._contamination = ContaminationChecks(manifest, findings, decode=decode)
@@ -197,7 +193,7 @@ class RowChecks:
             for batch in batches
         )
         if self._decode:
-            return chain.from_iterable(ordered_map(checked, read, self._threads))
+            return chain.from_iterable(ordered_map(checked, read))
         # threads have no advantage, because there is no waiting
         return chain.from_iterable(map(checked, read))
 
@@ -271,8 +267,6 @@ class RowChecks:
             if stated != (crop["video"], crop["video_sha256"]):
                 what = f"was cut out of {crop['video']!r}, which {MANIFEST} does not list so"
                 self._findings.add_row("video_unknown", what, shard, number)
-            self._crops[crop["video_entity_id"]] += 1
-            self._people[crop["video_entity_id"]].add(row["id"])
         terms = self._terms(row)
         if terms.own and not permits_release(terms.licence):
             what = f"is under {terms.licence!r}, which does not permit its release, or is not known"
@@ -353,15 +347,7 @@ class RowChecks:
             "statistics": statistics,
             "leaks": found_leaks(stated, self._tally.splits, self._findings, decode=self._decode),
             "terms": terms_of(held, permitted),
-            "videos": tuple(
-                one.model_copy(
-                    update={
-                        "images": self._crops[one.entity_id],
-                        "identities": len(self._people[one.entity_id]),
-                    }
-                )
-                for one in stated.videos
-            ),
+            "videos": self._tally.counted(stated.videos),
             "demonstration": is_demonstration(stated.models, stated.sources, makers),
             "unreviewed": not is_reviewed(statistics),
             "entities_sha256": self._tally.entities_sha256,

@@ -43,7 +43,7 @@ def test_versions_are_compared_with_table_1(manifests: list[Manifest]) -> None:
     assert f"captions of recos 0.1.0 (v0, id `{manifests[0].id}`)." in card
     assert "This release contains all" not in render_card(manifests[0])
     lines = version_table(manifests[2])
-    assert [(one.images, one.captions) for one in lines] == [(8, 16), (16, 32), (28, 32)]
+    assert [(one["images"], one["captions"]) for one in lines] == [(8, 16), (16, 32), (28, 32)]
 
 
 def test_tasks_are_compared_with_figure_3(manifests: list[Manifest]) -> None:
@@ -54,8 +54,8 @@ def test_tasks_are_compared_with_figure_3(manifests: list[Manifest]) -> None:
     assert "This release has no images for the tasks " in card
     assert ", OCR" in card.split("This release has no images for the tasks ")[1].partition(";")[0]
     lines = task_table(manifests[2])
-    assert sum(one.images for one in lines) == manifests[2].statistics.images
-    assert [len(one.tiers) for one in task_table(manifests[0])] == [1] * 12
+    assert sum(one["images"] for one in lines) == manifests[2].statistics.images
+    assert [len(one["tiers"]) for one in task_table(manifests[0])] == [1] * 12
 
 
 def test_candidates_are_mentioned_only_if_present(manifests: list[Manifest]) -> None:
