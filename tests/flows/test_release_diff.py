@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
+from db.blobs import BlobStore
 from db.decisions import NewDecision
+from db.store import Store
+from db.tables import Release
 from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
 from flows.cli.release import app
 from schemas.errors import UsageError
@@ -70,15 +74,28 @@ def loupe_release(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
-    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+@pytest.fixture(scope="module")
+def released(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of an installation that released 1.0.0, to be copied."""
+    folder = tmp_path_factory.mktemp("released")
     composer = small_world()
-    world = store_world(tmp_path / "home", composer.contents())
-    home = Home(world, composer, tmp_path)
-    assert home.build("1.0.0").exit_code == 0
-    yield home
+    world = store_world(folder / "home", composer.contents())
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("LOUPE_HOME", str(folder / "home"))
+        assert Home(world, composer, folder).build("1.0.0").exit_code == 0
     world.store.close()
+    return folder
+
+
+@pytest.fixture
+def home(released: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
+    shutil.copytree(released, tmp_path, dirs_exist_ok=True)
+    store = Store.open(f"sqlite:///{tmp_path / 'home' / 'loupe.db'}")
+    with store.write() as connection:
+        connection.execute(update(Release).values(folder=str(tmp_path / "1.0.0")))
+    yield Home(World(store, BlobStore(str(tmp_path / "home/blobs"))), small_world(), tmp_path)
+    store.close()
 
 
 def test_equal_releases_give_exit_code_0(home: Home) -> None:

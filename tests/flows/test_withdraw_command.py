@@ -296,17 +296,17 @@ def test_after_confirmation_every_reader_of_the_release_is_warned(
             raise Killed
 
     while True:
-        for folder in (old, str(copy)):
-            output = loupe("release", "verify", folder, "--json")
-            assert output.exit_code == 1, done
-            assert "withdrawn" in {one["fault"] for one in output.json["problems"]}, done
         listed = loupe("release", "list", "--json").json
         assert [one["withdrawal"]["rows"] for one in listed if one["version"] == "1.0.0"] == [2]
-        assert "withdrawn in part" in loupe("release", "show", f"{DATASET}@1.0.0").err
-        refused = loupe("release", "upload", str(copy), "--to", "me/x")
-        assert refused.exit_code == 2
-        assert "it is not uploaded" in refused.err
         if len(done) < 3:  # later steps change nothing for readers of files
+            for folder in (old, str(copy)):
+                output = loupe("release", "verify", folder, "--json")
+                assert output.exit_code == 1, done
+                assert "withdrawn" in {one["fault"] for one in output.json["problems"]}, done
+            assert "withdrawn in part" in loupe("release", "show", f"{DATASET}@1.0.0").err
+            refused = loupe("release", "upload", str(copy), "--to", "me/x")
+            assert refused.exit_code == 2
+            assert "it is not uploaded" in refused.err
             out = tmp_path / f"export {len(done)}"
             exported = loupe("release", "export", str(copy), "--format", "coco", "--out", str(out))
             assert "withdrawn in part" in exported.err

@@ -145,7 +145,7 @@ def test_the_store_records_the_release_and_its_entities(world: World, tmp_path: 
     assert len(entities) == 12 + 60 + 3 + 1  # images, captions, sources, the prompt
 
 
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(seed=st.integers(0, 2**32), days=st.integers(1, 1000))
 def test_equal_decisions_give_identical_bytes(
     seed: int, days: int, tmp_path_factory: pytest.TempPathFactory
@@ -414,7 +414,7 @@ def test_a_killed_build_leaves_nothing_behind(world: World, tmp_path: Path) -> N
     assert builds.stdout is not None
     chance = random.Random(0)
     leftovers = 0
-    for _ in range(10):
+    for _ in range(6):
         builds.stdin.write("build\n")
         builds.stdin.flush()
         child = int(builds.stdout.readline())

@@ -2,8 +2,6 @@
 
 import json
 import socket
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -50,19 +48,6 @@ def test_the_validator_finds_neither_errors_nor_warnings(every_kind: dict[str, B
         issues = loaded.metadata.ctx.issues
         assert (issues.errors, issues.warnings) == (set(), set())
         assert str(loaded.metadata.ctx.conforms_to.value).endswith("1.1")
-
-
-def test_the_validator_command_accepts_the_file(every_kind: dict[str, Built]) -> None:
-    for release in every_kind.values():
-        command = Path(sys.executable).with_name("mlcroissant")
-        done = subprocess.run(
-            [command, "validate", "--jsonld", release.folder / CROISSANT],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "warning" not in done.stderr.lower()
 
 
 def test_mlcroissant_reads_the_same_rows_as_parquet(every_kind: dict[str, Built]) -> None:

@@ -7,10 +7,10 @@ with the old digests, and with digests, root and id written again.
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -40,6 +40,7 @@ WORLDS: dict[str, tuple[str, Callable[[], Composer]]] = {
     "contrastive": (ccd_world.CCD, lambda: ccd_world.benchmark().world),
     "video": (street_world.DATASET, street_world.street_world),
 }
+T = TypeVar("T")
 Row = dict[str, Any]
 Rows = list[Row]
 
@@ -263,6 +264,11 @@ def check_faults_of_files(sound: Release, home: Path) -> None:
     assert {MANIFEST, SIGNATURE, sound.json, sound.shard, "README.md"} < set(files)
     if sound.dataset != DATASET:  # files of every release are tried only on the plain one
         files = [path for path in files if path not in OF_EVERY_RELEASE]
+    cases = [
+        (fault, path)
+        for (number, fault), (place, path) in product(enumerate(FILE_FAULTS), enumerate(files))
+        if _is_parsed(path) or (number + place) % 3 == 0  # others are only compared
+    ]
 
     def check(case: tuple[FileFault, str]) -> None:
         fault, path = case
@@ -279,7 +285,12 @@ def check_faults_of_files(sound: Release, home: Path) -> None:
         assert named_it, details(problems)
         assert_clear(problems)
 
-    check_each(product(FILE_FAULTS, files), check)
+    check_each(cases, check)
+
+
+def _is_parsed(path: str) -> bool:
+    """Whether verification reads more of a file than its bytes."""
+    return path.endswith((".parquet", ".json", ".jsonl")) and path != "croissant.json"
 
 
 def test_an_additional_empty_folder_is_no_fault(on_each: OnEach) -> None:
@@ -433,13 +444,19 @@ def is_reported(problems: list[Problem], fault: str, file: str, row: int | None)
     )
 
 
+def tried_on(sound: Release, faults: Sequence[T]) -> Sequence[T]:
+    """The faults to try on a release: all on the plain one, each on one of the two others."""
+    others = [dataset for dataset, _ in WORLDS.values() if dataset != DATASET]
+    return faults if sound.dataset == DATASET else faults[others.index(sound.dataset) :: 2]
+
+
 def test_faults_of_rows_are_reported(valid_releases: dict[str, Release], tmp_path: Path) -> None:
     for sound in valid_releases.values():
 
         def check(folder: Path, fault: RowFault, sound: Release = sound) -> None:
             check_fault_of_rows(sound._replace(folder=folder), fault)
 
-        check_on_copies(sound.folder, tmp_path, ROW_FAULTS, check)
+        check_on_copies(sound.folder, tmp_path, tried_on(sound, ROW_FAULTS), check)
 
 
 def check_fault_of_rows(copy: Release, fault: RowFault) -> None:
@@ -538,7 +555,7 @@ def test_faults_of_the_manifest_are_reported(
         def check(folder: Path, fault: ManifestFault, sound: Release = sound) -> None:
             check_fault_of_manifest(sound._replace(folder=folder), fault)
 
-        check_on_copies(sound.folder, tmp_path, MANIFEST_FAULTS, check)
+        check_on_copies(sound.folder, tmp_path, tried_on(sound, MANIFEST_FAULTS), check)
 
 
 def check_fault_of_manifest(copy: Release, fault: ManifestFault) -> None:

@@ -1,11 +1,14 @@
 """Small datasets in real stores, for the tests of releases."""
 
+import atexit
 import io
 import random
+import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, NamedTuple
 
 from PIL import Image as Picture
@@ -238,7 +241,33 @@ def store_world(
     shuffle: int | None = None,
     days: int = 0,
 ) -> World:
-    """Store `contents` in a new store, shuffled by the seed `shuffle` as far as links allow."""
+    """Store `contents` in a new store, shuffled by the seed `shuffle` as far as links allow.
+
+    Equal contents in the plain order are stored once a process and copied.
+    """
+    if url is None and shuffle is None and not days:
+        shutil.copytree(_stored(contents), folder, dirs_exist_ok=True)
+        store = Store.open(f"sqlite:///{folder / 'loupe.db'}")
+        return World(store, BlobStore(str(folder / "blobs")))
+    return _store(folder, contents, url, shuffle, days)
+
+
+_STORED: dict[str, Path] = {}
+"""The folders of stores by their contents, which are removed at exit."""
+
+
+def _stored(contents: Contents) -> Path:
+    key = repr((*contents[:2], contents.calls, [sha256_of(one) for one in contents.pictures]))
+    if key not in _STORED:
+        _STORED[key] = Path(mkdtemp(prefix="loupe-world-"))
+        atexit.register(shutil.rmtree, _STORED[key])
+        _store(_STORED[key], contents, None, None, 0).store.close()
+    return _STORED[key]
+
+
+def _store(
+    folder: Path, contents: Contents, url: str | None, shuffle: int | None, days: int
+) -> World:
     store = Store.open(url or f"sqlite:///{folder / 'loupe.db'}")
     blobs = BlobStore(str(folder / "blobs"))
     for data in contents.pictures:

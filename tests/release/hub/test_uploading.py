@@ -14,6 +14,7 @@ from huggingface_hub import HfApi, snapshot_download
 
 from release.build import BuiltRelease, build_release
 from release.hub import Uploaded, planned_upload, upload_release
+from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from tests.release.hub.loopback_hub import TOKEN, LoopbackHub, Repository, running_hub
@@ -35,8 +36,10 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[LoopbackHub]:
 
 
 @pytest.fixture
-def built(world: World, tmp_path: Path) -> BuiltRelease:
-    return build_release(world.store, world.blobs, DATASET, "1.0.0", tmp_path / "release")
+def built(sound: Path, tmp_path: Path) -> BuiltRelease:
+    """A copy of the valid release."""
+    folder = Path(shutil.copytree(sound, tmp_path / "release"))
+    return BuiltRelease(read_manifest(folder), folder, True, folder)
 
 
 def api(hub: LoopbackHub, token: str = TOKEN) -> HfApi:

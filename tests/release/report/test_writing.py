@@ -247,8 +247,8 @@ def test_rows_are_streamed(tmp_path: Path) -> None:
     from tests.release.worlds import SOURCES, Composer, picture, store_world
 
     world = Composer()
-    for number in range(400):
-        data = picture(number % 5, (40, 80)) + bytes(60_000) + number.to_bytes(4, "big")
+    for number in range(150):
+        data = picture(number % 5, (40, 80)) + bytes(180_000) + number.to_bytes(4, "big")
         image = world.image(SOURCES[0], str(number), f"{number}.jpg", sampled=False, data=data)
         world.caption(image, SOURCES[0], f"A person {number}.")
     stored = store_world(tmp_path / "world", world.contents())
