@@ -274,7 +274,10 @@ class ReleaseSource:
         """The captions of the rows of a split and what is stated of them, in order."""
         for shard in self.shards():
             if shard.path.startswith(f"data/{split}-"):
-                yield from read_parquet_rows(self.folder / shard.path, list(_ANNOTATION))
+                try:
+                    yield from read_parquet_rows(self.folder / shard.path, list(_ANNOTATION))
+                except ValueError as error:
+                    raise self._wrong(f"{shard.path}: {error}") from error
 
     def _batches(self, shard: str) -> Iterator[RowBatch]:
         try:
@@ -418,7 +421,7 @@ def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
     licences, written = _Licences(source.manifest), 0
     (target.folder / "images").mkdir()
     for split, rows in groupby(source.rows(), key=lambda row: str(row.columns["split"])):
-        path, numbers, used = f"annotations/captions_{split}.json", list[int](), set[int]()
+        path, first, used = f"annotations/captions_{split}.json", 0, set[int]()
         file = DigestingFile(target.folder / path)
         try:
             file.write(b'{"info": ' + orjson.dumps(_info(source.manifest, split)))
@@ -426,12 +429,12 @@ def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
             for row in rows:
                 target.add(_written_image(source, row, target.folder))
                 licence = licences.of(row.columns)
-                file.write((b",\n" if numbers else b"\n") + _coco_image(row, licence))
-                numbers.append(row.number)
+                file.write((b",\n" if first else b"\n") + _coco_image(row, licence))
+                first = first or row.number
                 used.add(licence)
             file.write(b'\n],\n"annotations": [')
             before = written
-            for number, columns in zip(numbers, source.captions(split), strict=True):
+            for number, columns in enumerate(source.captions(split), first):
                 for values in zip(*(columns[name] for name in _ANNOTATION), strict=True):
                     written += 1
                     annotation = {"id": written, "image_id": number}

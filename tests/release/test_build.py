@@ -160,16 +160,6 @@ def test_equal_decisions_give_identical_bytes(
     assert content_of(folders[0]) == content_of(folders[1])
 
 
-def test_both_databases_give_identical_releases(
-    world: World, database_url: str, tmp_path: Path
-) -> None:
-    other = store_world(tmp_path, small_world().contents(), url=database_url, shuffle=3, days=5)
-    try:
-        assert content_of(build(other, tmp_path / "b")) == content_of(build(world, tmp_path / "a"))
-    finally:
-        other.store.close()
-
-
 def test_building_again_leaves_the_files_untouched(world: World, tmp_path: Path) -> None:
     build(world, tmp_path / "out")
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*")}

@@ -16,6 +16,7 @@ from release.build import BuiltRelease
 from release.lineage import ENTITIES, TABLES
 from release.lineage.reading import NO_PAYLOAD, open_lineage
 from release.verify import verify_release
+from tests.release.later import bytes_of
 from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
 from tests.release.worlds import World, store_world
 
@@ -38,10 +39,6 @@ def every(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Made]]:
     yield made
     for one in made:
         one.store.close()
-
-
-def tables_of(folder: Path) -> dict[str, bytes]:
-    return {table.name: (folder / table.path).read_bytes() for table in TABLES}
 
 
 def comparable_activity(activity: ActivityNode) -> tuple[object, ...]:
@@ -117,7 +114,7 @@ def test_the_worlds_cover_all_kinds_of_entities(every: list[Made]) -> None:
 
 
 @pytest.mark.parametrize("place", range(len(KINDS)))
-def test_equal_decisions_give_identical_tables(
+def test_equal_decisions_give_identical_releases(
     every: list[Made], place: int, database_url: str, tmp_path: Path
 ) -> None:
     kind, _, built = every[place]
@@ -126,7 +123,7 @@ def test_equal_decisions_give_identical_tables(
     resumed = store_one_by_one(tmp_path / "c", contents)
     for number, world in enumerate((shuffled, resumed)):
         again = kind.build(world, tmp_path / f"out{number}")
-        assert tables_of(again.folder) == tables_of(built.folder)
+        assert bytes_of(again.folder) == bytes_of(built.folder)
         world.store.close()
 
 

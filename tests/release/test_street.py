@@ -36,7 +36,6 @@ from tests.release.street_world import (
     street_world,
     text_of,
 )
-from tests.release.test_build import content_of
 from tests.release.worlds import (
     GATE,
     LLAMA,
@@ -152,15 +151,6 @@ def test_the_leak_certificate_states_comparisons_and_nearest_pairs(sound: BuiltR
     assert {hashes.nearest.first, embeddings.nearest.first} <= {
         f"images/{number}.jpg" for number in range(1, 7)
     }
-
-
-def test_equal_decisions_give_identical_bytes(sound: BuiltRelease, tmp_path: Path) -> None:
-    for shuffle in range(3):
-        home = tmp_path / str(shuffle)
-        world = store_world(home / "world", street_world().contents(), shuffle=shuffle, days=9)
-        other = build_release(world.store, world.blobs, DATASET, "1.0.0", home / "out")
-        world.store.close()
-        assert content_of(other.folder) == content_of(sound.folder)
 
 
 def test_only_accepted_drafts_are_released_and_counted(tmp_path: Path) -> None:

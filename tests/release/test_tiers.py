@@ -32,7 +32,6 @@ from tests.release.recos_world import (
     first_captions,
     revise,
 )
-from tests.release.test_build import content_of
 from tests.release.worlds import PERSON, Composer, World, decide, store_world
 
 Stored = Callable[[Composer], World]
@@ -130,17 +129,6 @@ def test_statistics_count_by_task_and_tier(
             ("v1", 2, 4),
             ("v2", 3, 0),
         ]
-
-
-def test_equal_decisions_give_identical_bytes(composed: Benchmark, tmp_path: Path) -> None:
-    folders = []
-    for place, shuffle in enumerate((None, 7)):
-        home = tmp_path / str(place)
-        world = store_world(home, composed.world.contents(), shuffle=shuffle, days=place)
-        folders.append([content_of(build(world, home / "out", tier).folder) for tier in TIERS])
-        assert not build(world, home / "out", "v1").is_new
-        world.store.close()
-    assert folders[0] == folders[1]
 
 
 def test_a_dataset_with_tiers_needs_a_tier(
