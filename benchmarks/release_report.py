@@ -171,7 +171,7 @@ def measure(home: Path, what: str) -> None:
     """Print seconds and memory peak in MiB as JSON."""
     from release.export.formats import opened_release
     from release.report.charts import PictureFolder
-    from release.report.writing import _THREADS, write_report
+    from release.report.writing import write_report
     from release.threads import ordered_map
 
     def only_pictures() -> None:
@@ -180,7 +180,7 @@ def measure(home: Path, what: str) -> None:
                 home / "pictures", source.manifest.statistics.images, previews=False
             )
             add = lambda row: folder.add(row.number, bytes(row.image))  # noqa: E731
-            for _ in ordered_map(add, source.rows(), _THREADS):
+            for _ in ordered_map(add, source.rows()):
                 pass
 
     def report() -> None:

@@ -133,13 +133,21 @@ def _example(
     if row.before:
         name = row.before.file_path
         picture = _earlier_picture(previous, name, report, numbers)
-        values = {"name": name, "split": row.before.split, "number": None}
-        shown["before"] = {**values, "thumbnail": picture}
+        shown["before"] = {
+            "name": name,
+            "split": row.before.split,
+            "number": None,
+            "thumbnail": picture,
+        }
     if row.after:  # their thumbnails are in the gallery
         number = number_in(row.after.file_path)
         picture = picture_path(THUMBNAILS, number) if number else None
-        values = {"name": row.after.file_path, "split": row.after.split, "number": number}
-        shown["after"] = {**values, "thumbnail": picture}
+        shown["after"] = {
+            "name": row.after.file_path,
+            "split": row.after.split,
+            "number": number,
+            "thumbnail": picture,
+        }
     return {"title": f"{row.source}: {row.source_file_path}", **shown}
 
 
