@@ -178,7 +178,7 @@ def test_a_folder_is_searched_before_images_are_edited(
     with (folder / "licences.jsonl").open("a", encoding="utf-8") as listed:
         listed.write('{"file_name": "none-such.jpg", "licence": "CC0-1.0"}\n')
     methods: tuple[Method, ...] = ("search", "edit")
-    build = contrast_build(stills, anchors=6, methods=methods, search_folder=folder)
+    build = contrast_build(stills, anchors=4, methods=methods, search_folder=folder)
     run_unattended(run, build, pipeline=image_pipeline)
     candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
     found = [one for one in candidates if one.origin.method == "search"]
