@@ -21,7 +21,7 @@ from pydantic import Field
 from schemas.base import Record, sha256_of
 from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
-from schemas.records import Sha256
+from schemas.records import Rejection, Sha256
 from sources.bare_image import bare_image
 from sources.records import BadRow, SourceRow, storable
 
@@ -257,6 +257,11 @@ class ImageProblem(Record):
     file_path: str
     reason: str
     detail: str
+
+    def as_rejection(self, stage: str) -> Rejection:
+        """Return the rejection of the file by a stage."""
+        context = {"file_path": self.file_path}
+        return Rejection(stage=stage, reason=self.reason, detail=self.detail, context=context)
 
     def as_bad_row(self, row: SourceRow, file: str) -> BadRow:
         """Return the bad row that `row` of the annotation `file` becomes."""

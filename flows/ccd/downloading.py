@@ -24,6 +24,7 @@ from db.work import (
 from flows.ccd.run import CcdRun
 from flows.ccd.searching import RequestSearches, open_recorded_search
 from flows.engine.context import RunContext
+from flows.engine.embedding import put_picture
 from flows.engine.importing import Tombstones
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
@@ -39,7 +40,6 @@ from schemas.image_search import (
     SearchHit,
 )
 from schemas.licences import permits_release
-from schemas.proposals import Picture
 from schemas.provenance import Role
 from schemas.records import Attribution, Rejection, Source
 from sources.images import ImageProblem, InspectedImage, inspect_image
@@ -295,11 +295,11 @@ class _HitDownloads:
             retrieval = {"url": image.url, "redirects": image.redirects, "robots": image.robots}
         record = FoundPicture(
             found=found,
-            picture=Picture(
-                sha256=self.run.context.blobs.put(image.data, image.media_type),
-                media_type=image.media_type,
-                width_px=image.width_px,
-                height_px=image.height_px,
+            picture=put_picture(
+                self.run.context.blobs,
+                image.data,
+                image.media_type,
+                (image.width_px, image.height_px),
             ),
             attribution=Attribution(
                 licence=hit.licence or "",
@@ -325,14 +325,7 @@ def _is_answer(result: Result) -> bool:
 
 def _read(folder: Path, image_url: str) -> InspectedImage | Rejection:
     image = inspect_image(folder, path_in_folder(image_url) or "")
-    if isinstance(image, ImageProblem):
-        return Rejection(
-            stage=DOWNLOAD,
-            reason=image.reason,
-            detail=image.detail,
-            context={"file_path": image.file_path},
-        )
-    return image
+    return image.as_rejection(DOWNLOAD) if isinstance(image, ImageProblem) else image
 
 
 class SearchResults(NamedTuple):

@@ -25,7 +25,7 @@ from flows.ccd.edit_measures import (
 from flows.ccd.image_requests import candidate_for, strategies_of_requests
 from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
-from flows.engine.embedding import stored_picture
+from flows.engine.embedding import put_picture, stored_picture
 from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
@@ -226,11 +226,8 @@ class RecordedEditor:
             model=str(self.spec.ref),
             instruction=asked.request.instruction,
             seed=asked.request.seed,
-            picture=Picture(
-                sha256=self.context.blobs.put(image.data, image.media_type),
-                media_type=image.media_type,
-                width_px=made.width_px,
-                height_px=made.height_px,
+            picture=put_picture(
+                self.context.blobs, image.data, image.media_type, (made.width_px, made.height_px)
             ),
             regions=made.regions,
         )
@@ -486,9 +483,4 @@ class _Editing:
     def _overlay(self, edited: _Edited) -> Picture:
         anchor = opened_picture(edited.request.image.data)
         drawn = difference_overlay(anchor, edited.change)
-        return Picture(
-            sha256=self.run.context.blobs.put(drawn, _PNG),
-            media_type=_PNG,
-            width_px=anchor.width,
-            height_px=anchor.height,
-        )
+        return put_picture(self.run.context.blobs, drawn, _PNG, anchor.size)

@@ -121,17 +121,9 @@ def candidate_for(
 ) -> NewEntity:
     """Return a candidate for a strategy; `values` are the fields that its method sets."""
     record = strategy.record(Strategy)
-    candidate = Candidate(
-        source=record.source,
-        anchor=record.anchor,
-        caption=record.caption,
-        strategy_id=strategy.id,
-        detail=record.detail,
-        difference=record.difference,
-        plan=record.plan,
-        contrastive_caption=record.contrastive_caption,
-        **values,
-    )
+    shared = Candidate.model_fields.keys() & Strategy.model_fields.keys()
+    values |= {name: getattr(record, name) for name in shared}
+    candidate = Candidate(strategy_id=strategy.id, **values)
     made_for = [(Role.MADE_FOR, strategy.id), (Role.ORDERED_BY, order.id)]
     return new_entity(
         candidate,

@@ -100,6 +100,12 @@ def stored_image(blobs: BlobStore, image: StoredEntity) -> StoredImage:
     return StoredImage(record.sha256, record.media_type, name, blobs)
 
 
+def put_picture(blobs: BlobStore, data: bytes, media_type: str, size: tuple[int, int]) -> Picture:
+    """Store an encoded image of `size` (width, height)."""
+    sha256 = blobs.put(data, media_type)
+    return Picture(sha256=sha256, media_type=media_type, width_px=size[0], height_px=size[1])
+
+
 def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
     """Return the image that a record refers to, in the blob store."""
     name = f"picture {picture.sha256[:12]}"

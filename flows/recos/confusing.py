@@ -1,11 +1,10 @@
 """Request, parse and store confusing captions (ReCoS, section 3.3)."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from db.entities import LIVE, StoredEntity, find, parents_of
-from db.store import Store
 from db.work import WorkResult
 from flows.answers import (
     UnusableAnswerError,
@@ -17,12 +16,11 @@ from flows.answers import (
     text_schema,
     words_of,
 )
-from flows.engine.context import RunContext, sync_active
+from flows.engine.context import sync_active
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
-from flows.engine.report import StageReport
 from flows.recos.captioning import MAX_CHARACTERS, Captioner, caption_entity, facts_of, task_of
 from flows.recos.confusion_checks import question
-from flows.recos.similar_images import BaseTier
+from flows.recos.run import RecosRun
 from flows.recos.task_images import images_of_tier
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
@@ -104,39 +102,39 @@ class WrittenCaption(NamedTuple):
     pair: PairKey
 
 
-def load_pairs(store: Store, dataset: str, base: BaseTier) -> list[Pair]:
+def load_pairs(run: RecosRun) -> dict[PairKey, Pair]:
     """Return every active image of v1 with every accepted caption of its image, in their order."""
-    similar = [one for one in images_of_tier(store, dataset, "v1") if one.state in LIVE]
-    partner = parents_of(store, [one.id for one in similar], Role.SIMILAR_TO)
-    images = {image.id: image for image in base.images}
-    return [
+    similar = [one for one in images_of_tier(run.store, run.dataset, "v1") if one.state in LIVE]
+    partner = parents_of(run.store, [one.id for one in similar], Role.SIMILAR_TO)
+    images = {image.id: image for image in run.base.images}
+    pairs = (
         Pair(one, images[image_id], caption)
         for one in similar
         for image_id in partner[one.id]
         if image_id in images
-        for caption in base.captions[image_id]
-    ]
+        for caption in run.base.captions[image_id]
+    )
+    return {pair.key: pair for pair in pairs}
 
 
-def load_written(store: Store, dataset: str) -> list[WrittenCaption]:
+def load_written(run: RecosRun) -> list[WrittenCaption]:
     """Return all confusing captions of a dataset, whatever was decided on them or their pairs."""
-    captions = {one.id: one for one in find(store, dataset, Caption.kind)}
-    confused = parents_of(store, captions, Role.CONFUSES)
-    described = parents_of(store, confused, Role.DESCRIBES)
+    captions = {one.id: one for one in find(run.store, run.dataset, Caption.kind)}
+    confused = parents_of(run.store, captions, Role.CONFUSES)
+    described = parents_of(run.store, confused, Role.DESCRIBES)
     return [
         WrittenCaption(captions[one], (described[one][0], found[0]))
         for one, found in confused.items()
     ]
 
 
-def question_filter(store: Store, dataset: str, base: BaseTier) -> Callable[[str, str], bool]:
+def question_filter(run: RecosRun) -> Callable[[str, str], bool]:
     """Return a function that tells whether a question about a pair still has to be answered.
 
     It takes a caption and an image of v1. A question is obsolete if its pair no longer exists, or
     if the image has no accepted or open caption.
     """
-    pairs = {pair.key for pair in load_pairs(store, dataset, base)}
-    written = load_written(store, dataset)
+    pairs, written = load_pairs(run), load_written(run)
     of_caption = {one.entity.id: one.pair for one in written}
     described = {
         one.pair[0]
@@ -151,16 +149,16 @@ def question_filter(store: Store, dataset: str, base: BaseTier) -> Callable[[str
     return is_open
 
 
-def sync_confusions(context: RunContext, dataset: str, base: BaseTier) -> None:
+def sync_confusions(run: RecosRun) -> None:
     """Keep captions and open questions active while their pairs exist.
 
     Answered questions keep their answers.
     """
-    store = context.store
-    pairs = {pair.key for pair in load_pairs(store, dataset, base)}
-    exists = {one.entity.id: one.pair in pairs for one in load_written(store, dataset)}
+    context, store, dataset = run.context, run.store, run.dataset
+    pairs = load_pairs(run)
+    exists = {one.entity.id: one.pair in pairs for one in load_written(run)}
     sync_active(context, dataset, Caption.kind, lambda one: exists.get(one.id), states=LIVE)
-    is_open = question_filter(store, dataset, base)
+    is_open = question_filter(run)
     asked = [one.id for one in find(store, dataset, Confusion.kind)]
     captions = parents_of(store, asked, Role.ASKS_ABOUT)
     images = parents_of(store, asked, Role.ASKS_WITH)
@@ -175,7 +173,7 @@ def sync_confusions(context: RunContext, dataset: str, base: BaseTier) -> None:
 _SAME_WORDS = "The model described the similar image in the same words."
 
 
-def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageReport:
+def write_confusing_captions(run: RecosRun) -> None:
     """Write a caption of every image of v1 for each caption of its image of v0.
 
     Work depends on both: a caption of v0 that is changed later gets a new one, and requests for the
@@ -185,19 +183,19 @@ def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageRepor
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    context, dataset = captioner.context, captioner.dataset
+    captioner = run.captioner
     prompt = load_prompt(captioner.settings.confusion_prompt)
     settings = captioner.settings_of(STAGE, VERSION, prompt)
     parents = [
         (Role.PROMPTED_BY, captioner.store_prompt(prompt).id),
         (Role.WRITTEN_WITH, settings.id),
     ]
-    pairs = load_pairs(context.store, dataset, base)
-    written = {one.pair for one in load_written(context.store, dataset)}
-    items = [(pair.number, pair) for pair in pairs if pair.key not in written]
+    pairs = load_pairs(run)
+    written = {one.pair for one in load_written(run)}
+    items = [(pair.number, pair) for key, pair in pairs.items() if key not in written]
 
     def outputs(answers: Sequence[Sequence[Parsed[Pair, _Answer]]]) -> list[WorkResult]:
-        said = _said(captioner, pairs)
+        said = _said(run, pairs)
         return [
             _written(captioner, answer, said[answer.subject.similar.id], parents)
             for (answer,) in answers
@@ -217,7 +215,7 @@ def write_confusing_captions(captioner: Captioner, base: BaseTier) -> StageRepor
     )
     report = run_llm_step(captioner, step)
     report.already_done += len(pairs) - len(items)
-    return report
+    run.add(report)
 
 
 class _Answer(NamedTuple):
@@ -254,12 +252,11 @@ def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> li
     ]
 
 
-def _said(captioner: Captioner, pairs: Sequence[Pair]) -> dict[str, set[Words]]:
+def _said(run: RecosRun, pairs: Collection[PairKey]) -> dict[str, set[Words]]:
     """Return the words of the current captions of each image of v1, including rejected ones."""
-    standing = {pair.key for pair in pairs}
     said: dict[str, set[Words]] = defaultdict(set)
-    for one in load_written(captioner.context.store, captioner.dataset):
-        if one.pair in standing:
+    for one in load_written(run):
+        if one.pair in pairs:
             said[one.pair[0]].add(words_of(one.entity.record(Caption).text))
     return said
 

@@ -38,7 +38,6 @@ from flows.recos.confusion_checks import (
     truth_differs,
 )
 from flows.recos.run import RecosRun
-from flows.recos.similar_images import BaseTier
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
 from schemas.provenance import Role
 from schemas.quality import Confusion
@@ -60,7 +59,7 @@ _SENTENCES = {
 
 def check_pairs(run: RecosRun) -> StageReport:
     """Measure every pair of captions whose new caption is undecided, and propose questions."""
-    pairs = list(_pairs(run.store, run.dataset, run.base))
+    pairs = list(_pairs(run))
     checks = _measured(run, pairs) if pairs else []
     facts = facts_of(run.store, [pair.similar.id for pair in pairs])
     known = _known_apart(run.store, pairs)
@@ -91,7 +90,7 @@ def follow_answers(run: RecosRun) -> int:
     captions are not applied.
     """
     store, queue = run.store, run.queues["confusions"]
-    is_open = question_filter(store, run.dataset, run.base)
+    is_open = question_filter(run)
     asked = list(find(store, run.dataset, Confusion.kind))
     ids = [one.id for one in asked]
     captions = fetch_parents(store, ids, Role.ASKS_ABOUT)
@@ -157,10 +156,10 @@ class _Pair(NamedTuple):
     confusing: StoredEntity
 
 
-def _pairs(store: Store, dataset: str, base: BaseTier) -> Iterator[_Pair]:
+def _pairs(run: RecosRun) -> Iterator[_Pair]:
     """Return all pairs whose confusing caption is undecided."""
-    pairs = {pair.key: pair for pair in load_pairs(store, dataset, base)}
-    for one in load_written(store, dataset):
+    pairs = load_pairs(run)
+    for one in load_written(run):
         if one.entity.state == "proposed" and one.pair in pairs:
             pair = pairs[one.pair]
             yield _Pair(pair.image, pair.caption, pair.similar, one.entity)

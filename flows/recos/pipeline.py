@@ -211,9 +211,9 @@ def _match_similar_images(run: RecosRun) -> None:
 
 
 def _write_confusing_captions(run: RecosRun) -> None:
-    run.add(write_confusing_captions(run.captioner, run.base))
+    write_confusing_captions(run)
     reopen(run.context, run.queues["confusions"])
-    sync_confusions(run.context, run.dataset, run.base)
+    sync_confusions(run)
     run.add(check_pairs(run))
 
 

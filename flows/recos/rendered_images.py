@@ -147,13 +147,7 @@ def import_rendered(
         file_path = item.path.relative_to(spec.images).as_posix()
         inspected = inspect_image(spec.images, file_path)
         if isinstance(inspected, ImageProblem):  # it could be decoded a moment ago
-            refused = Rejection(
-                stage=STAGE,
-                reason=inspected.reason,
-                detail=inspected.detail,
-                context={"file_path": file_path},
-            )
-            return WorkResult(number, rejection=refused)
+            return WorkResult(number, rejection=inspected.as_rejection(STAGE))
         digests = (inspected.sha256, inspected.source_sha256)
         if gone := tombstones.refusal(STAGE, file_path, digests):
             return WorkResult(number, rejection=gone)
