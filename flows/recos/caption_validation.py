@@ -33,7 +33,6 @@ from flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,
     Draft,
-    ValidationOutcome,
     ValidationReport,
     render_report,
     reports_of,
@@ -175,10 +174,10 @@ def validate_captions(
             run.say("captions keep the validation from before the withdrawal")
             return
         loop = _Loop(run.captioner, run.embedder, pool)
-        outcome = loop.run()
+        histories = loop.run()
         before_storing()
-        run.add(loop.store(outcome, standing))
-        run.say(f"the validation of captions is in {loop.show(outcome)}")
+        run.add(loop.store(histories, standing))
+        run.say(f"the validation of captions is in {loop.show(histories)}")
 
 
 class _Loop:
@@ -213,7 +212,7 @@ class _Loop:
         self._validator = CaptionValidator(rows, settings, name="the images of v0")
         self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
 
-    def run(self) -> ValidationOutcome:
+    def run(self) -> tuple[CaptionHistory, ...]:
         """Validate captions and revise failing ones until each passes or is left to people."""
         return run_validation(
             self._pool.drafts, self._measure, self._rewrite, self._settings, self._temperature
@@ -288,7 +287,7 @@ class _Loop:
             f"are stored, run again when it is available"
         )
 
-    def store(self, outcome: ValidationOutcome, standing: Collection[str]) -> StageReport:
+    def store(self, histories: Sequence[CaptionHistory], standing: Collection[str]) -> StageReport:
         """Commit the results of every image, except images that keep an earlier validation."""
         validated_with = self._captioner.settings_of(
             STAGE,
@@ -311,7 +310,7 @@ class _Loop:
             label="validate captions",
         )
         of_images: dict[str, list[CaptionHistory]] = defaultdict(list)
-        for history in outcome.histories:
+        for history in histories:
             of_images[history.image].append(history)
         items = [
             (image.seq, of_images[image.id])
@@ -376,11 +375,11 @@ class _Loop:
             warnings.append(f"It is {words} after {rounds}.")
         return CaptionCheck(warnings=tuple(warnings))
 
-    def show(self, outcome: ValidationOutcome) -> Path:
+    def show(self, histories: Sequence[CaptionHistory]) -> Path:
         """Write the page that shows the results."""
         context, dataset = self._context, self._captioner.dataset
         report = ValidationReport(
-            dataset, outcome.histories, self._settings, self._temperature, self._embedded_by
+            dataset, histories, self._settings, self._temperature, self._embedded_by
         )
 
         def thumbnail(image_id: str) -> str | None:

@@ -133,26 +133,14 @@ Rewrite = Callable[[Sequence[CaptionHistory]], Sequence[str | Rejection]]
 """Returns a new text or a rejection for each caption, in order; see `flows.recos.captioning`."""
 
 
-class ValidationOutcome(NamedTuple):
-    """The results of all captions, in the given order.
-
-    Attributes:
-        histories: all texts tried.
-        calls: number of requests for new texts.
-    """
-
-    histories: tuple[CaptionHistory, ...]
-    calls: int
-
-
 def run_validation(
     drafts: Sequence[Draft],
     measure: Measure,
     rewrite: Rewrite,
     settings: DiscriminabilitySettings,
     temperature: float,
-) -> ValidationOutcome:
-    """Validate captions until each passes or is left to people.
+) -> tuple[CaptionHistory, ...]:
+    """Validate captions until each passes or is left to people; return all texts tried, in order.
 
     A caption is revised at most `settings.rounds` times, with one request each. Only changed
     captions are measured again.
@@ -179,17 +167,15 @@ def run_validation(
         )
         for draft, dis in zip(drafts, found, strict=True)
     }
-    calls = 0
     while failing := [
         history for history in histories.values() if history.next_step(settings) is Step.REVISE
     ]:
-        calls += len(failing)
         siblings: dict[str, set[Words]] = defaultdict(set)
         for history in histories.values():
             siblings[history.image].add(words_of(history.current.text))
         revised = _next_round(failing, rewrite(failing), siblings, measure, interval)
         histories.update({history.key: history for history in revised})
-    return ValidationOutcome(tuple(histories.values()), calls)
+    return tuple(histories.values())
 
 
 def _next_round(

@@ -69,7 +69,7 @@ def validated_histories(images: int = 120) -> tuple[CaptionHistory, ...]:
         for place in range(5)
     ]
     model = Model()
-    return run_validation(drafts, model.measure, model.rewrite, SETTINGS, 0.012).histories
+    return run_validation(drafts, model.measure, model.rewrite, SETTINGS, 0.012)
 
 
 @pytest.fixture(scope="module")

@@ -99,12 +99,12 @@ def test_the_budget_is_kept_and_no_caption_is_measured_twice(found: list[int], r
     settings = SETTINGS.model_copy(update={"rounds": rounds})
     for world in (World(), Stubborn(), Silent(), Parrot(), OneForAll()):
         drafts = drafts_of(found)
-        outcome = run_validation(drafts, world.measure, world.rewrite, settings, 0.1)
-        assert outcome.calls == sum(world.asked.values()) <= rounds * len(drafts)
+        histories = run_validation(drafts, world.measure, world.rewrite, settings, 0.1)
+        assert world.asked.total() <= rounds * len(drafts)
         assert set(world.asked.values()) <= {1}
         assert set(world.measured.values()) == {1}
-        assert [history.key for history in outcome.histories] == [draft.key for draft in drafts]
-        for draft, history in zip(drafts, outcome.histories, strict=True):
+        assert [history.key for history in histories] == [draft.key for draft in drafts]
+        for draft, history in zip(drafts, histories, strict=True):
             assert history.attempts[0].text == draft.text
             assert history.round <= rounds
             passes = history.current.verdict is PASS
@@ -115,26 +115,26 @@ def test_the_budget_is_kept_and_no_caption_is_measured_twice(found: list[int], r
 @given(lengths)
 def test_a_model_that_follows_its_instructions_converges(found: list[int]) -> None:
     world = World()
-    outcome = run_validation(drafts_of(found), world.measure, world.rewrite, SETTINGS, 0.1)
-    assert {history.current.verdict for history in outcome.histories} == {PASS}
+    histories = run_validation(drafts_of(found), world.measure, world.rewrite, SETTINGS, 0.1)
+    assert {history.current.verdict for history in histories} == {PASS}
     for verdict, words in world.failed:
         assert (words > LONGEST / 2) is (verdict is OVER)
 
 
 def test_passing_captions_are_not_revised() -> None:
     world = World()
-    outcome = run_validation(drafts_of([10, 11, 9]), world.measure, world.rewrite, SETTINGS, 0.1)
-    assert outcome.calls == 0
-    assert all(history.round == 0 for history in outcome.histories)
+    histories = run_validation(drafts_of([10, 11, 9]), world.measure, world.rewrite, SETTINGS, 0.1)
+    assert world.asked.total() == 0
+    assert all(history.round == 0 for history in histories)
 
 
 def test_captions_that_keep_failing_go_to_annotators_with_all_attempts() -> None:
     world = Stubborn()
-    outcome = run_validation(drafts_of([20, 10]), world.measure, world.rewrite, SETTINGS, 0.1)
-    failed, passed = outcome.histories
+    histories = run_validation(drafts_of([20, 10]), world.measure, world.rewrite, SETTINGS, 0.1)
+    failed, passed = histories
     assert failed.round == 3
     assert failed.next_step(SETTINGS) is Step.ASK_PEOPLE
-    assert outcome.calls == 3
+    assert world.asked.total() == 3
     assert failed.best(INTERVAL).text != failed.attempts[0].text
     assert passed.next_step(SETTINGS) is Step.PASS
 
@@ -142,11 +142,11 @@ def test_captions_that_keep_failing_go_to_annotators_with_all_attempts() -> None
 def test_an_unusable_answer_is_not_requested_again(subtests: pytest.Subtests) -> None:
     for world, reason in [(Silent(), "empty"), (Parrot(), "tried_before")]:
         with subtests.test(world=world, reason=reason):
-            outcome = run_validation(
+            histories = run_validation(
                 drafts_of([20, 1]), world.measure, world.rewrite, SETTINGS, 0.1
             )
-            assert outcome.calls == 2
-            for history in outcome.histories:
+            assert world.asked.total() == 2
+            for history in histories:
                 assert history.unusable is not None
                 assert history.unusable.reason == reason
                 assert history.next_step(SETTINGS) is Step.ASK_PEOPLE
@@ -154,19 +154,19 @@ def test_an_unusable_answer_is_not_requested_again(subtests: pytest.Subtests) ->
 
 def test_captions_of_an_image_stay_different() -> None:
     world = OneForAll()
-    outcome = run_validation(drafts_of([20, 1, 20]), world.measure, world.rewrite, SETTINGS, 0.1)
-    texts = [history.current.text for history in outcome.histories]
+    histories = run_validation(drafts_of([20, 1, 20]), world.measure, world.rewrite, SETTINGS, 0.1)
+    texts = [history.current.text for history in histories]
     assert len(set(texts)) == 3
-    assert [history.next_step(SETTINGS) for history in outcome.histories] == [
+    assert [history.next_step(SETTINGS) for history in histories] == [
         Step.PASS,
         Step.ASK_PEOPLE,
         Step.ASK_PEOPLE,
     ]
-    assert {one.unusable.reason for one in outcome.histories if one.unusable} == {"same_captions"}
+    assert {one.unusable.reason for one in histories if one.unusable} == {"same_captions"}
     others = run_validation(
         drafts_of([20, 1, 20], of_image=1), world.measure, world.rewrite, SETTINGS, 0.1
     )
-    assert {history.current.verdict for history in others.histories} == {PASS}
+    assert {history.current.verdict for history in others} == {PASS}
 
 
 def test_a_degenerate_criterion_raises_before_any_revision() -> None:
@@ -178,15 +178,15 @@ def test_a_degenerate_criterion_raises_before_any_revision() -> None:
 
 def test_success_in_revisions_is_not_degeneracy() -> None:
     world = World()
-    outcome = run_validation(
+    histories = run_validation(
         drafts_of([20] * 90 + [10] * 10), world.measure, world.rewrite, SETTINGS, 0.1
     )
-    assert {history.current.verdict for history in outcome.histories} == {PASS}
+    assert {history.current.verdict for history in histories} == {PASS}
 
 
 def test_every_round_of_every_caption_is_reported() -> None:
-    outcome = run_validation(drafts_of([20]), World().measure, Stubborn().rewrite, SETTINGS, 0.1)
-    history = outcome.histories[0]
+    histories = run_validation(drafts_of([20]), World().measure, Stubborn().rewrite, SETTINGS, 0.1)
+    history = histories[0]
     reports = reports_of(history, SETTINGS, 0.1, "words@1")
     assert [report.round for report in reports] == [0, 1, 2, 3]
     assert [report.dis for report in reports] == [one.dis for one in history.attempts]
@@ -198,17 +198,17 @@ def test_every_round_of_every_caption_is_reported() -> None:
 
 def test_summaries_by_round_and_task() -> None:
     world = World()
-    outcome = run_validation(
+    histories = run_validation(
         drafts_of([10] * 5 + [19, 1, 20, 9, 10]), world.measure, world.rewrite, SETTINGS, 0.1
     )
-    rounds = summary_by_round(outcome.histories)
+    rounds = summary_by_round(histories)
     assert [one.round for one in rounds] == list(range(len(rounds)))
     assert (rounds[0].written, rounds[1].written) == (10, 3)
     assert rounds[0].counts == {PASS: 7, OVER: 2, UNDER: 1}
     shares = [one.share_passing for one in rounds]
     assert shares == sorted(shares)
     assert (shares[0], shares[-1]) == (0.7, 1.0)
-    tasks = summary_by_task(outcome.histories, SETTINGS)
+    tasks = summary_by_task(histories, SETTINGS)
     assert [(one.task, one.captions, one.first, one.last, one.for_people) for one in tasks] == [
         (RetrievalTask.COLOR, 5, 1.0, 1.0, 0),
         (RetrievalTask.COUNT, 5, 0.4, 1.0, 0),

@@ -28,14 +28,14 @@ def still(place: int) -> Picture:
 
 
 def photographs() -> list[Picture]:
-    """Return two real photographs, or none if they are not available."""
-    files = sorted(PHOTOGRAPHS.glob("*.jpg"))[:2]
+    """Return a real photograph, or none if it is not available."""
+    files = sorted(PHOTOGRAPHS.glob("*.jpg"))[:1]
     return [Image.open(file).convert("RGB") for file in files]
 
 
 def pictures() -> list[Picture]:
-    """Return drawn pictures and, if available, photographs."""
-    return [still(1), still(4), street(3), *photographs()]
+    """Return drawn pictures and, if available, a photograph."""
+    return [still(1), street(3), *photographs()]
 
 
 def saved(picture: Picture, **options: object) -> Picture:
