@@ -15,10 +15,10 @@ from db.decisions import NewDecision, append_decisions, decided_under_other_poli
 from db.entities import (
     AgentRef,
     StoredEntity,
-    children_of,
     count_entities,
     fetch,
     find,
+    newest_children,
     pages,
     parents_of,
 )
@@ -356,23 +356,14 @@ def _entity_flags(entity: StoredEntity) -> tuple[str, ...]:
 
 def latest_flags(store: Store, entity_ids: list[str]) -> dict[str, tuple[str, ...]]:
     """Return the flags of each examined caption, from its last examination."""
-    newest = _newest_children(store, entity_ids, Role.EXAMINES)
+    newest = newest_children(store, entity_ids, Role.EXAMINES)
     return {entity_id: check.record(CaptionCheck).warnings for entity_id, check in newest.items()}
 
 
 def newest_reports(store: Store, entity_ids: list[str]) -> dict[str, FaithfulnessReport]:
     """Return the report of the last check of each checked entity."""
-    newest = _newest_children(store, entity_ids, Role.CHECKS)
+    newest = newest_children(store, entity_ids, Role.CHECKS)
     return {entity_id: check.record(FaithfulnessReport) for entity_id, check in newest.items()}
-
-
-def _newest_children(store: Store, entity_ids: list[str], role: Role) -> dict[str, StoredEntity]:
-    children = children_of(store, entity_ids, role)
-    stored = fetch(store, {child for found in children.values() for child in found})
-    return {
-        entity_id: max((stored[child] for child in found), key=lambda child: child.seq)
-        for entity_id, found in children.items()
-    }
 
 
 def needs_review(queue: Queue, candidate: Candidate) -> bool:

@@ -352,6 +352,12 @@ def fetch_children(store: Store, ids: Iterable[str], role: Role) -> dict[str, li
     return _fetched(store, children_of(store, ids, role))
 
 
+def newest_children(store: Store, ids: Iterable[str], role: Role) -> dict[str, StoredEntity]:
+    """Return the child of each id in `role` that was stored last."""
+    found = fetch_children(store, ids, role)
+    return {id_: max(many, key=lambda one: one.seq) for id_, many in found.items()}
+
+
 def _fetched(store: Store, related: dict[str, list[str]]) -> dict[str, list[StoredEntity]]:
     stored = fetch(store, {one for many in related.values() for one in many})
     found = {id_: [stored[one] for one in many] for id_, many in related.items()}

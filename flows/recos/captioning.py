@@ -7,9 +7,9 @@ from db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
-    fetch_children,
     fetch_parents,
     new_entity,
+    newest_children,
     parents_of,
 )
 from db.store import Store
@@ -222,11 +222,9 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
 
 def _facts_read(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the text read in images by id; of several readings, the last."""
-    read = fetch_children(store, image_ids, Role.READ_IN)
-    last = {image_id: max(found, key=lambda one: one.seq) for image_id, found in read.items()}
     return {
         image_id: one.record(TextReading).facts
-        for image_id, one in last.items()
+        for image_id, one in newest_children(store, image_ids, Role.READ_IN).items()
         if one.state in LIVE
     }
 

@@ -21,6 +21,7 @@ from db.entities import (
     find_in_groups,
     move_to_groups,
     new_entity,
+    newest_children,
     parents_of,
 )
 from db.lineage import find_entity_id, trace
@@ -535,12 +536,7 @@ def _track_with_crop(store: Store, name: str) -> FilteredTrack | None:
 
 def newest_reports(store: Store, track_ids: Sequence[str]) -> dict[str, StoredEntity]:
     """Map the id of each track to its most recently stored report."""
-    reports = children_of(store, track_ids, Role.REPORT_OF)
-    stored = fetch(store, (one for many in reports.values() for one in many))
-    return {
-        track: max((stored[one] for one in many), key=lambda report: report.seq)
-        for track, many in reports.items()
-    }
+    return newest_children(store, track_ids, Role.REPORT_OF)
 
 
 def newest_report(store: Store, dataset: str) -> StoredEntity | None:
