@@ -9,7 +9,8 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from flows.grammar import LANGUAGE, SPELLING, SURE, check_grammar, foreign_script, guessed_language
-from schemas.chat import ChatAnswer
+from prompts.loader import Prompt
+from schemas.chat import ChatAnswer, ChatRequest
 from schemas.contrast import QUOTED
 from schemas.grammar import GrammarSettings
 from schemas.records import Rejection
@@ -57,6 +58,25 @@ def quoted_answer(raw: str) -> str:
         half = _MOST_CHARACTERS // 2
         raw = f"{raw[:half]} […] {raw[-half:]}"
     return json.dumps(raw, ensure_ascii=False).replace("<", "\\u003c")
+
+
+def repair_request(
+    request: ChatRequest,
+    answer: ChatAnswer,
+    rejection: Rejection,
+    prompt: Prompt,
+    purpose: str,
+    **values: str,
+) -> ChatRequest:
+    """Return a request with `prompt`, which states why `answer` to `request` was rejected."""
+    problem, quoted = rejection.detail, quoted_answer(answer.text)
+    return request.model_copy(
+        update={
+            "purpose": purpose,
+            "prompt": prompt.render(**values, problem=problem, answer=quoted),
+            "prompt_digest": prompt.digest,
+        }
+    )
 
 
 # Find what a model writes instead of an answer: a refusal, or an announcement.

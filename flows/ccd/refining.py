@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from db.entities import StoredEntity, fetch, new_entity
@@ -13,9 +14,9 @@ from flows.answers import (
     check_language,
     check_translation,
     object_schema,
-    quoted_answer,
     read_answer,
     read_text,
+    repair_request,
     shown,
     text_schema,
 )
@@ -109,15 +110,8 @@ def request_repair(
         prompt: `repair_captions`.
     """
     values = _prompt_values(RefinementBrief.parse(request.subject), prompt)
-    return request.model_copy(
-        update={
-            "purpose": REFINEMENT_REQUEST_REPAIR_PURPOSE,
-            "prompt": prompt.render(
-                **values, problem=rejection.detail, answer=quoted_answer(answer.text)
-            ),
-            "prompt_digest": prompt.digest,
-        }
-    )
+    purpose = REFINEMENT_REQUEST_REPAIR_PURPOSE
+    return repair_request(request, answer, rejection, prompt, purpose, **values)
 
 
 def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
@@ -341,9 +335,7 @@ def refine_captions(run: CcdRun) -> None:
         request=requests,
         parse=lambda row, answer: read_refinement(answer, row.brief),
         outputs=outputs,
-        repair=lambda request, answer, problem: request_repair(
-            request, answer, problem, repair_prompt
-        ),
+        repair=partial(request_repair, prompt=repair_prompt),
         chunk_size=20,  # groups, whose images are kept in memory
     )
     run.add(run_llm_step(refiner, step))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
@@ -11,9 +12,9 @@ from flows.answers import (
     check_fields,
     check_language,
     object_schema,
-    quoted_answer,
     read_answer,
     read_text,
+    repair_request,
     shown,
     text_schema,
 )
@@ -181,20 +182,9 @@ def request_repair(
         rejection: why the answer cannot be used.
         prompt: `repair_strategies`.
     """
-    brief = StrategyBrief.parse(request.subject)
-    return request.model_copy(
-        update={
-            "purpose": REPAIR_PURPOSE,
-            "prompt": prompt.render(
-                brief=request.subject,
-                count=str(brief.count),
-                taxonomy=taxonomy_lines(),
-                problem=rejection.detail,
-                answer=quoted_answer(answer.text),
-            ),
-            "prompt_digest": prompt.digest,
-        }
-    )
+    count = str(StrategyBrief.parse(request.subject).count)
+    values = {"brief": request.subject, "count": count, "taxonomy": taxonomy_lines()}
+    return repair_request(request, answer, rejection, prompt, REPAIR_PURPOSE, **values)
 
 
 def answer_schema(count: int) -> dict[str, Any]:
@@ -430,9 +420,7 @@ def _draft_strategies(strategist: DatasetModel, settings: ContrastSettings) -> S
         request=requests,
         parse=lambda asked, answer: read_strategies(answer, asked.brief),
         outputs=lambda answers: [output(one) for (one,) in answers],
-        repair=lambda request, answer, problem: request_repair(
-            request, answer, problem, repair_prompt
-        ),
+        repair=partial(request_repair, prompt=repair_prompt),
         chunk_size=50,  # images, which are kept in memory
     )
     return run_llm_step(strategist, step)
