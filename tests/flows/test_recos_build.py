@@ -99,10 +99,10 @@ def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> Reco
         neighbours=4,
         sources=(source,),
         tasks=(
-            TaskSpec(task=RetrievalTask.COLOR, images=3, source="stills", names=names),
-            TaskSpec(task=RetrievalTask.SCENE, images=3, source="stills", query="a snowy place"),
-            TaskSpec(task=RetrievalTask.OBJECT, images=3, source="stills"),
-            TaskSpec(task=RetrievalTask.CALCULATION, images=2, pool=8),
+            TaskSpec(task=RetrievalTask.COLOR, images=4, source="stills", names=names),
+            TaskSpec(task=RetrievalTask.SCENE, images=4, source="stills", query="a snowy place"),
+            TaskSpec(task=RetrievalTask.OBJECT, images=4, source="stills"),
+            TaskSpec(task=RetrievalTask.CALCULATION, images=2, pool=12),
         ),
     )
 
@@ -261,7 +261,7 @@ def test_file_names_missing_from_the_source_are_quarantined(
     first: tuple[RunContext, BuildReport],
 ) -> None:
     (taken,) = (one for one in first[1].stages if one.stage == "take color from stills")
-    assert (taken.done, taken.rejected) == (3, {"unknown_name": 1})
+    assert (taken.done, taken.rejected) == (4, {"unknown_name": 1})
 
 
 def test_a_validated_benchmark_refuses_other_settings_or_another_draw(
@@ -282,7 +282,7 @@ def test_captions_of_failed_runs_are_not_mixed_with_later_ones(
     with pytest.raises(ConfigurationError, match="compared with 20 other images each"):
         go(run, build, profile(DiscriminabilitySettings(k=20)))
     settings = DiscriminabilitySettings(k=6, temperature=1.0, eta=0.5)
-    with pytest.raises(DegenerateCriterionError, match="does not tell captions apart: 0 of 55"):
+    with pytest.raises(DegenerateCriterionError, match="does not tell captions apart: 0 of 70"):
         go(run, build, profile(settings))
     assert not (run.settings.home / "releases").exists()
     assert {one.state for one in entities(run, Caption.kind)} == {"proposed"}
