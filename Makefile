@@ -66,7 +66,7 @@ bench: setup  ## Measure speed and memory beside peers, as ratios
 measure: setup  ## Count lines, names, imports and odd words of the product
 	$(BIN)/python -m benchmarks.measure
 
-lock: | $(UV)  ## Resolve the dependencies anew
+lock: | $(UV)  ## Resolve the dependencies again
 	$(UV) pip compile pyproject.toml --universal --python-version 3.11 --extra torch --extra s3 --extra ray \
 		--extra ocr --extra vision --group dev --overrides requirements.overrides \
 		--generate-hashes --no-annotate --no-header --quiet --output-file requirements.lock

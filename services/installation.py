@@ -43,7 +43,7 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
     url = f"http://{LOOPBACK}:{port}"
     token = settings.label_studio_token
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
-    options = ("--every", str(_EVERY_SECONDS), "--hints-port", str(port))
+    options = ("--every", str(_EVERY_SECONDS), "--webhook-port", str(port))
     spec = ServiceSpec(
         name=WATCHER,
         command=(sys.executable, "-m", "flows.cli", "queue", "watch", *options),

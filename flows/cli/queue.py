@@ -195,7 +195,7 @@ def watch(
     queue: QueuesArgument = None,
     *,
     every: Annotated[float, typer.Option(min=1)] = 60,
-    hints_port: int | None = None,
+    webhook_port: int | None = None,
 ) -> None:
     """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
 
@@ -205,12 +205,12 @@ def watch(
 
     Args:
         every: Seconds between two pulls.
-        hints_port: Pull immediately when a webhook posts to this port.
+        webhook_port: Pull immediately when a webhook posts to this port.
     """
     from flows.engine.gates import Webhooks, webhook_server
 
     webhooks, problems = Webhooks(), dict[str, str]()
-    with webhook_server(webhooks, hints_port) as address:
+    with webhook_server(webhooks, webhook_port) as address:
         err.print(f"pulling every {every:g} s, and when a webhook posts to {address}")
         with suppress(KeyboardInterrupt):
             while True:
