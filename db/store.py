@@ -222,7 +222,6 @@ class Store:
         self.spool = spool
         self.patience_seconds = patience_seconds
         self.claims = Claims(self.write)
-        self.plan_ids: dict[str, int] = {}  # by key; a stored plan keeps its number
         # SQLite has one writer; our threads queue here instead of polling for its lock
         alone = engine.dialect.name == "sqlite"
         self._write_lock: AbstractContextManager[object] = (

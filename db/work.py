@@ -381,17 +381,15 @@ class ActivityRecord(NamedTuple):
 def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> int:
     """Store the plan and return its number; the same three values have the same number."""
     key = digest_of(stage, version, canonical_json(configuration))
-    if (known := store.plan_ids.get(key)) is not None:
-        return known
     number = select(Plan.id).where(Plan.key == key)
     with store.read() as connection:
         known = connection.execute(number).scalar_one_or_none()
-    if known is None:
-        row = {"key": key, "stage": stage, "version": version, "configuration": configuration}
-        with store.write() as connection:
-            insert_new(connection, Plan, [row])
-            known = connection.execute(number).scalar_one()
-    return store.plan_ids.setdefault(key, known)
+    if known is not None:
+        return known
+    row = {"key": key, "stage": stage, "version": version, "configuration": configuration}
+    with store.write() as connection:
+        insert_new(connection, Plan, [row])
+        return connection.execute(number).scalar_one()
 
 
 @retried
