@@ -48,6 +48,7 @@ def test_the_card_names_sources_models_prompts_and_published_figures(manifest: M
     assert manifest.prompts[0].text in card
     assert "| captions (text queries) | 36 | 37,939 |" in card
     assert "| … of these reviewed by a person | 12 (50 %) |" in card
+    assert "- Original captions are unchanged from their sources" in card
 
 
 def test_notices_are_shown_only_if_they_apply(manifest: Manifest) -> None:
