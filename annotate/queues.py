@@ -307,7 +307,7 @@ def candidates(store: Store, queue: Queue) -> Iterator[Candidate]:
 def judged(store: Store, queue: Queue, page: Sequence[StoredEntity]) -> Iterator[Candidate]:
     """Yield a candidate for each entity, if the queue requires it only for checked ones."""
     ids = [entity.id for entity in page]
-    flagged = {} if queue.checked else latest_flags(store, ids)
+    flagged = latest_flags(store, ids)
     reports = newest_reports(store, ids) if queue.checked else {}
     for entity in page:
         flags = (*_entity_flags(entity), *flagged.get(entity.id, ()))

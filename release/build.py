@@ -432,6 +432,7 @@ def _statistics(
         update={
             "choices": checks.choices,
             "agreement": checks.agreement,
+            "judges": checks.judges(),
             "unused": tuple(one for one in checks.unused if has_part(one.stage)),
             "gates": tuple(one for one in checks.gates() if has_part(one.gate)),
         }

@@ -28,6 +28,7 @@ from schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
     GateStatistics,
+    JudgeStatistics,
     NearestStatistics,
     ReleaseAbout,
     UnusedStatistics,
@@ -499,6 +500,7 @@ class Checks(NamedTuple):
         choices: results of forced-choice tests (6-AFC).
         audits: error rates found by audits; None for those in the store.
         agreement: agreement of annotators in the review queues of the dataset.
+        judges: returns how models that gave second opinions agree with the rules and with people.
         unused: unusable responses of models.
         gates: returns who decided at which gate, which takes time and is asked for last.
         about: statements of the curators.
@@ -511,6 +513,7 @@ class Checks(NamedTuple):
     choices: tuple[ChoiceStatistics, ...] = ()
     audits: tuple[AuditStatistics, ...] | None = None
     agreement: tuple[AgreementStatistics, ...] = ()
+    judges: Callable[[], tuple[JudgeStatistics, ...]] = tuple
     unused: tuple[UnusedStatistics, ...] = ()
     gates: Callable[[], tuple[GateStatistics, ...]] = tuple
     about: ReleaseAbout | None = None

@@ -72,6 +72,7 @@ def _stated_checks(manifest: Manifest) -> Checks:
         choices=statistics.choices,
         audits=statistics.audits,
         agreement=statistics.agreement,
+        judges=lambda: statistics.judges,
         unused=statistics.unused,
         gates=lambda: statistics.gates,
         about=manifest.about,

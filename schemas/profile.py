@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import Record, sha256_of
+from schemas.base import IF_KNOWN, Record, sha256_of
 from schemas.chat import NamedModel
 from schemas.contrast import ChoiceSettings, EditCheckSettings
 from schemas.embedding import (
@@ -268,6 +268,13 @@ class RewriteSettings(_WriterSettings):
     prompt: str = "rewrite_description"
 
 
+class JudgeSettings(Record):
+    """The chat model that gives a second opinion on each rewrite, and the prompt it is given."""
+
+    model: Annotated[OpenAIChat | VllmChat | TransformersChat, Field(discriminator="provider")]
+    prompt: str = "judge_rewrite"
+
+
 class DescribeSettings(_WriterSettings):
     """The models that draft descriptions of images without a human one, one draft each."""
 
@@ -357,6 +364,7 @@ class Profile(Record):
     description: str
     rewrite: RewriteSettings
     faithfulness: FaithfulnessSettings = FaithfulnessSettings()
+    judge: JudgeSettings | None = IF_KNOWN
     describe: DescribeSettings = DescribeSettings()
     tracking: TrackingSettings = TrackingSettings()
     filter: FilterSettings = FilterSettings()

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field, model_validator
 
-from schemas.base import EntityRecord, Record
+from schemas.base import IF_KNOWN, EntityRecord, Record
 from schemas.proposals import Picture
 
 # Shares counted on a sample, with their confidence intervals.
@@ -207,9 +207,11 @@ class ChoiceTest(EntityRecord, kind="choice_test"):
 
 
 class CaptionCheck(EntityRecord, kind="caption_check"):
-    """Reasons against a caption, in sentences for people; empty if there are none.
+    """Reasons against a text, in sentences for people; empty if there are none.
 
-    Flagged captions are reviewed by people if the policy asks any, and are left out otherwise.
+    Flagged texts are reviewed by people if the policy asks any, and are left out otherwise. `judge`
+    is the model that gave the reasons; None if they are measured.
     """
 
     warnings: tuple[str, ...] = ()
+    judge: str | None = IF_KNOWN

@@ -632,6 +632,22 @@ class AgreementStatistics(Record):
     high: float | None = IF_KNOWN
 
 
+class JudgeStatistics(Record):
+    """How a model's second opinion on rewrites agrees with the rules and with people.
+
+    It read `rewrites` and objected to `flagged` of them. `as_rules` have the same verdict from the
+    faithfulness check. People decided on `reviewed` of them; `as_people` of these have the same
+    verdict: accepted unchanged, and no objection, or neither.
+    """
+
+    judge: str
+    rewrites: Count
+    flagged: Count
+    as_rules: Count
+    reviewed: Count
+    as_people: Count
+
+
 class GateStatistics(Record):
     """The number of items decided by people at a gate, and by its policies alone."""
 
@@ -646,8 +662,8 @@ class ReleaseStatistics(Record):
     `styles_per_image` counts images by their captions' distinct authors. `vocabulary` is the number
     of different words, ignoring letter case. `audits` has the error rates found by audits, one for
     each review queue; `choices` the accuracy in forced-choice tests (6-AFC); `agreement` that of
-    annotators; `unused` the unusable responses of models; `gates` who decided. Empty values are
-    omitted.
+    annotators, and `judges` that of models; `unused` the unusable responses of models; `gates` who
+    decided. Empty values are omitted.
     """
 
     images: Count
@@ -669,6 +685,7 @@ class ReleaseStatistics(Record):
     contrasts: ContrastStatistics | None = IF_KNOWN
     choices: tuple[ChoiceStatistics, ...] = IF_ANY
     agreement: tuple[AgreementStatistics, ...] = IF_ANY
+    judges: tuple[JudgeStatistics, ...] = IF_ANY
     unused: tuple[UnusedStatistics, ...] = IF_ANY
     gates: tuple[GateStatistics, ...] = IF_ANY
 

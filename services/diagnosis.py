@@ -126,6 +126,7 @@ def check_models(profile: Profile) -> Iterator[Finding]:
     return check_specs(
         (
             *(*profile.rewrite.models, *profile.describe.models, captioning.model),
+            *((profile.judge.model,) if profile.judge is not None else ()),
             *(contrast.strategist, contrast.refiner, contrast.editor),
             *((contrast.search,) if contrast.search is not None else ()),
             profile.tracking.detector,

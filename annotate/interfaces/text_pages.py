@@ -115,7 +115,7 @@ class RewriteRevision(TextVerdict):
         ids = [entity.id for entity in entities]
         captions = _only_parents(store, ids, Role.REWRITE_OF)
         images = _only_parents(store, [one.id for one in captions.values()], Role.DESCRIBES)
-        reports = newest_reports(store, ids)
+        reports, flags = newest_reports(store, ids), latest_flags(store, ids)
         contents = []
         for entity in entities:
             source = captions[entity.id].record(Caption).text
@@ -130,7 +130,7 @@ class RewriteRevision(TextVerdict):
                 "rewrite_html": marked_text(
                     rewrite, [*_finding_marks(findings, "rewrite"), *inserted]
                 ),
-                "findings_html": finding_list(findings),
+                "findings_html": finding_list(findings, flags.get(entity.id, ())),
                 TEXT: rewrite,
             }
             contents.append(_with_image(data, images[captions[entity.id].id], images_url))

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from functools import partial
@@ -13,10 +13,11 @@ import numpy as np
 
 from annotate.agreement import Estimate, agreement
 from annotate.audits import choice_results
-from annotate.queues import Queue
+from annotate.queues import Queue, newest_reports
 from annotate.statistics import shared_answers
 from db.blobs import BlobStore
-from db.entities import find
+from db.decisions import decided_by_people
+from db.entities import fetch, find, pages, parents_of
 from db.quarantine import unused_answers
 from db.release_rows import last_correction, snapshot
 from db.releases import (
@@ -63,11 +64,13 @@ from schemas.base import canonical_json, digest_of
 from schemas.build import Build
 from schemas.embedding import PlainModelSpec
 from schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
-from schemas.quality import ChoiceTest, summarise
+from schemas.provenance import Role
+from schemas.quality import CaptionCheck, ChoiceTest, summarise
 from schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,
     GateStatistics,
+    JudgeStatistics,
     Manifest,
     NearestStatistics,
     UnusedStatistics,
@@ -112,6 +115,34 @@ def agreement_statistics(
     return tuple(lines)
 
 
+def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
+    """Compare the second opinions on the rewrites of a dataset with the rules and with people."""
+    objects: dict[tuple[str, str], bool] = {}
+    checks = (one for one in find(store, dataset, CaptionCheck.kind) if '"judge"' in one.payload)
+    for page in pages(checks):
+        parents = parents_of(store, [one.id for one in page], Role.EXAMINES)
+        for one in page:
+            check, (rewrite,) = one.record(CaptionCheck), parents[one.id]
+            objects[str(check.judge), rewrite] = bool(check.warnings)
+    rewrites = fetch(store, {rewrite for _, rewrite in objects})
+    ids = [id_ for id_, one in rewrites.items() if one.state != "withdrawn"]
+    reports, reviewed = newest_reports(store, ids), decided_by_people(store, ids)
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for (judge, id_), flagged in objects.items():
+        if id_ not in reports:  # withdrawn
+            continue
+        counts = found[judge]
+        counts["rewrites"] += 1
+        counts["flagged"] += flagged
+        counts["as_rules"] += flagged == (reports[id_].verdict == "suspect")
+        counts["reviewed"] += id_ in reviewed
+        counts["as_people"] += id_ in reviewed and flagged == (rewrites[id_].state != "accepted")
+    return tuple(
+        JudgeStatistics(judge=published_name(judge), **counts)
+        for judge, counts in sorted(found.items())
+    )
+
+
 def _rounded(value: float | None) -> float | None:
     """Round to a number of decimals that is not affected by floating-point errors."""
     return None if value is None else round(value, _DECIMALS)
@@ -152,6 +183,7 @@ def release_checks(
         nearest,
         choice_statistics(store, queue),
         agreement=agreement_statistics(store, settings, dataset),
+        judges=partial(judge_statistics, store, dataset),
         unused=_unused_statistics(store, dataset),
         gates=partial(_gate_statistics, store, dataset),
         about=stated.about,

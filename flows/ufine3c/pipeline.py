@@ -7,6 +7,7 @@ from flows.engine.pipeline import Gate, PipelineRun, PipelineSpec, Release, Step
 from flows.engine.sampling import SampleSettings, draw_sample
 from flows.shards.promotion import promote_drawn
 from flows.ufine3c.faithfulness import check_rewrites
+from flows.ufine3c.judging import judge_rewrites
 from flows.ufine3c.rewriting import forecast, rewrite_captions
 from schemas.build import UFine3CBuild
 from schemas.records import Shard
@@ -20,13 +21,17 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
         form=UFine3CBuild,
         demonstrate=demonstration_build,
         announcement="the sources are the demonstration world of drawn people",
-        models=lambda _, profile: profile.rewrite.models,
+        models=lambda _, profile: [
+            *profile.rewrite.models,
+            *([profile.judge.model] if profile.judge else []),
+        ],
         start=UFine3CRun,
         version=lambda build: build.version,
         steps=(
             Step(_draw_samples),
             Step(_rewrite),
             Step(_check),
+            Step(_judge),
             Gate("rewrites", "gate"),
             Release(lambda run: run.build.version),
         ),
@@ -59,3 +64,8 @@ def _rewrite(run: UFine3CRun) -> None:
 def _check(run: UFine3CRun) -> None:
     authors = [str(model.ref) for model in run.profile.rewrite.models]
     run.add(check_rewrites(run.context, run.dataset, run.profile.faithfulness, authors))
+
+
+def _judge(run: UFine3CRun) -> None:
+    if run.profile.judge is not None:
+        run.add(judge_rewrites(run.context, run.dataset, run.profile.judge))

@@ -103,7 +103,7 @@ _COUNTED = {
     *("statistics", "leaks", "terms", "videos", "demonstration", "unreviewed", "entities_sha256"),
 }
 """Fields of the manifest that follow from the rows."""
-_STATED = ("choices", "agreement", "unused", "gates")
+_STATED = ("choices", "agreement", "judges", "unused", "gates")
 """Statistics that do not."""
 _FAULTS = (
     ("entities_sha256", "entities_differ"),

@@ -1,0 +1,135 @@
+"""Ask a chat model for a second opinion on rewrites: request, parsing, and step."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from db.entities import StoredEntity, fetch_parents, new_entity
+from db.store import Store
+from db.work import Pending, WorkResult
+from flows.answers import (
+    UnusableAnswerError,
+    check_fields,
+    object_schema,
+    read_answer,
+    read_line,
+    text_schema,
+)
+from flows.engine.context import RunContext
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.report import StageReport
+from prompts.loader import Prompt, load_prompt
+from schemas.chat import ChatAnswer, ChatRequest
+from schemas.profile import JudgeSettings
+from schemas.provenance import Role
+from schemas.quality import CaptionCheck
+from schemas.records import Caption, Rejection, Rewrite
+
+STAGE = "judge_rewrite"
+VERSION = "1"
+_SENTENCES = {
+    "added": "The judge finds no source for: {}",
+    "contradicted": "The judge finds a contradiction: {}",
+}
+"""The fields of an answer, and what annotators read about each of their facts."""
+_MOST_FACTS = 20
+_MOST_CHARACTERS = 200
+
+
+def answer_schema() -> dict[str, Any]:
+    """Return the JSON schema of an answer: two lists of facts, each named in a few words."""
+    facts = {"type": "array", "items": text_schema(_MOST_CHARACTERS), "maxItems": _MOST_FACTS}
+    return object_schema(dict.fromkeys(_SENTENCES, facts))
+
+
+def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatRequest:
+    """Return the request to compare `rewrite` with the `description` that it was made from."""
+    return ChatRequest(
+        purpose=STAGE,
+        prompt=prompt.render(description=description, rewrite=rewrite),
+        prompt_digest=prompt.digest,
+        answer_schema=answer_schema(),
+    )
+
+
+def read_judgement(answer: ChatAnswer) -> dict[str, tuple[str, ...]] | Rejection:
+    """Return the facts that the judge objects to by field, or why the answer cannot be used."""
+
+    def read(found: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+        check_fields(found, tuple(_SENTENCES), "The answer")
+        for field, facts in found.items():
+            if not isinstance(facts, list) or len(facts) > _MOST_FACTS:
+                detail = f"{field!r} must be a list of at most {_MOST_FACTS} facts."
+                raise UnusableAnswerError("wrong_type", detail)
+        return {
+            field: tuple(read_line(one, f"{field!r}", _MOST_CHARACTERS) for one in facts)
+            for field, facts in found.items()
+        }
+
+    return read_answer(answer, STAGE, read)
+
+
+def judge_rewrites(context: RunContext, dataset: str, settings: JudgeSettings) -> StageReport:
+    """Ask the judge about every proposed rewrite; what it objects to is shown to annotators.
+
+    Raises:
+        BudgetReachedError: a limit of the run's budget was reached.
+        ModelError: the model's server is unavailable; earlier answers are stored.
+    """
+    model = DatasetModel(context, dataset, settings.model)
+    prompt = load_prompt(settings.prompt)
+    return run_llm_step(
+        model, judging_step(context.store, model, prompt, model.store_prompt(prompt).id)
+    )
+
+
+def judging_step(
+    store: Store, model: DatasetModel, prompt: Prompt, prompt_id: str
+) -> LLMStep[StoredEntity, StoredEntity, dict[str, tuple[str, ...]]]:
+    """Return the step in which a model judges rewrites; `prompt_id` is its stored prompt."""
+    spec = model.spec
+
+    def requests(rewrites: Sequence[StoredEntity]) -> list[list[Ask[StoredEntity]]]:
+        sources = fetch_parents(store, [one.id for one in rewrites], Role.REWRITE_OF)
+        return [
+            [Ask(one, request_judgement(_source(sources[one.id]), _text(one), prompt))]
+            for one in rewrites
+        ]
+
+    def output(answer: Parsed[StoredEntity, dict[str, tuple[str, ...]]]) -> WorkResult:
+        rewrite = answer.subject
+        warnings = tuple(
+            sentence.format(fact)
+            for field, sentence in _SENTENCES.items()
+            for fact in answer.value[field]
+        )
+        check = new_entity(
+            CaptionCheck(warnings=warnings, judge=str(spec.ref)),
+            rewrite.dataset,
+            parents=[(Role.EXAMINES, rewrite.id), (Role.PROMPTED_BY, prompt_id)],
+            group=rewrite.group,
+            model_call=answer.call,
+        )
+        return WorkResult(rewrite.seq, entities=(check,))
+
+    return LLMStep(
+        name=STAGE,
+        version=VERSION,
+        label=f"judge by {spec.name.rsplit('/', 1)[-1]}",
+        configuration={
+            "model": spec.ref.model_dump(),
+            "parameters": spec.parameters,
+            "prompt": prompt.digest,
+        },
+        inputs=Pending(model.dataset, Rewrite.kind, ("proposed",)),
+        request=requests,
+        parse=lambda _, answer: read_judgement(answer),
+        outputs=lambda answers: [output(one) for (one,) in answers],
+    )
+
+
+def _source(captions: Sequence[StoredEntity]) -> str:
+    return captions[0].record(Caption).text
+
+
+def _text(rewrite: StoredEntity) -> str:
+    return rewrite.record(Rewrite).text

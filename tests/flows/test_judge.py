@@ -1,0 +1,118 @@
+"""Second opinions of a chat model on rewrites."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.decisions import NewDecision, append_decisions, decided_by_people, last_reasons
+from db.entities import AgentRef, find
+from db.store import Store
+from flows.engine.releasing import judge_statistics
+from flows.ufine3c.judging import read_judgement
+from release.row_files import read_release
+from schemas.chat import ChatAnswer
+from schemas.records import Rejection, Rewrite
+from tests.flows.command_line import Loupe
+from tests.flows.worlds import write_people, write_toml
+from tests.servers.counting_server import (
+    CountingServer,
+    completion_of,
+    counting_server,
+    prompt_text,
+)
+
+FACT = "a red umbrella"
+
+
+def objects_to(rewrite: str) -> bool:
+    return len(rewrite) % 3 == 0
+
+
+def judge(request: dict[str, Any]) -> dict[str, Any]:
+    """Object to every third length of a rewrite."""
+    rewrite = prompt_text(request).partition("<rewrite>")[2].partition("</rewrite>")[0].strip()
+    added = [FACT] if objects_to(rewrite) else []
+    return completion_of(request, json.dumps({"added": added, "contradicted": []}))
+
+
+@pytest.fixture
+def judging_model() -> Iterator[CountingServer]:
+    with counting_server(complete=judge) as server:
+        server.listed = [{"id": "judge"}]
+        yield server
+
+
+def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
+    loupe: Loupe, home: Path, home_store: Store, judging_model: CountingServer, tmp_path: Path
+) -> None:
+    annotations = write_people(tmp_path / "one", "coarse", identities=6, images=2, captions=1)
+    source = {
+        "name": "one",
+        "format": "cuhk-pedes",
+        "granularity": "coarse",
+        "annotations": annotations,
+        "images": annotations.parent,
+        "licence": "CC0-1.0",
+        "citation": "none",
+    }
+    config = write_toml(tmp_path / "build.toml", {"dataset": "judged", "sources": [source]})
+    model = {
+        "provider": "openai",
+        "name": "judge",
+        "revision": "1",
+        "base_url": judging_model.base_url,
+    }
+    profile = {
+        "description": "rules, and a judge",
+        "rewrite": {"models": [{"provider": "builtin"}]},
+        "judge": {"model": model},
+    }
+    run = ("run", "build-ufine3c", "--config", config)
+    run = (*run, "--profile", write_toml(tmp_path / "profile.toml", profile))
+    built = loupe(*run)
+    assert built.exit_code == 0, built.err
+    calls = judging_model.ledger.summary()["total"]
+
+    rewrites = list(find(home_store, "judged", Rewrite.kind))
+    flagged = {one.id for one in rewrites if objects_to(one.record(Rewrite).text)}
+    assert calls == len(rewrites)
+    assert 0 < len(flagged) < len(rewrites)
+    assert not decided_by_people(home_store, [one.id for one in rewrites])
+    reasons = last_reasons(home_store, [one.id for one in rewrites])
+    for one in rewrites:
+        assert (one.state == "rejected") is (one.id in flagged)
+        assert (f"The judge finds no source for: {FACT}" in reasons[one.id]) is (one.id in flagged)
+
+    folder = home / "releases" / "judged-0.1.0"
+    (stated,) = read_release(folder).manifest.statistics.judges
+    assert (stated.judge, stated.rewrites, stated.flagged) == ("judge@1", calls, len(flagged))
+    assert stated.as_rules == calls - len(flagged), "the rules suspect none"
+    assert (stated.reviewed, stated.as_people) == (0, 0)
+    assert f"| judge@1 | {calls} | {len(flagged)} (" in (folder / "README.md").read_text()
+    assert loupe("release", "verify", folder).exit_code == 0
+
+    assert loupe(*run).exit_code == 0
+    assert judging_model.ledger.summary()["total"] == calls, "nothing is asked again"
+
+    right, wrong = next(iter(flagged)), next(one.id for one in rewrites if one.id not in flagged)
+    person = AgentRef("person", "reviewer-ann", "1")
+    with home_store.write() as connection:
+        rejections = [NewDecision(one, "reject", person) for one in (right, wrong)]
+        append_decisions(connection, rejections)
+    (reviewed,) = judge_statistics(home_store, "judged")
+    assert (reviewed.reviewed, reviewed.as_people) == (2, 1)
+
+
+def test_answers_of_other_forms_are_rejected() -> None:
+    for text, reason in (
+        ('{"added": []}', "missing_field"),
+        ('{"added": [], "contradicted": "none"}', "wrong_type"),
+        ('{"added": [1], "contradicted": []}', "wrong_type"),
+        ("The rewrite is faithful.", "unparseable_answer"),
+    ):
+        found = read_judgement(ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0, raw=""))
+        assert isinstance(found, Rejection), text
+        assert found.reason == reason, text
