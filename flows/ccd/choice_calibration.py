@@ -21,10 +21,9 @@ from db.entities import StoredEntity, fetch, fetch_children, find, parents_of
 from db.store import Store
 from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, stored_picture
+from flows.engine.embedding import CachedEmbedder, picture_of, stored_picture
 from flows.engine.pages import BINS, flow_pages, place_of, stacked_bars, write_report_page
 from flows.engine.runner import get_or_create_entity
-from flows.recos.task_images import picture_of
 from schemas.contrast import (
     ChoiceCalibration,
     ChoiceSettings,

@@ -27,10 +27,9 @@ from flows.ccd.image_requests import (
     waiting_strategies,
 )
 from flows.ccd.run import CcdRun
-from flows.engine.embedding import stored_picture
+from flows.engine.embedding import picture_of, stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stream, sole_run, worked_items
-from flows.recos.task_images import picture_of
 from models.embedding import Vectors
 from retrieval.similarity.near_duplicates import (
     GrowingCollection,

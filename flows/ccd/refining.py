@@ -24,8 +24,8 @@ from flows.ccd.caption_checks import group_warnings, refused_phrase, same_captio
 from flows.ccd.groups import coarse_captions, sync_active_groups
 from flows.ccd.resizing import smart_resized
 from flows.ccd.run import CcdRun
+from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
-from flows.recos.task_images import picture_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast import ContrastGroup

@@ -22,11 +22,11 @@ from flows.ccd.groups import coarse_captions, is_anchor
 from flows.ccd.resizing import smart_resized
 from flows.ccd.run import CcdRun
 from flows.engine.context import sync_active_edits
+from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.recos.captioning import facts_of
-from flows.recos.task_images import picture_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast import StrategyDraft

@@ -100,6 +100,19 @@ def stored_image(blobs: BlobStore, image: StoredEntity) -> StoredImage:
     return StoredImage(record.sha256, record.media_type, name, blobs)
 
 
+def picture_of(image: StoredEntity) -> Picture:
+    """Return an image for a record that contains all that people are shown."""
+    record = image.record(ImageRecord)
+    return Picture(
+        sha256=record.sha256,
+        media_type=record.media_type,
+        width_px=record.width_px,
+        height_px=record.height_px,
+        image_id=image.id,
+        others_xyxy=record.others_xyxy,
+    )
+
+
 def put_picture(blobs: BlobStore, data: bytes, media_type: str, size: tuple[int, int]) -> Picture:
     """Store an encoded image of `size` (width, height)."""
     sha256 = blobs.put(data, media_type)

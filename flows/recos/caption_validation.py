@@ -12,7 +12,7 @@ from db.decisions import NewDecision
 from db.entities import NewEntity, StoredEntity, find, find_children, new_entity, parents_of
 from db.store import Store
 from db.work import WorkResult
-from flows.engine.embedding import CachedEmbedder
+from flows.engine.embedding import CachedEmbedder, picture_of
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri, write_report_page
 from flows.engine.report import StageReport
@@ -28,7 +28,7 @@ from flows.recos.captioning import (
 )
 from flows.recos.image_selection import rejected_images
 from flows.recos.run import RecosRun
-from flows.recos.task_images import embed_stored, images_of_tier, picture_of
+from flows.recos.task_images import embed_stored, images_of_tier
 from flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from db.entities import NewEntity, StoredEntity, new_entity
 from flows.answers import words_of
-from flows.recos.task_images import picture_of
+from flows.engine.embedding import picture_of
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck, Confusion
 from schemas.records import Caption

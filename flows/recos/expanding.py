@@ -12,12 +12,13 @@ from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, 
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import sync_active
+from flows.engine.embedding import picture_of
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each
 from flows.recos.captioning import task_of
 from flows.recos.run import RecosRun
 from flows.recos.similar_images import Pool, captions_of
-from flows.recos.task_images import copied_image, images_of_tier, originals_of, picture_of
+from flows.recos.task_images import copied_image, images_of_tier, originals_of
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
 from retrieval.similarity.products import nearest_rows
 from schemas.base import digest_of

@@ -15,10 +15,11 @@ from db.entities import (
 from db.store import Store
 from db.work import WorkResult
 from flows.engine.context import RunContext
+from flows.engine.embedding import picture_of
 from flows.engine.runner import Stage, run_each
 from flows.recos.captioning import task_of, truths_of
 from flows.recos.run import RecosRun
-from flows.recos.task_images import images_of_tier, originals_of, picture_of
+from flows.recos.task_images import images_of_tier, originals_of
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import Selection, TaskDraw

@@ -28,7 +28,6 @@ from models.embedding import Vectors
 from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
-from schemas.proposals import Picture
 from schemas.provenance import Role
 from schemas.records import Image, ImageFacts, Rejection, Sample, Source
 from schemas.recos import TaskDraw
@@ -61,19 +60,6 @@ def embed_stored(
 ) -> Vectors:
     """Return the embedding of each image, of shape (n, d)."""
     return embedder.embed_images([stored_image(context.blobs, image) for image in images])
-
-
-def picture_of(image: StoredEntity) -> Picture:
-    """Return an image for a record that contains all that people are shown."""
-    record = image.record(Image)
-    return Picture(
-        sha256=record.sha256,
-        media_type=record.media_type,
-        width_px=record.width_px,
-        height_px=record.height_px,
-        image_id=image.id,
-        others_xyxy=record.others_xyxy,
-    )
 
 
 def copied_image(

@@ -14,7 +14,7 @@ from flows.engine.releasing import judge_statistics
 from flows.ufine3c.judging import read_judgement
 from release.row_files import read_release
 from schemas.chat import ChatAnswer
-from schemas.records import Rejection, Rewrite
+from schemas.records import Granularity, Rejection, Rewrite
 from tests.flows.command_line import Loupe
 from tests.flows.worlds import write_people, write_toml
 from tests.servers.counting_server import (
@@ -48,13 +48,14 @@ def judging_model() -> Iterator[CountingServer]:
 def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
     loupe: Loupe, home: Path, home_store: Store, judging_model: CountingServer, tmp_path: Path
 ) -> None:
-    annotations = write_people(tmp_path / "one", "coarse", identities=6, images=2, captions=1)
+    folder = tmp_path / "one"
+    annotations = write_people(folder, Granularity.COARSE, identities=6, images=2, captions=1)
     source = {
         "name": "one",
         "format": "cuhk-pedes",
         "granularity": "coarse",
         "annotations": annotations,
-        "images": annotations.parent,
+        "images": folder,
         "licence": "CC0-1.0",
         "citation": "none",
     }
@@ -70,8 +71,8 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
         "rewrite": {"models": [{"provider": "builtin"}]},
         "judge": {"model": model},
     }
-    run = ("run", "build-ufine3c", "--config", config)
-    run = (*run, "--profile", write_toml(tmp_path / "profile.toml", profile))
+    written = write_toml(tmp_path / "profile.toml", profile)
+    run = ("run", "build-ufine3c", "--config", config, "--profile", written)
     built = loupe(*run)
     assert built.exit_code == 0, built.err
     calls = judging_model.ledger.summary()["total"]
@@ -86,13 +87,13 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
         assert (one.state == "rejected") is (one.id in flagged)
         assert (f"The judge finds no source for: {FACT}" in reasons[one.id]) is (one.id in flagged)
 
-    folder = home / "releases" / "judged-0.1.0"
-    (stated,) = read_release(folder).manifest.statistics.judges
+    release = home / "releases" / "judged-0.1.0"
+    (stated,) = read_release(release).manifest.statistics.judges
     assert (stated.judge, stated.rewrites, stated.flagged) == ("judge@1", calls, len(flagged))
     assert stated.as_rules == calls - len(flagged), "the rules suspect none"
     assert (stated.reviewed, stated.as_people) == (0, 0)
-    assert f"| judge@1 | {calls} | {len(flagged)} (" in (folder / "README.md").read_text()
-    assert loupe("release", "verify", folder).exit_code == 0
+    assert f"| judge@1 | {calls} | {len(flagged)} (" in (release / "README.md").read_text()
+    assert loupe("release", "verify", release).exit_code == 0
 
     assert loupe(*run).exit_code == 0
     assert judging_model.ledger.summary()["total"] == calls, "nothing is asked again"

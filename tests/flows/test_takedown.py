@@ -18,9 +18,9 @@ from db.quarantine import quarantined
 from db.store import Store
 from db.withdrawals import find_withdrawal
 from flows.cli.main import app
+from flows.engine.embedding import picture_of
 from flows.engine.importing import import_source
 from flows.engine.pages import thumbnail_uri
-from flows.recos.task_images import picture_of
 from flows.withdrawal.execution import carry_out
 from release.diff import compare_releases
 from release.export import export_release
