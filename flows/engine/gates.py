@@ -96,8 +96,7 @@ def images_url(settings: Settings) -> str:
 
 
 def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
-    access = label_studio_access(settings)
-    token = access.token
+    token = None
     if assignee != SHARED:  # else the workspace of the installation, used without annotators
         credentials = load_workspaces(settings.home).get(assignee)
         if credentials is None:
@@ -110,7 +109,9 @@ def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
                 f"{workspaces_path(settings.home)}; {advice}"
             )
         token = credentials.token
-    return LabelStudioDesk(access.url, token, server_name=label_studio_name(settings))
+    access = label_studio_access(settings)
+    name = label_studio_name(settings)
+    return LabelStudioDesk(access.url, token or access.token, server_name=name)
 
 
 # Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. Therefore their
