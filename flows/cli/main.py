@@ -81,8 +81,18 @@ for one in (
     *(services.up, services.down, services.status, services.doctor),
 ):
     command(app)(one)
-for group in (queue, annotator, quality, release, shards, store, noise_filter, metrics, recos):
-    app.add_typer(group.app, name=group.__name__.rpartition(".")[2].removeprefix("noise_"))
+for name, group in {
+    "queue": queue.app,
+    "annotator": annotator.app,
+    "quality": quality.app,
+    "release": release.app,
+    "shards": shards.app,
+    "store": store.app,
+    "filter": noise_filter.app,
+    "metrics": metrics.app,
+    "recos": recos.app,
+}.items():
+    app.add_typer(group, name=name)
 
 
 def _close_home() -> None:

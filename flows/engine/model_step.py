@@ -92,6 +92,16 @@ class DatasetModel:
         return ChatImage(media_type=record.media_type, data=data)
 
 
+def model_settings(spec: ChatModelSpec, prompt: Prompt, **values: object) -> dict[str, Any]:
+    """Return what determines the answers of a model, except their subjects; `values` are added."""
+    return {
+        "model": spec.ref.model_dump(),
+        "parameters": spec.parameters,
+        "prompt": prompt.digest,
+        **values,
+    }
+
+
 def settings_entity(
     context: RunContext,
     dataset: str,
@@ -102,12 +112,7 @@ def settings_entity(
     **values: object,
 ) -> NewEntity:
     """Return the settings of a stage that asks the model of `spec`, as an entity."""
-    settings = {
-        "model": spec.ref.model_dump(),
-        "parameters": spec.parameters,
-        "prompt": prompt.digest,
-        **values,
-    }
+    settings = model_settings(spec, prompt, **values)
     record = StageSettings(stage=stage, version=version, values=settings)
     return get_or_create_entity(context, record, dataset)
 

@@ -118,11 +118,12 @@ def agreement_statistics(
 def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
     """Compare the second opinions on the rewrites of a dataset with the rules and with people."""
     objects: dict[tuple[str, str], bool] = {}
-    checks = (one for one in find(store, dataset, CaptionCheck.kind) if '"judge"' in one.payload)
-    for page in pages(checks):
-        parents = parents_of(store, [one.id for one in page], Role.EXAMINES)
-        for one in page:
-            check, (rewrite,) = one.record(CaptionCheck), parents[one.id]
+    for page in pages(find(store, dataset, CaptionCheck.kind)):
+        checks = {one.id: one.record(CaptionCheck) for one in page}
+        by_judges = {id_: check for id_, check in checks.items() if check.judge}
+        parents = parents_of(store, by_judges, Role.EXAMINES)
+        for id_, check in by_judges.items():
+            (rewrite,) = parents[id_]
             objects[str(check.judge), rewrite] = bool(check.warnings)
     rewrites = fetch(store, {rewrite for _, rewrite in objects})
     ids = [id_ for id_, one in rewrites.items() if one.state != "withdrawn"]

@@ -1,10 +1,9 @@
 """Ask a chat model for a second opinion on rewrites: request, parsing, and step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from db.entities import StoredEntity, fetch_parents, new_entity
-from db.store import Store
 from db.work import Pending, WorkResult
 from flows.answers import (
     UnusableAnswerError,
@@ -15,7 +14,7 @@ from flows.answers import (
     text_schema,
 )
 from flows.engine.context import RunContext
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatRequest
@@ -31,6 +30,8 @@ _SENTENCES = {
     "contradicted": "The judge finds a contradiction: {}",
 }
 """The fields of an answer, and what annotators read about each of their facts."""
+Judgement = dict[str, tuple[str, ...]]
+"""The facts that a judge objects to, by the field of its answer."""
 _MOST_FACTS = 20
 _MOST_CHARACTERS = 200
 
@@ -51,10 +52,10 @@ def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatReq
     )
 
 
-def read_judgement(answer: ChatAnswer) -> dict[str, tuple[str, ...]] | Rejection:
-    """Return the facts that the judge objects to by field, or why the answer cannot be used."""
+def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
+    """Return the facts that the judge objects to, or why the answer cannot be used."""
 
-    def read(found: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    def read(found: dict[str, Any]) -> Judgement:
         check_fields(found, tuple(_SENTENCES), "The answer")
         for field, facts in found.items():
             if not isinstance(facts, list) or len(facts) > _MOST_FACTS:
@@ -76,26 +77,17 @@ def judge_rewrites(context: RunContext, dataset: str, settings: JudgeSettings) -
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
     model = DatasetModel(context, dataset, settings.model)
-    prompt = load_prompt(settings.prompt)
-    return run_llm_step(
-        model, judging_step(context.store, model, prompt, model.store_prompt(prompt).id)
-    )
+    spec, prompt = settings.model, load_prompt(settings.prompt)
+    prompt_id = model.store_prompt(prompt).id
 
+    def requests(rewrites: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]]]:
+        sources = fetch_parents(context.store, [one.id for one in rewrites], Role.REWRITE_OF)
+        for one in rewrites:
+            (source,) = sources[one.id]
+            texts = source.record(Caption).text, one.record(Rewrite).text
+            yield [Ask(one, request_judgement(*texts, prompt))]
 
-def judging_step(
-    store: Store, model: DatasetModel, prompt: Prompt, prompt_id: str
-) -> LLMStep[StoredEntity, StoredEntity, dict[str, tuple[str, ...]]]:
-    """Return the step in which a model judges rewrites; `prompt_id` is its stored prompt."""
-    spec = model.spec
-
-    def requests(rewrites: Sequence[StoredEntity]) -> list[list[Ask[StoredEntity]]]:
-        sources = fetch_parents(store, [one.id for one in rewrites], Role.REWRITE_OF)
-        return [
-            [Ask(one, request_judgement(_source(sources[one.id]), _text(one), prompt))]
-            for one in rewrites
-        ]
-
-    def output(answer: Parsed[StoredEntity, dict[str, tuple[str, ...]]]) -> WorkResult:
+    def output(answer: Parsed[StoredEntity, Judgement]) -> WorkResult:
         rewrite = answer.subject
         warnings = tuple(
             sentence.format(fact)
@@ -103,7 +95,7 @@ def judging_step(
             for fact in answer.value[field]
         )
         check = new_entity(
-            CaptionCheck(warnings=warnings, judge=str(spec.ref)),
+            CaptionCheck(warnings=warnings, judge=model.author),
             rewrite.dataset,
             parents=[(Role.EXAMINES, rewrite.id), (Role.PROMPTED_BY, prompt_id)],
             group=rewrite.group,
@@ -111,25 +103,14 @@ def judging_step(
         )
         return WorkResult(rewrite.seq, entities=(check,))
 
-    return LLMStep(
+    step = LLMStep(
         name=STAGE,
         version=VERSION,
         label=f"judge by {spec.name.rsplit('/', 1)[-1]}",
-        configuration={
-            "model": spec.ref.model_dump(),
-            "parameters": spec.parameters,
-            "prompt": prompt.digest,
-        },
-        inputs=Pending(model.dataset, Rewrite.kind, ("proposed",)),
+        configuration=model_settings(spec, prompt),
+        inputs=Pending(dataset, Rewrite.kind, ("proposed",)),
         request=requests,
         parse=lambda _, answer: read_judgement(answer),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )
-
-
-def _source(captions: Sequence[StoredEntity]) -> str:
-    return captions[0].record(Caption).text
-
-
-def _text(rewrite: StoredEntity) -> str:
-    return rewrite.record(Rewrite).text
+    return run_llm_step(model, step)

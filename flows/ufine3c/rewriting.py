@@ -8,7 +8,7 @@ from db.store import Store
 from db.work import Pending, WorkResult, count_pending, register_plan
 from flows.answers import FIELD, STAGE, clean_answer, object_schema, text_schema
 from flows.engine.context import RunContext
-from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.build import UFine3CBuild
@@ -66,12 +66,7 @@ def _rewrite_configuration(
     spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
 ) -> dict[str, Any]:
     """Return everything that determines the rewrites by one model, except their captions."""
-    return {
-        "model": spec.ref.model_dump(),
-        "parameters": spec.parameters,
-        "prompt": prompt.digest,
-        "max_characters": settings.max_characters,
-    }
+    return model_settings(spec, prompt, max_characters=settings.max_characters)
 
 
 def rewrite_captions(
