@@ -11,6 +11,8 @@ from annotate.interfaces.page import TaskContent
 from annotate.interfaces.text_pages import RewriteRevision
 from db.entities import StoredEntity, fetch, new_entity
 from schemas.errors import IntegrityError
+from schemas.provenance import Role
+from schemas.quality import CaptionCheck
 from schemas.records import Rewrite
 from tests.annotate.answering import accepting, editing, rejecting
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
@@ -71,6 +73,16 @@ def test_the_page_shows_image_texts_and_marked_findings(world: World) -> None:
     )
     assert 'title="The description knows no hat.">hat</mark>' in data["rewrite_html"]
     assert "The left shoulder is left out." in ParsedHtml(data["findings_html"]).text
+
+
+def test_the_page_shows_the_objections_of_a_judge(world: World) -> None:
+    rewrite = world.add()
+    objection = "The judge finds no source for: a <hat>"
+    check = CaptionCheck(warnings=(objection,), judge="judge@1")
+    world.keep(new_entity(check, DATASET, parents=[(Role.EXAMINES, rewrite)]))
+    findings = ParsedHtml(content_of(world, rewrite).data["findings_html"])
+    assert objection in findings.text
+    assert "The left shoulder is left out." in findings.text
 
 
 def test_markup_is_escaped(world: World) -> None:
