@@ -227,13 +227,13 @@ def _finding_marks(findings: Iterable[Finding], side: Literal["source", "rewrite
 
 
 def finding_list(findings: Sequence[Finding], flags: Sequence[str] = ()) -> str:
-    """Return the messages of findings as HTML, major ones first, followed by flags."""
-    rows = [
+    """Return flags, which no mark in the text shows, and findings as HTML, major ones first."""
+    rows = [f"<li>{escape(flag)}</li>" for flag in flags]
+    rows += [
         f'<li><mark class="loupe-{_style(finding)}">{_CHANGES[finding.change]}</mark> '
         f"{escape(finding.message)}</li>"
         for finding in sorted(findings, key=lambda finding: (finding.minor, finding.change))
     ]
-    rows += [f"<li>{escape(flag)}</li>" for flag in flags]
     return f"<ul>{''.join(rows)}</ul>" if rows else "<p>No warnings.</p>"
 
 
