@@ -17,12 +17,12 @@ from db.review_audits import (
     store_draw,
 )
 from db.store import Store
-from schemas.base import digest_of
+from schemas.base import Split, digest_of
 from schemas.errors import UsageError
-from schemas.proposals import Picture
+from schemas.proposals import OPTIONS, ChoiceTest
 from schemas.provenance import Role
-from schemas.quality import OPTIONS, ChoiceTest, Interval, wilson_interval
-from schemas.records import Split
+from schemas.quality import Interval, wilson_interval
+from schemas.records import Picture
 
 if TYPE_CHECKING:
     from annotate.agreement import Similarity

@@ -3,7 +3,7 @@
 import json
 import math
 import warnings
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -163,6 +163,10 @@ class AnnotationBackend(Protocol):
     def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
         """Delete tasks; missing ones are ignored."""
         ...
+
+
+Desks = Callable[[str], AnnotationBackend]
+"""Returns the workspace of an assignee, by pseudonym; `SHARED` is the installation itself."""
 
 
 # Requests to Label Studio, with its errors as ours. Its SDK takes seconds to import, so it is used

@@ -18,10 +18,19 @@ from db.annotations import (
     entity_states,
     successors_of,
 )
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, NewEntity, StoredEntity, fetch, new_entity, parents_of
+from db.decisions import append_decisions
+from db.entities import (
+    ActivityRecord,
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    StoredEntity,
+    fetch,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
-from db.work import ActivityRecord, store_activity
+from db.work import store_activity
 from schemas.provenance import Role
 
 # The outcome of the answers about one item: waiting, agreed, in conflict, or settled.

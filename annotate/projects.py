@@ -2,19 +2,16 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from annotate.backend import MARKER, AnnotationBackend, ProjectSpec, RemoteTask
+from annotate.backend import MARKER, AnnotationBackend, Desks, ProjectSpec, RemoteTask
 from annotate.interfaces.page import adjudication_config, adjudication_instructions
 from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue
 from db.reviews import StoredTask, note_erased, place_tasks, project_of_tasks
 from db.store import Store
 from schemas.errors import ServiceError
-
-Desks = Callable[[str], AnnotationBackend]
-"""Returns the workspace of an assignee, by pseudonym; `SHARED` is the installation itself."""
 
 
 class Seat(NamedTuple):

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from annotate.backend import AnnotationBackend, RemoteTask
-from annotate.projects import Desks, Seat, find_project, settle
+from annotate.backend import AnnotationBackend, Desks, RemoteTask
+from annotate.projects import Seat, find_project, settle
 from annotate.queues import SHARED, Queue
 from annotate.received import Notice, Reader, Reading
 from db.annotations import (

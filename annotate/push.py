@@ -7,12 +7,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 
 from annotate.answers import ReviewAnswer
-from annotate.backend import AnnotationBackend, DeskUnavailableError, NewTask
+from annotate.backend import AnnotationBackend, Desks, DeskUnavailableError, NewTask
 from annotate.gold import answers_to_qualify
 from annotate.interfaces.page import TaskContent, adjudication_data, returned_content
 from annotate.interfaces.registry import interface_of
 from annotate.planning import make_plan, midnight
-from annotate.projects import Desks, Seat, project_spec, settle
+from annotate.projects import Seat, project_spec, settle
 from annotate.queues import SHARED, Queue
 from db.annotations import (
     annotations_of,

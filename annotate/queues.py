@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError, model_validator
 
-from db.decisions import NewDecision, append_decisions, decided_under_other_policies
+from db.decisions import append_decisions, decided_under_other_policies
 from db.entities import (
     AgentRef,
+    NewDecision,
     StoredEntity,
     count_entities,
     fetch,

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 import psycopg
 
 from benchmarks.stage_runner import caption
-from db.entities import NewEntity, fetch, new_entity, pages
+from db.entities import ActivityRecord, NewEntity, WorkResult, fetch, new_entity, pages
 from db.store import Store
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from schemas.provenance import Role
 from schemas.records import Caption
 from tests.postgres import postgres_programs, private_postgres

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 
-from db.work import WorkResult
+from db.entities import WorkResult
 from flows.engine.programs import Engine, Program, open_engine
 from models.profiles.settings import load_settings
 from schemas.records import Rejection

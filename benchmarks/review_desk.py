@@ -26,9 +26,9 @@ from annotate.backend import BATCH, LabelStudioDesk, NewTask, ProjectSpec
 from annotate.pull import OVERLAP, pull
 from annotate.push import push
 from annotate.queues import shipped
-from db.entities import new_entity
+from db.entities import ActivityRecord, new_entity
 from db.store import Store
-from db.work import ActivityRecord, register_plan, store_activity
+from db.work import register_plan, store_activity
 from schemas.faithfulness import FaithfulnessReport
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rewrite

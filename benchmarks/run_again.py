@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from flows.engine.context import open_context
 from flows.engine.pipeline import run_pipeline
 from flows.ufine3c.pipeline import ufine3c_pipeline

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measuring import elapsed, peak_mib, run_apart
-from db.entities import NewEntity, StoredEntity, new_entity
-from db.work import Pending, WorkResult
+from db.entities import NewEntity, StoredEntity, WorkResult, new_entity
+from db.work import Pending
 from flows.engine.context import RunContext, open_context
 from flows.engine.runner import Stage, run_stage, run_stream
 from models.profiles.settings import load_settings

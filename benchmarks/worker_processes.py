@@ -24,8 +24,7 @@ from typing import NamedTuple
 import psutil
 
 from benchmarks.measuring import run_apart
-from db.entities import AgentRef, NewEntity, new_entity
-from db.work import WorkResult
+from db.entities import AgentRef, NewEntity, WorkResult, new_entity
 from flows.engine.context import RunContext, open_context
 from flows.engine.runner import Stage, run_stream
 from flows.ufine3c.faithfulness import check_rewrites

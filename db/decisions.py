@@ -3,39 +3,24 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple, cast
+from typing import cast
 
 from sqlalchemy import Connection, exists, insert, select, update
 from sqlalchemy.orm import aliased
 
 from db.engine import select_columns
-from db.entities import AgentRef, StoredEntity, pages, register_agents, rows_in, select_entities
+from db.entities import (
+    AgentRef,
+    NewDecision,
+    StoredEntity,
+    pages,
+    register_agents,
+    rows_in,
+    select_entities,
+)
 from db.store import Store, retried
 from db.tables import Activation, Agent, Decision, Entity
 from schemas.provenance import STATE_AFTER, AgentKind, State
-
-Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
-
-
-class NewDecision(NamedTuple):
-    """A decision to store.
-
-    An `edit` names the entity that replaces the decided one. A `reopen` revokes earlier decisions:
-    the entity waits for a decision again.
-    """
-
-    entity_id: str
-    verdict: Verdict
-    agent: AgentRef
-    reason: str = ""
-    successor_id: str | None = None
-    annotation_key: str | None = None
-
-    @property
-    def agent_id(self) -> str:
-        """Return the id of the agent."""
-        return self.agent.id
-
 
 _COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annotation_key")
 

@@ -1,12 +1,13 @@
-"""Entities: create them from records, store, find and group them."""
+"""Entities: create them from records, store, find and group them; results of stages."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from datetime import datetime
 from functools import cache
 from itertools import islice
 from operator import attrgetter
-from typing import Any, NamedTuple, TypeVar, TypeVarTuple
+from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute
@@ -18,6 +19,10 @@ from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
 from schemas.provenance import AgentKind, Role
+from schemas.records import Rejection
+
+SHORTEST_PREFIX = 6
+"""The minimum number of digits of an id to search with."""
 
 # Agents.
 
@@ -398,3 +403,48 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
             raise IntegrityError(
                 f"entity {child} names {parent} as its '{role}', but no such entity is stored"
             )
+
+
+# What a stage gives to the store besides entities.
+
+Verdict = Literal["accept", "reject", "edit", "withdraw", "reopen"]
+
+
+class NewDecision(NamedTuple):
+    """A decision to store.
+
+    An `edit` names the entity that replaces the decided one. A `reopen` revokes earlier decisions:
+    the entity waits for a decision again.
+    """
+
+    entity_id: str
+    verdict: Verdict
+    agent: AgentRef
+    reason: str = ""
+    successor_id: str | None = None
+    annotation_key: str | None = None
+
+    @property
+    def agent_id(self) -> str:
+        """Return the id of the agent."""
+        return self.agent.id
+
+
+class WorkResult(NamedTuple):
+    """The result of one input: new entities and decisions, or a rejection."""
+
+    input: int
+    entities: tuple[NewEntity, ...] = ()
+    decisions: tuple[NewDecision, ...] = ()
+    rejection: Rejection | None = None
+
+
+class ActivityRecord(NamedTuple):
+    """The run of a plan over one chunk, and its agents."""
+
+    plan_id: int
+    dataset: str
+    code_revision: str
+    flow_run: str
+    started_at: datetime
+    agents: tuple[AgentRef, ...] = ()

@@ -14,8 +14,8 @@ from db.engine import insert_new
 from db.entities import rows_in
 from db.store import Store, retried
 from db.tables import Entity, Evaluation
+from schemas.base import Split
 from schemas.evaluation import EvaluationResult, HardQuery
-from schemas.records import Split
 
 
 class StoredEvaluation(NamedTuple):

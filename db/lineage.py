@@ -11,15 +11,13 @@ from prov.model import PROV, ProvDocument
 from sqlalchemy import Connection, select
 
 from db.engine import escape_like, select_columns
-from db.entities import links, rows_in
+from db.entities import SHORTEST_PREFIX, links, rows_in
 from db.store import Store, retried
 from db.tables import Activity, Agent, Association, Decision, Entity, ModelCall, Plan
 from schemas.base import EntityRecord
 from schemas.errors import UsageError
 
 R = TypeVar("R", bound=EntityRecord)
-SHORTEST_PREFIX = 6
-"""The minimum number of digits of an id to search with."""
 
 
 class ActivityRun(NamedTuple):

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select, update
 
 from db.engine import insert_new, insert_new_text, select_columns
-from db.entities import pages
-from db.lineage import SHORTEST_PREFIX
+from db.entities import SHORTEST_PREFIX, pages
 from db.store import Store, acquire_release_lock, retried
 from db.tables import (
     Activation,

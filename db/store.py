@@ -407,3 +407,11 @@ def acquire_release_lock(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(select(func.pg_advisory_xact_lock(_RELEASES)))
+
+
+@retried
+def drop_claims(store: Store, *claim_ids: str) -> None:
+    """Release claims on unfinished work."""
+    if claim_ids:
+        with store.write() as connection:
+            connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
-from db.decisions import NewDecision, append_decisions
+from db.decisions import append_decisions
 from db.engine import insert_new
-from db.entities import AgentRef, NewEntity, pages, register_agents, rows_in
+from db.entities import AgentRef, NewDecision, NewEntity, pages, register_agents, rows_in
 from db.roles import CascadePolicy, cascade_policy
 from db.store import Store, acquire_release_lock, retried
 from db.tables import (

@@ -24,12 +24,13 @@ from sqlalchemy import (
     update,
 )
 
-from db.decisions import NewDecision, append_decisions
+from db.decisions import append_decisions
 from db.engine import insert_into, insert_new, insert_new_text
 from db.entities import (
-    AgentRef,
+    ActivityRecord,
     NewEntity,
     StoredEntity,
+    WorkResult,
     insert_derivations,
     pages,
     register_agents,
@@ -357,26 +358,6 @@ class ClaimedChunk(NamedTuple):
     inputs: tuple[StoredEntity, ...]
 
 
-class WorkResult(NamedTuple):
-    """The result of one input: new entities and decisions, or a rejection."""
-
-    input: int
-    entities: tuple[NewEntity, ...] = ()
-    decisions: tuple[NewDecision, ...] = ()
-    rejection: Rejection | None = None
-
-
-class ActivityRecord(NamedTuple):
-    """The run of a plan over one chunk, and its agents."""
-
-    plan_id: int
-    dataset: str
-    code_revision: str
-    flow_run: str
-    started_at: datetime
-    agents: tuple[AgentRef, ...] = ()
-
-
 @retried
 def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> int:
     """Store the plan and return its number; the same three values have the same number."""
@@ -476,14 +457,6 @@ def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
     """Return whether a run, this or another, has a claim on inputs of this plan."""
     with store.read() as connection:
         return store.claims.is_taken(connection, _subject(plan_id, dataset))
-
-
-@retried
-def drop_claims(store: Store, *claim_ids: str) -> None:
-    """Release claims on unfinished work."""
-    if claim_ids:
-        with store.write() as connection:
-            connection.execute(delete(Claim).where(Claim.id.in_(claim_ids)))
 
 
 @retried

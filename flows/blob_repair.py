@@ -27,9 +27,9 @@ from schemas.chat import ChatImage
 from schemas.contrast import EditCheckSettings, StoredEdit
 from schemas.errors import IntegrityError, LoupeError
 from schemas.image_edit import BuiltinEditor, EditRequest
-from schemas.proposals import Candidate, Picture, Strategy
+from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
-from schemas.records import Image
+from schemas.records import Image, Picture
 from schemas.video import Observation, StageSettings, Track
 from sources.images import InspectedImage, inspect_image
 from sources.video.finding import video_digest

@@ -48,12 +48,11 @@ from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
 from release.verify.files import verify_files
+from schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from schemas.errors import IntegrityError, UsageError
 from schemas.quality import AuditStatistics, summarise
 from schemas.records import Caption, Image
 from schemas.release import (
-    DATASET_PATTERN,
-    VERSION_PATTERN,
     ContainedRelease,
     EmbedderPurpose,
     EmbedderUse,

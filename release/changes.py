@@ -13,8 +13,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import Record, canonical_json
-from schemas.release import Count, DatasetName, HexSha256, Version
+from schemas.base import Count, DatasetName, HexSha256, Record, Version, canonical_json
 from schemas.retrieval_task import Tier
 from schemas.withdrawal import version_numbers
 

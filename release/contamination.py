@@ -19,11 +19,10 @@ from release.publishable import published_name
 from release.rows import ReleasedContrast
 from retrieval.similarity.hamming import BITS, nearest_hashes
 from retrieval.similarity.spectrum import UnusablePictureError, look_hash
-from schemas.base import sha256_of
+from schemas.base import Split, sha256_of
 from schemas.decoders import decode_limited
 from schemas.limited import LimitExceededError
 from schemas.quality import AuditStatistics
-from schemas.records import Split
 from schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,

@@ -25,9 +25,8 @@ from release.findings import Findings
 from release.manifest import MANIFEST, read_values
 from release.signing import SIGNATURE, verify_signature
 from release.threads import batches
-from schemas.base import Record
+from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
-from schemas.release import Count, DatasetName, HexSha256, Version
 
 _MOST_IMAGES: Final = 10_000
 """The largest number of files in one folder that the hub accepts."""

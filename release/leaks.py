@@ -8,7 +8,7 @@ from typing import Any
 
 from release.publishable import published_name
 from retrieval.similarity.distances import ComparedImage, NearMeasure, near_measures, nearest_pairs
-from schemas.records import Split
+from schemas.base import Split
 from schemas.similarity import (
     Comparison,
     Contamination,

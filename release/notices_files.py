@@ -9,9 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from release.files import is_plain
-from schemas.base import canonical_json
+from schemas.base import Version, canonical_json
 from schemas.errors import IntegrityError
-from schemas.release import Version
 from schemas.validation import fault_of
 from schemas.withdrawal import NoticeList, WithdrawalNotice, version_numbers
 

@@ -9,7 +9,7 @@ from itertools import starmap
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
-from schemas.records import Box, Split
+from schemas.base import Box, Split
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 

@@ -16,9 +16,8 @@ from pydantic import Field, ValidationError
 
 from release.files import is_plain
 from release.findings import Findings
-from schemas.base import Record
+from schemas.base import HexSha256, Record
 from schemas.errors import ConfigurationError, UsageError
-from schemas.release import HexSha256
 from schemas.validation import fault_of
 
 SIGNATURE = "signature.json"

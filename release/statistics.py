@@ -25,9 +25,9 @@ from release.terms import (
     licences_by_image,
 )
 from retrieval.similarity.distances import ComparedImage
-from schemas.base import sha256_of
+from schemas.base import Split, sha256_of
 from schemas.quality import AuditStatistics
-from schemas.records import Granularity, Split
+from schemas.records import Granularity
 from schemas.release import (
     UNSTATED,
     ContrastStatistics,

@@ -1,11 +1,26 @@
-"""The base class of all records, and the digests that identify them."""
+"""The base class of all records, types of their fields, and the digests that identify them."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+# Types of fields.
+
+Sha256 = str
+Box = tuple[float, float, float, float]
+"""A box as (left, top, right, bottom), in pixels of its frame or image."""
+Split = Literal["train", "val", "test"]
+NonBlank = Annotated[str, Field(pattern=r"\S")]
+Count = Annotated[int, Field(ge=0)]
+EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
+DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
+Version = Annotated[str, Field(pattern=VERSION_PATTERN)]
+DatasetName = Annotated[str, Field(pattern=DATASET_PATTERN)]
 
 ID_BYTES = 16
 IF_KNOWN: Any = Field(default=None, exclude_if=lambda value: value is None)

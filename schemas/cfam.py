@@ -4,10 +4,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import Record
+from schemas.base import Record, Sha256
 from schemas.embedding import TorchDevice
-from schemas.evaluation import Hardware
-from schemas.records import Sha256
+from schemas.provenance import Hardware
 from schemas.taxonomy import DifferenceType
 from schemas.validation import PlacedPath
 

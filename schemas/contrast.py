@@ -15,10 +15,10 @@ from typing import Literal, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from schemas.base import EntityRecord, Record
+from schemas.base import Box, EntityRecord, Record, Sha256
 from schemas.image_search import RobotsAnswer, SearchHit
-from schemas.proposals import Picture, Strategy
-from schemas.records import Attribution, Box, Rejection, Sha256
+from schemas.proposals import Strategy
+from schemas.records import Attribution, Picture, Rejection
 from schemas.taxonomy import DifferenceType
 
 

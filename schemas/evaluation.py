@@ -4,10 +4,22 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from schemas.base import IF_KNOWN, Record, canonical_json, digest_of
+from schemas.base import (
+    IF_KNOWN,
+    Count,
+    DatasetName,
+    EntityId,
+    HexSha256,
+    Record,
+    Sha256,
+    Split,
+    Version,
+    canonical_json,
+    digest_of,
+)
 from schemas.chat import ModelRef
-from schemas.records import Sha256, Split
-from schemas.release import Count, DatasetName, EntityId, HexSha256, MethodGuess, Version
+from schemas.provenance import Hardware
+from schemas.release import MethodGuess
 from schemas.taxonomy import DifferenceType
 
 Direction = Literal["text-to-image", "image-to-text"]
@@ -64,15 +76,6 @@ class EvaluatedModel(Record):
         """Return a key that distinguishes this model from any other."""
         parameters = canonical_json(self.parameters)
         return digest_of(self.provider, str(self.ref), parameters, self.checkpoint_sha256 or "")
-
-
-class Hardware(Record):
-    """The machine that an evaluation ran on."""
-
-    processor: str
-    cores: int
-    memory_bytes: int
-    accelerator: str | None = None
 
 
 class SimilarityHistogram(Record):

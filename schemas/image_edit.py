@@ -4,9 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import EntityRecord, Record, canonical_json, digest_of, sha256_of
+from schemas.base import Box, EntityRecord, Record, canonical_json, digest_of, sha256_of
 from schemas.chat import ChatImage, ModelRef, NamedModel
-from schemas.records import Box
 
 
 class EditRequest(Record):

@@ -4,11 +4,10 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from schemas.base import Record, canonical_json, digest_of
+from schemas.base import Record, Sha256, canonical_json, digest_of
 from schemas.chat import ModelRef, NamedModel, RawText
 from schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
 from schemas.licences import PUBLIC_DOMAIN, one_of
-from schemas.records import Sha256
 
 RobotsAnswer = Literal["allowed", "not_asked"]
 

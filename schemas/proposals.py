@@ -9,23 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import IF_ANY, EntityRecord, Record
-from schemas.records import Box, Sha256
+from schemas.base import Box, EntityRecord, Record, Sha256
+from schemas.records import Picture
 from schemas.taxonomy import DifferenceType
-
-
-class Picture(Record):
-    """An image in the blob store; `image_id` is its entity, if it is one.
-
-    `others_xyxy` are the boxes of people in a crop of a person who are not meant.
-    """
-
-    sha256: Sha256
-    media_type: str
-    width_px: int = Field(gt=0)
-    height_px: int = Field(gt=0)
-    image_id: str | None = None
-    others_xyxy: tuple[Box, ...] = IF_ANY
 
 
 class TrackletFrame(Record):
@@ -245,4 +231,66 @@ class CaptionGroup(EntityRecord, kind="caption_group"):
         anchors = [member.difference is None for member in self.members]
         if anchors != [True] + [False] * (len(anchors) - 1):
             raise ValueError("the first image of a group, and no other, must be the anchor")
+        return self
+
+
+OPTIONS = 6
+"""Number of options of a choice test (UFineBench: the right one among five others)."""
+
+
+class Confusion(EntityRecord, kind="confusion"):
+    """A caption, its own image, and the image that it must not fit (ReCoS, section 3.3).
+
+    A caption that also fits the other image is a false negative: it makes the benchmark wrong.
+
+    Attributes:
+        source: the collection that the images are from.
+        text: the caption.
+        own: the image that it was written for.
+        other: the image that it could be confused with.
+        caption_id: the caption's entity, if it is one.
+        author: the model (`name@revision`) or the person who wrote it.
+    """
+
+    source: str
+    text: str
+    own: Picture
+    other: Picture
+    caption_id: str | None = None
+    author: str
+
+    @model_validator(mode="after")
+    def _images_differ(self) -> "Confusion":
+        if self.own.sha256 == self.other.sha256:
+            raise ValueError(f"own and other must be two images; got {self.own.sha256!r} twice")
+        return self
+
+
+class ChoiceTest(EntityRecord, kind="choice_test"):
+    """A caption and six images, or an image and six captions, of which one is right.
+
+    Attributes:
+        source: the collection that the samples are from.
+        direction: whether to find the image of a caption or the caption of an image.
+        captions: one or six of them.
+        images: six or one of them.
+        answer: the index of the right option, from 0. The page never shows them in this order.
+    """
+
+    source: str
+    direction: Literal["caption-to-image", "image-to-caption"]
+    captions: tuple[str, ...]
+    images: tuple[Picture, ...]
+    answer: int = Field(ge=0, lt=OPTIONS)
+
+    @model_validator(mode="after")
+    def _has_one_question_and_six_options(self) -> "ChoiceTest":
+        wanted = (1, OPTIONS) if self.direction == "caption-to-image" else (OPTIONS, 1)
+        if (len(self.captions), len(self.images)) != wanted:
+            raise ValueError(
+                f"a test {self.direction} must have {wanted[0]} caption(s) and {wanted[1]} "
+                f"image(s); got {len(self.captions)} and {len(self.images)}"
+            )
+        if len({*self.captions}) + len({image.sha256 for image in self.images}) != 1 + OPTIONS:
+            raise ValueError("the options of a choice test must all differ")
         return self

@@ -3,6 +3,8 @@
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
+from schemas.base import Record
+
 AgentKind = Literal["person", "model", "software"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "inactive", "withdrawn"]
 
@@ -107,3 +109,12 @@ class CallRow(NamedTuple):
     currency: str | None
     served: str | None = None
     calls: int = 1
+
+
+class Hardware(Record):
+    """The machine that an evaluation or a training ran on."""
+
+    processor: str
+    cores: int
+    memory_bytes: int
+    accelerator: str | None = None

@@ -1,13 +1,12 @@
-"""Questions for people about the quality of a benchmark, and statistics of audits."""
+"""Shares with confidence intervals, results of audits, and checks of texts."""
 
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from schemas.base import IF_KNOWN, EntityRecord, Record
-from schemas.proposals import Picture
 
 # Shares counted on a sample, with their confidence intervals.
 
@@ -137,73 +136,6 @@ def summarise(draw: AuditedDraw) -> AuditStatistics:
         lower=round(found.interval.lower, _PLACES),
         upper=round(found.interval.upper, _PLACES),
     )
-
-
-# Questions for people before a benchmark is used; each record is self-contained.
-#
-# A record holds everything that its page shows; texts and images by the digest of their bytes. The
-# caller also links the entities that it is made of, as parents in the store.
-
-OPTIONS = 6
-"""Number of options of a choice test (UFineBench: the right one among five others)."""
-
-
-class Confusion(EntityRecord, kind="confusion"):
-    """A caption, its own image, and the image that it must not fit (ReCoS, section 3.3).
-
-    A caption that also fits the other image is a false negative: it makes the benchmark wrong.
-
-    Attributes:
-        source: the collection that the images are from.
-        text: the caption.
-        own: the image that it was written for.
-        other: the image that it could be confused with.
-        caption_id: the caption's entity, if it is one.
-        author: the model (`name@revision`) or the person who wrote it.
-    """
-
-    source: str
-    text: str
-    own: Picture
-    other: Picture
-    caption_id: str | None = None
-    author: str
-
-    @model_validator(mode="after")
-    def _images_differ(self) -> "Confusion":
-        if self.own.sha256 == self.other.sha256:
-            raise ValueError(f"own and other must be two images; got {self.own.sha256!r} twice")
-        return self
-
-
-class ChoiceTest(EntityRecord, kind="choice_test"):
-    """A caption and six images, or an image and six captions, of which one is right.
-
-    Attributes:
-        source: the collection that the samples are from.
-        direction: whether to find the image of a caption or the caption of an image.
-        captions: one or six of them.
-        images: six or one of them.
-        answer: the index of the right option, from 0. The page never shows them in this order.
-    """
-
-    source: str
-    direction: Literal["caption-to-image", "image-to-caption"]
-    captions: tuple[str, ...]
-    images: tuple[Picture, ...]
-    answer: int = Field(ge=0, lt=OPTIONS)
-
-    @model_validator(mode="after")
-    def _has_one_question_and_six_options(self) -> "ChoiceTest":
-        wanted = (1, OPTIONS) if self.direction == "caption-to-image" else (OPTIONS, 1)
-        if (len(self.captions), len(self.images)) != wanted:
-            raise ValueError(
-                f"a test {self.direction} must have {wanted[0]} caption(s) and {wanted[1]} "
-                f"image(s); got {len(self.captions)} and {len(self.images)}"
-            )
-        if len({*self.captions}) + len({image.sha256 for image in self.images}) != 1 + OPTIONS:
-            raise ValueError("the options of a choice test must all differ")
-        return self
 
 
 class CaptionCheck(EntityRecord, kind="caption_check"):

@@ -5,14 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
+from schemas.base import IF_ANY, IF_KNOWN, Box, EntityRecord, Record, Sha256, Split
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
-
-Sha256 = str
-Box = tuple[float, float, float, float]
-"""A box as (left, top, right, bottom), in pixels of its frame or image."""
-Split = Literal["train", "val", "test"]
 
 
 class Granularity(StrEnum):
@@ -219,3 +214,17 @@ class Sample(EntityRecord, kind="sample"):
     identities_drawn: int
     images_drawn: int
     digest: str
+
+
+class Picture(Record):
+    """An image in the blob store; `image_id` is its entity, if it is one.
+
+    `others_xyxy` are the boxes of people in a crop of a person who are not meant.
+    """
+
+    sha256: Sha256
+    media_type: str
+    width_px: int = Field(gt=0)
+    height_px: int = Field(gt=0)
+    image_id: str | None = None
+    others_xyxy: tuple[Box, ...] = IF_ANY

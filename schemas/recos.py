@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
-from schemas.proposals import Picture
+from schemas.records import Picture
 from schemas.retrieval_task import RetrievalTask
 
 

@@ -6,17 +6,22 @@ from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
-from schemas.base import IF_ANY, IF_KNOWN, Record
+from schemas.base import (
+    IF_ANY,
+    IF_KNOWN,
+    Count,
+    DatasetName,
+    EntityId,
+    HexSha256,
+    NonBlank,
+    Record,
+    Sha256,
+    Split,
+    Version,
+)
 from schemas.chat import ServedModel
 from schemas.quality import AuditStatistics
-from schemas.records import (
-    Granularity,
-    Sha256,
-    Source,
-    SourceTerms,
-    Split,
-    TermsCorrection,
-)
+from schemas.records import Granularity, Source, SourceTerms, TermsCorrection
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.similarity import Contamination, LeakCertificate
 from schemas.taxonomy import DifferenceType
@@ -24,8 +29,6 @@ from schemas.taxonomy import DifferenceType
 # The licences of the images of a release, one by one and together.
 
 Condition = Literal["attribution", "share_alike", "non_commercial"]
-NonBlank = Annotated[str, Field(pattern=r"\S")]
-Count = Annotated[int, Field(ge=0)]
 
 
 class TermsPermission(Record):
@@ -216,14 +219,8 @@ class EmbedderUse(Record):
 
 # The manifest of a release, its statistics, and problems of a copy.
 
-EntityId = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 DOCUMENTS_VERSION = 6
 """The version of the wording of documents (`release.documents`), increased with every change."""
-VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
-DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-Version = Annotated[str, Field(pattern=VERSION_PATTERN)]
-DatasetName = Annotated[str, Field(pattern=DATASET_PATTERN)]
 
 GranularityName = Granularity | Literal["unstated"]
 UNSTATED: Literal["unstated"] = "unstated"

@@ -5,8 +5,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
-from schemas.records import Sha256, Split
+from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record, Sha256, Split
 
 FINGERPRINT = "dct-fingerprint@1"
 """Version of the algorithm that makes `ImageFingerprint`s."""

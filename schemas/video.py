@@ -5,9 +5,8 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import EntityRecord, Record
-from schemas.proposals import Picture
-from schemas.records import Box, Sha256
+from schemas.base import Box, EntityRecord, Record, Sha256
+from schemas.records import Picture
 
 LINKED_LATER: Final[Mapping[str, frozenset[str]]] = {
     "filter_report": frozenset({"filtered_with"}),

@@ -4,8 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, Record
-from schemas.release import Count, DatasetName, EntityId, HexSha256, NonBlank, Version
+from schemas.base import IF_ANY, Count, DatasetName, EntityId, HexSha256, NonBlank, Record, Version
 
 # The order of versions of releases.
 

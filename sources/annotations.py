@@ -10,10 +10,10 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, NamedTuple, get_args
 
-from schemas.base import Record
+from schemas.base import Record, Split
 from schemas.errors import FormatError
 from schemas.json_stream import DECODER, Element, JsonBreak, JsonCursor, open_annotations
-from schemas.records import Granularity, Source, Split
+from schemas.records import Granularity, Source
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, Scope, raw_text, shown
 
 SPLITS: Final[tuple[Split, ...]] = get_args(Split)

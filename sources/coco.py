@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from schemas.base import Split
 from schemas.json_stream import Element, stream_sections
-from schemas.records import Attribution, Split
+from schemas.records import Attribution
 from sources.annotations import (
     MISSING,
     Field,

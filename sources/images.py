@@ -18,10 +18,10 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 from pydantic import Field
 
-from schemas.base import Record, sha256_of
+from schemas.base import Record, Sha256, sha256_of
 from schemas.decoders import DECODER_FAULTS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
-from schemas.records import Rejection, Sha256
+from schemas.records import Rejection
 from sources.bare_image import bare_image
 from sources.records import BadRow, SourceRow, storable
 

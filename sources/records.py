@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from schemas.base import IF_ANY, IF_KNOWN, Record
-from schemas.records import Attribution, Rejection, Split
+from schemas.base import IF_ANY, IF_KNOWN, Record, Split
+from schemas.records import Attribution, Rejection
 from schemas.taxonomy import DifferenceType
 
 _RAW_CHARACTERS = 2000

@@ -27,8 +27,7 @@ from schemas.base import EntityRecord, digest_of
 from schemas.contrast import image_letter
 from schemas.errors import ServiceError
 from schemas.pages import page_environment
-from schemas.proposals import Picture
-from schemas.records import Image
+from schemas.records import Image, Picture
 
 
 class TaskContent(NamedTuple):

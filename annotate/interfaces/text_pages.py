@@ -54,8 +54,8 @@ from schemas.base import EntityRecord, digest_of
 from schemas.contrast import WORD, PhraseKind, content_words, phrases
 from schemas.errors import IntegrityError
 from schemas.faithfulness import Finding
+from schemas.proposals import OPTIONS, ChoiceTest, Confusion
 from schemas.provenance import Role
-from schemas.quality import OPTIONS, ChoiceTest, Confusion
 from schemas.records import Caption, Image, Rewrite
 
 TEXT = "text"

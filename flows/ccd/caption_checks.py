@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.decisions import NewDecision, append_decisions, decide, last_agents
+from db.decisions import append_decisions, decide, last_agents
 from db.entities import (
     AgentRef,
+    NewDecision,
     NewEntity,
     StoredEntity,
     fetch_children,

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from annotate.agreement import EmbeddingSimilarity, Similarity, WordSimilarity
 from annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
-from db.entities import AgentRef
+from db.entities import ActivityRecord, AgentRef
 from db.release_rows import snapshot
 from db.store import Store
-from db.work import ActivityRecord, register_plan, store_activity
+from db.work import register_plan, store_activity
 from release.contents import Contents, described_tier
 from release.rows import ReleaseRow
 from release.scratch import Scratch
-from schemas.proposals import Picture
+from schemas.records import Picture
 
 STAGE = "draw-choices"
 VERSION = "1"

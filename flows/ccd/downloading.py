@@ -9,12 +9,11 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from db.entities import NewEntity, StoredEntity, fetch_children, new_entity
+from db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
 from db.store import Store
 from db.work import (
     ParentFilter,
     Pending,
-    WorkResult,
     commit_chunk,
     count_plans,
     register_plan,

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.embedding import plain_picture
+from schemas.base import Box
 from schemas.contrast import EditCheckSettings
 from schemas.proposals import EditMeasurement
-from schemas.records import Box, Rejection
+from schemas.records import Rejection
 from schemas.taxonomy import DifferenceType
 
 # Alignment of two images of the same size.

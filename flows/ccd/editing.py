@@ -8,9 +8,17 @@ from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
-from db.entities import AgentRef, NewEntity, StoredEntity, fetch_children, find, new_entity
-from db.store import Store, pauses, retried
-from db.work import Pending, WorkResult, drop_claims, register_plan, store_activity
+from db.entities import (
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    fetch_children,
+    find,
+    new_entity,
+)
+from db.store import Store, drop_claims, pauses, retried
+from db.work import Pending, register_plan, store_activity
 from flows.ccd.choice_calibration import edit_bounds_warning
 from flows.ccd.edit_measures import (
     NO_CHANGE,
@@ -41,9 +49,9 @@ from schemas.image_edit import (
     FailedEdit,
     ImageEditorSpec,
 )
-from schemas.proposals import EditedImage, EditMeasurement, Picture, Strategy
+from schemas.proposals import EditedImage, EditMeasurement, Strategy
 from schemas.provenance import Role
-from schemas.records import Rejection
+from schemas.records import Picture, Rejection
 from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.video import StageSettings
 

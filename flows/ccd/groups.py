@@ -8,11 +8,13 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 
-from db.decisions import NewDecision, decided_by_people, last_agents
+from db.decisions import decided_by_people, last_agents
 from db.entities import (
     LIVE,
+    NewDecision,
     NewEntity,
     StoredEntity,
+    WorkResult,
     children_of,
     count_entities,
     fetch,
@@ -22,7 +24,6 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import WorkResult
 from flows.ccd.editing import edit_settings
 from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext, sync_active, sync_active_edits

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, AgentRef, StoredEntity, find, new_entity, pages
+from db.entities import LIVE, AgentRef, StoredEntity, WorkResult, find, new_entity, pages
 from db.store import Store
-from db.work import WorkResult, drop_rejections, register_plan, rejections_of
+from db.work import drop_rejections, register_plan, rejections_of
 from flows.ccd.choice_calibration import calibrate_choices
 from flows.ccd.downloading import Found, SearchResults, find_images, search_results
 from flows.ccd.groups import is_anchor
@@ -44,9 +44,9 @@ from schemas.contrast import (
     ResultsConsidered,
     ResultVerdict,
 )
-from schemas.proposals import Candidate, FoundImage, Picture, Strategy
+from schemas.proposals import Candidate, FoundImage, Strategy
 from schemas.provenance import Role
-from schemas.records import Image, Rejection
+from schemas.records import Image, Picture, Rejection
 from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 
 STAGE = "choose_candidates"

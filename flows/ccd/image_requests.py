@@ -7,6 +7,7 @@ from db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
+    WorkResult,
     fetch,
     fetch_children,
     fetch_parents,
@@ -15,7 +16,6 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream

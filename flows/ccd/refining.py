@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from db.entities import StoredEntity, fetch, new_entity
+from db.entities import StoredEntity, WorkResult, fetch, new_entity
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.answers import (
     UnusableAnswerError,
     check_fields,

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from db.entities import NewEntity, StoredEntity, find, new_entity, parents_of
-from db.work import Pending, WorkResult
+from db.entities import NewEntity, StoredEntity, WorkResult, find, new_entity, parents_of
+from db.work import Pending
 from flows.answers import (
     UnusableAnswerError,
     check_fields,

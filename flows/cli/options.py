@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from annotate.queues import Queue
     from db.store import Store
     from flows.engine.context import RunContext
-    from flows.engine.ledger import Budget
+    from flows.engine.stopping import Budget
     from models.profiles.settings import Settings
     from release.build import Progress
     from schemas.profile import Profile

@@ -14,7 +14,7 @@ from flows.cli.queue_items import app as gold
 from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:
-    from annotate.projects import Desks
+    from annotate.backend import Desks
     from annotate.pull import PullReport, ReconcileReport
     from annotate.push import PushReport
     from annotate.queues import Queue

@@ -77,8 +77,8 @@ def run(
         run_deployment(f"{flow_name}/default", parameters, settings.home, server)
         return
     from flows.engine.build_files import load_build
-    from flows.engine.ledger import Budget
     from flows.engine.pipeline import run_build
+    from flows.engine.stopping import Budget
     from flows.withdrawal.execution import resume_reopened
 
     pipeline = _pipeline(flow_name)

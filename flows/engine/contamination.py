@@ -11,6 +11,7 @@ from db.blobs import BlobStore
 from db.entities import (
     LIVE,
     StoredEntity,
+    WorkResult,
     children_of,
     count_entities,
     fetch,
@@ -21,7 +22,7 @@ from db.entities import (
 )
 from db.releases import find_release
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.engine.context import RunContext
 from flows.engine.embedding import stored_image
 from flows.engine.programs import Program

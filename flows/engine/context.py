@@ -13,11 +13,10 @@ from subprocess import run
 from db.blobs import BlobStore
 from db.calls import replay_calls
 from db.decisions import set_active
-from db.entities import LIVE, AgentRef, StoredEntity, find, pages, parents_of
+from db.entities import LIVE, ActivityRecord, AgentRef, StoredEntity, find, pages, parents_of
 from db.store import Store
-from db.work import ActivityRecord
-from flows.engine.ledger import Budget
 from flows.engine.report import Progress, StageReport
+from flows.engine.stopping import Budget
 from models.profiles.settings import Settings
 from schemas.provenance import Role
 

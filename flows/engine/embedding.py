@@ -22,8 +22,8 @@ from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.embedding import EmbeddingModelSpec
 from schemas.errors import BlobMismatchError, IntegrityError
-from schemas.proposals import Picture
 from schemas.records import Image as ImageRecord
+from schemas.records import Picture
 from sources.images import ImageLimits, ImageRefusedError, decoded
 
 _IMAGES_AT_ONCE = 256

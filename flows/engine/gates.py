@@ -5,8 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from annotate.backend import AnnotationBackend, LabelStudioDesk
-from annotate.projects import Desks
+from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
 from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import (

@@ -5,12 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from db.entities import LIVE, NewEntity, StoredEntity, find, new_entity
+from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, find, new_entity
 from db.release_rows import last_correction
 from db.releases import list_releases
 from db.store import Store
 from db.withdrawals import refused_files
-from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport

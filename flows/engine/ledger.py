@@ -1,15 +1,13 @@
 """Ledger of chat calls: each call is stored when it returns, and never made twice."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from typing import Any
 
 from db.calls import NewCall, claim_call, find_call, has_answered, record_call, spool_call
-from db.store import Store, pauses
-from db.work import drop_claims
-from flows.engine.stopping import current_stop
+from db.store import Store, drop_claims, pauses
+from flows.engine.stopping import Budget
 from models.chat import ChatModel, RemoteModel, RetryingModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError
@@ -17,37 +15,6 @@ from schemas.profile import Prices
 
 _BYTES_PER_TOKEN = 3  # UTF-8: about 4 in English prose, 3 per Chinese character
 _TOKENS_PER_IMAGE = 1500
-
-
-class Budget:
-    """Limit on what a run spends on model calls. Thread-safe. A limit of None means no limit.
-
-    `stop` tells whether the run may send requests at all.
-    """
-
-    def __init__(self, max_cost: float | None = None, max_tokens: int | None = None) -> None:
-        self.stop = current_stop()
-        self.max_cost = max_cost
-        self.max_tokens = max_tokens
-        self.cost = 0.0
-        self.tokens = 0
-        self.calls = 0
-        self._lock = threading.Lock()
-
-    def spend(self, tokens: int, cost: float | None) -> None:
-        """Count one call."""
-        with self._lock:
-            self.calls += 1
-            self.tokens += tokens
-            self.cost += cost or 0.0
-
-    def reached(self) -> str | None:
-        """Return a sentence that says which limit was reached, or None."""
-        if self.max_cost is not None and self.cost >= self.max_cost:
-            return f"the run has spent {self.cost:.4f} of --max-cost {self.max_cost:g}"
-        if self.max_tokens is not None and self.tokens >= self.max_tokens:
-            return f"the run has used {self.tokens} of --max-tokens {self.max_tokens} tokens"
-        return None
 
 
 class RecordedChatModel:

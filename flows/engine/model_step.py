@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from db.entities import AgentRef, NewEntity, StoredEntity
+from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult
 from db.quarantine import (
     JUDGING_STAGES,
     UnusedAnswers,
@@ -15,7 +15,7 @@ from db.quarantine import (
     used_answers,
 )
 from db.store import Store
-from db.work import Pending, WorkResult, register_plan
+from db.work import Pending, register_plan
 from flows.answers import UnusableAnswerError, check_own_words, refused_answer
 from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from db.blobs import BlobStore
 from schemas.errors import IntegrityError
 from schemas.pages import page_environment
-from schemas.proposals import Picture
+from schemas.records import Picture
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from annotate.queues import Queue, parse_policy
 from db.calls import cost_rows
 from db.releases import set_release_target

@@ -24,9 +24,9 @@ from prefect.states import Completed, Failed, Paused
 
 from flows.engine.build_files import BuildT, load_build
 from flows.engine.context import RunContext, open_context
-from flows.engine.ledger import Budget
 from flows.engine.pipeline import PipelineSpec, RunT, run_build
 from flows.engine.report import BuildReport, Progress, RunReport, StageReport
+from flows.engine.stopping import Budget
 from models.profiles.settings import load_settings
 from schemas.errors import LoupeError
 

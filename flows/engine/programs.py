@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
+from db.entities import WorkResult
 from db.store import Store
-from db.work import WorkResult
 from models.profiles.settings import Settings
 from schemas.errors import ServiceError
 from schemas.limited import LimitExceededError, run_limited

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from db.blobs import BlobStore
-from db.work import WorkResult
+from db.entities import WorkResult
 from flows.engine.programs import Program
 from flows.engine.ray_actor import Actor, packed_chunk, revision
 from models.profiles.settings import Settings

@@ -64,8 +64,9 @@ from schemas.base import canonical_json, digest_of
 from schemas.build import Build
 from schemas.embedding import PlainModelSpec
 from schemas.errors import ConfigurationError, IntegrityError, LoupeError, UsageError
+from schemas.proposals import ChoiceTest
 from schemas.provenance import Role
-from schemas.quality import CaptionCheck, ChoiceTest, summarise
+from schemas.quality import CaptionCheck, summarise
 from schemas.release import (
     AgreementStatistics,
     ChoiceStatistics,

@@ -20,8 +20,8 @@ from rich.progress import (
 from rich.progress import Progress as Bars
 
 from db.calls import CostRow, cost_rows
+from db.entities import WorkResult
 from db.store import Store
-from db.work import WorkResult
 
 
 class Deferred(NamedTuple):

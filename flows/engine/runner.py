@@ -11,17 +11,15 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
-from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
-from db.store import pauses
+from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
+from db.store import drop_claims, pauses
 from db.work import (
     Pending,
     StreamMark,
-    WorkResult,
     claim_chunk,
     claim_whole,
     commit_chunk,
     count_pending,
-    drop_claims,
     finish_stream,
     live_claims,
     low_water,

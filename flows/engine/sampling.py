@@ -8,6 +8,7 @@ from typing import NamedTuple
 from db.entities import (
     NewEntity,
     StoredEntity,
+    WorkResult,
     fetch,
     fetch_children,
     find,
@@ -15,7 +16,6 @@ from db.entities import (
     new_entity,
 )
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_stream

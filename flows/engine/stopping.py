@@ -1,4 +1,4 @@
-"""Stop a run: send nothing new, wait for paid requests and store their outcomes.
+"""Limits of a run, and its stop: send nothing new and store the outcomes of paid requests.
 
 The first SIGINT or SIGTERM prints on standard error what the run waits for; a second one ends the
 process immediately. Code that sends requests counts them with `Stop.begin` and `Stop.end`.
@@ -155,3 +155,34 @@ def _end_at_once(number: int) -> Never:
 def _write(text: str) -> None:
     """Write to standard error without its buffer, which the interrupted code may be using."""
     os.write(2, ("\n" + text if sys.stderr.isatty() else text).encode())
+
+
+class Budget:
+    """Limit on what a run spends on model calls. Thread-safe. A limit of None means no limit.
+
+    `stop` tells whether the run may send requests at all.
+    """
+
+    def __init__(self, max_cost: float | None = None, max_tokens: int | None = None) -> None:
+        self.stop = current_stop()
+        self.max_cost = max_cost
+        self.max_tokens = max_tokens
+        self.cost = 0.0
+        self.tokens = 0
+        self.calls = 0
+        self._lock = threading.Lock()
+
+    def spend(self, tokens: int, cost: float | None) -> None:
+        """Count one call."""
+        with self._lock:
+            self.calls += 1
+            self.tokens += tokens
+            self.cost += cost or 0.0
+
+    def reached(self) -> str | None:
+        """Return a sentence that says which limit was reached, or None."""
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            return f"the run has spent {self.cost:.4f} of --max-cost {self.max_cost:g}"
+        if self.max_tokens is not None and self.tokens >= self.max_tokens:
+            return f"the run has used {self.tokens} of --max-tokens {self.max_tokens} tokens"
+        return None

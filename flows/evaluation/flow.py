@@ -3,8 +3,8 @@
 from prefect import flow
 from prefect.client.schemas import State
 
-from flows.engine.ledger import Budget
 from flows.engine.prefect import run_in_prefect
+from flows.engine.stopping import Budget
 from flows.evaluation.run import EvaluationRequest, run_evaluation
 from flows.evaluation.training import TrainingRequest, run_training
 

@@ -25,6 +25,7 @@ from release.manifest import MANIFEST
 from release.published import contrastive_dataset
 from release.row_files import chosen_split, read_listed
 from retrieval.published import PublishedTable, published_on
+from schemas.base import Split
 from schemas.errors import UsageError
 from schemas.evaluation import (
     CONTRAST_METRICS,
@@ -40,7 +41,6 @@ from schemas.evaluation import (
     Score,
     Scores,
 )
-from schemas.records import Split
 from schemas.release import Manifest, MethodGuess
 from schemas.retrieval_task import RetrievalTask
 

@@ -67,9 +67,9 @@ from schemas.evaluation import (
     EvaluatedModel,
     EvaluatedRelease,
     EvaluationResult,
-    Hardware,
     ShownItem,
 )
+from schemas.provenance import Hardware
 from schemas.release import UNSTATED, Manifest
 
 # The hardware that evaluations and trainings record.

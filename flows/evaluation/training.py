@@ -24,6 +24,7 @@ from retrieval.cfam.training_data import (
     require_identities,
     whole_groups,
 )
+from schemas.base import Split
 from schemas.cfam import CfamTraining, StepLine, TrainingRecord, ValidationLine
 from schemas.errors import (
     FormatError,
@@ -31,7 +32,6 @@ from schemas.errors import (
     MissingExtraError,
     UsageError,
 )
-from schemas.records import Split
 from schemas.validation import fault_of, read_settings
 
 if TYPE_CHECKING:

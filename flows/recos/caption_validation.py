@@ -8,10 +8,17 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from db.decisions import NewDecision
-from db.entities import NewEntity, StoredEntity, find, find_children, new_entity, parents_of
+from db.entities import (
+    NewDecision,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    find,
+    find_children,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.embedding import CachedEmbedder, picture_of
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri, write_report_page

@@ -7,13 +7,14 @@ from db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
+    WorkResult,
     fetch_parents,
     new_entity,
     newest_children,
     parents_of,
 )
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.answers import (
     UnusableAnswerError,
     object_schema,

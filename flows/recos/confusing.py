@@ -4,8 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
-from db.entities import LIVE, StoredEntity, find, parents_of
-from db.work import WorkResult
+from db.entities import LIVE, StoredEntity, WorkResult, find, parents_of
 from flows.answers import (
     UnusableAnswerError,
     Words,
@@ -24,8 +23,8 @@ from flows.recos.run import RecosRun
 from flows.recos.task_images import images_of_tier
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import Confusion
 from schemas.records import Caption, Rejection
 from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
 

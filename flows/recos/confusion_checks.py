@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from db.entities import NewEntity, StoredEntity, new_entity
 from flows.answers import words_of
 from flows.engine.embedding import picture_of
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import CaptionCheck, Confusion
+from schemas.quality import CaptionCheck
 from schemas.records import Caption
 from schemas.recos import (
     ConfusionCalibration,

@@ -11,18 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from db.decisions import NewDecision, Verdict, decide, last_agents
+from db.decisions import decide, last_agents
 from db.entities import (
     LIVE,
     AgentRef,
+    NewDecision,
     StoredEntity,
+    Verdict,
+    WorkResult,
     fetch_children,
     fetch_parents,
     find,
     new_entity,
 )
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.grammar import check_grammar, words_of
@@ -39,8 +41,8 @@ from flows.recos.confusion_checks import (
 )
 from flows.recos.run import RecosRun
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import Confusion
 from schemas.records import Caption
 from schemas.recos import ConfusionCheck, ConfusionFinding
 

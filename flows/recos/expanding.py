@@ -7,10 +7,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from db.decisions import NewDecision, decide, last_agents, last_reasons
-from db.entities import LIVE, NewEntity, StoredEntity, fetch, find, new_entity, parents_of
+from db.decisions import decide, last_agents, last_reasons
+from db.entities import (
+    LIVE,
+    NewDecision,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    fetch,
+    find,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.context import sync_active
 from flows.engine.embedding import picture_of
 from flows.engine.report import StageReport

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from db.decisions import NewDecision, Verdict, decide, last_agents, last_reasons
+from db.decisions import decide, last_agents, last_reasons
 from db.entities import (
+    NewDecision,
     NewEntity,
     StoredEntity,
+    Verdict,
+    WorkResult,
     fetch_children,
     fetch_parents,
     find,
@@ -13,7 +16,6 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.embedding import picture_of
 from flows.engine.runner import Stage, run_each

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import PIL.Image
 
-from db.entities import AgentRef, NewEntity, new_entity
-from db.work import WorkResult
+from db.entities import AgentRef, NewEntity, WorkResult, new_entity
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones, register_source
 from flows.engine.report import StageReport

@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from db.entities import NewEntity, new_entity
-from db.work import WorkResult
+from db.entities import NewEntity, WorkResult, new_entity
 from flows.answers import (
     UnusableAnswerError,
     object_schema,

@@ -10,9 +10,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, NewEntity, StoredEntity, fetch_children, new_entity, parents_of
+from db.entities import (
+    LIVE,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    fetch_children,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.contamination import fingerprint_images, fingerprints_of
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder

@@ -11,6 +11,7 @@ import numpy as np
 from db.entities import (
     NewEntity,
     StoredEntity,
+    WorkResult,
     fetch_parents,
     find,
     find_children,
@@ -19,7 +20,6 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.report import StageReport

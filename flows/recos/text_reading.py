@@ -4,9 +4,7 @@ import io
 
 import PIL.Image
 
-from db.decisions import NewDecision
-from db.entities import LIVE, AgentRef, StoredEntity, new_entity
-from db.work import WorkResult
+from db.entities import LIVE, AgentRef, NewDecision, StoredEntity, WorkResult, new_entity
 from flows.engine.runner import Stage, run_each
 from flows.recos.captioning import facts_of, task_of
 from flows.recos.run import RecosRun

@@ -16,12 +16,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from db.blobs import BlobStore
-from db.decisions import NewDecision
 from db.entities import (
     LIVE,
     AgentRef,
+    NewDecision,
     NewEntity,
     StoredEntity,
+    WorkResult,
     datasets_of,
     fetch,
     find,
@@ -30,7 +31,7 @@ from db.entities import (
 )
 from db.store import Store
 from db.withdrawal_graph import needed_blobs, own_blobs
-from db.work import WorkResult, configurations_of
+from db.work import configurations_of
 from schemas.base import canonical_json, framed
 from schemas.errors import IntegrityError, MissingBlobError, UsageError
 from schemas.merkle import leaf_hash, merkle_levels
@@ -98,7 +99,7 @@ class RecordCall(NamedTuple):
 
 
 class RecordResult(NamedTuple):
-    """What stages store of one record; see `db.work.WorkResult`."""
+    """What stages store of one record; see `db.entities.WorkResult`."""
 
     entities: tuple[NewEntity, ...] = ()
     decisions: tuple[NewDecision, ...] = ()

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import TypeAdapter
 
 from db.calls import NewCall, record_call
-from db.entities import NewEntity, StoredEntity, find
+from db.entities import NewEntity, StoredEntity, WorkResult, find
 from db.store import Store
 from db.withdrawals import refused_files
-from db.work import WorkResult, commit_chunk, configurations_of, register_plan, worked_inputs
+from db.work import commit_chunk, configurations_of, register_plan, worked_inputs
 from flows.engine.context import RunContext
 from flows.engine.importing import WITHDRAWN, open_source
 from flows.engine.report import StageReport

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from db.blobs import BlobStore
-from db.entities import NewEntity, StoredEntity, pages
+from db.entities import NewEntity, StoredEntity, WorkResult, pages
 from db.withdrawal_graph import own_digests
 from db.withdrawals import refused_files
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.engine.contamination import Fingerprints
 from flows.engine.context import RunContext
 from flows.engine.embedding import read_ahead, stored_image

@@ -13,10 +13,17 @@ from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz
 
-from db.decisions import NewDecision
-from db.entities import StoredEntity, fetch, find_in_groups, new_entity, parents_of
+from db.entities import (
+    NewDecision,
+    StoredEntity,
+    WorkResult,
+    fetch,
+    find_in_groups,
+    new_entity,
+    parents_of,
+)
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.answers import loop_in, refusal_in
 from flows.engine.context import RunContext, software
 from flows.engine.programs import Program

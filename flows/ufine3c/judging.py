@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from db.entities import StoredEntity, fetch_parents, new_entity
-from db.work import Pending, WorkResult
+from db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
+from db.work import Pending
 from flows.answers import (
     UnusableAnswerError,
     check_fields,

@@ -3,9 +3,9 @@
 from typing import Any, NamedTuple
 
 from db.calls import cost_rows
-from db.entities import StoredEntity, find, new_entity
+from db.entities import StoredEntity, WorkResult, find, new_entity
 from db.store import Store
-from db.work import Pending, WorkResult, count_pending, register_plan
+from db.work import Pending, count_pending, register_plan
 from flows.answers import FIELD, STAGE, clean_answer, object_schema, text_schema
 from flows.engine.context import RunContext
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step

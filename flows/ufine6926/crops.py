@@ -10,10 +10,9 @@ from pydantic import Field
 
 from models.tracking.association import TrackedPerson, packed
 from models.tracking.detector import Frame, Pixels
-from schemas.base import Record, sha256_of
+from schemas.base import Record, Sha256, sha256_of
 from schemas.errors import LoupeError
-from schemas.proposals import Picture
-from schemas.records import Rejection, Sha256
+from schemas.records import Picture, Rejection
 from schemas.video import Body, CropMeasures, Observation, Track
 
 MARGIN = 0.03

@@ -4,17 +4,19 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from annotate.queues import Queue, apply_policy
-from db.decisions import NewDecision, decide
+from db.decisions import decide
 from db.entities import (
     LIVE,
+    NewDecision,
     StoredEntity,
+    WorkResult,
     children_of,
     find,
     new_entity,
     parents_of,
 )
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.answers import clean_answer, refusal_in
 from flows.engine.context import RunContext, sync_active
 from flows.engine.model_step import (

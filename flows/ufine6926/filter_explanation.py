@@ -25,7 +25,7 @@ from flows.ufine6926.noise_filter import (
 )
 from flows.ufine6926.noise_rules import RULE_NAMES, RULES, Measurement, Outcome, Rule
 from schemas.errors import UsageError
-from schemas.proposals import Picture
+from schemas.records import Picture
 from schemas.video import FilterReport, Observation, Track
 
 # Why the noise filter kept or dropped each frame of a track, as data and as an HTML page.

@@ -15,6 +15,7 @@ from db.entities import (
     LIVE,
     NewEntity,
     StoredEntity,
+    WorkResult,
     fetch,
     find,
     find_in_groups,
@@ -22,16 +23,15 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from models.tracking.association import unpacked
 from retrieval.similarity.distances import ComparedImage, near_duplicates, perceptual_hash
-from schemas.base import canonical_json, digest_of
+from schemas.base import Split, canonical_json, digest_of
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.provenance import Role
-from schemas.records import Image, Rejection, Split
+from schemas.records import Image, Rejection
 from schemas.similarity import LeakLimits, SplitSettings
 from schemas.video import Track, Video
 

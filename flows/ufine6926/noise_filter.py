@@ -14,6 +14,7 @@ from db.entities import (
     AgentRef,
     NewEntity,
     StoredEntity,
+    WorkResult,
     children_of,
     fetch,
     find,
@@ -26,7 +27,7 @@ from db.entities import (
 )
 from db.lineage import find_entity_id, trace
 from db.store import Store
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_each, run_stage

@@ -13,11 +13,10 @@ import numpy as np
 from PIL import Image
 from pydantic import ValidationError
 
-from db.entities import AgentRef, NewEntity, StoredEntity, new_entity
+from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
 from db.work import (
     Pending,
     StoredCheckpoint,
-    WorkResult,
     drop_finished_checkpoints,
     load_checkpoint,
     register_plan,
@@ -44,8 +43,8 @@ from schemas import tracking
 from schemas.base import Record, digest_of
 from schemas.build import VideoSourceSpec
 from schemas.errors import IntegrityError
-from schemas.proposals import Picture
 from schemas.provenance import Role
+from schemas.records import Picture
 from schemas.tracking import DetectorSpec, TrackingSettings
 from schemas.video import Body, StageSettings, Track, TrackedVideo, Video
 from sources.video.finding import FoundVideo, video_digest

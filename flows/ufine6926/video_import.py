@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from db.entities import NewEntity, StoredEntity, find, find_children, new_entity
-from db.work import WorkResult
+from db.entities import NewEntity, StoredEntity, WorkResult, find, find_children, new_entity
 from flows.engine.context import RunContext
 from flows.engine.importing import Tombstones, register_source
 from flows.engine.report import Deferred, StageReport, StageResult

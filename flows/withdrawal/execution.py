@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
-from annotate.projects import Desks, erase
+from annotate.backend import Desks
+from annotate.projects import erase
 from db.entities import datasets_of
 from db.evaluations import forget_examples
 from db.releases import list_releases

@@ -30,10 +30,10 @@ from release.notices_files import WITHDRAWN, followed, merged, superseding
 from release.row_files import read_listed, shards_among
 from release.rows import text_entity_ids
 from release.scratch import Scratch
-from schemas.base import Record
+from schemas.base import Count, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import WITHHELD_WHOLE
-from schemas.release import Count, HexSha256, Manifest, Version
+from schemas.release import Manifest
 from schemas.retrieval_task import TIERS
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow, version_numbers
 

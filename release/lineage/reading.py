@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 from pydantic_core import from_json
 
+from db.entities import SHORTEST_PREFIX
 from db.lineage import (
-    SHORTEST_PREFIX,
     ActivityNode,
     AgentNode,
     CallNode,

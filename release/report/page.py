@@ -34,19 +34,10 @@ from release.terms import (
     texts_sentence,
     whole_sentence,
 )
-from schemas.base import Record
+from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import UsageError
 from schemas.pages import page_environment
-from schemas.release import (
-    Count,
-    DatasetName,
-    HexSha256,
-    Manifest,
-    ModelUse,
-    ReleaseAbout,
-    ReleaseStatistics,
-    Version,
-)
+from schemas.release import Manifest, ModelUse, ReleaseAbout, ReleaseStatistics
 
 REPORT = "report.json"
 _LAYOUT = 3

@@ -21,8 +21,8 @@ from db.lineage import EntityNode, Lineage, TracedEntity
 from release.lineage.reading import ReleasedLineage, summarize
 from release.rows import CaptionOrigin, number_in, text_entity_ids
 from release.statistics import words_of
+from schemas.base import Split
 from schemas.errors import IntegrityError
-from schemas.records import Split
 from schemas.retrieval_task import TIERS, RetrievalTask
 from schemas.taxonomy import DifferenceType
 

@@ -23,9 +23,9 @@ from release.manifest import MANIFEST
 from release.row_files import RowBatch
 from retrieval.similarity.distances import perceptual_hash
 from retrieval.similarity.spectrum import UnusablePictureError, look_hash
+from schemas.base import Split
 from schemas.decoders import DECODER_FAULTS, FORMATS, MOST_PIXELS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
-from schemas.records import Split
 from schemas.release import Manifest, ReleasedFile
 from schemas.similarity import (
     Contamination,

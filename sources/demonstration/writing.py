@@ -8,8 +8,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
 
-from schemas.base import Record
-from schemas.records import Granularity, Split
+from schemas.base import Record, Split
+from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
 from sources.demonstration.figure import (
     STATURE_METRES,

@@ -13,9 +13,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from schemas.base import Record, sha256_of
+from schemas.base import Record, Sha256, sha256_of
 from schemas.errors import ConfigurationError, FormatError, ServiceError, UsageError
-from schemas.records import Rejection, Sha256
+from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.requests import SignPair
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
-from schemas.base import Record
-from schemas.records import Sha256
+from schemas.base import Record, Sha256
 from schemas.video import VideoFacts
 from sources.video.reader import (
     VideoProblem,

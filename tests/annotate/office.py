@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from sqlalchemy import insert
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from annotate.push import PushReport
 from annotate.push import push as push_patiently
 from annotate.queues import Queue

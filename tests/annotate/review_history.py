@@ -15,7 +15,7 @@ from sqlalchemy import insert, update
 
 from annotate.answers import ReviewAnswer, Verdict
 from annotate.queues import Queue, load_queues
-from db.entities import AgentRef, NewEntity, new_entity, register_agents
+from db.entities import ActivityRecord, AgentRef, NewEntity, new_entity, register_agents
 from db.store import Store
 from db.tables import (
     Annotation,
@@ -27,7 +27,7 @@ from db.tables import (
     ReviewTask,
     TaskReturn,
 )
-from db.work import ActivityRecord, register_plan, store_activity
+from db.work import register_plan, store_activity
 from schemas.base import digest_of
 from schemas.records import Caption
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from annotate.audits import STRATA, allocate, draw, draw_audit_sample, wanted
 from annotate.queues import shipped
-from db.decisions import NewDecision, append_decisions
-from db.entities import new_entity
+from db.decisions import append_decisions
+from db.entities import NewDecision, new_entity
 from db.review_audits import accepted_items, audited_draws
 from db.store import Store
 from schemas.errors import UsageError

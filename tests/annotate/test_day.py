@@ -23,17 +23,17 @@ from typing import Any, Literal, NamedTuple
 import pytest
 import uvicorn
 
+from annotate.backend import Desks
 from annotate.interfaces.page import choice_region
 from annotate.interfaces.registry import interface_of
 from annotate.overview import overview
-from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.push import push
 from annotate.queues import Queue, shipped
 from annotate.statistics import queue_statistics
 from db.annotations import annotations_of
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, StoredEntity, fetch, find, new_entity
+from db.decisions import append_decisions
+from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, new_entity
 from db.gold import KnownAnswer, add_gold_items
 from db.reviews import open_image_media_type, review_tasks, set_annotator_state, tasks_by_key
 from db.store import Store

@@ -9,8 +9,8 @@ from sqlalchemy import update
 from annotate.audits import draw_audit_sample
 from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, find
+from db.decisions import append_decisions
+from db.entities import AgentRef, NewDecision, find
 from db.gold import KnownAnswer, add_gold_items, remove_gold_items
 from db.reviews import WAITING, review_tasks, set_annotator_state
 from db.tables import Entity

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import shipped

@@ -9,9 +9,9 @@ from annotate.queues import shipped
 from db.entities import NewEntity
 from db.store import Store
 from schemas.errors import UsageError
-from schemas.proposals import Picture
+from schemas.proposals import ChoiceTest
 from schemas.provenance import Role
-from schemas.quality import ChoiceTest
+from schemas.records import Picture
 from tests.db.review_samples import Desk
 from tests.db.samples import store_entities
 

@@ -8,7 +8,8 @@ import pytest
 
 from annotate.gold import add_gold_file, draw_gold
 from annotate.queues import shipped
-from db.decisions import NewDecision, append_decisions
+from db.decisions import append_decisions
+from db.entities import NewDecision
 from db.gold import gold_items, settled_answers
 from db.store import Store
 from schemas.errors import UsageError

@@ -8,8 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import AnnotationBackend, LabelStudioDesk
-from annotate.projects import Desks
+from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
 from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from db.entities import fetch, find

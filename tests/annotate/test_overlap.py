@@ -11,8 +11,8 @@ from annotate.audits import draw_audit_sample
 from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from db.annotations import annotations_of
-from db.decisions import NewDecision, append_decisions
-from db.entities import fetch, find
+from db.decisions import append_decisions
+from db.entities import NewDecision, fetch, find
 from db.gold import KnownAnswer, add_gold_items, all_checks, reinstate_annotator, revocations
 from db.review_audits import audited_draws
 from db.reviews import StoredTask, review_tasks

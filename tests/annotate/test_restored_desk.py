@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import LabelStudioDesk
-from annotate.projects import Desks, Seat, find_project
+from annotate.backend import Desks, LabelStudioDesk
+from annotate.projects import Seat, find_project
 from annotate.pull import PullReport, pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from db.annotations import annotations_of

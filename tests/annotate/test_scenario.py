@@ -21,15 +21,14 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import insert
 
-from annotate.backend import LabelStudioDesk
+from annotate.backend import Desks, LabelStudioDesk
 from annotate.interfaces.registry import interface_of
-from annotate.projects import Desks
 from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from annotate.statistics import queue_statistics
 from db.annotations import annotations_of
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, StoredEntity, fetch, find
+from db.decisions import append_decisions
+from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find
 from db.gold import KnownAnswer, add_gold_items, all_checks, revocations
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store

@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import AnnotationRecord
-from annotate.projects import Desks
+from annotate.backend import Desks
 from annotate.pull import OVERLAP, PullReport, ReconcileReport, moved, pull, reconcile
 from annotate.push import PUSH_ATTEMPTS, PushReport
 from annotate.push import push as push_patiently
 from annotate.queues import SHARED, Auto, Queue, Sample, shipped
 from db.annotations import annotations_of, unclear_annotations
-from db.decisions import NewDecision, append_decisions, set_active
-from db.entities import AgentRef, StoredEntity, fetch, find, parents_of
+from db.decisions import append_decisions, set_active
+from db.entities import AgentRef, NewDecision, StoredEntity, fetch, find, parents_of
 from db.reviews import Cursor, review_tasks
 from db.store import Store
 from schemas.base import canonical_json

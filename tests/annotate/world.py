@@ -8,9 +8,9 @@ from pathlib import Path
 from PIL import Image as PillowImage
 
 from db.blobs import BlobStore
-from db.entities import NewEntity, new_entity
+from db.entities import ActivityRecord, NewEntity, new_entity
 from db.store import Store
-from db.work import ActivityRecord, register_plan, store_activity
+from db.work import register_plan, store_activity
 from schemas.base import EntityRecord
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
 from schemas.provenance import Role

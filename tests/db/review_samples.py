@@ -6,8 +6,8 @@ from typing import Any, Literal
 from sqlalchemy import select, update
 
 from db.annotations import NewAnnotation, insert_annotations
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, NewEntity, new_entity
+from db.decisions import append_decisions
+from db.entities import AgentRef, NewDecision, NewEntity, new_entity
 from db.gold import NewCheck, record_checks
 from db.reviews import StoredTask, announce_tasks, set_task_states
 from db.store import Store

@@ -5,10 +5,10 @@ from datetime import UTC, datetime
 
 from sqlalchemy import func, insert, select, update
 
-from db.entities import AgentRef, NewEntity, new_entity
+from db.entities import ActivityRecord, AgentRef, NewEntity, WorkResult, new_entity
 from db.store import Store
 from db.tables import Base, Claim, Process
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from schemas.provenance import Role
 from schemas.records import Caption
 

@@ -11,8 +11,8 @@ from db.annotations import (
     successors_of,
     unclear_annotations,
 )
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, new_entity
+from db.decisions import append_decisions
+from db.entities import AgentRef, NewDecision, new_entity
 from db.reviews import StoredTask, review_tasks, set_task_states
 from db.store import Store
 from schemas.provenance import Role

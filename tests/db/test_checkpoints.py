@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import pytest
 from sqlalchemy import select
 
-from db.entities import NewEntity, fetch
+from db.entities import NewEntity, WorkResult, fetch
 from db.store import Store
 from db.tables import Activity, Checkpoint, Entity
 from db.work import (
     Pending,
     StoredCheckpoint,
-    WorkResult,
     commit_chunk,
     count_pending,
     drop_finished_checkpoints,

@@ -4,9 +4,8 @@ import subprocess
 import sys
 import time
 
-from db.store import Claims, Store, process_id
+from db.store import Claims, Store, drop_claims, process_id
 from db.tables import Claim, Process
-from db.work import drop_claims
 from tests.db.samples import hand_over_claims, row_count
 from tests.separation import ended_place
 

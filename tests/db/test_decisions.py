@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 
-from db.decisions import NewDecision, Verdict, append_decisions, fold, set_active
-from db.entities import AgentRef, fetch
+from db.decisions import append_decisions, fold, set_active
+from db.entities import AgentRef, NewDecision, Verdict, fetch
 from db.store import Store
 from db.tables import Activation, Decision
 from schemas.provenance import State

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from db.entities import (
+    WorkResult,
     children_of,
     count_entities,
     fetch,
@@ -19,7 +20,7 @@ from db.entities import (
 )
 from db.store import Store
 from db.tables import Derivation, Entity, Work
-from db.work import WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from schemas.base import digest_of
 from schemas.errors import IntegrityError
 from schemas.provenance import Role

@@ -2,7 +2,8 @@
 
 from sqlalchemy import func, select
 
-from db.decisions import NewDecision, append_decisions
+from db.decisions import append_decisions
+from db.entities import NewDecision
 from db.evaluations import evaluations_of, forget_examples, store_evaluation
 from db.store import Store
 from db.tables import Evaluation

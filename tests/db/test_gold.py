@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from db.annotations import decided_by_answers
-from db.decisions import NewDecision, append_decisions
-from db.entities import fetch
+from db.decisions import append_decisions
+from db.entities import NewDecision, fetch
 from db.gold import (
     KnownAnswer,
     NewCheck,

@@ -6,8 +6,15 @@ from typing import Any
 
 import pytest
 
-from db.decisions import NewDecision
-from db.entities import AgentRef, NewEntity, find, new_entity
+from db.entities import (
+    ActivityRecord,
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    WorkResult,
+    find,
+    new_entity,
+)
 from db.store import Store
 from db.withdrawal_graph import WithdrawalTarget
 from db.withdrawals import (
@@ -20,7 +27,7 @@ from db.withdrawals import (
     withdraw_entities,
     withdrawn_entities,
 )
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from schemas.provenance import Role
 from schemas.records import Caption, Rewrite
 from tests.db.samples import store_entities

@@ -15,11 +15,10 @@ from prov.model import (
 )
 
 from db.calls import NewCall, record_call
-from db.decisions import NewDecision
-from db.entities import AgentRef, NewEntity, new_entity
+from db.entities import ActivityRecord, AgentRef, NewDecision, NewEntity, WorkResult, new_entity
 from db.lineage import find_entity_id, prov_json, trace
 from db.store import Store
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from schemas.base import digest_of
 from schemas.chat import ChatAnswer, ChatRequest, ModelRef
 from schemas.errors import UsageError

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from db.decisions import NewDecision, Verdict, append_decisions, set_active
-from db.entities import StoredEntity, find
+from db.decisions import append_decisions, set_active
+from db.entities import NewDecision, StoredEntity, Verdict, WorkResult, find
 from db.store import Store
 from db.tables import LowWaterMark
 from db.work import (
     ParentFilter,
     Pending,
-    WorkResult,
     claim_chunk,
     commit_chunk,
     count_pending,

@@ -1,12 +1,11 @@
 """Counts of attempts, dropped rejections, and inputs selected by the state of a parent."""
 
-from db.decisions import NewDecision, Verdict, append_decisions
-from db.entities import find
+from db.decisions import append_decisions
+from db.entities import NewDecision, Verdict, WorkResult, find
 from db.store import Store
 from db.work import (
     ParentFilter,
     Pending,
-    WorkResult,
     commit_chunk,
     count_pending,
     count_plans,

@@ -3,8 +3,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, new_entity
+from db.decisions import append_decisions
+from db.entities import AgentRef, NewDecision, new_entity
 from db.reviews import (
     Cursor,
     ShownImage,

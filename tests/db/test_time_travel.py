@@ -13,13 +13,21 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection, insert, select, text
 from sqlalchemy.exc import InternalError
 
-from db.decisions import NewDecision, Verdict, append_decisions, fold, set_active
-from db.entities import AgentRef, new_entity, register_agents
+from db.decisions import append_decisions, fold, set_active
+from db.entities import (
+    ActivityRecord,
+    AgentRef,
+    NewDecision,
+    Verdict,
+    WorkResult,
+    new_entity,
+    register_agents,
+)
 from db.release_rows import snapshot
 from db.releases import StateMark, StoreVersion, current_mark, mark_after
 from db.store import Store
 from db.tables import Activity, Decision, Derivation, Entity, Plan, Withdrawal, WithdrawnEntity
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from schemas.provenance import Role
 from schemas.records import Caption
 

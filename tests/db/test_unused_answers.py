@@ -1,12 +1,11 @@
 """Unused answers of models, and counts of decisions by gate."""
 
 from db.calls import NewCall, has_answered, record_call
-from db.decisions import NewDecision
-from db.entities import AgentRef, find, new_entity
+from db.entities import AgentRef, NewDecision, WorkResult, find, new_entity
 from db.quarantine import UnusedAnswers, unused_answers, used_answers
 from db.reviews import GATE_PREFIX, gate_counts
 from db.store import Store
-from db.work import WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from schemas.chat import ChatAnswer, ChatRequest, ModelRef
 from schemas.provenance import Role
 from schemas.records import Rejection, Rewrite

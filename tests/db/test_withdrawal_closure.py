@@ -16,10 +16,10 @@ from db.store import Store
 from db.tables import Base
 from db.withdrawal_graph import EMPTY, SAME, TARGET, Blob, closure, own_blobs, own_digests
 from schemas.base import sha256_of
-from schemas.proposals import Picture as ReviewBatch
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Caption, Contrast, Image
+from schemas.records import Picture as ReviewBatch
 from schemas.taxonomy import DifferenceType
 from tests.db.samples import store_entities
 

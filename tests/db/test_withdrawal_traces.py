@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from db.decisions import NewDecision, append_decisions
+from db.decisions import append_decisions
 from db.embeddings import find_vectors, register_space, store_vectors
+from db.entities import NewDecision
 from db.review_audits import undecided_items
 from db.store import Store
 from db.withdrawal_traces import (

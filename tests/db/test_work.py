@@ -7,19 +7,16 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
-from db.decisions import NewDecision
-from db.entities import fetch
-from db.store import Store
+from db.entities import NewDecision, WorkResult, fetch
+from db.store import Store, drop_claims
 from db.tables import Activity, Association, Claim, Decision, Derivation, Entity, Work
 from db.work import (
     ClaimedChunk,
     Pending,
-    WorkResult,
     claim_chunk,
     claim_whole,
     commit_chunk,
     count_pending,
-    drop_claims,
     live_claims,
     register_plan,
     worked_inputs,

@@ -9,13 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from select import select
 
-from db.entities import StoredEntity
+from db.entities import StoredEntity, WorkResult
 from db.store import Store
-from db.work import Pending, WorkResult
-from flows.engine.ledger import Budget, RecordedChatModel
+from db.work import Pending
+from flows.engine.ledger import RecordedChatModel
 from flows.engine.model_step import Unparsable, ask, result_without_value
 from flows.engine.report import StageResult
 from flows.engine.runner import Stage, run_stage
+from flows.engine.stopping import Budget
 from models.openai_chat import OpenAIChatModel
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.errors import BudgetReachedError

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.entities import StoredEntity, find
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.run import CcdRun

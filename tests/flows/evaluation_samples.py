@@ -10,13 +10,8 @@ from release.row_files import ReadRelease
 from retrieval.evaluation import Side, score_direction
 from schemas.chat import ModelRef
 from schemas.embedding import PrecomputedEmbedder
-from schemas.evaluation import (
-    EvaluatedModel,
-    EvaluatedRelease,
-    EvaluationResult,
-    Hardware,
-    ShownItem,
-)
+from schemas.evaluation import EvaluatedModel, EvaluatedRelease, EvaluationResult, ShownItem
+from schemas.provenance import Hardware
 
 HARDWARE = Hardware(processor="A processor", cores=2, memory_bytes=24 << 30)
 

@@ -9,9 +9,9 @@ import cv2
 import numpy as np
 
 from db.blobs import BlobStore
-from db.entities import NewEntity, new_entity
+from db.entities import ActivityRecord, NewEntity, WorkResult, new_entity
 from db.store import Store
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from flows.ufine6926.crops import Crop, encode
 from flows.ufine6926.noise_filter import (
     FILTER_TRACK_STAGE,

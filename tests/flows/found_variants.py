@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.run import CcdRun, Clock, utc_now
 from flows.engine.context import RunContext

@@ -21,7 +21,7 @@ from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import images_of_tier
 from schemas.build import RecosBuild
 from schemas.profile import Profile
-from schemas.quality import Confusion
+from schemas.proposals import Confusion
 from schemas.records import Caption
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions, about, accepting

@@ -8,8 +8,8 @@ from pathlib import Path
 from db.blobs import BlobStore
 from db.store import Store
 from flows.engine.context import RunContext
-from flows.engine.ledger import Budget
 from flows.engine.report import Progress
+from flows.engine.stopping import Budget
 from models.profiles.settings import load_settings
 from schemas.build import Build, SourceSpec
 

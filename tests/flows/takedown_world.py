@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from annotate.queues import SHARED
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.context import RunContext

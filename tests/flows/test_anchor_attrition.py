@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import NewDecision, append_decisions
+from db.decisions import append_decisions
+from db.entities import NewDecision
 from db.quarantine import quarantined
 from flows.ccd.groups import anchor_attrition
 from flows.engine.context import RunContext

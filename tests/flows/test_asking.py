@@ -2,7 +2,7 @@
 
 import pytest
 
-from db.work import WorkResult
+from db.entities import WorkResult
 from flows.engine.model_step import left_unanswered, require_answers
 from flows.engine.report import Deferred, StageReport
 from schemas.chat import ModelRef

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image as Pictures
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from annotate.queues import SHARED
 from db.entities import StoredEntity, find
 from db.quarantine import quarantined
@@ -25,7 +25,8 @@ from models.profiles.loader import load_profile
 from release.verify import verify_release
 from schemas.build import CcdBuild, SourceSpec
 from schemas.errors import UsageError
-from schemas.proposals import Candidate, CaptionGroup, Picture, Strategy
+from schemas.proposals import Candidate, CaptionGroup, Strategy
+from schemas.records import Picture
 from schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.regions import Regions
 from tests.annotate.memory_desk import MemoryOffice

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from annotate.queues import SHARED
 from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from db.decisions import NewDecision, Verdict, append_decisions
-from db.entities import fetch, parents_of
+from db.decisions import append_decisions
+from db.entities import NewDecision, Verdict, fetch, parents_of
 from db.quarantine import quarantined
 from flows.ccd.image_requests import request_images
 from flows.engine.context import RunContext

@@ -14,8 +14,8 @@ from flows.engine.context import RunContext
 from models.builtin.stills.editor import Change, UneditableError, changed_scene, read_change
 from models.builtin.stills.scene import Scene, read_scene
 from models.builtin.stills.text import content_of
-from schemas.proposals import Candidate, EditedImage, FoundImage, Picture, Strategy
-from schemas.records import Image
+from schemas.proposals import Candidate, EditedImage, FoundImage, Strategy
+from schemas.records import Image, Picture
 from sources.demonstration.stills import StillTruth, load_stills_truth, write_stills_world
 from tests.flows.ccd_world import (
     contrast_build,

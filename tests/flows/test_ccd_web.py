@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from PIL import Image as Pictures
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
 from flows.ccd.pipeline import ccd_pipeline

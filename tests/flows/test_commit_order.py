@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.store import Store
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.pipeline import run_pipeline

@@ -7,9 +7,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from db.decisions import NewDecision, append_decisions
-from db.entities import StoredEntity, fetch, find, new_entity, parents_of
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.decisions import append_decisions
+from db.entities import (
+    ActivityRecord,
+    NewDecision,
+    StoredEntity,
+    WorkResult,
+    fetch,
+    find,
+    new_entity,
+    parents_of,
+)
+from db.work import commit_chunk, register_plan
 from flows.engine.context import RunContext
 from flows.ufine6926.filter_explanation import collect, explain
 from flows.ufine6926.identities import form_identities

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from db.decisions import NewDecision, append_decisions, decided_by_people, last_reasons
-from db.entities import AgentRef, find
+from db.decisions import append_decisions, decided_by_people, last_reasons
+from db.entities import AgentRef, NewDecision, find
 from db.store import Store
 from flows.engine.releasing import judge_statistics
 from flows.ufine3c.judging import read_judgement

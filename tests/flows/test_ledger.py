@@ -15,7 +15,8 @@ from sqlalchemy import event
 from db.calls import cost_rows, replay_calls
 from db.store import Store
 from db.tables import ModelCall
-from flows.engine.ledger import Budget, RecordedChatModel
+from flows.engine.ledger import RecordedChatModel
+from flows.engine.stopping import Budget
 from models.chat import ChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError, ServiceError

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from db.entities import WorkResult
 from db.quarantine import quarantined
 from db.store import Store
-from db.work import WorkResult
 from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, ask, run_llm_step

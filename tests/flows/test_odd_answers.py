@@ -13,8 +13,9 @@ from db.calls import cost_rows
 from db.quarantine import put_back
 from db.store import Store
 from db.tables import ModelCall
-from flows.engine.ledger import Budget, RecordedChatModel
+from flows.engine.ledger import RecordedChatModel
 from flows.engine.model_step import ask
+from flows.engine.stopping import Budget
 from models.openai_chat import OpenAIChatModel
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.errors import BudgetReachedError

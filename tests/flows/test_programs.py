@@ -17,18 +17,17 @@ import PIL.Image
 import psutil
 import pytest
 
-from db.entities import StoredEntity, find, new_entity
+from db.entities import StoredEntity, WorkResult, find, new_entity
 from db.quarantine import quarantined
 from db.store import Store
 from db.tables import Claim
-from db.work import Pending, WorkResult
+from db.work import Pending
 from flows.engine.contamination import fingerprint_images
 from flows.engine.context import RunContext
-from flows.engine.ledger import Budget
 from flows.engine.programs import Program, open_engine
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
-from flows.engine.stopping import stopped_by_signals
+from flows.engine.stopping import Budget, stopped_by_signals
 from flows.ufine3c.faithfulness import check_rewrites
 from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError, ServiceError

@@ -6,7 +6,7 @@ import threading
 import pytest
 from rich.console import Console
 
-from db.work import WorkResult
+from db.entities import WorkResult
 from flows.engine.report import BuildReport, ConsoleProgress, Deferred, StageReport
 from flows.engine.runner import open_executor
 from schemas.records import Rejection

@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 from typer.testing import CliRunner
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
 from db.withdrawal_graph import WithdrawalTarget
 from flows.cli.main import app
@@ -29,8 +29,8 @@ from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ConfigurationError, DegenerateCriterionError
 from schemas.profile import BuiltinCaptioner, Profile
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from schemas.recos import (
     CaptionVerdict,

@@ -13,8 +13,8 @@ from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
 from release.row_files import read_release
 from schemas.build import RecosBuild
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import Confusion
 from schemas.records import Caption
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
 from tests.annotate.memory_desk import MemoryOffice

@@ -7,7 +7,7 @@ import PIL.Image
 import pytest
 from numpy.typing import NDArray
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.entities import fetch, parents_of
 from db.store import Store
 from flows.engine.pipeline import run_pipeline

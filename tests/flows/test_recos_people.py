@@ -15,8 +15,8 @@ from flows.engine.report import BuildReport
 from flows.recos.similar_images import MOST_MATCHES, captions_of
 from release.row_files import read_release
 from release.verify import verify_release
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import Confusion
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings
 from tests.annotate.answering import Regions, about, editing, rejecting

@@ -10,8 +10,8 @@ from db.entities import StoredEntity, fetch, find, parents_of
 from flows.engine.context import RunContext
 from flows.engine.report import BuildReport
 from schemas.build import RecosBuild
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import Confusion
 from schemas.records import Caption
 from tests.annotate.answering import Regions, about, rejecting
 from tests.annotate.memory_desk import MemoryOffice

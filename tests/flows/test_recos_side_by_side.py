@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport, Progress, StageReport

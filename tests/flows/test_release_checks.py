@@ -18,8 +18,8 @@ from release.contamination import WrittenSample
 from release.rows import ReleasedContrast
 from release.verify import verify_release
 from schemas.chat import ModelRef
+from schemas.proposals import OPTIONS, ChoiceTest
 from schemas.provenance import Role
-from schemas.quality import OPTIONS, ChoiceTest
 from schemas.records import Image
 from schemas.taxonomy import DifferenceType
 from tests.db.review_samples import Desk

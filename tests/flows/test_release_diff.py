@@ -12,10 +12,10 @@ from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
 from db.blobs import BlobStore
-from db.decisions import NewDecision
+from db.entities import ActivityRecord, NewDecision, WorkResult
 from db.store import Store
 from db.tables import Release
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from flows.cli.release import app
 from schemas.errors import UsageError
 from tests.release.later import Later

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from db.entities import StoredEntity, find, new_entity
+from db.entities import StoredEntity, WorkResult, find, new_entity
 from db.store import Store
 from db.tables import Claim, Entity, Work
-from db.work import Pending, WorkResult, claim_chunk, count_pending, drop_rejections, register_plan
+from db.work import Pending, claim_chunk, count_pending, drop_rejections, register_plan
 from flows.engine import runner
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult

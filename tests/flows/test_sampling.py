@@ -5,8 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import NewDecision, append_decisions
-from db.entities import AgentRef, NewEntity, count_entities, find, parents_of, register_agents
+from db.decisions import append_decisions
+from db.entities import (
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    count_entities,
+    find,
+    parents_of,
+    register_agents,
+)
 from flows.engine.context import RunContext
 from flows.engine.importing import import_source
 from flows.engine.report import StageReport

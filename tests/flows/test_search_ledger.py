@@ -16,7 +16,7 @@ from db.calls import cost_rows, requests_since
 from db.store import Store
 from db.tables import ModelCall
 from flows.ccd.searching import RecordedSearch
-from flows.engine.ledger import Budget
+from flows.engine.stopping import Budget
 from models.image_search import ImageSearch, always
 from schemas.chat import ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.calls import cost_rows
 from db.entities import AgentRef, fetch, find
 from db.lineage import trace

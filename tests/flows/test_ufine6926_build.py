@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from annotate.projects import Desks
+from annotate.backend import Desks
 from db.entities import StoredEntity, find, parents_of
 from db.lineage import trace
 from db.reviews import add_annotator

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import insert, select
 
 from db.blobs import BlobStore
-from db.decisions import NewDecision, append_decisions
+from db.decisions import append_decisions
 from db.embeddings import Space, find_vectors, register_space, store_vectors
-from db.entities import children_of, fetch, find, new_entity
+from db.entities import NewDecision, children_of, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks

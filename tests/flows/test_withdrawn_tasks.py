@@ -8,8 +8,7 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from annotate.backend import LabelStudioDesk
-from annotate.projects import Desks
+from annotate.backend import Desks, LabelStudioDesk
 from annotate.pull import pull, reconcile
 from annotate.queues import shipped
 from db.entities import fetch, find

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
-from db.decisions import NewDecision
-from db.entities import new_entity
-from schemas.base import sha256_of
-from schemas.proposals import Candidate, EditedImage, Picture, Strategy
+from db.entities import NewDecision, new_entity
+from schemas.base import Split, sha256_of
+from schemas.proposals import Candidate, EditedImage, Strategy
 from schemas.provenance import Role
-from schemas.records import Attribution, Caption, Contrast, Granularity, Image, Source, Split
+from schemas.records import Attribution, Caption, Contrast, Granularity, Image, Picture, Source
 from schemas.taxonomy import DifferenceType
 from tests.release.worlds import GATE, LLAMA, QWEN, Composer, model_call, picture, source
 

@@ -9,10 +9,18 @@ from typing import cast
 
 from sqlalchemy import insert, select
 
-from db.decisions import NewDecision, Verdict
-from db.entities import AgentRef, NewEntity, new_entity, register_agents
+from db.entities import (
+    ActivityRecord,
+    AgentRef,
+    NewDecision,
+    NewEntity,
+    Verdict,
+    WorkResult,
+    new_entity,
+    register_agents,
+)
 from db.tables import Entity, ModelCall, Withdrawal, WithdrawalNotice, WithdrawnEntity
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from release.manifest import read_manifest
 from schemas.provenance import Role
 from schemas.records import Caption, Rewrite

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from db.blobs import BlobStore
+from db.entities import ActivityRecord, WorkResult
 from db.store import Store
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from release.build import BuiltRelease, build_release
 from schemas.retrieval_task import Tier
 from tests.release import ccd_world, recos_world, street_world

@@ -3,8 +3,7 @@
 from itertools import islice
 from typing import NamedTuple
 
-from db.decisions import NewDecision
-from db.entities import new_entity
+from db.entities import NewDecision, new_entity
 from schemas.base import sha256_of
 from schemas.provenance import Role
 from schemas.records import Caption, Source

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Picture
 
-from db.decisions import NewDecision
-from db.entities import AgentRef, NewEntity, new_entity
-from schemas.base import sha256_of
+from db.entities import AgentRef, NewDecision, NewEntity, new_entity
+from schemas.base import Split, sha256_of
 from schemas.chat import ModelRef
-from schemas.proposals import Picture as Crop
 from schemas.proposals import Tracklet, TrackletFrame
 from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, Split
+from schemas.records import Caption, Granularity, Image
+from schemas.records import Picture as Crop
 from schemas.video import CropMeasures, FilterReport, Observation, Track, Video, VideoFacts
 from tests.release.worlds import GATE, QWEN, Composer, source
 

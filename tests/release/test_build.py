@@ -16,8 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from db.decisions import NewDecision
-from db.entities import AgentRef
+from db.entities import AgentRef, NewDecision
 from db.releases import list_releases, released_entities, store_release
 from db.work import register_plan
 from release.build import build_release
@@ -25,8 +24,9 @@ from release.lineage import TABLES
 from release.manifest import read_manifest
 from release.rebuild import rebuild_release
 from release.verify import verify_release
+from schemas.base import Split
 from schemas.errors import IntegrityError, UsageError
-from schemas.records import Granularity, Split
+from schemas.records import Granularity
 from tests.release.worlds import (
     DATASET,
     LLAMA,

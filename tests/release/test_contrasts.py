@@ -8,8 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from db.decisions import NewDecision
-from db.entities import new_entity
+from db.entities import NewDecision, new_entity
 from release.build import BuiltRelease, build_release
 from release.files import ATTRIBUTION
 from release.row_files import CCD_LINES, read_release, spelled

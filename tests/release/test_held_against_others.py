@@ -19,8 +19,7 @@ from release.leaks import certificate_text
 from release.manifest import read_manifest
 from release.rebuild import rebuild_release
 from release.verify import verify_release
-from schemas.base import sha256_of
-from schemas.records import Split
+from schemas.base import Split, sha256_of
 from schemas.release import Manifest
 from schemas.similarity import Contamination, ImageFingerprint, SharedMeasure
 from tests.release.others import VARIANTS, jpeg, scene

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from release.leaks import certificate_text, find_leaks
 from retrieval.similarity.distances import ComparedImage
-from schemas.records import Split
+from schemas.base import Split
 from schemas.similarity import Comparison, LeakCertificate, LeakLimits
 
 BUSY_MACHINE = settings(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from db.decisions import NewDecision
+from db.entities import NewDecision
 from db.work import register_plan
 from release.diff import compare_releases
 from release.lineage import DECISIONS, DERIVATIONS, TABLES, same_rows

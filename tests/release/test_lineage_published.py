@@ -13,12 +13,18 @@ from sqlalchemy import insert
 
 import schemas
 from annotate.answers import AnnotationRecord, ReviewAnswer
-from db.decisions import NewDecision
-from db.entities import AgentRef, new_entity, register_agents
+from db.entities import (
+    ActivityRecord,
+    AgentRef,
+    NewDecision,
+    WorkResult,
+    new_entity,
+    register_agents,
+)
 from db.lineage import trace
 from db.store import Store
 from db.tables import Annotation, ModelCall, ReviewTask
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
+from db.work import commit_chunk, register_plan
 from release.lineage import (
     TABLES,
     WHOLE,

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from db.decisions import NewDecision
-from db.entities import AgentRef, new_entity, register_agents
+from db.entities import AgentRef, NewDecision, new_entity, register_agents
 from db.store import Store
 from release.build import build_release
 from release.contamination import Checks

@@ -13,7 +13,7 @@ from sqlalchemy import delete, select, update
 
 from annotate.audits import draw_audit_sample, wanted
 from annotate.queues import shipped
-from db.decisions import NewDecision
+from db.entities import NewDecision
 from db.releases import StoredRelease, find_release
 from db.tables import Decision, Release, ReleaseItem, Withdrawal
 from release.build import BuiltRelease, build_release

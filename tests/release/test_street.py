@@ -11,15 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from db.decisions import NewDecision
+from db.entities import NewDecision
 from db.releases import released_entities
 from release.build import BuiltRelease, build_release
 from release.card import render_card
 from release.leaks import certificate_text
 from release.verify import verify_release
-from schemas.base import sha256_of
+from schemas.base import Split, sha256_of
 from schemas.errors import IntegrityError
-from schemas.records import Split
 from schemas.release import Manifest
 from schemas.similarity import LeakCertificate, LeakLimits
 from tests.release.cases import check_each, check_on_copies

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from db.decisions import NewDecision
+from db.entities import NewDecision
 from db.work import register_plan
 from flows.ccd.choice_test import released_samples
 from release.build import BuiltRelease, build_release

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from db.decisions import NewDecision
+from db.entities import NewDecision
 from db.work import register_plan
 from release.build import build_release
 from release.manifest import read_manifest

@@ -14,15 +14,14 @@ from typing import Any, NamedTuple
 from PIL import Image as Picture
 
 from db.blobs import BlobStore
-from db.decisions import NewDecision
-from db.entities import AgentRef, NewEntity, new_entity
+from db.entities import ActivityRecord, AgentRef, NewDecision, NewEntity, WorkResult, new_entity
 from db.store import Store
 from db.tables import ModelCall
-from db.work import ActivityRecord, WorkResult, commit_chunk, register_plan
-from schemas.base import sha256_of
+from db.work import commit_chunk, register_plan
+from schemas.base import Split, sha256_of
 from schemas.chat import ModelRef
 from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, PromptText, Rewrite, Source, Split
+from schemas.records import Caption, Granularity, Image, PromptText, Rewrite, Source
 
 DATASET = "ufine3c"
 QWEN = ModelRef(name="Qwen/Qwen-14B-Chat", revision="abc")

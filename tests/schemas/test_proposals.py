@@ -8,11 +8,11 @@ from schemas.proposals import (
     CaptionGroup,
     EditedImage,
     GroupMember,
-    Picture,
     Strategy,
     Tracklet,
     TrackletFrame,
 )
+from schemas.records import Picture
 from schemas.taxonomy import DifferenceType
 
 PICTURE = Picture(sha256="0" * 64, media_type="image/png", width_px=60, height_px=120)

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from schemas.base import Split
 from schemas.errors import FormatError
-from schemas.records import Split
 from sources.importer import identities_in_two_splits, importer_for, read_source
 from sources.records import SourceRow
 

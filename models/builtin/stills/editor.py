@@ -36,9 +36,9 @@ from models.builtin.stills.scene import (
     read_scene,
 )
 from models.builtin.stills.text import content_of, with_article
+from schemas.base import Box
 from schemas.chat import ChatImage
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
-from schemas.records import Box
 from schemas.taxonomy import DifferenceType
 
 # The built-in editor.

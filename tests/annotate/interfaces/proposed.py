@@ -13,20 +13,21 @@ from flows.ccd.edit_measures import change_between, difference_overlay
 from schemas.base import EntityRecord, sha256_of
 from schemas.contrast import EditCheckSettings
 from schemas.proposals import (
+    OPTIONS,
     Candidate,
     CaptionGroup,
+    ChoiceTest,
+    Confusion,
     EditedImage,
     EditMeasurement,
     FoundImage,
     GroupMember,
     OtherTracklet,
-    Picture,
     Strategy,
     Tracklet,
     TrackletFrame,
 )
-from schemas.quality import OPTIONS, ChoiceTest, Confusion
-from schemas.records import Caption, Rewrite
+from schemas.records import Caption, Picture, Rewrite
 from schemas.records import Image as StoredImage
 from schemas.recos import DuplicateQuestion, Selection
 from schemas.retrieval_task import RetrievalTask

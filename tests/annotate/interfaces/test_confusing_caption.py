@@ -12,8 +12,9 @@ from annotate.interfaces.page import TaskContent
 from annotate.interfaces.text_pages import OUTCOMES, ConfusingCaption, own_side
 from db.entities import new_entity
 from db.store import Store
+from schemas.proposals import Confusion
 from schemas.provenance import Role
-from schemas.quality import CaptionCheck, Confusion
+from schemas.quality import CaptionCheck
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import (
     HOSTILE,

@@ -16,7 +16,8 @@ from annotate.interfaces.text_pages import (
 )
 from db.entities import StoredEntity, new_entity
 from db.store import Store
-from schemas.records import Box, Caption, Image
+from schemas.base import Box
+from schemas.records import Caption, Image
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
 from tests.annotate.interfaces.regions import ticked, written

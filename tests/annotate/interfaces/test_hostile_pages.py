@@ -29,8 +29,7 @@ from annotate.interfaces.strategy_pages import TEXTS
 from annotate.queues import Step, shipped
 from db.entities import StoredEntity, fetch
 from schemas.base import EntityRecord
-from schemas.proposals import Candidate, CaptionGroup, Strategy, Tracklet
-from schemas.quality import ChoiceTest, Confusion
+from schemas.proposals import Candidate, CaptionGroup, ChoiceTest, Confusion, Strategy, Tracklet
 from schemas.records import Caption, Image, Rewrite
 from schemas.recos import DuplicateQuestion, Selection
 from tests.annotate.browser import Bench, LabellingPage

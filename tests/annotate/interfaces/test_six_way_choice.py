@@ -14,7 +14,7 @@ from annotate.interfaces.page import TaskContent
 from annotate.interfaces.text_pages import SixWayChoice, option_order
 from db.store import Store
 from schemas.base import digest_of
-from schemas.quality import OPTIONS, ChoiceTest
+from schemas.proposals import OPTIONS, ChoiceTest
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, Proposal, person, proposal
 from tests.annotate.interfaces.regions import Regions, ticked

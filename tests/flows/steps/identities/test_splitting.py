@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from flows.ufine6926.identities import AssignedSplits, assign_splits
 from retrieval.similarity.distances import ComparedImage
-from schemas.records import Split
+from schemas.base import Split
 from schemas.similarity import LeakLimits, SplitSettings
 
 BUSY_MACHINE = settings(

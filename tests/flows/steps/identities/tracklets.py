@@ -2,7 +2,8 @@
 
 from flows.ufine6926.identities import AcceptedTracklet
 from schemas.base import sha256_of
-from schemas.proposals import Picture, Tracklet, TrackletFrame
+from schemas.proposals import Tracklet, TrackletFrame
+from schemas.records import Picture
 
 
 def tracklet(

@@ -1,6 +1,7 @@
 """A correct answer to a request for fine captions, and groups with such captions."""
 
-from schemas.proposals import CaptionGroup, GroupMember, Picture
+from schemas.proposals import CaptionGroup, GroupMember
+from schemas.records import Picture
 from schemas.requests import RefinementBrief
 from schemas.taxonomy import DifferenceType
 

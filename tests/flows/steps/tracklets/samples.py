@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from models.tracking.association import packed
 from schemas.base import sha256_of
-from schemas.proposals import Picture
+from schemas.records import Picture
 from schemas.video import CropMeasures, Observation, Track
 
 DIMENSIONS = 16

@@ -14,11 +14,11 @@ from models.builtin.stills.editor import ASPECTS, Change, read_change, say_chang
 from models.builtin.stills.scene import STRIP_BOX, Scene, Thing, read_scene
 from models.builtin.stills.text import content_of
 from models.image_editor import ImageEditor, build_image_editor
+from schemas.base import Box
 from schemas.chat import ChatImage
 from schemas.contrast import EditCheckSettings
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
 from schemas.proposals import EditMeasurement
-from schemas.records import Box
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import jpeg_of
 
