@@ -57,7 +57,7 @@ from schemas.tracking import (
     SSDLiteDetector,
     ViTPoseModel,
 )
-from services.environments import ENVIRONMENT_NAMES, is_installed
+from services.environments import ENVIRONMENT_NAMES, is_installed, lock_file
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
@@ -313,7 +313,10 @@ def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
     if length and length[0] in flags:
         at = flags.index(length[0])
         flags[at : at + 2], length = length, []
-    program = ["uvx", "--from", f"vllm=={launch.vllm}"] if launch.vllm else []
+    program = [] if launch.vllm is None else ["uvx", "--from", f"vllm=={launch.vllm}"]
+    lock = lock_file(f"vllm-{launch.vllm}")
+    if lock.exists():
+        program.extend(("--constraints", str(lock)))
     address = ["--host", LOOPBACK, "--port", str(parts.port or 80)]
     return shlex.join([*program, "vllm", "serve", model.name, *address, *flags, *length])
 

