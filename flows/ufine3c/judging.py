@@ -4,7 +4,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from db.entities import StoredEntity, WorkResult, fetch_parents, new_entity
-from db.work import Pending
+from db.store import Store
+from db.work import Pending, count_pending, register_plan
 from flows.answers import (
     UnusableAnswerError,
     check_fields,
@@ -69,6 +70,17 @@ def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:
     return read_answer(answer, STAGE, read)
 
 
+def pending_judgements(store: Store, dataset: str, settings: JudgeSettings) -> int:
+    """Count the rewrites that the judge has yet to read."""
+    configuration = model_settings(settings.model, load_prompt(settings.prompt))
+    plan_id = register_plan(store, STAGE, VERSION, configuration)
+    return count_pending(store, plan_id, _pending_rewrites(dataset))
+
+
+def _pending_rewrites(dataset: str) -> Pending:
+    return Pending(dataset, Rewrite.kind, ("proposed",))
+
+
 def judge_rewrites(context: RunContext, dataset: str, settings: JudgeSettings) -> StageReport:
     """Ask the judge about every proposed rewrite; what it objects to is shown to annotators.
 
@@ -108,7 +120,7 @@ def judge_rewrites(context: RunContext, dataset: str, settings: JudgeSettings) -
         version=VERSION,
         label=f"judge by {spec.name.rsplit('/', 1)[-1]}",
         configuration=model_settings(spec, prompt),
-        inputs=Pending(dataset, Rewrite.kind, ("proposed",)),
+        inputs=_pending_rewrites(dataset),
         request=requests,
         parse=lambda _, answer: read_judgement(answer),
         outputs=lambda answers: [output(one) for (one,) in answers],

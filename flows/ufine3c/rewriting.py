@@ -10,6 +10,7 @@ from flows.answers import FIELD, STAGE, clean_answer, object_schema, text_schema
 from flows.engine.context import RunContext
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step
 from flows.engine.report import StageReport
+from flows.ufine3c.judging import pending_judgements
 from prompts.loader import Prompt, load_prompt
 from schemas.build import UFine3CBuild
 from schemas.chat import ChatAnswer, ChatRequest
@@ -139,21 +140,31 @@ class ForecastRow(NamedTuple):
 
 
 def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[ForecastRow]:
-    """Count the pending rewrites of a dataset, by model.
+    """Count the pending calls of a dataset: rewrites by model, then those of the judge.
 
     Tokens per call are the mean of this model's calls so far. Before the first call, they are
     estimated from the prompt and the first captions (a rewrite is as long as its caption). Captions
-    that are not imported and drawn yet are not counted.
+    that are not imported and drawn yet are not counted. The judge reads every later rewrite, too.
     """
-    return [_row(store, build.dataset, spec, profile) for spec in profile.rewrite.models]
+    rows = []
+    for spec in profile.rewrite.models:
+        prompt = prompt_of(spec, profile.rewrite)
+        configuration = _rewrite_configuration(spec, profile.rewrite, prompt)
+        plan_id = register_plan(store, STAGE, VERSION, configuration)
+        calls = count_pending(store, plan_id, _pending_captions(build.dataset))
+        rows.append(_row(store, build.dataset, spec, prompt, calls, texts=1))
+    if judge := profile.judge:
+        calls = pending_judgements(store, build.dataset, judge) + sum(row.calls for row in rows)
+        prompt = load_prompt(judge.prompt)
+        rows.append(_row(store, build.dataset, judge.model, prompt, calls, texts=2))
+    return rows
 
 
-def _row(store: Store, dataset: str, spec: ChatModelSpec, profile: Profile) -> ForecastRow:
-    prompt = prompt_of(spec, profile.rewrite)
-    configuration = _rewrite_configuration(spec, profile.rewrite, prompt)
-    plan_id = register_plan(store, STAGE, VERSION, configuration)
-    calls = count_pending(store, plan_id, _pending_captions(dataset))
-    tokens_in, tokens_out = _tokens_a_call(store, dataset, spec, len(prompt.text))
+def _row(
+    store: Store, dataset: str, spec: ChatModelSpec, prompt: Prompt, calls: int, texts: int
+) -> ForecastRow:
+    """Return a model's forecast; every call shows it that many texts."""
+    tokens_in, tokens_out = _tokens_a_call(store, dataset, spec, len(prompt.text), texts)
     total_in, total_out = round(calls * tokens_in), round(calls * tokens_out)
     prices = spec.prices
     return ForecastRow(
@@ -167,7 +178,7 @@ def _row(store: Store, dataset: str, spec: ChatModelSpec, profile: Profile) -> F
 
 
 def _tokens_a_call(
-    store: Store, dataset: str, spec: ChatModelSpec, prompt_characters: int
+    store: Store, dataset: str, spec: ChatModelSpec, prompt_characters: int, texts: int
 ) -> tuple[float, float]:
     if isinstance(spec, BuiltinRewriter | ImportedRewrites):
         return 0.0, 0.0
@@ -180,4 +191,5 @@ def _tokens_a_call(
         for entity, _ in zip(find(store, dataset, Caption.kind), range(_SAMPLED_CAPTIONS))  # noqa: B905
     ]
     mean = sum(captions) / len(captions) if captions else 0.0
-    return (prompt_characters + mean) / _CHARACTERS_PER_TOKEN, mean / _CHARACTERS_PER_TOKEN
+    read = prompt_characters + texts * mean
+    return read / _CHARACTERS_PER_TOKEN, mean / _CHARACTERS_PER_TOKEN

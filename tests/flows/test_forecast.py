@@ -3,11 +3,14 @@
 import pytest
 
 from db.calls import NewCall, record_call
+from db.entities import new_entity
 from db.store import Store
 from flows.ufine3c.rewriting import forecast
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.chat import ChatAnswer, ChatRequest
-from schemas.profile import OpenAIChat, Prices, Profile, RewriteSettings
+from schemas.profile import JudgeSettings, OpenAIChat, Prices, Profile, RewriteSettings
+from schemas.provenance import Role
+from schemas.records import Rewrite
 from tests.db.samples import DATASET, caption, store_entities
 
 MODEL = OpenAIChat(
@@ -42,6 +45,20 @@ def test_before_the_first_call_tokens_are_estimated(
     assert row.tokens_in > row.tokens_out > 10
     assert row.cost == row.tokens_in + row.tokens_out
     assert row.sentence.startswith("m@1: 10 calls to make, about ")
+
+
+def test_the_judge_reads_every_rewrite_still_to_come(
+    sqlite_store: Store, build: UFine3CBuild
+) -> None:
+    captions = [caption(number) for number in range(10)]
+    proposed = Rewrite(source="s", text="A hat.", author="m@1")
+    store_entities(
+        sqlite_store,
+        [*captions, new_entity(proposed, DATASET, parents=[(Role.REWRITE_OF, captions[0].id)])],
+    )
+    judge = JudgeSettings(model=MODEL.model_copy(update={"name": "judge"}))
+    rewriter, judged = forecast(sqlite_store, build, PROFILE.model_copy(update={"judge": judge}))
+    assert (rewriter.calls, judged.model, judged.calls) == (10, "judge@1", 11)
 
 
 def test_after_calls_the_forecast_uses_their_mean_tokens(
