@@ -23,7 +23,7 @@ from db.entities import (
     pages,
     parents_of,
 )
-from db.reviews import GATE_PREFIX
+from db.reviews import GATE_PREFIX, count_states, count_tasks
 from db.store import Store
 from schemas import proposals
 from schemas.base import Record, digest_of
@@ -501,3 +501,37 @@ def apply_policy(store: Store, queue: Queue) -> int:
             append_decisions(connection, decisions)
         count += len(decisions)
     return count
+
+
+def queues_in_use(
+    store: Store, declared: Declarations, policy: Policy | None = None
+) -> list[Queue]:
+    """Return queues that have tasks, have checked items, or are declared."""
+    names = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
+    names |= {
+        f"{dataset}-{name}"
+        for name, step in declared.steps.items()
+        if step.checked
+        for dataset in count_states(store, step.kind)
+    }
+    return [declared.queue_named(name, policy) for name in sorted(names)]
+
+
+def chosen_queues(
+    store: Store, declared: Declarations, name: str | None, policy: Policy | None = None
+) -> list[Queue]:
+    """Return the queue of that name, or all queues in use.
+
+    Raises:
+        UsageError: there is no such queue, or it is not in use for its dataset.
+    """
+    if name is None:
+        return queues_in_use(store, declared, policy)
+    queue = declared.queue_named(name, policy)
+    if queue.dataset not in count_states(store, queue.kind):
+        known = ", ".join(one.name for one in queues_in_use(store, declared)) or "none"
+        raise UsageError(
+            f"queue {name!r} needs a dataset {queue.dataset!r} with entities of kind "
+            f"{queue.kind!r}, and there is none; queues in use: {known}"
+        )
+    return [queue]

@@ -5,8 +5,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from flows.engine.context import PipelineRun
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.pipeline import PipelineRun
 from flows.engine.runner import sole_run
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild

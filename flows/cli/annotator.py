@@ -116,14 +116,14 @@ def report(name: NameArgument, *, as_json: JsonOption = False) -> None:
     explanation.
     """
     from annotate.gold import gold_feedback
+    from annotate.queues import load_queues, queues_in_use
     from db.annotations import answer_counts
     from db.reviews import annotator_named
-    from flows.engine.gates import declared_queues, queues_in_use
 
     settings, store = _open(to_read=True)
     person = annotator_named(store, name)
     found = []
-    for queue in queues_in_use(store, declared_queues(settings)):
+    for queue in queues_in_use(store, load_queues(settings.queues_file)):
         answers = answer_counts(store, queue.name)
         gold = gold_feedback(store, queue, person.pseudonym)
         if count := answers.get(person.pseudonym, 0):

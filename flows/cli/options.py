@@ -248,16 +248,24 @@ def opened_queue(name: str) -> "tuple[Store, Queue]":
     Raises:
         UsageError: there is no such queue.
     """
+    from annotate.queues import chosen_queues, load_queues
     from db.store import Store
-    from flows.engine.gates import chosen_queues, declared_queues
     from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)
-    (queue,) = chosen_queues(store, declared_queues(settings), name)
+    (queue,) = chosen_queues(store, load_queues(settings.queues_file), name)
     return store, queue
 
 
 SplitOption = Annotated[
     str | None, typer.Option(help="The split (default: test, or the only split).")
 ]
+
+
+def warn_of_unfinished(store: "Store") -> None:
+    """Warn of withdrawals that were confirmed and are not finished."""
+    from db.withdrawals import list_withdrawals
+
+    if open_ := [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]:
+        warn(f"not finished: withdrawal {', '.join(open_)}; finish with: loupe withdraw --resume")

@@ -172,13 +172,13 @@ def result(dataset: DatasetArgument, *, as_json: JsonOption = False) -> None:
     Exit code 1 if a tester is below 95 % in a direction.
     """
     from annotate.audits import EXPECTED, PUBLISHED, choice_results
+    from annotate.queues import load_queues
     from db.store import Store
-    from flows.engine.gates import declared_queues
     from models.profiles.settings import load_settings
     from schemas.errors import UsageError
 
     settings = load_settings()
-    queue = declared_queues(settings).queue(dataset, "choices")
+    queue = load_queues(settings.queues_file).queue(dataset, "choices")
     results = choice_results(Store.open_existing(settings.database_url), queue)
     if not results:
         raise UsageError(

@@ -55,15 +55,15 @@ def list_(*, as_json: JsonOption = False) -> None:
 
     Shows the policy, decisions, tasks and unclear answers of each.
     """
+    from annotate.queues import load_queues, queues_in_use
     from db.annotations import unclear_annotations
     from db.reviews import WAITING, count_states, count_tasks, gate_counts
-    from flows.engine.gates import declared_queues, queues_in_use
 
     settings, store = _open()
     tasks = count_tasks(store)
     used = gate_counts(store)
     rows = []
-    for queue in queues_in_use(store, declared_queues(settings)):
+    for queue in queues_in_use(store, load_queues(settings.queues_file)):
         counts = count_states(store, queue.kind, queue.left_out).get(queue.dataset, {})
         rows.append(
             [
@@ -261,11 +261,10 @@ def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Qu
 
     A queue without tasks may belong to a running build whose gate has not decided yet.
     """
-    from annotate.queues import parse_policy
+    from annotate.queues import chosen_queues, load_queues, parse_policy
     from db.reviews import count_tasks, gate_counts
-    from flows.engine.gates import chosen_queues, declared_queues
 
-    declared = declared_queues(settings)
+    declared = load_queues(settings.queues_file)
     if name is not None:
         return chosen_queues(store, declared, name)
     opened = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
@@ -289,11 +288,10 @@ def _open() -> "tuple[Settings, Store]":
 def _queues(
     settings: "Settings", store: "Store", name: str | None, policy: str | None = None
 ) -> "list[Queue]":
-    from annotate.queues import parse_policy
-    from flows.engine.gates import chosen_queues, declared_queues
+    from annotate.queues import chosen_queues, load_queues, parse_policy
 
     chosen = None if policy is None else parse_policy(policy)
-    found = chosen_queues(store, declared_queues(settings), name, chosen)
+    found = chosen_queues(store, load_queues(settings.queues_file), name, chosen)
     if not found:
         err.print("nothing to review yet")
     return found

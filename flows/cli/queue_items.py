@@ -189,14 +189,14 @@ def hours(
         names: Show names instead of pseudonyms.
         as_csv: Write CSV.
     """
+    from annotate.queues import chosen_queues, load_queues
     from annotate.statistics import TimesheetRow, timesheet
     from db.store import Store
-    from flows.engine.gates import chosen_queues, declared_queues
     from models.profiles.settings import load_settings
 
     settings = load_settings()
     store = Store.open_existing(settings.database_url)
-    queues = [one.name for one in chosen_queues(store, declared_queues(settings), queue)]
+    queues = [one.name for one in chosen_queues(store, load_queues(settings.queues_file), queue)]
     rows = timesheet(
         store,
         queues,

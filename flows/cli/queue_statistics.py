@@ -36,8 +36,8 @@ def stats(
     from datetime import UTC, datetime
 
     from annotate.overview import overview
+    from annotate.queues import chosen_queues, load_queues
     from db.store import Store
-    from flows.engine.gates import chosen_queues, declared_queues
     from models.profiles.settings import load_settings
 
     settings = load_settings()
@@ -45,7 +45,7 @@ def stats(
     shown = names if names is not None else sys.stdout.isatty() and not as_json and html is None
     found = overview(
         store,
-        chosen_queues(store, declared_queues(settings), queue),
+        chosen_queues(store, load_queues(settings.queues_file), queue),
         datetime.now(UTC),
         names=shown,
         facts=stated_facts,

@@ -13,13 +13,13 @@ from flows.cli.options import (
     known_withdrawals,
     opened_store,
     progress_bar,
+    warn_of_unfinished,
     within_memory,
 )
 from flows.cli.output import JsonOption, out, print_json, print_table, warn
 from flows.cli.release_compare import contamination, diff
 from flows.cli.release_export import export, report, upload
 from flows.cli.release_verify import sign, verify
-from flows.cli.withdraw import warn_of_unfinished
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease

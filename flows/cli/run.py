@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import ProfileOption, chosen_profile, known_word, opened_run
+from flows.cli.options import (
+    ProfileOption,
+    chosen_profile,
+    known_word,
+    opened_run,
+    warn_of_unfinished,
+)
 from flows.cli.output import JsonOption, answer, err, note, say
-from flows.cli.withdraw import warn_of_unfinished
 
 if TYPE_CHECKING:
     from flows.engine.context import RunContext
@@ -76,8 +81,7 @@ def run(
         err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
         run_deployment(f"{flow_name}/default", parameters, settings.home, server)
         return
-    from flows.engine.build_files import load_build
-    from flows.engine.pipeline import run_build
+    from flows.engine.pipeline import load_build, run_build
     from flows.engine.stopping import Budget
     from flows.withdrawal.execution import resume_reopened
 
@@ -95,8 +99,7 @@ def _check(
     settings: "Settings", flow: str, config: Path | None, profile: str | None, *, as_json: bool
 ) -> None:
     from flows.cli.services import print_findings
-    from flows.engine.build_files import load_build
-    from flows.engine.pipeline import check_build
+    from flows.engine.pipeline import check_build, load_build
     from services.diagnosis import Verdict
 
     pipeline, chosen = _pipeline(flow), chosen_profile(profile)

@@ -35,7 +35,7 @@ def cost(
         profile: Profile for the forecast.
     """
     from db.calls import CostRow, cost_rows
-    from flows.engine.build_files import load_build
+    from flows.engine.pipeline import load_build
     from flows.ufine3c.rewriting import forecast
     from schemas.build import UFine3CBuild
 

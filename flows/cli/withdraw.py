@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from flows.cli.options import opened_store
-from flows.cli.output import JsonOption, err, out, print_json, print_table, warn
+from flows.cli.output import JsonOption, err, out, print_json, print_table
 from schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
@@ -341,14 +341,6 @@ def document(
         ],
         "not_reached": left.as_json(),
     }
-
-
-def warn_of_unfinished(store: "Store") -> None:
-    """Warn of withdrawals that were confirmed and are not finished."""
-    from db.withdrawals import list_withdrawals
-
-    if open_ := [one.key[:12] for one in list_withdrawals(store) if not one.is_finished]:
-        warn(f"not finished: withdrawal {', '.join(open_)}; finish with: loupe withdraw --resume")
 
 
 def _summary(withdrawal: "StoredWithdrawal") -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Build files: TOML files that describe a build, and the builds of the demonstration."""
+"""Sources in the form of a build file, and the builds of the demonstration."""
 
 import json
 import os
@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from schemas.base import Record
 from schemas.build import (
-    Build,
     CcdBuild,
     RecosBuild,
     SourceSpec,
@@ -18,31 +17,15 @@ from schemas.build import (
     VideoSourceSpec,
 )
 from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
-from schemas.validation import read_toml, validated
+from schemas.validation import validated
 from sources.demonstration import DemonstrationWorld, write_people_world
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, write_street_world
 from sources.demonstration.writing import CITATION, LICENCE
 
 _KEYS = "docs/build-files.md"
-_SHIPPED = Path(__file__).parents[1] / "builds"
 _RecordT = TypeVar("_RecordT", bound=Record)
-BuildT = TypeVar("BuildT", bound=Build)
 SourceT = TypeVar("SourceT", SourceSpec, VideoSourceSpec)
-
-
-def load_build(path: Path, form: type[BuildT]) -> BuildT:
-    """Load the build in `path`, or the shipped build of that name.
-
-    Relative paths in the file are resolved against the folder of `path`.
-
-    Raises:
-        ConfigurationError: the file does not exist, is not TOML, or has an unknown or invalid key.
-    """
-    shipped = _SHIPPED / f"{path.name}.toml"
-    is_shipped = shipped.exists() and not path.exists()
-    values = read_toml(shipped if is_shipped else path, f"build file {path}")
-    return validated(form, values, f"build file {path}", see=_KEYS, folder=path.parent)
 
 
 def load_source(form: type[SourceT], **values: Any) -> SourceT:

@@ -1,27 +1,34 @@
-"""The context of a run, and which entities are active in it."""
+"""The context of a run, a run of a pipeline, and which entities are active in it."""
 
 import gc
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import run
+from typing import Generic, TypeVar
 
+from annotate.backend import Desks
+from annotate.queues import Queue
 from db.blobs import BlobStore
 from db.calls import replay_calls
 from db.decisions import set_active
 from db.entities import LIVE, ActivityRecord, AgentRef, StoredEntity, find, pages, parents_of
 from db.store import Store
-from flows.engine.report import Progress, StageReport
+from flows.engine.report import BuildReport, Progress, StageReport
 from flows.engine.stopping import Budget
 from models.profiles.settings import Settings
+from schemas.build import Build
+from schemas.embedding import PlainModelSpec
+from schemas.profile import Profile
 from schemas.provenance import Role
 
 DISTRIBUTION = "loupe-datasets"
 StageRunner = Callable[[str, Callable[[], StageReport]], StageReport]
+BuildT = TypeVar("BuildT", bound=Build)
 
 
 def in_process(title: str, stage: Callable[[], StageReport]) -> StageReport:  # noqa: ARG001
@@ -169,3 +176,44 @@ def sync_active_edits(
         return is_active(first)
 
     sync_active(context, dataset, kind, follows, (*LIVE, "superseded"))
+
+
+@dataclass
+class PipelineRun(Generic[BuildT]):
+    """One run of a pipeline. Subclass it if the steps of a pipeline share more.
+
+    Attributes:
+        queues: the review queues of the pipeline's gates, by the gate's name.
+        compared_by: the model that compares the samples of a release (None: the profile's).
+    """
+
+    context: RunContext
+    build: BuildT
+    profile: Profile
+    open_desks: Callable[[], Desks]
+    wait: bool = False
+    report: BuildReport = field(init=False)
+    queues: dict[str, Queue] = field(init=False, default_factory=dict)
+    compared_by: PlainModelSpec | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.report = BuildReport(self.build.dataset)
+
+    @property
+    def dataset(self) -> str:
+        """The dataset that is built."""
+        return self.build.dataset
+
+    @property
+    def store(self) -> Store:
+        """The store of the installation."""
+        return self.context.store
+
+    def add(self, *reports: StageReport) -> None:
+        """Add reports of stages to the report of the run."""
+        self.report.stages += reports
+
+    def say(self, sentence: str | None) -> None:
+        """Show a message between stages; do nothing for None."""
+        if sentence is not None:
+            self.context.progress.say(sentence)

@@ -10,66 +10,20 @@ from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import (
     SHARED,
-    Declarations,
-    Policy,
     Queue,
     apply_policy,
     count_proposed,
-    load_queues,
     reopen_for_people,
 )
-from db.reviews import annotators, count_states, count_tasks
+from db.reviews import annotators
 from db.store import Store
 from flows.engine.context import RunContext
 from models.profiles.settings import Settings
-from schemas.errors import ConfigurationError, ServiceError, UsageError
+from schemas.errors import ConfigurationError, ServiceError
 from services.blob_server import blob_server_url
 from services.credentials import load_workspaces, workspaces_path
 from services.label_studio import label_studio_access, label_studio_name
 from services.process import LOOPBACK, free_port
-
-
-def declared_queues(settings: Settings) -> Declarations:
-    """Return the shipped declarations, overridden by the installation's own file.
-
-    Raises:
-        ConfigurationError: the file is invalid.
-    """
-    return load_queues(settings.queues_file)
-
-
-def queues_in_use(
-    store: Store, declared: Declarations, policy: Policy | None = None
-) -> list[Queue]:
-    """Return queues that have tasks, have checked items, or are declared."""
-    names = {queue for queue, _ in count_tasks(store)} | set(declared.queues)
-    names |= {
-        f"{dataset}-{name}"
-        for name, step in declared.steps.items()
-        if step.checked
-        for dataset in count_states(store, step.kind)
-    }
-    return [declared.queue_named(name, policy) for name in sorted(names)]
-
-
-def chosen_queues(
-    store: Store, declared: Declarations, name: str | None, policy: Policy | None = None
-) -> list[Queue]:
-    """Return the queue of that name, or all queues in use.
-
-    Raises:
-        UsageError: there is no such queue, or it is not in use for its dataset.
-    """
-    if name is None:
-        return queues_in_use(store, declared, policy)
-    queue = declared.queue_named(name, policy)
-    if queue.dataset not in count_states(store, queue.kind):
-        known = ", ".join(one.name for one in queues_in_use(store, declared)) or "none"
-        raise UsageError(
-            f"queue {name!r} needs a dataset {queue.dataset!r} with entities of kind "
-            f"{queue.kind!r}, and there is none; queues in use: {known}"
-        )
-    return [queue]
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:

@@ -9,35 +9,36 @@ run stays at each gate until every item is decided.
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from annotate.backend import Desks
-from annotate.queues import Queue, parse_policy
+from annotate.queues import load_queues, parse_policy
 from db.calls import cost_rows
 from db.releases import set_release_target
-from db.store import Store
-from flows.engine.build_files import BuildT, load_build
-from flows.engine.context import RunContext
-from flows.engine.gates import declared_queues, open_desks, review
+from flows.engine.context import BuildT, PipelineRun, RunContext
+from flows.engine.gates import open_desks, review
 from flows.engine.importing import correct_terms, refusal_of_terms
 from flows.engine.ledger import require_prices
 from flows.engine.model_step import refuse_unusable_models
 from flows.engine.releasing import release, release_signer
-from flows.engine.report import BuildReport, StageReport
+from flows.engine.report import BuildReport
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from prompts.loader import load_prompt
 from release.model_use import DEMONSTRATION_CITATION
 from schemas.build import Build, SourceSpec, VideoSourceSpec
-from schemas.embedding import PlainModelSpec
 from schemas.errors import ConfigurationError, FormatError, LoupeError
 from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
 from schemas.retrieval_task import Tier
+from schemas.validation import read_toml, validated
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from sources.importer import importer_for, require_format
+
+_KEYS = "docs/build-files.md"
+_SHIPPED = Path(__file__).parents[1] / "builds"
 
 
 def check_build(
@@ -126,47 +127,6 @@ def _require_ready(
     if left := [one for one in wrong if one not in gone]:
         details = "; ".join(f"{one.subject}: {one.detail} ({one.remedy})" for one in left)
         raise ConfigurationError(f"the run cannot start, and no model was called: {details}")
-
-
-@dataclass
-class PipelineRun(Generic[BuildT]):
-    """One run of a pipeline. Subclass it if the steps of a pipeline share more.
-
-    Attributes:
-        queues: the review queues of the pipeline's gates, by the gate's name.
-        compared_by: the model that compares the samples of a release (None: the profile's).
-    """
-
-    context: RunContext
-    build: BuildT
-    profile: Profile
-    open_desks: Callable[[], Desks]
-    wait: bool = False
-    report: BuildReport = field(init=False)
-    queues: dict[str, Queue] = field(init=False, default_factory=dict)
-    compared_by: PlainModelSpec | None = field(init=False, default=None)
-
-    def __post_init__(self) -> None:
-        self.report = BuildReport(self.build.dataset)
-
-    @property
-    def dataset(self) -> str:
-        """The dataset that is built."""
-        return self.build.dataset
-
-    @property
-    def store(self) -> Store:
-        """The store of the installation."""
-        return self.context.store
-
-    def add(self, *reports: StageReport) -> None:
-        """Add reports of stages to the report of the run."""
-        self.report.stages += reports
-
-    def say(self, sentence: str | None) -> None:
-        """Show a message between stages; do nothing for None."""
-        if sentence is not None:
-            self.context.progress.say(sentence)
 
 
 RunT = TypeVar("RunT", bound=PipelineRun)  # type: ignore[type-arg]
@@ -287,6 +247,20 @@ class PipelineSpec(Generic[BuildT, RunT]):
     models: Callable[[BuildT, Profile], Sequence[ModelSpec]] = lambda _build, _profile: ()
 
 
+def load_build(path: Path, form: type[BuildT]) -> BuildT:
+    """Load the build in `path`, or the shipped build of that name.
+
+    Relative paths in the file are resolved against the folder of `path`.
+
+    Raises:
+        ConfigurationError: the file does not exist, is not TOML, or has an unknown or invalid key.
+    """
+    shipped = _SHIPPED / f"{path.name}.toml"
+    is_shipped = shipped.exists() and not path.exists()
+    values = read_toml(shipped if is_shipped else path, f"build file {path}")
+    return validated(form, values, f"build file {path}", see=_KEYS, folder=path.parent)
+
+
 def run_build(
     context: RunContext,
     spec: PipelineSpec[BuildT, RunT],
@@ -339,7 +313,7 @@ def run_pipeline(
     """
     run = spec.start(context, build, profile, open_desks, wait)
     set_release_target(context.store, build.dataset, spec.version(build))
-    declared = declared_queues(context.settings)
+    declared = load_queues(context.settings.queues_file)
     for gate in _gates(spec.steps):
         policy = parse_policy(getattr(build, gate.key))
         run.queues[gate.name] = declared.queue(build.dataset, gate.name, policy)

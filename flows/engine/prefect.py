@@ -22,9 +22,8 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed, Paused
 
-from flows.engine.build_files import BuildT, load_build
-from flows.engine.context import RunContext, open_context
-from flows.engine.pipeline import PipelineSpec, RunT, run_build
+from flows.engine.context import BuildT, RunContext, open_context
+from flows.engine.pipeline import PipelineSpec, RunT, load_build, run_build
 from flows.engine.report import BuildReport, Progress, RunReport, StageReport
 from flows.engine.stopping import Budget
 from models.profiles.settings import load_settings

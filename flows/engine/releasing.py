@@ -13,7 +13,7 @@ import numpy as np
 
 from annotate.agreement import Estimate, agreement
 from annotate.audits import choice_results
-from annotate.queues import Queue, newest_reports
+from annotate.queues import Queue, load_queues, newest_reports, queues_in_use
 from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.decisions import decided_by_people
@@ -36,7 +36,6 @@ from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, ImageFile
-from flows.engine.gates import declared_queues, queues_in_use
 from flows.engine.importing import permissions
 from flows.engine.release_facts import ReleaseFacts, release_facts
 from flows.engine.report import BuildReport, Progress
@@ -88,7 +87,7 @@ def agreement_statistics(
 ) -> tuple[AgreementStatistics, ...]:
     """Return a line for each queue and control with items that several people answered."""
     lines: list[AgreementStatistics] = []
-    for queue in queues_in_use(store, declared_queues(settings)):
+    for queue in queues_in_use(store, load_queues(settings.queues_file)):
         if queue.dataset != dataset:
             continue
         shared = shared_answers(store, queue.name)
@@ -173,7 +172,7 @@ def release_checks(
     the stated facts of the release (None: those of the installation's file).
     """
     stated = facts or release_facts(settings.releases_file, dataset)
-    queue = declared_queues(settings).queue(dataset, _CHOICES)
+    queue = load_queues(settings.queues_file).queue(dataset, _CHOICES)
 
     def nearest(samples: Sequence[WrittenSample]) -> NearestStatistics:
         spec = embedder or load_profile(settings.profile).contrast.embedder

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from flows.engine.context import PipelineRun
 from flows.engine.embedding import CachedEmbedder
-from flows.engine.pipeline import PipelineRun
 from flows.recos.captioning import Captioner
 from flows.recos.similar_images import BaseTier, Judge, Pool
 from flows.recos.task_images import TaskImages

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.build_files import load_build, load_source
+from flows.engine.build_files import load_source
+from flows.engine.pipeline import load_build
 from release.published import RECOS_TASKS
 from schemas.build import (
     CcdBuild,

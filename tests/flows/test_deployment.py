@@ -27,7 +27,7 @@ from db.entities import StoredEntity, find
 from db.evaluations import evaluations_of
 from db.lineage import TracedEntity, trace
 from db.store import Store
-from flows.engine.build_files import load_build
+from flows.engine.pipeline import load_build
 from release.row_files import read_release
 from schemas.base import sha256_of
 from schemas.build import UFine3CBuild

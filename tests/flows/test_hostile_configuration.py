@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from annotate.queues import load_queues
-from flows.engine.build_files import load_build
+from flows.engine.pipeline import load_build
 from flows.engine.release_facts import release_facts
 from flows.evaluation.training import load_training
 from models.profiles.loader import load_profile

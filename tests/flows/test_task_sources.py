@@ -12,11 +12,10 @@ from pydantic import ValidationError
 
 from db.entities import find, parents_of
 from db.quarantine import quarantined
-from flows.engine.build_files import load_build
 from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.importing import import_source
-from flows.engine.pipeline import run_pipeline
+from flows.engine.pipeline import load_build, run_pipeline
 from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
 from flows.recos.pipeline import recos_pipeline

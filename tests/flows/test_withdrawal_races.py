@@ -12,7 +12,8 @@ import pytest
 from db.entities import NewEntity, find, new_entity
 from db.releases import find_release, list_releases, released_entities, store_release
 from db.withdrawals import erased_blobs, list_withdrawals, notices_of
-from flows.engine.pipeline import PipelineRun, PipelineSpec, Step, run_build
+from flows.engine.context import PipelineRun
+from flows.engine.pipeline import PipelineSpec, Step, run_build
 from flows.withdrawal.execution import carry_out, resume_reopened
 from flows.withdrawal.plan import WithdrawalPlan
 from release.build import build_release
