@@ -1,4 +1,4 @@
-"""Assign items to annotators: enough people per item, balanced workloads, mixed pairs.
+"""Draw samples, and assign items to annotators: enough people, balanced workloads, mixed pairs.
 
 The result depends on the given items, workers and seed, not on their order.
 """
@@ -6,7 +6,8 @@ The result depends on the given items, workers and seed, not on their order.
 import hashlib
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from schemas.base import digest_of
@@ -100,3 +101,37 @@ def _ties(item: Item, seed: str, workers: int) -> tuple[int, ...]:
     """
     data = hashlib.shake_128(f"{seed}\n{item.entity_id}".encode()).digest(8 * workers)
     return struct.unpack(f">{workers}Q", data)
+
+
+def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
+    """Draw a sample of `size` ids, in proportion to their strata, ordered by digest.
+
+    Within a stratum, a larger sample contains every smaller one with the same seed.
+    """
+    strata: dict[str, list[str]] = defaultdict(list)
+    for entity_id, stratum in stratum_of.items():
+        strata[stratum].append(entity_id)
+    wanted = allocate({name: len(ids) for name, ids in strata.items()}, size)
+    places = {entity_id: digest_of("draw", seed, entity_id) for entity_id in stratum_of}
+    drawn: list[str] = []
+    for name, ids in strata.items():
+        drawn += sorted(ids, key=places.__getitem__)[: wanted[name]]
+    return sorted(drawn, key=places.__getitem__)
+
+
+def allocate(populations: Mapping[str, int], size: int) -> dict[str, int]:
+    """Return the sample size of each stratum, in proportion, by largest remainders.
+
+    A sample larger than the population is the population. For equal remainders, the larger stratum
+    comes first, then the first by name.
+    """
+    total = sum(populations.values())
+    size = min(size, total)
+    if not total:
+        return dict.fromkeys(populations, 0)
+    shares = {name: divmod(size * count, total) for name, count in populations.items()}
+    given = {name: whole for name, (whole, _) in shares.items()}
+    by_remainder = sorted(shares, key=lambda name: (-shares[name][1], -populations[name], name))
+    for name in by_remainder[: size - sum(given.values())]:
+        given[name] += 1
+    return given

@@ -1,10 +1,10 @@
 """Audit samples and forced-choice tests."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from annotate.assignment import Item
+from annotate.assignment import Item, draw
 from annotate.queues import Queue
 from db.annotations import counted_answers
 from db.entities import NewEntity, find, new_entity
@@ -28,40 +28,6 @@ if TYPE_CHECKING:
     from annotate.agreement import Similarity
 
 # Stratified samples, drawn by digests.
-
-
-def allocate(populations: Mapping[str, int], size: int) -> dict[str, int]:
-    """Return the sample size of each stratum, in proportion, by largest remainders.
-
-    A sample larger than the population is the population. For equal remainders, the larger stratum
-    comes first, then the first by name.
-    """
-    total = sum(populations.values())
-    size = min(size, total)
-    if not total:
-        return dict.fromkeys(populations, 0)
-    shares = {name: divmod(size * count, total) for name, count in populations.items()}
-    given = {name: whole for name, (whole, _) in shares.items()}
-    by_remainder = sorted(shares, key=lambda name: (-shares[name][1], -populations[name], name))
-    for name in by_remainder[: size - sum(given.values())]:
-        given[name] += 1
-    return given
-
-
-def draw(stratum_of: Mapping[str, str], size: int, seed: str) -> list[str]:
-    """Draw a sample of `size` ids, in proportion to their strata, ordered by digest.
-
-    Within a stratum, a larger sample contains every smaller one with the same seed.
-    """
-    strata: dict[str, list[str]] = defaultdict(list)
-    for entity_id, stratum in stratum_of.items():
-        strata[stratum].append(entity_id)
-    wanted = allocate({name: len(ids) for name, ids in strata.items()}, size)
-    places = {entity_id: digest_of("draw", seed, entity_id) for entity_id in stratum_of}
-    drawn: list[str] = []
-    for name, ids in strata.items():
-        drawn += sorted(ids, key=places.__getitem__)[: wanted[name]]
-    return sorted(drawn, key=places.__getitem__)
 
 
 # Audit samples of accepted items.

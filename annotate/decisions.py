@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 from sqlalchemy import Connection
 
 from annotate.answers import AnnotationRecord, ReviewAnswer, Verdict
-from annotate.interfaces.registry import interface_of
+from annotate.interfaces.page import Interface
 from annotate.queues import Queue
 from db.annotations import (
     GivenAnswer,
@@ -129,9 +129,10 @@ def annotation_entity(
     )
 
 
-def outcomes(queue: Queue, answers: Mapping[str, Sequence[GivenAnswer]]) -> dict[str, Outcome]:
+def outcomes(
+    queue: Queue, interface: Interface, answers: Mapping[str, Sequence[GivenAnswer]]
+) -> dict[str, Outcome]:
     """Return the outcome of the answers about each entity."""
-    interface = interface_of(queue)
     same = partial(interface.same, text_agreement=queue.text_agreement)
     return {
         entity_id: resolve(
@@ -168,9 +169,11 @@ class DecisionResolver:
     answered again is also reopened: its answers count once it is active.
     """
 
-    def __init__(self, queue: Queue, plan_id: int, code_revision: str, flow_run: str) -> None:
+    def __init__(
+        self, queue: Queue, interface: Interface, plan_id: int, code_revision: str, flow_run: str
+    ) -> None:
         self._queue = queue
-        self._interface = interface_of(queue)
+        self._interface = interface
         self._plan_id = plan_id
         self._code_revision = code_revision
         self._flow_run = flow_run
@@ -181,7 +184,8 @@ class DecisionResolver:
         by_answers = decided_by_answers(connection, states)
         live = [entity_id for entity_id, state in states.items() if state != "withdrawn"]
         answers = counted_answers(connection, self._queue.name, live)
-        found = outcomes(self._queue, {entity_id: answers.get(entity_id, []) for entity_id in live})
+        given = {entity_id: answers.get(entity_id, []) for entity_id in live}
+        found = outcomes(self._queue, self._interface, given)
         earlier = successors_of(connection, live)
         decisions: list[NewDecision] = []
         for entity_id, outcome in found.items():

@@ -11,9 +11,8 @@ from pydantic import ValidationError
 from sqlalchemy import Connection
 
 from annotate.answers import ReviewAnswer
-from annotate.assignment import Assignment
-from annotate.audits import draw
-from annotate.interfaces.registry import interface_of
+from annotate.assignment import Assignment, draw
+from annotate.interfaces.page import Interface
 from annotate.queues import SHARED, Queue
 from db.annotations import GivenAnswer, counted_answers
 from db.entities import StoredEntity, fetch, pages
@@ -274,9 +273,10 @@ class GoldFeedback(Record):
     explanation: str
 
 
-def gold_feedback(store: Store, queue: Queue, assignee: str) -> list[GoldFeedback]:
+def gold_feedback(
+    store: Store, queue: Queue, interface: Interface, assignee: str
+) -> list[GoldFeedback]:
     """Return an annotator's answers to the gold items of a queue, newest first."""
-    interface = interface_of(queue)
     gold = gold_items(store, queue.name)
     checks = [
         one for one in all_checks(store, queue.name).get(assignee, ()) if one.entity_id in gold

@@ -9,6 +9,7 @@ from annotate.assignment import Assignment, Item, Worker, assign
 from annotate.audits import wanted
 from annotate.decisions import outcomes
 from annotate.gold import Seen, answers_to_qualify, gold_in_batch, mix, qualification_round
+from annotate.interfaces.registry import interface_of
 from annotate.queues import SHARED, Purpose, Queue, candidates, needs_review
 from db.annotations import answer_counts, counted_answers, entity_states
 from db.gold import gold_items, suspended_annotators
@@ -225,7 +226,7 @@ class _Planner:
         """Return items on which people disagree, or that all annotators already had."""
         with self._store.read() as connection:
             answers = counted_answers(connection, self._queue.name, waiting)
-        found = outcomes(self._queue, answers)
+        found = outcomes(self._queue, interface_of(self._queue), answers)
         to_settle = set()
         for item in map(self._item, waiting):
             tasks = self._by_entity[item.entity_id]

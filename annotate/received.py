@@ -132,7 +132,7 @@ class Reader:
         self._colleagues = {one.pseudonym for one in annotators(store) if one.server == server}
         plan = {"queue": queue.name, "interface": queue.interface, "overlap": queue.overlap}
         plan_id = register_plan(store, "review", VERSION, plan)
-        self._decider = DecisionResolver(queue, plan_id, code_revision, flow_run)
+        self._decider = DecisionResolver(queue, self._interface, plan_id, code_revision, flow_run)
 
     def read(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Reading:
         """Read the annotations of these tasks, and decide by the new ones."""

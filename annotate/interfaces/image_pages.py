@@ -36,15 +36,7 @@ from schemas.proposals import (
     TrackletFrame,
 )
 from schemas.recos import DuplicateQuestion, Selection
-from schemas.retrieval_task import TASK_FORMS, RetrievalTask
-
-
-def caption_heading(task: RetrievalTask | None) -> str:
-    """Return the heading above a caption of that task, or of none."""
-    if task is None:
-        return "Caption"
-    form = TASK_FORMS.get(task)
-    return f"Caption for the task {task}" + (f": {form.captions}" if form else "")
+from schemas.retrieval_task import TASK_FORMS
 
 
 class ImageSelection(Interface):

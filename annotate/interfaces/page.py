@@ -24,10 +24,11 @@ from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord, digest_of
-from schemas.contrast import image_letter
+from schemas.contrast import WORD, PhraseKind, content_words, image_letter, phrases
 from schemas.errors import ServiceError
 from schemas.pages import page_environment
 from schemas.records import Image, Picture
+from schemas.retrieval_task import TASK_FORMS, RetrievalTask
 
 
 class TaskContent(NamedTuple):
@@ -635,3 +636,40 @@ def _marks_on(words: Sequence[re.Match[str]], places: Collection[int], style: st
         start = marks.pop().start if place - 1 in places else words[place].start()
         marks.append(Mark(start, words[place].end(), style))
     return marks
+
+
+def caption_heading(task: RetrievalTask | None) -> str:
+    """Return the heading above a caption of that task, or of none."""
+    if task is None:
+        return "Caption"
+    form = TASK_FORMS.get(task)
+    return f"Caption for the task {task}" + (f": {form.captions}" if form else "")
+
+
+_MARKS = {
+    PhraseKind.OTHER_IMAGE: "compares",
+    PhraseKind.COMPARISON: "compares",
+    PhraseKind.ABSENCE: "absent",
+}
+
+
+def marked_captions(captions: Sequence[str]) -> list[str]:
+    """Return each caption as HTML with its distinguishing words marked.
+
+    `loupe-own` marks words of no other caption, `loupe-shared` words of some others,
+    `loupe-compares` phrases about another image, `loupe-absent` phrases that name something absent.
+    Function words are not marked.
+    """
+    having = Counter(word for caption in captions for word in content_words(caption))
+    return [_marked(caption, having, len(captions)) for caption in captions]
+
+
+def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
+    """Return the caption with marks; `having` of `count` captions contain each content word."""
+    marks = [Mark(one.start, one.end, _MARKS[one.kind]) for one in phrases(caption)]
+    spoken = marks.copy()
+    for match in WORD.finditer(caption):
+        captions = having.get(match.group().casefold(), count)
+        if captions < count and not any(one.start <= match.start() < one.end for one in spoken):
+            marks.append(Mark(*match.span(), "own" if captions == 1 else "shared"))
+    return with_marks(caption, marks)

@@ -28,13 +28,13 @@ from annotate.interfaces.page import (
     choice_region,
     first_text,
     image_address,
+    marked_captions,
     one_line,
     only_choice,
     page_html,
     shown_image,
     verdict_answer,
 )
-from annotate.interfaces.text_pages import marked_captions
 from db.entities import StoredEntity
 from schemas.base import EntityRecord
 from schemas.contrast import caption_name, indistinct

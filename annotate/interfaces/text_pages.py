@@ -14,7 +14,6 @@
 import json
 import re
 import tomllib
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from html import escape
@@ -22,7 +21,6 @@ from typing import ClassVar, Literal
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.backend import OPENED_WITH
-from annotate.interfaces.image_pages import caption_heading
 from annotate.interfaces.page import (
     UNCHANGED,
     VERDICT,
@@ -31,6 +29,7 @@ from annotate.interfaces.page import (
     Regions,
     Summary,
     TaskContent,
+    caption_heading,
     changed_words,
     choice_region,
     image_address,
@@ -44,14 +43,12 @@ from annotate.interfaces.page import (
     text_fields_script,
     values,
     verdict_answer,
-    with_marks,
 )
 from annotate.queues import latest_flags, newest_reports
 from db.entities import StoredEntity, fetch, parents_of
 from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord, digest_of
-from schemas.contrast import WORD, PhraseKind, content_words, phrases
 from schemas.errors import IntegrityError
 from schemas.faithfulness import Finding
 from schemas.proposals import OPTIONS, ChoiceTest, Confusion
@@ -242,34 +239,6 @@ def _style(finding: Finding) -> str:
 
 
 # Marks on the words that distinguish captions.
-
-_MARKS = {
-    PhraseKind.OTHER_IMAGE: "compares",
-    PhraseKind.COMPARISON: "compares",
-    PhraseKind.ABSENCE: "absent",
-}
-
-
-def marked_captions(captions: Sequence[str]) -> list[str]:
-    """Return each caption as HTML with its distinguishing words marked.
-
-    `loupe-own` marks words of no other caption, `loupe-shared` words of some others,
-    `loupe-compares` phrases about another image, `loupe-absent` phrases that name something absent.
-    Function words are not marked.
-    """
-    having = Counter(word for caption in captions for word in content_words(caption))
-    return [_marked(caption, having, len(captions)) for caption in captions]
-
-
-def _marked(caption: str, having: Mapping[str, int], count: int) -> str:
-    """Return the caption with marks; `having` of `count` captions contain each content word."""
-    marks = [Mark(one.start, one.end, _MARKS[one.kind]) for one in phrases(caption)]
-    spoken = marks.copy()
-    for match in WORD.finditer(caption):
-        captions = having.get(match.group().casefold(), count)
-        if captions < count and not any(one.start <= match.start() < one.end for one in spoken):
-            marks.append(Mark(*match.span(), "own" if captions == 1 else "shared"))
-    return with_marks(caption, marks)
 
 
 _FIT = "fit"

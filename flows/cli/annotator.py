@@ -116,6 +116,7 @@ def report(name: NameArgument, *, as_json: JsonOption = False) -> None:
     explanation.
     """
     from annotate.gold import gold_feedback
+    from annotate.interfaces.registry import interface_of
     from annotate.queues import load_queues, queues_in_use
     from db.annotations import answer_counts
     from db.reviews import annotator_named
@@ -125,7 +126,7 @@ def report(name: NameArgument, *, as_json: JsonOption = False) -> None:
     found = []
     for queue in queues_in_use(store, load_queues(settings.queues_file)):
         answers = answer_counts(store, queue.name)
-        gold = gold_feedback(store, queue, person.pseudonym)
+        gold = gold_feedback(store, queue, interface_of(queue), person.pseudonym)
         if count := answers.get(person.pseudonym, 0):
             found.append((queue.name, count, gold))
     if as_json:

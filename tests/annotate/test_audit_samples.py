@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.audits import STRATA, allocate, draw, draw_audit_sample, wanted
+from annotate.assignment import allocate, draw
+from annotate.audits import STRATA, draw_audit_sample, wanted
 from annotate.queues import shipped
 from db.decisions import append_decisions
 from db.entities import NewDecision, new_entity

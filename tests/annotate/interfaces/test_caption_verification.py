@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.image_pages import caption_heading
-from annotate.interfaces.page import TaskContent
+from annotate.interfaces.page import TaskContent, caption_heading
 from annotate.interfaces.text_pages import CaptionVerification
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding

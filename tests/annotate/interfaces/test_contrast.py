@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from annotate.interfaces.text_pages import marked_captions
+from annotate.interfaces.page import marked_captions
 from tests.annotate.interfaces.regions import ParsedHtml
 
 
