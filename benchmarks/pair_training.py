@@ -38,8 +38,7 @@ from retrieval.contrastive import (
 )
 from schemas.cfam import CfamTraining
 from schemas.chat import ChatImage, ChatRequest
-from schemas.contrast import EditCheckSettings
-from schemas.profile import BuiltinContraster
+from schemas.profile import BuiltinContraster, EditCheckSettings
 from schemas.requests import (
     INSTRUCTION_FIELD,
     STRATEGIES_FIELD,

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from flows.grammar import LANGUAGE, SPELLING, SURE, check_grammar, foreign_script, guessed_language
 from prompts.loader import Prompt
 from schemas.chat import ChatAnswer, ChatRequest
-from schemas.contrast import QUOTED
 from schemas.grammar import GrammarSettings
+from schemas.phrases import QUOTED
 from schemas.records import Rejection
 
 # JSON schemas of answers.

@@ -24,9 +24,10 @@ from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
 from schemas.base import sha256_of
 from schemas.chat import ChatImage
-from schemas.contrast import EditCheckSettings, StoredEdit
+from schemas.contrast import StoredEdit
 from schemas.errors import IntegrityError, LoupeError
 from schemas.image_edit import BuiltinEditor, EditRequest
+from schemas.profile import EditCheckSettings
 from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
 from schemas.records import Image, Picture

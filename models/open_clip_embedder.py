@@ -9,9 +9,8 @@ from typing import Any
 from PIL import Image
 
 from models.embedding import plain_picture
-from models.fairmot.detector import checkpoint_digest
 from models.torch_batches import TorchEmbedder, loading_faults
-from models.weights import folder_digest, require_digest
+from models.weights import checkpoint_digest, folder_digest, require_digest
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import MissingExtraError, ModelError
 

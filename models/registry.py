@@ -166,9 +166,8 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
 
 
 def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
-    from models.fairmot.detector import checkpoint_digest
     from models.open_clip_embedder import local_folder
-    from models.weights import folder_digest
+    from models.weights import checkpoint_digest, folder_digest
 
     found: dict[str, Any] = {}
     if spec.architecture_file and not spec.architecture_sha256:
@@ -222,7 +221,7 @@ def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
     """
     if not isinstance(spec, FairMOTDetector) or spec.checkpoint_sha256 is not None:
         return spec
-    from models.fairmot.detector import checkpoint_digest
+    from models.weights import checkpoint_digest
 
     return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
 

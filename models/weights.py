@@ -1,14 +1,16 @@
 """Files of weights, their digests, and networks of transformers loaded from them."""
 
 import hashlib
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from models.fairmot.detector import checkpoint_digest
 from schemas.chat import ModelRef
 from schemas.embedding import MllmEmbedder, TransformersEmbedder
 from schemas.errors import MissingExtraError, ModelError
+
+_REMEMBERED = 8
 
 
 def folder_digest(folder: Path) -> str:
@@ -86,3 +88,24 @@ def processor_of(transformers: Any, ref: ModelRef, **settings: Any) -> Any:
     return transformers.AutoProcessor.from_pretrained(
         ref.name, revision=ref.revision, trust_remote_code=False, **settings
     )
+
+
+def checkpoint_digest(path: Path) -> str:
+    """Return the SHA-256 of a file, as 64 hex digits.
+
+    Raises:
+        ModelError: the file cannot be read.
+    """
+    try:
+        status = path.stat()
+        return _digest(path, status.st_size, status.st_mtime_ns)
+    except OSError as error:
+        raise ModelError(
+            f"the checkpoint {str(path)!r} cannot be read: {error.strerror or error}"
+        ) from error
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _digest(path: Path, _size: int, _changed_ns: int) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -5,7 +5,7 @@ from typing import overload
 
 import models.registry
 from models.embedding import ImageTextEmbedder
-from models.fairmot.detector import checkpoint_digest
+from models.weights import checkpoint_digest
 from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
 from schemas.errors import FormatError, MissingExtraError
 

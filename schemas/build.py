@@ -7,9 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from schemas.base import IF_KNOWN, Record, Split
-from schemas.contrast import Method
 from schemas.errors import ConfigurationError
-from schemas.records import Granularity
+from schemas.records import Granularity, Method
 from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, RetrievalTask, TaskForm, Tier
 from schemas.similarity import TEST_SHARE
 from schemas.validation import PlacedPath, nearest_hint, placed, read_toml

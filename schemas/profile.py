@@ -1,5 +1,6 @@
 """The schema of a profile: models, their settings, and prices."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -7,7 +8,6 @@ from pydantic import Field, field_validator, model_validator
 
 from schemas.base import IF_KNOWN, Record, sha256_of
 from schemas.chat import NamedModel
-from schemas.contrast import ChoiceSettings, EditCheckSettings
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -17,9 +17,130 @@ from schemas.embedding import (
 from schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from schemas.image_search import DownloadSettings, ImageSearchSpec
 from schemas.recos import ConfusionSettings, DiscriminabilitySettings
-from schemas.requests import ImageArea, StyleLimits
 from schemas.similarity import NearDuplicateSettings
 from schemas.tracking import FilterSettings, TrackingSettings
+
+_LEAST_SPAN = 2.1  # ratio of the bounds, most pixels to fewest
+
+
+_FEWEST_PATCHES = 64  # of the largest image
+
+
+class ImageArea(Record):
+    """The size of images shown to a model (CCD, step 1).
+
+    Attributes:
+        side_multiple_px: both sides are multiples of this, in pixels.
+        least_pixels: the fewest pixels of an image.
+        most_pixels: the most.
+        longest_ratio: longer side to shorter side; more elongated images are rejected.
+    """
+
+    side_multiple_px: int = Field(default=28, ge=1)
+    least_pixels: int = Field(default=256 * 28 * 28, ge=1)
+    most_pixels: int = Field(default=840 * 504, ge=1)
+    longest_ratio: float = Field(default=200, ge=1, le=10_000)
+
+    @model_validator(mode="after")
+    def _has_room(self) -> "ImageArea":
+        # Sides are rounded. An enlarged side is rounded up by at most a multiple; a reduced side of
+        # two multiples loses at most half.
+        multiple, least = self.side_multiple_px, self.least_pixels
+        narrow, wide = math.sqrt(least / self.longest_ratio), math.sqrt(least * self.longest_ratio)
+        needed = max(
+            (narrow + multiple) * (wide + multiple),
+            _LEAST_SPAN * least,
+            _FEWEST_PATCHES * multiple**2,
+            self.longest_ratio * multiple**2,
+        )
+        if self.most_pixels < needed:
+            raise ValueError(
+                f"most_pixels must be at least {math.ceil(needed)}, so that every image has "
+                f"a size within the bounds; got {self.most_pixels}"
+            )
+        return self
+
+
+class StyleLimits(Record):
+    """How far a fine caption may be from the style of its coarse caption without a warning.
+
+    Attributes:
+        shortest_ratio: least ratio of its words to those of the coarse caption.
+        longest_ratio: largest ratio (the paper's captions have 2.2 and 2.6 times as many words on
+            average).
+        free_words: captions of up to this many words are never too long.
+        kept_share: least share of the coarse caption's content words that it keeps.
+        further_sentences: most sentences beyond the number in the coarse caption.
+    """
+
+    shortest_ratio: float = Field(default=0.8, ge=0)
+    longest_ratio: float = Field(default=4.0, ge=1, le=10_000)
+    free_words: int = Field(default=30, ge=0)
+    kept_share: float = Field(default=0.25, ge=0, le=1)
+    further_sentences: int = Field(default=1, ge=0)
+
+
+class ChoiceSettings(Record):
+    """Which of the first results of a search may be the candidate (CCD, step 2).
+
+    Similarities are cosines of an embedder's image vectors. Their range depends on the embedder, so
+    a profile states both bounds next to its embedder, and `calibrate_choice` suggests them.
+
+    Attributes:
+        first: number of results to consider; CCD takes five.
+        floor: a result less similar to the anchor than this is an unrelated image.
+        ceiling: a result more similar than this is the anchor again, whatever its bytes.
+        doubtful_misfit: flag a result if its cosine to the contrastive caption is lower by more
+            than this than that of the anchor to its own caption, because more than the one detail
+            may differ.
+    """
+
+    first: int = Field(default=5, ge=1)
+    floor: float = Field(default=0.3, ge=-1, le=1)
+    ceiling: float = Field(default=0.97, ge=-1, le=1)
+    doubtful_misfit: float = Field(default=0.05, ge=0, le=2)
+
+    @model_validator(mode="after")
+    def _bounds_rise(self) -> "ChoiceSettings":
+        if self.floor >= self.ceiling:
+            raise ValueError(
+                f"floor must be less than ceiling; got {self.floor} and {self.ceiling}"
+            )
+        return self
+
+
+class EditCheckSettings(Record):
+    """When two pixels differ visibly, and when an edit changed nothing or too much.
+
+    Colours are compared in CIELAB after both images were scaled to `side_px`, aligned and smoothed.
+    Shares are of the image's pixels, 0 to 1.
+
+    Attributes:
+        side_px: longer side of the compared images, in pixels.
+        smoothing_px: standard deviation of the smoothing, in those pixels.
+        visible_difference: colour difference (ΔE*ab) from which a pixel has changed.
+        drift: global colour differences up to this are the model's drift and are removed.
+        least_changed_share: reject the edit below this changed share.
+        doubtful_outside_share: flag from this share changed outside the wanted region.
+        doubtful_changed_share: flag from this changed share if one thing was to change.
+        doubtful_global_share: flag below this changed share if the whole image was to change.
+        least_shift: reject the edit up to this shift towards the wanted caption; None to disable.
+        doubtful_shift: flag below this shift.
+        doubtful_unplaced_shift: flag below this shift if one thing was to change at an unknown
+            place in the image, because then only the embedder can identify it.
+    """
+
+    side_px: int = Field(default=512, ge=64)
+    smoothing_px: float = Field(default=1.5, gt=0)
+    visible_difference: float = Field(default=14.0, gt=0)
+    drift: float = Field(default=4.0, ge=0)
+    least_changed_share: float = Field(default=0.001, ge=0, le=1)
+    doubtful_outside_share: float = Field(default=0.02, ge=0, le=1)
+    doubtful_changed_share: float = Field(default=0.5, ge=0, le=1)
+    doubtful_global_share: float = Field(default=0.15, ge=0, le=1)
+    least_shift: float | None = Field(default=0.0, ge=-4, le=4)
+    doubtful_shift: float = Field(default=0.03, ge=-4, le=4)
+    doubtful_unplaced_shift: float = Field(default=0.03, ge=-4, le=4)
 
 
 class Prices(Record):
@@ -349,6 +470,11 @@ class ContrastSettings(Record):
     refinement_prompt: str = "refine_captions"
     refinement_repair_prompt: str = "repair_captions"
     caption_style: StyleLimits = StyleLimits()
+
+    @property
+    def has_measured_bounds(self) -> bool:
+        """Whether the bounds were calibrated for the embedder."""
+        return self.bounds_measured_with == self.embedder.name
 
 
 class EvaluationSettings(Record):

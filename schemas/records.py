@@ -9,6 +9,9 @@ from schemas.base import IF_ANY, IF_KNOWN, Box, EntityRecord, Record, Sha256, Sp
 from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.taxonomy import DifferenceType
 
+Method = Literal["search", "edit"]
+"""How contrastive images are obtained: found on the web or in a folder, or edited."""
+
 
 class Granularity(StrEnum):
     """The level of detail of a source's captions (UFineBench, section 3.3)."""
@@ -92,7 +95,7 @@ class Contrast(Record):
     difference: DifferenceType
     detail: str
     plan: str
-    method: Literal["search", "edit"] | None
+    method: Method | None
 
 
 class Image(EntityRecord, kind="image"):

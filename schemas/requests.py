@@ -11,7 +11,6 @@ answer is one JSON object, with a value of `SignCategory` as `kind`:
 `{"pairs": [{"kind": "…", "chinese": "…", "english": "…"}, …]}`.
 """
 
-import math
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Self, get_origin
@@ -222,10 +221,6 @@ class StrategyBrief(Brief):
     facts: tuple[str, ...] = ()
 
 
-_LEAST_SPAN = 2.1  # ratio of the bounds, most pixels to fewest
-_FEWEST_PATCHES = 64  # of the largest image
-
-
 class ProposedStrategy(Record):
     """A strategy proposed by a model; see `schemas.proposals.Strategy` for the fields."""
 
@@ -234,41 +229,6 @@ class ProposedStrategy(Record):
     plan: str
     contrastive_caption: str
     editing_instruction: str
-
-
-class ImageArea(Record):
-    """The size of images shown to a model (CCD, step 1).
-
-    Attributes:
-        side_multiple_px: both sides are multiples of this, in pixels.
-        least_pixels: the fewest pixels of an image.
-        most_pixels: the most.
-        longest_ratio: longer side to shorter side; more elongated images are rejected.
-    """
-
-    side_multiple_px: int = Field(default=28, ge=1)
-    least_pixels: int = Field(default=256 * 28 * 28, ge=1)
-    most_pixels: int = Field(default=840 * 504, ge=1)
-    longest_ratio: float = Field(default=200, ge=1, le=10_000)
-
-    @model_validator(mode="after")
-    def _has_room(self) -> "ImageArea":
-        # Sides are rounded. An enlarged side is rounded up by at most a multiple; a reduced side of
-        # two multiples loses at most half.
-        multiple, least = self.side_multiple_px, self.least_pixels
-        narrow, wide = math.sqrt(least / self.longest_ratio), math.sqrt(least * self.longest_ratio)
-        needed = max(
-            (narrow + multiple) * (wide + multiple),
-            _LEAST_SPAN * least,
-            _FEWEST_PATCHES * multiple**2,
-            self.longest_ratio * multiple**2,
-        )
-        if self.most_pixels < needed:
-            raise ValueError(
-                f"most_pixels must be at least {math.ceil(needed)}, so that every image has "
-                f"a size within the bounds; got {self.most_pixels}"
-            )
-        return self
 
 
 REFINEMENT_PURPOSE = "refine_captions"
@@ -312,25 +272,6 @@ class RefinementBrief(Brief):
                 f"got {len(self.differences)}"
             )
         return self
-
-
-class StyleLimits(Record):
-    """How far a fine caption may be from the style of its coarse caption without a warning.
-
-    Attributes:
-        shortest_ratio: least ratio of its words to those of the coarse caption.
-        longest_ratio: largest ratio (the paper's captions have 2.2 and 2.6 times as many words on
-            average).
-        free_words: captions of up to this many words are never too long.
-        kept_share: least share of the coarse caption's content words that it keeps.
-        further_sentences: most sentences beyond the number in the coarse caption.
-    """
-
-    shortest_ratio: float = Field(default=0.8, ge=0)
-    longest_ratio: float = Field(default=4.0, ge=1, le=10_000)
-    free_words: int = Field(default=30, ge=0)
-    kept_share: float = Field(default=0.25, ge=0, le=1)
-    further_sentences: int = Field(default=1, ge=0)
 
 
 SIGN_PAIRS_PURPOSE = "write_sign_pairs"

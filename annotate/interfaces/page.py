@@ -24,9 +24,9 @@ from db.entities import StoredEntity
 from db.reviews import ShownImage
 from db.store import Store
 from schemas.base import EntityRecord, digest_of
-from schemas.contrast import WORD, PhraseKind, content_words, image_letter, phrases
 from schemas.errors import ServiceError
 from schemas.pages import page_environment
+from schemas.phrases import WORD, PhraseKind, content_words, image_letter, phrases
 from schemas.records import Image, Picture
 from schemas.retrieval_task import TASK_FORMS, RetrievalTask
 

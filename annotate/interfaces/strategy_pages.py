@@ -37,7 +37,7 @@ from annotate.interfaces.page import (
 )
 from db.entities import StoredEntity
 from schemas.base import EntityRecord
-from schemas.contrast import caption_name, indistinct
+from schemas.phrases import caption_name, indistinct
 from schemas.proposals import CaptionGroup, Strategy
 from schemas.requests import MOST_INSTRUCTION_WORDS
 from schemas.taxonomy import DifferenceType

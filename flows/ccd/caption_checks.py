@@ -32,7 +32,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, quarantine
-from schemas.contrast import (
+from schemas.phrases import (
     WORD,
     Phrase,
     PhraseKind,
@@ -42,10 +42,10 @@ from schemas.contrast import (
     indistinct,
     phrases,
 )
+from schemas.profile import StyleLimits
 from schemas.proposals import CaptionGroup
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
-from schemas.requests import StyleLimits
 
 
 def refused_phrase(caption: str, coarse: str) -> Phrase | None:

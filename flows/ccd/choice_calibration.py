@@ -26,13 +26,12 @@ from flows.engine.pages import BINS, flow_pages, place_of, stacked_bars, write_r
 from flows.engine.runner import get_or_create_entity
 from schemas.contrast import (
     ChoiceCalibration,
-    ChoiceSettings,
     FoundPicture,
     ObservedResult,
     ResultsConsidered,
     SuggestedBound,
 )
-from schemas.profile import ContrastSettings
+from schemas.profile import ChoiceSettings, ContrastSettings
 from schemas.proposals import Candidate
 from schemas.provenance import Role
 
@@ -244,7 +243,7 @@ def uncalibrated_threshold_warning(
         settings: the current bounds and their embedder.
         found: the bounds that the results of searches suggest.
     """
-    if _are_measured(settings):
+    if settings.has_measured_bounds:
         return None
     bounds = settings.choice
     return (
@@ -253,22 +252,6 @@ def uncalibrated_threshold_warning(
         f"{_suggested('a floor', found.floor)} and {_suggested('a ceiling', found.ceiling)}; "
         "if you adopt them, set contrast.bounds_measured_with in the profile"
     )
-
-
-def edit_bounds_warning(settings: ContrastSettings) -> str | None:
-    """Return a warning if the bounds of the check of edits were not measured."""
-    check = settings.edit_check
-    if _are_measured(settings) or check.least_shift is None:
-        return None
-    return (
-        f"whether an edit changed the wanted detail is judged by bounds (shift above "
-        f"{check.least_shift:g}, doubtful below {check.doubtful_shift:g}) that were not measured "
-        f"with {settings.embedder.name}"
-    )
-
-
-def _are_measured(settings: ContrastSettings) -> bool:
-    return settings.bounds_measured_with == settings.embedder.name
 
 
 def _suggested(what: str, bound: SuggestedBound) -> str:

@@ -12,7 +12,7 @@ from PIL import Image
 
 from models.embedding import plain_picture
 from schemas.base import Box
-from schemas.contrast import EditCheckSettings
+from schemas.profile import EditCheckSettings
 from schemas.proposals import EditMeasurement
 from schemas.records import Rejection
 from schemas.taxonomy import DifferenceType

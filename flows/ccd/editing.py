@@ -19,7 +19,6 @@ from db.entities import (
 )
 from db.store import Store, drop_claims, pauses, retried
 from db.work import Pending, register_plan, store_activity
-from flows.ccd.choice_calibration import edit_bounds_warning
 from flows.ccd.edit_measures import (
     NO_CHANGE,
     Change,
@@ -49,6 +48,7 @@ from schemas.image_edit import (
     FailedEdit,
     ImageEditorSpec,
 )
+from schemas.profile import ContrastSettings
 from schemas.proposals import EditedImage, EditMeasurement, Strategy
 from schemas.provenance import Role
 from schemas.records import Picture, Rejection
@@ -492,3 +492,15 @@ class _Editing:
         anchor = opened_picture(edited.request.image.data)
         drawn = difference_overlay(anchor, edited.change)
         return put_picture(self.run.context.blobs, drawn, _PNG, anchor.size)
+
+
+def edit_bounds_warning(settings: ContrastSettings) -> str | None:
+    """Return a warning if the bounds of the check of edits were not measured."""
+    check = settings.edit_check
+    if settings.has_measured_bounds or check.least_shift is None:
+        return None
+    return (
+        f"whether an edit changed the wanted detail is judged by bounds (shift above "
+        f"{check.least_shift:g}, doubtful below {check.doubtful_shift:g}) that were not measured "
+        f"with {settings.embedder.name}"
+    )

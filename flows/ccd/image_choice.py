@@ -37,13 +37,13 @@ from retrieval.similarity.near_duplicates import (
     near_duplicate_pairs,
 )
 from schemas.contrast import (
-    ChoiceSettings,
     ConsideredResult,
     FoundPicture,
     ImageRequest,
     ResultsConsidered,
     ResultVerdict,
 )
+from schemas.profile import ChoiceSettings
 from schemas.proposals import Candidate, FoundImage, Strategy
 from schemas.provenance import Role
 from schemas.records import Image, Picture, Rejection

@@ -19,9 +19,10 @@ from db.store import Store
 from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stream
-from schemas.contrast import ImageRequest, Method
+from schemas.contrast import ImageRequest
 from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
+from schemas.records import Method
 
 STAGE = "order_images"
 VERSION = "1"

@@ -29,6 +29,7 @@ from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast import ContrastGroup
+from schemas.profile import ImageArea
 from schemas.proposals import CaptionGroup, GroupMember
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
@@ -38,7 +39,6 @@ from schemas.requests import (
     REFINEMENT_REQUEST_MOST_CHARACTERS,
     REFINEMENT_REQUEST_REPAIR_PURPOSE,
     TRANSLATIONS_FIELD,
-    ImageArea,
     RefinementBrief,
 )
 

@@ -6,8 +6,8 @@ import math
 from PIL import Image, ImageOps
 
 from schemas.chat import ChatImage
+from schemas.profile import ImageArea
 from schemas.records import Rejection
-from schemas.requests import ImageArea
 
 STAGE = "resize_image"
 

@@ -10,10 +10,10 @@ from flows.engine.embedding import CachedEmbedder
 from flows.engine.runner import sole_run
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild
-from schemas.contrast import Method
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec
 from schemas.profile import ContrastSettings, Profile
+from schemas.records import Method
 from sources.web.downloading import ImageDownloader
 
 Clock = Callable[[], datetime]

@@ -30,7 +30,7 @@ from flows.recos.captioning import facts_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast import StrategyDraft
-from schemas.profile import ContrastSettings
+from schemas.profile import ContrastSettings, ImageArea
 from schemas.proposals import Strategy
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
@@ -44,7 +44,6 @@ from schemas.requests import (
     STRATEGIES_FIELD,
     STRATEGY_PURPOSE,
     TYPE_FIELD,
-    ImageArea,
     ProposedStrategy,
     StrategyBrief,
 )

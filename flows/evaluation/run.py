@@ -49,7 +49,6 @@ from retrieval.embeddings import Ids, read_vectors
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
 from retrieval.ranking import REPLICATES, Floats
 from retrieval.score_matrix import Rerank
-from schemas.contrast import EditCheckSettings
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -69,6 +68,7 @@ from schemas.evaluation import (
     EvaluationResult,
     ShownItem,
 )
+from schemas.profile import EditCheckSettings
 from schemas.provenance import Hardware
 from schemas.release import UNSTATED, Manifest
 

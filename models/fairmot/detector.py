@@ -1,6 +1,5 @@
 """FairMOT as a person detector."""
 
-import hashlib
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from models.adapter import FrameAdapter
 from models.torch_batches import torch_device
 from models.tracking.detector import Detections, Frame, Pixels
+from models.weights import checkpoint_digest
 from schemas.errors import MissingExtraError, ModelError
 from schemas.tracking import FairMOTDetector
 
@@ -22,29 +22,6 @@ if TYPE_CHECKING:
 
 
 # The digest of a checkpoint, which is read again only if the file changed.
-
-_REMEMBERED = 8
-
-
-def checkpoint_digest(path: Path) -> str:
-    """Return the SHA-256 of a file, as 64 hex digits.
-
-    Raises:
-        ModelError: the file cannot be read.
-    """
-    try:
-        status = path.stat()
-        return _digest(path, status.st_size, status.st_mtime_ns)
-    except OSError as error:
-        raise ModelError(
-            f"the checkpoint {str(path)!r} cannot be read: {error.strerror or error}"
-        ) from error
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _digest(path: Path, _size: int, _changed_ns: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 # Converts frames to the network's input, and the network's boxes back to the frame.

@@ -12,9 +12,10 @@ from flows.ccd.editing import known_pin, pin
 from flows.engine.context import RunContext
 from models.builtin.stills.editor import StillsEditor
 from schemas.build import CcdBuild
-from schemas.contrast import EditCheckSettings, ImageRequest, StoredEdit
+from schemas.contrast import ImageRequest, StoredEdit
 from schemas.errors import ModelError
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditOutcome, QwenImageEdit
+from schemas.profile import EditCheckSettings
 from schemas.proposals import Candidate
 from schemas.provenance import Role
 from schemas.records import Image

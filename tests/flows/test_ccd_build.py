@@ -21,11 +21,11 @@ from flows.cli.main import app
 from flows.engine.context import RunContext
 from release.manifest import read_manifest
 from release.verify import verify_release
-from schemas.contrast import ContrastGroup, Method, StoredEdit
+from schemas.contrast import ContrastGroup, StoredEdit
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image
+from schemas.records import Caption, Granularity, Image, Method
 from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import (
     ANCHORS,

@@ -9,20 +9,14 @@ from numpy.typing import NDArray
 from flows.ccd.choice_calibration import (
     LEAST_KNOWN,
     calibrate_choice,
-    edit_bounds_warning,
     render_choice_report,
     uncalibrated_threshold_warning,
     unrelated_similarities,
 )
+from flows.ccd.editing import edit_bounds_warning
 from models.profiles.loader import load_profile
-from schemas.contrast import (
-    ChoiceCalibration,
-    ChoiceSettings,
-    EditCheckSettings,
-    ObservedResult,
-    SuggestedBound,
-)
-from schemas.profile import ContrastSettings
+from schemas.contrast import ChoiceCalibration, ObservedResult, SuggestedBound
+from schemas.profile import ChoiceSettings, ContrastSettings, EditCheckSettings
 
 SETTINGS = ChoiceSettings(floor=0.3, ceiling=0.97)
 NONE = np.empty(0)

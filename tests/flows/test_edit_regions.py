@@ -11,8 +11,9 @@ from flows.engine.context import RunContext
 from models.builtin.stills.editor import Change, StillsEditor, say_change
 from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
 from schemas.base import Box
-from schemas.contrast import EditCheckSettings, StoredEdit
+from schemas.contrast import StoredEdit
 from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
+from schemas.profile import EditCheckSettings
 from schemas.proposals import Candidate
 from sources.demonstration.stills import StillsWorld
 from tests.flows.ccd_world import (

@@ -17,7 +17,7 @@ from flows.ccd.image_choice import (
 )
 from models.embedding import Vectors
 from retrieval.similarity.near_duplicates import fingerprint
-from schemas.contrast import ChoiceSettings
+from schemas.profile import ChoiceSettings
 from schemas.records import Rejection
 from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street

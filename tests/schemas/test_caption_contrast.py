@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.contrast import (
+from schemas.phrases import (
     PhraseKind,
     caption_name,
     content_words,

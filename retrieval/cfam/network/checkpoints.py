@@ -15,9 +15,8 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from models.embedding import plain_picture
-from models.fairmot.detector import checkpoint_digest
 from models.torch_batches import TorchEmbedder
-from models.weights import require_digest
+from models.weights import checkpoint_digest, require_digest
 from retrieval.cfam.network.backbone import Architecture, checked_architecture
 from retrieval.cfam.network.model import Cfam
 from retrieval.cfam.network.pairs import ClipTokenizer, clip_pixels

@@ -11,7 +11,7 @@ from PIL import Image, ImageOps
 from db.entities import StoredEntity, new_entity
 from flows.ccd.edit_measures import change_between, difference_overlay
 from schemas.base import EntityRecord, sha256_of
-from schemas.contrast import EditCheckSettings
+from schemas.profile import EditCheckSettings
 from schemas.proposals import (
     OPTIONS,
     Candidate,

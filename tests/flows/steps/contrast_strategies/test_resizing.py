@@ -13,8 +13,8 @@ from pydantic import ValidationError
 
 from flows.ccd.resizing import smart_resized, smart_size
 from schemas.chat import ChatImage
+from schemas.profile import ImageArea
 from schemas.records import Rejection
-from schemas.requests import ImageArea
 
 AREA = ImageArea()
 SIDES = st.integers(1, 20_000)

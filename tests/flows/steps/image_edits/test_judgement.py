@@ -1,7 +1,7 @@
 import pytest
 
 from flows.ccd.edit_measures import NO_CHANGE, judge_edit
-from schemas.contrast import EditCheckSettings
+from schemas.profile import EditCheckSettings
 from schemas.proposals import EditMeasurement
 from schemas.records import Rejection
 from schemas.taxonomy import DifferenceType

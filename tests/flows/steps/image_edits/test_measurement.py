@@ -14,7 +14,7 @@ from flows.ccd.edit_measures import (
     measure_edit,
 )
 from models.builtin.stills.drawing import draw_still
-from schemas.contrast import EditCheckSettings
+from schemas.profile import EditCheckSettings
 from schemas.proposals import EditMeasurement
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import lay_out, vary

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from flows.ccd.edit_measures import change_between, difference_overlay
-from schemas.contrast import EditCheckSettings
+from schemas.profile import EditCheckSettings
 from tests.flows.steps.image_edits.pictures import pasted, still
 
 SETTINGS = EditCheckSettings()

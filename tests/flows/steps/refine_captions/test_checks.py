@@ -14,7 +14,7 @@ from flows.ccd.caption_checks import (
     same_captions,
     style_warnings,
 )
-from schemas.requests import StyleLimits
+from schemas.profile import StyleLimits
 from schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 from tests.flows.steps.refine_captions.refined import CAPTIONS, COARSE, a_group

@@ -16,8 +16,8 @@ from models.builtin.stills.text import content_of
 from models.image_editor import ImageEditor, build_image_editor
 from schemas.base import Box
 from schemas.chat import ChatImage
-from schemas.contrast import EditCheckSettings
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
+from schemas.profile import EditCheckSettings
 from schemas.proposals import EditMeasurement
 from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import jpeg_of

@@ -7,7 +7,7 @@ import torch
 from PIL import Image
 
 from models.embedding import ImageTextEmbedder
-from models.fairmot.detector import checkpoint_digest
+from models.weights import checkpoint_digest
 from retrieval.cfam.network.checkpoints import WEIGHTS, CfamImageTextEmbedder, save_model
 from retrieval.cfam.network.model import Cfam
 from retrieval.cfam.network.pairs import clip_pixels
