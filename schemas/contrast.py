@@ -1,7 +1,4 @@
-"""Records of contrastive images and captions (CCD).
-
-docs/ccd.md describes each setting.
-"""
+"""Records of contrastive images and captions (CCD): search results, edits, groups."""
 
 from typing import Literal, Self
 

@@ -1,4 +1,7 @@
-"""The schema of a profile: models, their settings, and prices."""
+"""The schema of a profile: models, their settings, and prices.
+
+docs/ccd.md describes the settings of contrastive images.
+"""
 
 import math
 from pathlib import Path
@@ -21,8 +24,6 @@ from schemas.similarity import NearDuplicateSettings
 from schemas.tracking import FilterSettings, TrackingSettings
 
 _LEAST_SPAN = 2.1  # ratio of the bounds, most pixels to fewest
-
-
 _FEWEST_PATCHES = 64  # of the largest image
 
 

@@ -24,18 +24,17 @@ from db.entities import (
     parents_of,
 )
 from db.store import Store
-from flows.ccd.editing import edit_settings
-from flows.ccd.run import CcdRun
-from flows.engine.context import RunContext, sync_active, sync_active_edits
+from flows.ccd.run import CcdRun, coarse_captions, is_anchor
+from flows.engine.context import sync_active
 from flows.engine.importing import import_source
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
-from flows.engine.sampling import SampleSettings, captions_below, draw_sample
+from flows.engine.sampling import SampleSettings, draw_sample
 from schemas.base import digest_of
 from schemas.contrast import ContrastGroup, FoundPicture
 from schemas.proposals import Candidate, CaptionGroup, Strategy
 from schemas.provenance import Role
-from schemas.records import Caption, Contrast, Granularity, Image, Source
+from schemas.records import Contrast, Image, Source
 from schemas.video import StageSettings
 
 _MOST_CAPTIONS = 5
@@ -68,29 +67,7 @@ def _anchors_of(store: Store, dataset: str) -> list[StoredEntity]:
     return [one for one in find(store, dataset, Image.kind) if is_anchor(one)]
 
 
-def is_anchor(image: StoredEntity) -> bool:
-    """Return whether an image of a contrastive benchmark is an anchor."""
-    return image.record(Image).contrast is None
-
-
-def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
-    """Return the coarse captions of each anchor in the order of their positions."""
-    found = captions_below(store, image_ids)
-    return {
-        image_id: sorted(
-            (
-                one
-                for one in captions
-                if one.record(Caption).granularity is Granularity.COARSE
-                and one.state in ("proposed", "accepted")
-            ),
-            key=lambda one: one.record(Caption).position,
-        )
-        for image_id, captions in found.items()
-    }
-
-
-def sync_active_candidates(run: CcdRun) -> None:
+def sync_active_candidates(run: CcdRun, edits: NewEntity | None) -> None:
     """Deactivate candidates that no longer apply, and reactivate those that do again.
 
     A strategy has at most one active candidate, and none unless it is accepted. The first candidate
@@ -98,8 +75,9 @@ def sync_active_candidates(run: CcdRun) -> None:
     edited in its place. A candidate measured or judged with other settings is inactive, unless
     people decided on it and its image would be the same with the current settings. An image that
     people rejected is not shown again because it was measured again.
+
+    `edits` are the current settings (`edit_settings`).
     """
-    edits = edit_settings(run)
     with run.alone("choose active candidates"):
         active = _active_candidates(run.store, run.dataset, edits)
         sync_active(run.context, run.dataset, Candidate.kind, lambda one: one.id in active, LIVE)
@@ -312,22 +290,6 @@ def _anchor_id(candidate: StoredEntity) -> str:
     anchor = candidate.record(Candidate).anchor.image_id
     assert anchor is not None  # noqa: S101 - candidates are made with it
     return anchor
-
-
-def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> None:
-    """Keep groups of captions active whose images are a group and whose settings are current."""
-    store = context.store
-    groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
-    refined = parents_of(store, groups, Role.REFINED_FOR)
-    written = parents_of(store, groups, Role.WRITTEN_WITH)
-    current = {one.id for one in find(store, dataset, ContrastGroup.kind, states=LIVE)}
-
-    def stands(group: str) -> bool | None:
-        if group not in refined:
-            return None
-        return refined[group][0] in current and written[group] == [settings_id]
-
-    sync_active_edits(context, dataset, CaptionGroup.kind, stands)
 
 
 def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:

@@ -4,7 +4,7 @@ from collections.abc import Generator
 from functools import partial
 
 from flows.ccd.caption_checks import apply_group_decisions
-from flows.ccd.editing import edit_images
+from flows.ccd.editing import edit_images, edit_settings
 from flows.ccd.groups import form_groups, say_attrition, sync_active_candidates, take_anchors
 from flows.ccd.image_choice import search_images
 from flows.ccd.image_requests import request_images, sync_active_requests
@@ -103,16 +103,16 @@ def _each_method(run: CcdRun) -> Generator[None]:
 
 
 def _request_images(run: CcdRun) -> None:
-    sync_active_candidates(run)
+    sync_active_candidates(run, edit_settings(run))
     with run.alone("request images"):
         run.add(request_images(run.context, run.dataset, run.method, run.deferred))
 
 
 def _search_images(run: CcdRun) -> None:
     search_images(run)
-    sync_active_candidates(run)
+    sync_active_candidates(run, edit_settings(run))
 
 
 def _edit_images(run: CcdRun) -> None:
     edit_images(run)
-    sync_active_candidates(run)
+    sync_active_candidates(run, edit_settings(run))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from db.entities import StoredEntity, WorkResult, fetch, new_entity
+from db.entities import LIVE, StoredEntity, WorkResult, fetch, find, new_entity, parents_of
 from db.store import Store
 from db.work import Pending
 from flows.answers import (
@@ -21,9 +21,9 @@ from flows.answers import (
     text_schema,
 )
 from flows.ccd.caption_checks import group_warnings, refused_phrase, same_captions
-from flows.ccd.groups import coarse_captions, sync_active_groups
 from flows.ccd.resizing import smart_resized
-from flows.ccd.run import CcdRun
+from flows.ccd.run import CcdRun, coarse_captions
+from flows.engine.context import RunContext, sync_active_edits
 from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from prompts.loader import Prompt, load_prompt
@@ -393,3 +393,19 @@ def _record(rows: Sequence[_Answer], author: str, second_language: str | None) -
         author=author,
         second_language=second_language,
     )
+
+
+def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> None:
+    """Keep groups of captions active whose images are a group and whose settings are current."""
+    store = context.store
+    groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
+    refined = parents_of(store, groups, Role.REFINED_FOR)
+    written = parents_of(store, groups, Role.WRITTEN_WITH)
+    current = {one.id for one in find(store, dataset, ContrastGroup.kind, states=LIVE)}
+
+    def stands(group: str) -> bool | None:
+        if group not in refined:
+            return None
+        return refined[group][0] in current and written[group] == [settings_id]
+
+    sync_active_edits(context, dataset, CaptionGroup.kind, stands)

@@ -1,19 +1,22 @@
-"""The state that the steps of `build-ccd` share."""
+"""The state and queries that the steps of `build-ccd` share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from db.entities import StoredEntity
+from db.store import Store
 from flows.engine.context import PipelineRun
 from flows.engine.embedding import CachedEmbedder
 from flows.engine.runner import sole_run
+from flows.engine.sampling import captions_below
 from retrieval.embedders import pinned
 from schemas.build import CcdBuild
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec
 from schemas.profile import ContrastSettings, Profile
-from schemas.records import Method
+from schemas.records import Caption, Granularity, Image, Method
 from sources.web.downloading import ImageDownloader
 
 Clock = Callable[[], datetime]
@@ -81,3 +84,25 @@ def search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:
                 f"{path} {what}"
             )
     return spec
+
+
+def is_anchor(image: StoredEntity) -> bool:
+    """Return whether an image of a contrastive benchmark is an anchor."""
+    return image.record(Image).contrast is None
+
+
+def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
+    """Return the coarse captions of each anchor in the order of their positions."""
+    found = captions_below(store, image_ids)
+    return {
+        image_id: sorted(
+            (
+                one
+                for one in captions
+                if one.record(Caption).granularity is Granularity.COARSE
+                and one.state in ("proposed", "accepted")
+            ),
+            key=lambda one: one.record(Caption).position,
+        )
+        for image_id, captions in found.items()
+    }

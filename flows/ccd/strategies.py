@@ -18,9 +18,8 @@ from flows.answers import (
     shown,
     text_schema,
 )
-from flows.ccd.groups import coarse_captions, is_anchor
 from flows.ccd.resizing import smart_resized
-from flows.ccd.run import CcdRun
+from flows.ccd.run import CcdRun, coarse_captions, is_anchor
 from flows.engine.context import sync_active_edits
 from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step

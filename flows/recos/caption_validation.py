@@ -33,9 +33,8 @@ from flows.recos.captioning import (
     request_revision,
     task_of,
 )
-from flows.recos.image_selection import rejected_images
 from flows.recos.run import RecosRun
-from flows.recos.task_images import embed_stored, images_of_tier
+from flows.recos.task_images import embed_stored, images_of_tier, rejected_images
 from flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,

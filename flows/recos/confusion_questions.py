@@ -29,7 +29,6 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.grammar import check_grammar, words_of
 from flows.recos.captioning import facts_of, truths_of
-from flows.recos.confusing import load_pairs, load_written, question_filter
 from flows.recos.confusion_checks import (
     STAGE,
     VERSION,
@@ -39,7 +38,7 @@ from flows.recos.confusion_checks import (
     question,
     truth_differs,
 )
-from flows.recos.run import RecosRun
+from flows.recos.run import RecosRun, load_pairs, load_written, question_filter
 from flows.recos.task_images import embed_stored, images_of_tier, originals_of
 from schemas.proposals import Confusion
 from schemas.provenance import Role

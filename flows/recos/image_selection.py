@@ -107,12 +107,6 @@ def _captions_following(
                 yield NewDecision(one.id, "reopen", context.software, "its image fits its task")
 
 
-def rejected_images(store: Store, dataset: str) -> frozenset[str]:
-    """Return the images that people, or the policy, found not to fit their task, by id."""
-    rejected = [one.id for one in find(store, dataset, Selection.kind, states=("rejected",))]
-    return frozenset(found[0] for found in parents_of(store, rejected, Role.SELECTS).values())
-
-
 def has_selections(store: Store, dataset: str) -> bool:
     """Return whether there are any questions."""
     return next(find(store, dataset, Selection.kind), None) is not None

@@ -16,17 +16,12 @@ from flows.recos.captioning import task_of, write_captions
 from flows.recos.confusing import sync_confusions, write_confusing_captions
 from flows.recos.confusion_questions import check_pairs, follow_answers
 from flows.recos.expanding import expand_gallery, follow_duplicates
-from flows.recos.image_selection import (
-    follow_selections,
-    has_selections,
-    propose_selections,
-    rejected_images,
-)
+from flows.recos.image_selection import follow_selections, has_selections, propose_selections
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
 from flows.recos.run import RecosRun
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from flows.recos.similar_images import Pool, load_judge, load_v0, match_images
-from flows.recos.task_images import TaskImages
+from flows.recos.task_images import TaskImages, rejected_images
 from flows.recos.text_reading import read_texts
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError

@@ -30,7 +30,7 @@ from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
 from schemas.records import Image, ImageFacts, Rejection, Sample, Source
-from schemas.recos import TaskDraw
+from schemas.recos import Selection, TaskDraw
 from schemas.retrieval_task import RetrievalTask, Tier
 
 # The images of a benchmark of tasks, their origin and their embeddings.
@@ -333,3 +333,9 @@ def _require_own_dataset(store: Store, dataset: str) -> None:
                 f"dataset {dataset!r} has entities that were not built from tasks; build under "
                 f"another dataset name"
             )
+
+
+def rejected_images(store: Store, dataset: str) -> frozenset[str]:
+    """Return the images that people, or the policy, found not to fit their task, by id."""
+    rejected = [one.id for one in find(store, dataset, Selection.kind, states=("rejected",))]
+    return frozenset(found[0] for found in parents_of(store, rejected, Role.SELECTS).values())

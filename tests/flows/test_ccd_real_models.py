@@ -16,8 +16,8 @@ from db.entities import StoredEntity, parents_of
 from db.quarantine import quarantined
 from db.tables import ModelCall
 from flows.ccd.edit_measures import concerns_all
-from flows.ccd.groups import is_anchor
 from flows.ccd.pipeline import ccd_pipeline
+from flows.ccd.run import is_anchor
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from release.verify import verify_release
