@@ -8,7 +8,7 @@ Images are processed a few at a time.
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -31,23 +31,27 @@ from db.releases import (
 from db.review_audits import audited_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
-from release.contamination import UNCHECKED, Checks, WrittenSample
-from release.contents import Contents
+from release.contamination import UNCHECKED, Checks, OwnImages, SeenImage, WrittenSample, look_at
+from release.contents import Contents, FoundRow
 from release.documents import write_documents
-from release.files import digest_of_file, refuse_foreign, workspace_for
-from release.findings import Findings, TooManyProblemsError
+from release.files import DigestingFile, digest_of_file, place_file, refuse_foreign, workspace_for
+from release.findings import Findings, Inspection, TooManyProblemsError
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.lineage.writing import write_lineage
 from release.manifest import MANIFEST, named, read_manifest, unnamed, write_manifest
 from release.model_use import is_demonstration
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
-from release.row_writing import write_rows
+from release.row_files import ParquetRows, texts_of
+from release.row_making import embedding_of
+from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
+from release.threads import ordered_map
 from release.verify.files import verify_files
+from retrieval.similarity.distances import perceptual_hash
 from schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from schemas.errors import IntegrityError, UsageError
 from schemas.quality import AuditStatistics, summarise
@@ -57,6 +61,7 @@ from schemas.release import (
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
+    ReleasedFile,
     ReleaseStatistics,
 )
 from schemas.retrieval_task import Tier, check_version, tiers_within, version_in
@@ -64,8 +69,6 @@ from schemas.similarity import LeakLimits
 
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and the number of images."""
-Inspection = Callable[[Path, Manifest], None]
-"""Called with the folder of a complete, unpublished release; raises to reject it."""
 
 
 class BuiltRelease(NamedTuple):
@@ -461,3 +464,85 @@ def _empty_release_reason(dataset: str, images: int, statistics: ReleaseStatisti
 
 def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+def write_rows(
+    contents: Contents,
+    dataset: str,
+    blobs: BlobStore,
+    folder: Path,
+    scratch: Scratch,
+    tally: ReleaseAccumulator,
+    checks: Checks,
+    on_row: Callable[[int], None],
+) -> tuple[OwnImages, list[WrittenSample]]:
+    """Write all rows into the folder of a release, count them and list the files in `scratch`.
+
+    Images are read from `blobs`; `on_row` is called with the number of finished rows.
+
+    Returns:
+        The images to compare with other datasets, and the samples to measure, if any.
+    """
+    form, own, samples = contents.form, OwnImages(), list[WrittenSample]()
+
+    def copied(found: FoundRow) -> tuple[FoundRow, bytes, int | None, SeenImage | None]:
+        """Write the image of a row, and hash it as far as it is compared with others."""
+        row = found.row
+        image = blobs.read(row.sha256, row.media_type)
+        place_file(folder, row.file_path, image)
+        hashed = perceptual_hash(image) if tally.has_splits else None
+        seen = _seen_row(row, image) if checks.against is not None else None
+        return found, image, hashed, seen
+
+    with ExitStack() as stack:
+        texts = texts_of(dataset, form)
+        files = {name: DigestingFile(folder / name) for name in texts}
+        for file in files.values():
+            stack.callback(file.close)
+        parquet = stack.enter_context(ParquetRows(folder, form))
+        for done, one in enumerate(ordered_map(copied, contents.rows()), 1):
+            (row, left_out, crop), image, hashed, seen = one
+            columns = row.columns(form)
+            parquet.write(columns, image)
+            for name, text in texts.items():
+                files[name].write(text.row(columns, is_first=done == 1))
+            embedding = embedding_of(crop) if tally.has_splits else None
+            tally.add(row, hashed, embedding, crop.embedder if crop else "")
+            tally.statistics.add_left_out(
+                rejected=left_out["rejected"], pending=left_out["proposed"]
+            )
+            scratch.add_items(row.entity_ids())
+            scratch.add_listed(
+                ReleasedFile(row.file_path, row.sha256, len(image), row.image_entity_id)
+            )
+            if seen is not None:
+                own.add(seen)
+            if checks.nearest is not None and form.contrasts:
+                samples.append(_sample(row, folder))
+            on_row(done)
+        scratch.add_all_listed(parquet.finish())
+        for name, text in texts.items():
+            files[name].write(text.ending)
+            files[name].close()
+            scratch.add_listed(files[name].as_released(name))
+    return own, samples
+
+
+def _sample(row: ReleaseRow, folder: Path) -> WrittenSample:
+    captions, coarse = (
+        tuple(one.text for one in many) for many in (row.captions, row.coarse_captions)
+    )
+    return WrittenSample(row.sha256, folder / row.file_path, captions, coarse, row.contrast)
+
+
+def _seen_row(row: ReleaseRow, image: bytes) -> SeenImage:
+    """The row with the perceptual hash of its image."""
+    return SeenImage(
+        name=row.file_path,
+        sha256=row.sha256,
+        look=look_at(image).perceptual_hash,
+        split=row.split,
+        identity=(row.source, row.identity),
+        video_sha256=row.crop.video_sha256 if row.crop else None,
+        captions=tuple(one.text for one in (*row.captions, *row.coarse_captions)),
+    )

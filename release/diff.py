@@ -29,13 +29,8 @@ from release.changes import (
 from release.files import ATTRIBUTION, CARD, FIGURE, LEAKS
 from release.lineage import TABLES, same_rows
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
-from release.row_files import (
-    check_file,
-    opened_parquet,
-    read_listed,
-    read_parquet_rows,
-    shards_among,
-)
+from release.parquet import opened_parquet
+from release.row_files import check_file, read_listed, read_parquet_rows, shards_among
 from release.rows import BESIDE_IMAGES, COLUMNS, natural_key
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError

@@ -1,6 +1,12 @@
 """The findings of a verification."""
 
-from schemas.release import Problem
+from collections.abc import Callable
+from pathlib import Path
+
+from schemas.release import Manifest, Problem
+
+Inspection = Callable[[Path, Manifest], None]
+"""Called with the folder of a complete, unpublished release; raises to reject it."""
 
 NOT_READABLE = "not_readable"
 """The fault code of a file that cannot be read, or of a folder that cannot be listed."""

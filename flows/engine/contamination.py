@@ -28,7 +28,6 @@ from flows.engine.embedding import stored_image
 from flows.engine.programs import Program
 from flows.engine.report import Progress, StageReport
 from flows.engine.runner import Stage, run_stage
-from release.build import Inspection
 from release.contamination import (
     Against,
     Look,
@@ -40,6 +39,7 @@ from release.contamination import (
     contaminated_sentence,
     look_at,
 )
+from release.findings import Inspection
 from release.other_datasets import FolderOfImages, ReleasedImages, is_release
 from release.threads import ordered_map
 from retrieval.similarity.near_duplicates import (

@@ -42,11 +42,11 @@ from flows.engine.report import BuildReport, Progress
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
-from release.build import Inspection, build_release
+from release.build import build_release
 from release.changes import Difference, check_version, is_earlier
 from release.contamination import Checks, WrittenSample
 from release.diff import compare_releases
-from release.findings import Findings, TooManyProblemsError
+from release.findings import Findings, Inspection, TooManyProblemsError
 from release.manifest import MANIFEST
 from release.publishable import published_name
 from release.rebuild import rebuild_release

@@ -66,11 +66,6 @@ def read_confusion(answer: ChatAnswer, caption: str) -> str | Rejection:
     return read_answer(answer, STAGE, read)
 
 
-# A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. If people
-# change a caption of v0 after v1 was built, the pair changes. Captions and questions of the former
-# pair are inactive until its caption is used again.
-
-
 def sync_confusions(run: RecosRun) -> None:
     """Keep captions and open questions active while their pairs exist.
 

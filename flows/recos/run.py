@@ -50,6 +50,10 @@ class RecosRun(PipelineRun[RecosBuild]):
         self.reader = build_text_reader(self.settings.text_reader)
 
 
+# A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. If people
+# change a caption of v0 after v1 was built, the pair changes. Captions and questions of the former
+# pair are inactive until its caption is used again.
+
 PairKey = tuple[str, str]
 """The ids of an image of v1 and of a caption of v0."""
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile
+from release.parquet import opened_parquet
 from release.publishable import published_name, published_text, published_values
-from release.row_files import opened_parquet
 from release.threads import batches
 from schemas.base import canonical_json
 from schemas.provenance import WITHHELD_WHOLE

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from pydantic_core import from_json
 
 from release.lineage import LineageTable
+from release.parquet import bounded_batches, opened_parquet
 from release.publishable import published_name
-from release.row_files import bounded_batches, opened_parquet
 
 # Ids as bytes: a million of them take 16 MB, and are looked up without a loop.
 

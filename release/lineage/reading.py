@@ -44,7 +44,8 @@ from release.lineage import (
 )
 from release.manifest import MANIFEST
 from release.notices_files import erasure_of
-from release.row_files import bounded_batches, count_rows, find_row, opened_parquet
+from release.parquet import bounded_batches, opened_parquet
+from release.row_files import count_rows, find_row
 from schemas.errors import IntegrityError, UsageError
 
 _ADVICE: Final = "run `loupe release verify` for all problems"

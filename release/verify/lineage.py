@@ -58,7 +58,8 @@ from release.lineage.ids import (
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
-from release.row_files import bounded_batches, opened_parquet, read_parquet_rows
+from release.parquet import bounded_batches, opened_parquet
+from release.row_files import read_parquet_rows
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import ANSWERED, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow, Role
 from schemas.records import PromptText, TermsCorrection

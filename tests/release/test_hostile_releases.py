@@ -17,7 +17,7 @@ from flows.cli.main import app
 from release.export.formats import FORMATS
 from release.lineage import CALLS, DERIVATIONS, ENTITIES, LineageTable
 from release.manifest import MANIFEST
-from release.row_files import bounded_batches, opened_parquet
+from release.parquet import bounded_batches, opened_parquet
 from schemas.errors import LoupeError
 from tests.release.cases import check_on_copies
 from tests.release.forging import listable_files, reseal
