@@ -1,9 +1,24 @@
-"""The common part of models that are built from a specification."""
+"""Base classes of models that are built from a specification."""
 
+import io
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from time import perf_counter
 from typing import Any, Generic, TypeVar
 
-from schemas.chat import ModelRef, NamedModel
-from schemas.errors import ModelError
+from PIL import Image
+
+from models.embedding import plain_picture
+from schemas.chat import (
+    ChatAnswer,
+    ChatFailure,
+    ChatImage,
+    ChatOutcome,
+    ChatRequest,
+    ModelRef,
+    NamedModel,
+)
+from schemas.errors import ConfigurationError, FormatError, ModelError
 
 SpecT = TypeVar("SpecT", bound=NamedModel)
 
@@ -43,3 +58,54 @@ class FrameAdapter(Adapter[SpecT]):
         """
         if state:
             raise ModelError(f"{self.ref} has no state; got {len(state)} bytes of state")
+
+
+class BuiltinChatModel(Adapter[SpecT], ABC):
+    """A `ChatModel` that answers by rules, immediately and free of charge.
+
+    It reads a request's `subject` and images, not its prompt. The same specification and request
+    always result in the same answer.
+    """
+
+    def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
+        """Yield (position, answer) of each request, in order; requests are processed one by one."""
+        for position, request in enumerate(requests):
+            started = perf_counter()
+            try:
+                text = self.text_for(request)
+            except ConfigurationError as error:
+                yield (
+                    position,
+                    ChatFailure(reason="misconfigured", detail=str(error), retriable=True),
+                )
+            except FormatError as error:
+                yield position, _refused(str(error))
+            except (OSError, Image.DecompressionBombError) as error:
+                yield position, _refused(f"the image cannot be read: {error}")
+            else:
+                seconds = perf_counter() - started
+                yield position, ChatAnswer(text=text, tokens_in=0, tokens_out=0, seconds=seconds)
+
+    @abstractmethod
+    def text_for(self, request: ChatRequest) -> str:
+        """Return the text of the answer to one request.
+
+        Raises:
+            ConfigurationError: the model does not support such requests.
+            FormatError: the model cannot answer it.
+            OSError: its image cannot be read.
+        """
+
+
+def picture_of(image: ChatImage) -> Image.Image:
+    """Return the image of a request, upright and in RGB.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with Image.open(io.BytesIO(image.data)) as picture:
+        return plain_picture(picture)
+
+
+def _refused(detail: str) -> ChatFailure:
+    return ChatFailure(reason="cannot_answer", detail=detail, retriable=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 
-from models.builtin.chat import BuiltinChatModel
+from models.adapter import BuiltinChatModel
 from schemas.base import sha256_of
 from schemas.chat import ChatRequest
 from schemas.errors import ConfigurationError, FormatError

@@ -1,23 +1,340 @@
 """The documents that are generated from a manifest: the last files before the manifest itself."""
 
+import re
 from collections import Counter
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
+from itertools import dropwhile
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from release.card import card_environment, render_card
-from release.citation import citation_text
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from release.citation import bibtex, citation, citation_text
+from release.contamination import distance_in_words, leak_rule
 from release.croissant import croissant_text
-from release.facts import is_of_persons
+from release.facts import (
+    cited_sources,
+    collection_sentence,
+    form_of,
+    is_of_persons,
+    languages,
+    review_shares,
+    uncited_names,
+)
 from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
 from release.leaks import certificate_text
-from release.published import COMPARED, UFINE6926
+from release.markup import as_link, as_text, yaml_lines
+from release.model_use import PURPOSES, settings_in_words
+from release.published import CCD_TABLE, COMPARED, RECOS, RECOS_TASKS, UFINE6926, published_beside
 from release.report.charts import histogram
+from release.rows import Column, columns_of
 from release.scratch import Scratch
 from release.statistics import HISTOGRAM_STEP
-from release.terms import attribution_text
-from schemas.release import Manifest
+from release.terms import (
+    apart_sentences,
+    attribution_text,
+    conditions_in_words,
+    stated_licences,
+    texts_sentence,
+    whole_sentence,
+)
+from schemas.licences import licence_of
+from schemas.quality import wilson_interval
+from schemas.release import Manifest, ReleaseAbout, TaskStatistics
+from schemas.retrieval_task import TIERS, tiers_within
+from schemas.similarity import Contamination
+from schemas.taxonomy import PrimaryType
+
+# The dataset card in Markdown: what a user of a release must know.
+
+_SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
+
+
+_HUB: Final = {
+    **{
+        name: name.lower()
+        for name in (
+            *("CC0-1.0", "CC-BY-2.0", "CC-BY-2.5", "CC-BY-3.0", "CC-BY-4.0"),
+            *("CC-BY-SA-3.0", "CC-BY-SA-4.0", "CC-BY-NC-2.0", "CC-BY-NC-3.0", "CC-BY-NC-4.0"),
+            *("CC-BY-NC-SA-2.0", "CC-BY-NC-SA-3.0", "CC-BY-NC-SA-4.0"),
+            *("MIT", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "Unlicense"),
+            *("CDLA-Sharing-1.0", "CDLA-Permissive-1.0", "CDLA-Permissive-2.0", "etalab-2.0"),
+        )
+    },
+    "ODbL-1.0": "odbl",
+    "ODC-By-1.0": "odc-by",
+    "PDDL-1.0": "pddl",
+}
+"""The hub's identifiers of licences (huggingface.co/docs/hub/repositories-licenses)."""
+
+
+def _front_matter(manifest: Manifest) -> str:
+    """The front matter of a card, without the `---` lines around it."""
+    return "\n".join(yaml_lines(_front_values(manifest)))
+
+
+def _front_values(manifest: Manifest) -> dict[str, Any]:
+    """The values of the front matter, by the hub's names."""
+    statistics, about = manifest.statistics, manifest.about
+    published = published_beside(manifest)
+    name = f"{published.title}-style {manifest.dataset}" if published else manifest.dataset
+    spoken = languages(manifest)
+    return {
+        "pretty_name": about.title if about and about.title else name,
+        **_licence_values(manifest),
+        "language": spoken,
+        "multilinguality": ["translation" if len(spoken) > 1 else "monolingual"],
+        "annotations_creators": _creators_of_captions(manifest),
+        "language_creators": _creators_of_captions(manifest),
+        "source_datasets": ["original" if manifest.videos else "extended"],
+        "task_categories": ["image-to-text"],
+        "tags": _tags(manifest),
+        "size_categories": [size_category(statistics.images)],
+        "configs": [
+            {
+                "config_name": "default",
+                "data_files": [
+                    {"split": one.split, "path": f"data/{one.split}-*.parquet"}
+                    for one in statistics.splits
+                ],
+            }
+        ],
+        "dataset_info": {
+            "config_name": "default",
+            "features": _features(columns_of(form_of(manifest))),
+        },
+    }
+
+
+def _creators_of_captions(manifest: Manifest) -> list[str]:
+    """The creators of the captions, by the hub's terms."""
+    statistics = manifest.statistics
+    made = statistics.descriptions
+    here = made.written + made.edited + made.drafted if made else 0
+    people = (made.written + made.edited if made else 0) + statistics.rewrites.edited
+    kinds = {
+        "found": sum(source.originals for source in statistics.sources) > here,
+        "expert-generated": people > 0,
+        "machine-generated": bool((made and made.drafted) or statistics.rewrites.released),
+    }
+    return [kind for kind, is_there in kinds.items() if is_there] or ["no-annotation"]
+
+
+def size_category(rows: int) -> str:
+    """The Hugging Face term for a number of rows."""
+    return next((name for limit, name in _SIZES if rows < limit), "n>1M")
+
+
+def hub_licences(manifest: Manifest) -> list[str]:
+    """The hub's identifiers for the licences of images and texts; empty if one of them has none."""
+    words: list[str | None] = []
+    for stated in stated_licences(manifest):
+        known = licence_of(stated)
+        parts = [name for choice in known.choices for name in sorted(choice)] if known else []
+        is_one = known is not None and len(parts) == 1
+        words.append(_HUB.get(parts[0]) if is_one else None)
+    return sorted({word for word in words if word}) if all(words) else []
+
+
+def _licence_values(manifest: Manifest) -> dict[str, Any]:
+    words = hub_licences(manifest)
+    if words:
+        return {"license": words[0] if len(words) == 1 else words}
+    return {
+        "license": "other",
+        "license_name": "per-image" if manifest.statistics.licences else "per-source",
+        "license_link": "README.md#licences-and-citations",
+    }
+
+
+def _tags(manifest: Manifest) -> list[str]:
+    tags = ["image-text-retrieval"]
+    tags += ["person-retrieval"] if is_of_persons(manifest) else []
+    tags += ["demonstration"] if manifest.demonstration else []
+    return tags + (["unreviewed"] if manifest.unreviewed else [])
+
+
+def _features(columns: Iterable[Column]) -> list[dict[str, Any]]:
+    """Columns as `datasets` writes them into front matter."""
+    return [{"name": one.name, **_kind(one)} for one in columns]
+
+
+def _kind(column: Column) -> dict[str, Any]:
+    if column.parts and column.type != "image":
+        parts = _features(column.parts)
+        return {"list": parts} if column.is_list else {"struct": parts}
+    return {"list" if column.is_list else "dtype": column.type}
+
+
+_CCD_CHOICES = {"caption-to-image": (96.5, 95.8), "image-to-caption": (97.8, 97.5)}
+"""Accuracy in per cent of the two testers of CCD (appendix A.4, table 3)."""
+
+
+_BAR_WIDTH = 40
+
+
+_SHOWN_VIDEOS = 50
+
+
+_SHOWN_AUTHORS = 30
+
+
+def render_card(manifest: Manifest) -> str:
+    """The `README.md` of a release."""
+    template = card_environment().get_template("card.md.j2")
+    return template.render(
+        release=manifest,
+        front=_front_matter(manifest),
+        about=manifest.about or ReleaseAbout(),
+        bibtex=bibtex(citation(manifest)),
+        collected=collection_sentence(manifest),
+        spoken=languages(manifest),
+        shares=review_shares(manifest),
+        whole=whole_sentence(manifest),
+        apart=apart_sentences(manifest.terms),
+        texts_licence=texts_sentence(manifest),
+        statistics=manifest.statistics,
+        published=published_beside(manifest),
+        compared=COMPARED,
+        tasks=task_table(manifest),
+        versions=version_table(manifest),
+        contrasts=manifest.statistics.contrasts,
+        ccd=CCD_TABLE,
+        ccd_choices=_CCD_CHOICES,
+        aspects=list(PrimaryType),
+        interval=wilson_interval,
+        of_persons=is_of_persons(manifest),
+        cited=cited_sources(manifest),
+        uncited=uncited_names(manifest),
+        shown_videos=_SHOWN_VIDEOS,
+        shown_authors=_SHOWN_AUTHORS,
+        alone=dict(manifest.statistics.styles_per_image).get(1, 0),
+        leak_rule=leak_rule,
+        distance=distance_in_words,
+        hash_thresholds=_hash_thresholds(manifest.contamination),
+    )
+
+
+def _hash_thresholds(held: tuple[Contamination, ...]) -> list[int]:
+    """All distances of perceptual hashes at which images are counted."""
+    measures = (one for other in held for one in other.measures)
+    hashes = [one for one in measures if one.measure == "perceptual_hash"]
+    return sorted({most for one in hashes for split in one.splits for most, _ in split.within})
+
+
+@cache
+def card_environment() -> Environment:
+    """The environment of the templates, which compiles each of them once."""
+    environment = Environment(
+        loader=PackageLoader("release"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - Markdown; foreign text goes through `text`, `code`, `yaml`
+    )
+    environment.filters.update(
+        text=as_text,
+        link=as_link,
+        code=as_code_block,
+        number=lambda value: f"{value:,}",
+        decimals=_decimals,
+        parameters=_parameters,
+        purpose=PURPOSES.get,
+        settings=settings_in_words,
+        conditions=conditions_in_words,
+        bar=text_bars,
+    )
+    return environment
+
+
+def as_code_block(value: str, language: str = "text") -> str:
+    """`value` verbatim as a fenced block, even if it contains fences."""
+    longest = max((len(run) for run in re.findall(r"`+", value)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{value.strip(chr(10))}\n{fence}"
+
+
+def text_bars(histogram: tuple[tuple[int, int], ...]) -> str:
+    """A histogram of words as lines of text, without the leading empty bins.
+
+    The longest bar has a fixed width.
+    """
+    most = max(count for _, count in histogram)
+    places = len(f"{most:,}")
+    lines = []
+    for start, count in dropwhile(lambda one: not one[1], histogram):
+        bar = "█" * -(-count * _BAR_WIDTH // most)
+        lines.append(f"{start:>4}-{start + 9:<4} {count:>{places},} {bar}".rstrip())
+    return "\n".join(lines)
+
+
+def _decimals(value: float | None, places: int) -> str:
+    return "–" if value is None else f"{value:.{places}f}"
+
+
+def _parameters(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in sorted(values.items()))
+
+
+def card_body(manifest: Manifest) -> str:
+    """The card without its front matter, for display."""
+    return render_card(manifest).split("\n---\n", 1)[1].lstrip()
+
+
+def task_table(manifest: Manifest) -> list[dict[str, Any]]:
+    """A line for each task of the paper, then images without a known task, if any.
+
+    Each has its images by tier, all its images and captions, and the published number of images of
+    v0. Empty unless the release is a benchmark of tasks.
+    """
+    counted = {one.task: one for one in manifest.statistics.tasks}
+    if not counted:
+        return []
+    nothing = TaskStatistics(task=None, images=0, captions=0, tiers=())
+    lines = []
+    for task in (*RECOS_TASKS, None) if None in counted else RECOS_TASKS:
+        found = counted.get(task, nothing)
+        images = {one.tier: one.images for one in found.tiers}
+        tiers = tiers_within(manifest.tier) if manifest.tier else ()
+        lines.append(
+            {
+                "name": task.value if task else "not known",
+                "tiers": [images.get(tier, 0) for tier in tiers],
+                "images": found.images,
+                "captions": found.captions,
+                "published": RECOS_TASKS[task] if task else 0,
+            }
+        )
+    return lines
+
+
+def version_table(manifest: Manifest) -> list[dict[str, Any]]:
+    """The three versions with all their tiers: v1 includes v0, v2 includes both.
+
+    A version that is missing in this release has only its published figures. Empty unless the
+    release is one of them.
+    """
+    if manifest.tier is None:
+        return []
+    parts = [tier for task in manifest.statistics.tasks for tier in task.tiers]
+    lines = []
+    for tier in TIERS:
+        held = [one for one in parts if one.tier in tiers_within(tier)]
+        is_there = tier in tiers_within(manifest.tier)
+        lines.append(
+            {
+                "tier": tier,
+                "images": sum(one.images for one in held) if is_there else None,
+                "captions": sum(one.captions for one in held) if is_there else None,
+                "published": RECOS[tier],
+            }
+        )
+    return lines
+
+
+# The figure of the card, and all documents.
 
 _WIDTH, _HEIGHT, _TOP = 720, 320, 72
 _LEAST_WORDS = 100

@@ -15,9 +15,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from release.files import DigestingFile
-from schemas.base import Record, canonical_json
+from schemas.base import Record, canonical_json, leaf_hash, node_hash
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
-from schemas.merkle import leaf_hash, node_hash
 from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile, stays_below
 
 MANIFEST = "manifest.json"
@@ -66,7 +65,7 @@ def file_entry(file: ReleasedFile) -> bytes:
 class Listing:
     """The files of a manifest one at a time, and the manifest's values about all of them.
 
-    The root is that of a Merkle tree (`schemas.merkle`), built leaf by leaf. Only the roots of
+    The root is that of a Merkle tree (`schemas.base`), built leaf by leaf. Only the roots of
     complete subtrees are kept, so that memory grows with the height of the tree.
 
     Attributes:

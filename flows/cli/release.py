@@ -220,7 +220,7 @@ def show(name: ReleaseArgument, *, as_json: JsonOption = False) -> None:
         warn(withdrawal.sentence)
     from rich.markdown import Markdown
 
-    from release.card import card_body
+    from release.documents import card_body
 
     out.print(Markdown(card_body(manifest)))
     out.print(f"\nid {manifest.id}")

@@ -32,9 +32,8 @@ from db.entities import (
 from db.store import Store
 from db.withdrawal_graph import needed_blobs, own_blobs
 from db.work import configurations_of
-from schemas.base import canonical_json, framed
+from schemas.base import canonical_json, framed, leaf_hash, merkle_levels
 from schemas.errors import IntegrityError, MissingBlobError, UsageError
-from schemas.merkle import leaf_hash, merkle_levels
 from schemas.provenance import PROMOTE, Role
 from schemas.records import Rejection, Shard
 

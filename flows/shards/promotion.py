@@ -28,10 +28,10 @@ from flows.shards.files import (
     read_index,
     read_shard,
 )
+from schemas.base import merkle_levels, merkle_proof, merkle_root
 from schemas.build import SourceSpec
 from schemas.chat import ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError, IntegrityError, UsageError
-from schemas.merkle import merkle_levels, merkle_proof, merkle_root
 from schemas.provenance import PROMOTE
 from schemas.records import Image, Rejection, Shard
 

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product
 
-from flows.ufine3c.findings import (
+from flows.ufine3c.stray_words import (
     LEXICON,
     added,
     contradicted,
+    find_stray_words,
     has_colour,
     has_word,
     lost,
     word_fact,
 )
-from flows.ufine3c.stray_words import find_stray_words
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import INSIDE, Mention, Tag
 from schemas.faithfulness import Attribute, Fact, Finding

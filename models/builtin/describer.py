@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
-from models.builtin.chat import BuiltinChatModel, picture_of
+from models.adapter import BuiltinChatModel, picture_of
 from schemas.chat import ChatRequest
 from schemas.errors import FormatError
 from schemas.profile import BuiltinDescriber

@@ -7,7 +7,7 @@ import frontmatter
 import pytest
 
 from release.build import build_release
-from release.card import as_code_block, render_card, size_category, text_bars
+from release.documents import as_code_block, render_card, size_category, text_bars
 from release.markup import as_link, as_text
 from schemas.records import Granularity
 from schemas.release import EmbedderUse, Manifest, PriorWithdrawal, ReleasedPrompt

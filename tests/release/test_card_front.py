@@ -3,7 +3,7 @@
 import pytest
 from huggingface_hub import DatasetCard
 
-from release.card import render_card
+from release.documents import render_card
 from release.files import CARD
 from tests.release.kinds import ABOUT, Built
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from release.build import build_release
-from release.card import render_card, task_table, version_table
-from release.documents import word_figure
+from release.documents import render_card, task_table, version_table, word_figure
 from release.published import RECOS, RECOS_TASKS
 from schemas.release import Manifest
 from schemas.retrieval_task import TIERS, RetrievalTask

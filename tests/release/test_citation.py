@@ -6,10 +6,10 @@ from typing import Any
 
 import yaml
 
-from release.card import hub_licences, render_card
 from release.citation import bibtex, citation, citation_text
 from release.contamination import UNCHECKED
 from release.croissant import croissant
+from release.documents import hub_licences, render_card
 from release.facts import collection_sentence
 from release.files import CITATION
 from release.markup import as_yaml, yaml_lines

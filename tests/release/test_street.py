@@ -14,7 +14,7 @@ import pytest
 from db.entities import NewDecision
 from db.releases import released_entities
 from release.build import BuiltRelease, build_release
-from release.card import render_card
+from release.documents import render_card
 from release.leaks import certificate_text
 from release.verify import verify_release
 from schemas.base import Split, sha256_of

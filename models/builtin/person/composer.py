@@ -7,7 +7,7 @@ from importlib.resources import files
 from random import Random
 from typing import Literal
 
-from models.builtin.chat import BuiltinChatModel
+from models.adapter import BuiltinChatModel
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description

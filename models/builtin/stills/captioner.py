@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from PIL import Image
 
-from models.builtin.chat import BuiltinChatModel, picture_of
+from models.adapter import BuiltinChatModel, picture_of
 from models.builtin.describer import NAMES, lab_of, nearest_names
 from models.builtin.stills.scene import read_scene
 from models.builtin.stills.text import (

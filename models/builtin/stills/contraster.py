@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from models.builtin.chat import BuiltinChatModel, picture_of
+from models.adapter import BuiltinChatModel, picture_of
 from models.builtin.stills.drawing import BLACK_AND_WHITE
 from models.builtin.stills.editor import (
     ASPECTS,
