@@ -92,7 +92,6 @@ def _stratum(item: AcceptedItem, by: Sequence[str]) -> str:
 
 Direction = Literal["caption-to-image", "image-to-caption"]
 
-
 PUBLISHED: dict[Direction, tuple[float, float]] = {
     "caption-to-image": (0.965, 0.958),
     "image-to-caption": (0.978, 0.975),

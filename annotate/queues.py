@@ -110,8 +110,6 @@ Gold items have the purpose `review`, so that they cannot be recognised.
 
 SHARED = ""
 """The assignee of tasks in the installation's own account, used if no annotators were added."""
-
-
 _BATCH = 20
 
 

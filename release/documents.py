@@ -50,7 +50,6 @@ from schemas.taxonomy import PrimaryType
 
 _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000_000, "100K<n<1M"))
 
-
 _HUB: Final = {
     **{
         name: name.lower()
@@ -169,14 +168,8 @@ def _kind(column: Column) -> dict[str, Any]:
 
 _CCD_CHOICES = {"caption-to-image": (96.5, 95.8), "image-to-caption": (97.8, 97.5)}
 """Accuracy in per cent of the two testers of CCD (appendix A.4, table 3)."""
-
-
 _BAR_WIDTH = 40
-
-
 _SHOWN_VIDEOS = 50
-
-
 _SHOWN_AUTHORS = 30
 
 

@@ -475,8 +475,6 @@ ANSWERS = "answers_html"
 """The variable of the panel."""
 TAKES = "takes"
 """The variable of the choices to take one of the answers."""
-
-
 TAKE = "take"
 """The control with which an answer is taken; its choices are keys of annotations, or `OWN`."""
 OWN = "own"

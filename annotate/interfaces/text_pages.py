@@ -192,8 +192,6 @@ def _only_parents(store: Store, ids: Sequence[str], role: Role) -> dict[str, Sto
 # Marks on suspicious facts.
 
 _CHANGES = {"added": "added", "lost": "left out", "contradicted": "contradicts"}
-
-
 HintType = tuple[str, str]
 """The change that a hint reports (`added`, `lost`, `contradicted`), and its attribute."""
 

@@ -117,8 +117,6 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
 
 _LEDGER_STAGE = "edit_pictures"
 _LEDGER_VERSION = "1"
-
-
 MOST_ATTEMPTS = 3
 """The most runs in which an edit is attempted if the editor fails, such as for lack of memory."""
 
@@ -284,8 +282,6 @@ def _claim_edits(store: Store, asked: Mapping[int, AskedEdit]) -> dict[int, str]
 
 EDITED_IMAGES_STAGE = "edit_images"
 _EDITED_IMAGES_VERSION = "2"
-
-
 _LABEL = "edit images"
 _SEEDS = 2**32
 _PNG = "image/png"
