@@ -2,8 +2,6 @@
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from retrieval.ranking import SEED, Floats, Interval, bootstrap_means
 
@@ -20,6 +18,9 @@ def fit(features: Floats, labels: Labels) -> Floats:
         features: of shape (n, d), of comparable scale.
         labels: of shape (n,).
     """
+    from scipy.optimize import minimize
+    from scipy.special import expit
+
     signs = np.where(labels, 1.0, -1.0)
     padded = np.column_stack([features, np.ones(len(features))])
     penalty = np.append(np.ones(features.shape[1]), 0.0)
@@ -38,6 +39,8 @@ def predicted(features: Floats, labels: Labels, others: Floats) -> Floats:
 
     Features are standardised by those that are fitted on.
     """
+    from scipy.special import expit
+
     mean, spread = features.mean(axis=0), features.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     *weights, intercept = fit((features - mean) / scale, labels)

@@ -19,7 +19,7 @@ PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(enco
 PACKAGES: list[str] = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
 HEAVY = {
     *("torch", "torchvision", "transformers", "open_clip", "diffusers", "vllm"),
-    *("datasets", "llguidance", "matplotlib", "numba", "ray"),
+    *("datasets", "llguidance", "matplotlib", "numba", "ray", "scipy"),
 }
 
 IMPORT_ALL = """

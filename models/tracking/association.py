@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import linear_sum_assignment
 
 from models.tracking import kalman
 from models.tracking.detector import Detections, Frame, PersonDetector
@@ -66,6 +65,8 @@ def cheapest_pairs(cost: NDArray[np.floating[Any]], limit: float) -> Pairs:
         cost: of shape (n, m); infinite for forbidden pairs.
         limit: cost that a pair must stay below, above 0.
     """
+    from scipy.optimize import linear_sum_assignment
+
     if not cost.size:
         none = np.empty(0, np.intp)
         return Pairs(none, none)
