@@ -9,11 +9,10 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from schemas.base import IF_KNOWN, Record, Split
 from schemas.errors import ConfigurationError
 from schemas.records import Granularity, Method
+from schemas.release import DatasetName, Version
 from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, RetrievalTask, TaskForm, Tier
 from schemas.similarity import TEST_SHARE
 from schemas.validation import PlacedPath, nearest_hint, placed, read_toml
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 
 
 def _checked_gate(text: str) -> str:
@@ -40,7 +39,6 @@ Gate = Annotated[str, AfterValidator(_checked_gate)]
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""
 _POOL_OF_EACH = 8
-Version = Annotated[str, Field(pattern=r"^[0-9]+\.[0-9]+\.[0-9]+$")]
 
 
 def _placed_other(named: str, info: ValidationInfo) -> str:
@@ -65,7 +63,7 @@ class SourceSpec(Record):
     a licence that a program can check, permit the release; it is part of the release.
     """
 
-    name: Name
+    name: DatasetName
     format: str
     annotations: PlacedPath
     images: PlacedPath
@@ -93,7 +91,7 @@ class VideoSourceSpec(Record):
     are as for other sources.
     """
 
-    name: Name
+    name: DatasetName
     videos: Annotated[
         tuple[Annotated[str, AfterValidator(_placed_video)], ...],
         BeforeValidator(_listed),
@@ -123,7 +121,7 @@ class Build(Record):
         sources: the sources of the dataset.
     """
 
-    dataset: Name
+    dataset: DatasetName
     seed: int = 0
     against: Annotated[
         tuple[Annotated[str, Field(pattern=r"\S"), AfterValidator(_placed_other)], ...],
@@ -158,7 +156,7 @@ class UFine3CBuild(Build):
     dropped and the release is marked *unreviewed*).
     """
 
-    dataset: Name = "ufine3c"
+    dataset: DatasetName = "ufine3c"
     version: Version = "0.1.0"
     identities_per_source: int = Field(default=750, gt=0)
     gate: Gate = "auto"
@@ -177,7 +175,7 @@ class UFine6926Build(Build):
     photographs do not know: the built-in detector is used, and no pose model.
     """
 
-    dataset: Name = "ufine6926"
+    dataset: DatasetName = "ufine6926"
     version: Version = "0.1.0"
     test_share: float = Field(default=TEST_SHARE, ge=0, le=1)
     tracklets_gate: Gate = "auto"
@@ -205,7 +203,7 @@ class TaskSpec(Record):
     captions: str | None = Field(default=None, pattern=r"\S", exclude_if=lambda one: one is None)
     known: Literal["texts", "licences"] | None = IF_KNOWN
     images: int = Field(gt=0)
-    source: Name | None = None
+    source: DatasetName | None = None
     names: PlacedPath | None = None
     query: str | None = Field(default=None, pattern=r"\S")
     categories: Annotated[
@@ -279,7 +277,7 @@ class RecosBuild(Build):
     `duplicates_gate` is for pairs of images of v2 that may be the same.
     """
 
-    dataset: Name = "recos"
+    dataset: DatasetName = "recos"
     revision: str = Field(default="1.0", pattern=r"^[0-9]+\.[0-9]+$")
     last: Tier = "v2"
     neighbours: int = Field(default=20, gt=0)
@@ -331,7 +329,7 @@ class CcdBuild(Build):
     original dataset.
     """
 
-    dataset: Name = "ccd"
+    dataset: DatasetName = "ccd"
     version: Version = "0.1.0"
     seed: int = Field(default=0, ge=0)
     anchors: int | None = Field(default=None, gt=0)

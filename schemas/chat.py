@@ -17,6 +17,8 @@ REFUSED = "refused_request"
 RawText = Annotated[str, AfterValidator(_storable)]
 """A text by a server. NULs and lone surrogates, which databases cannot store, are escaped."""
 
+ServerAddress = Annotated[str, Field(pattern=r"^https?://")]
+
 
 class ModelRef(Record):
     """A model at a revision: a plain value, safe in cache keys and in provenance."""

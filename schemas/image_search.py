@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from pydantic import Field, model_validator
 
 from schemas.base import Record, Sha256, canonical_json, digest_of
-from schemas.chat import ModelRef, NamedModel, RawText
+from schemas.chat import ModelRef, NamedModel, RawText, ServerAddress
 from schemas.embedding import BuiltinStillsEmbedder, EmbeddingModelSpec
 from schemas.licences import PUBLIC_DOMAIN, one_of
 
@@ -245,7 +245,7 @@ class GoogleSearch(_ServiceBase):
     revision: str = "v1"
     engine_variable: EnvironmentVariable = "GOOGLE_SEARCH_ENGINE_ID"
     api_key_variable: EnvironmentVariable = "GOOGLE_SEARCH_API_KEY"
-    base_url: str = "https://customsearch.googleapis.com/"
+    base_url: ServerAddress = "https://customsearch.googleapis.com/"
     rights: tuple[GoogleRight, ...] = Field(default=get_args(GoogleRight), min_length=1)
     image_size: Literal["HUGE", "ICON", "LARGE", "MEDIUM", "SMALL", "XLARGE", "XXLARGE"] | None = (
         None
@@ -302,7 +302,7 @@ class OpenverseSearch(_ServiceBase):
     provider: Literal["openverse"]
     name: str = "openverse"
     revision: str = "v1"
-    base_url: str = "https://api.openverse.org/"
+    base_url: ServerAddress = "https://api.openverse.org/"
     token_variable: EnvironmentVariable | None = None
     client_id_variable: EnvironmentVariable | None = None
     client_secret_variable: EnvironmentVariable | None = None

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from schemas.base import IF_KNOWN, Record, sha256_of
-from schemas.chat import NamedModel
+from schemas.chat import NamedModel, ServerAddress
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -281,7 +281,7 @@ class OpenAIChat(_SampledModel):
     """
 
     provider: Literal["openai"]
-    base_url: str
+    base_url: ServerAddress
     api_key_variable: str | None = None
     api_key_header: str | None = None
     limit_parameter: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"

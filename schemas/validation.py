@@ -15,6 +15,16 @@ from schemas.errors import ConfigurationError
 _SHOWN_CHARACTERS = 80
 _MESSAGE_CHARACTERS = 1000
 _OURS = "Value error, "
+_PATTERNS = {
+    r"\S": "must not be blank",
+    r"^https?://": "must be an address that begins with https:// or http://",
+    r"^[a-z]{2}$": "must be a language of two letters, such as zh",
+    r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$": "must be three numbers, such as 1.0.0",
+    r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": (
+        "must be up to 64 letters, digits, '.', '_' and '-', the first a letter or a digit"
+    ),
+}
+"""What texts of these patterns are, in words."""
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
@@ -38,6 +48,8 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
         return unknown_key(place, known_keys(form, first["loc"]), see)
     if first["type"] == "missing":
         return f"{place} is missing"
+    if first["type"] == "string_pattern_mismatch":
+        message = _PATTERNS.get(first["ctx"]["pattern"], message)
     if "; got " in message:  # one of our messages
         return f"{place}: {message}"
     return f"{place}: {message}, got {_short(repr(first['input']))}{_nearest(first)}"

@@ -142,35 +142,38 @@ def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
     Only `build-ccd` needs an editor and a search, only videos need a detector, and only evaluation
     needs embedders.
     """
-    checked: list[ModelSpec] = []
     listings: _Listings = {}
+    found: list[Finding] = []
     for spec in specs:
-        if spec in checked:
-            continue
-        checked.append(spec)
-        subject = f"model {spec.ref}"
-        if spec.provider.startswith("builtin"):
-            yield fine(subject, "built in")
-            continue
-        match spec:
-            case ImportedRewrites():
-                yield _check_rewrites(subject, spec)
-            case OpenAIChat():
-                yield _check_server_of(subject, spec, listings)
-            case VllmChat():
-                yield _check_extra_of(subject, "gpu")
-            case TransformersChat() | ViTPoseModel():
-                yield _check_extra_of(subject, "torch")
-            case QwenImageEdit():
-                yield _check_extra_of(subject, "torch", "to edit images")
-            case GoogleSearch() | OpenverseSearch() | FolderSearch():
-                yield _check_search(spec)
-            case FairMOTDetector():
-                yield _check_detector(subject, spec)
-            case SSDLiteDetector() | MediaPipePoseModel():
-                yield _check_extra_of(subject, "vision")
-            case TorchEmbedderSpec() | PrecomputedEmbedder():
-                yield _check_embedder(subject, spec)
+        finding = _check_spec(spec, listings)
+        if finding not in found:  # models that differ only in sampling
+            found.append(finding)
+            yield finding
+
+
+def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
+    subject = f"model {spec.ref}"
+    match spec:
+        case ImportedRewrites():
+            return _check_rewrites(subject, spec)
+        case OpenAIChat():
+            return _check_server_of(subject, spec, listings)
+        case VllmChat():
+            return _check_extra_of(subject, "gpu")
+        case TransformersChat() | ViTPoseModel():
+            return _check_extra_of(subject, "torch")
+        case QwenImageEdit():
+            return _check_extra_of(subject, "torch", "to edit images")
+        case GoogleSearch() | OpenverseSearch() | FolderSearch():
+            return _check_search(spec)
+        case FairMOTDetector():
+            return _check_detector(subject, spec)
+        case SSDLiteDetector() | MediaPipePoseModel():
+            return _check_extra_of(subject, "vision")
+        case TorchEmbedderSpec() | PrecomputedEmbedder():
+            return _check_embedder(subject, spec)
+        case _:
+            return fine(subject, "built in")
 
 
 def _check_rewrites(subject: str, spec: ImportedRewrites) -> Finding:
@@ -270,8 +273,10 @@ def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Fi
         detail = f"{model.base_url} does not answer ({type(answer).__name__})"
         return lacking(subject, detail, _start_command(model))
     if answer.status_code in {401, 403}:
-        detail = f"{model.base_url}/models answers with status {answer.status_code}"
-        return lacking(subject, detail, f"export {variable or 'OPENAI_API_KEY'}=…")
+        refused = f"refuses the key in {variable}" if variable else "wants a key"
+        detail = f"{model.base_url} {refused} (status {answer.status_code})"
+        remedy = f"export {variable}=…" if variable else "set api_key_variable in the profile"
+        return lacking(subject, detail, remedy)
     if answer.is_success:
         return _check_listing(subject, model, answer)
     if answer.is_client_error:  # not every service lists its models
@@ -282,6 +287,11 @@ def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Fi
 
 def _check_listing(subject: str, model: OpenAIChat, answer: httpx.Response) -> Finding:
     """Check whether a server lists this model, with room for a request and its answer."""
+    try:
+        answer.json()
+    except (ValueError, RecursionError):
+        detail = f"{model.base_url}/models answers with something other than JSON"
+        return lacking(subject, detail, "correct base_url, which usually ends in /v1")
     listed = listed_models(answer)
     served_model = listed_model(model, listed)
     if listed and served_model is None:

@@ -55,7 +55,7 @@ def test_an_error_names_the_wrong_key(tmp_path: Path) -> None:
         ("dataset", "datset", "unknown key 'datset'; did you mean 'dataset'"),
         ("format", "formta", r"sources\.0\.format is missing"),
         ('name = "people"', 'name = "people"\nsplit = "tset"', r"sources\.0\.split: .* got 'tset'"),
-        ('"mine"', '"../mine"', r"dataset: String should match .* got '\.\./mine'"),
+        ('"mine"', '"../mine"', r"dataset: must be up to 64 .* got '\.\./mine'"),
         ('"mine"', '"people"', "dataset must be named otherwise than its sources; got 'people'"),
         ("[[sources]]", "sources = []\n[[x]]", "sources: Tuple should have at least 1 item"),
         ('"mine"', '"mine', "is not valid TOML"),
@@ -85,7 +85,7 @@ def test_an_error_names_the_unreadable_file(tmp_path: Path) -> None:
 
 
 def test_a_source_with_a_wrong_value_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="source: name: String should match"):
+    with pytest.raises(ConfigurationError, match="source: name: must be up to 64"):
         load_source(SourceSpec, name="a/b", format="json-lines", annotations="x", images="y")
 
 
@@ -143,7 +143,7 @@ def test_an_error_names_the_wrong_key_of_a_video_build(tmp_path: Path) -> None:
 
 
 def test_videos_without_a_licence_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="source: licence: String should match"):
+    with pytest.raises(ConfigurationError, match="source: licence: must not be blank"):
         load_source(VideoSourceSpec, name="street", videos="clips", licence="")
 
 

@@ -6,6 +6,8 @@ import pytest
 from pydantic import Field, ValidationError, model_validator
 
 from schemas.base import Record
+from schemas.chat import ServerAddress
+from schemas.release import DatasetName, NonBlank, Version
 from schemas.validation import fault_of
 
 
@@ -16,6 +18,11 @@ class Inner(Record):
 class Outer(Record):
     name: str
     inner: tuple[Inner, ...] = ()
+    dataset: DatasetName = "d"
+    version: Version = "1.0.0"
+    server: ServerAddress = "http://127.0.0.1"
+    title: NonBlank = "t"
+    answer: str = Field(default="yes", pattern="^(yes|no)$")
 
     @model_validator(mode="after")
     def _is_named(self) -> "Outer":
@@ -41,6 +48,22 @@ def test_a_fault_names_the_field_the_rule_and_the_value(subtests: pytest.Subtest
             "inner.1.count: Input should be greater than or equal to 0, got -1",
         ),
         ({"inner": "x"}, "name is missing"),
+        (
+            {"name": "a", "dataset": "my people"},
+            "dataset: must be up to 64 letters, digits, '.', '_' and '-', the first a letter or a "
+            "digit, got 'my people'",
+        ),
+        ({"name": "a", "version": "1"}, "version: must be three numbers, such as 1.0.0, got '1'"),
+        (
+            {"name": "a", "server": "localhost:8000/v1"},
+            "server: must be an address that begins with https:// or http://, "
+            "got 'localhost:8000/v1'",
+        ),
+        ({"name": "a", "title": " "}, "title: must not be blank, got ' '"),
+        (
+            {"name": "a", "answer": "maybe"},
+            "answer: String should match pattern '^(yes|no)$', got 'maybe'",
+        ),
     ]
     for values, fault in cases:
         with subtests.test(fault=fault):
@@ -57,7 +80,9 @@ def test_invalid_json_and_long_values() -> None:
 def test_an_unknown_key_is_reported_with_the_most_similar_known_key() -> None:
     error = error_of('{"name": "a", "b": 1}')
     assert fault_of(error) == "unknown key 'b'"
-    assert fault_of(error, Outer) == "unknown key 'b'; known keys are inner, name"
+    assert fault_of(error, Outer) == (
+        "unknown key 'b'; known keys are answer, dataset, inner, name, server, title, version"
+    )
     assert fault_of(error, Outer, see="the page") == "unknown key 'b'; see the page"
     inner = error_of('{"name": "a", "inner": [{"count": 1, "cuont": 1}]}')
     assert fault_of(inner, Outer) == "unknown key 'inner.0.cuont'; did you mean 'count'?"

@@ -21,8 +21,10 @@ class ModelServer(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         allowed = self.headers.get("Authorization") == f"Bearer {self.key}"
-        self.send_response(200 if allowed and self.path == "/v1/models" else 401)
+        is_page = self.path == "/models"
+        self.send_response(200 if is_page or (allowed and self.path == "/v1/models") else 401)
         self.end_headers()
+        self.wfile.write(b"<html>Welcome</html>" if is_page else b"{}")
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # name of the base class
         """Log nothing."""
@@ -109,6 +111,18 @@ def test_a_refused_key_is_distinguished_from_an_accepted_one(
     monkeypatch.setenv("MODEL_KEY", ModelServer.key)
     accepted = check(provider="openai", base_url=base_url, api_key_variable="MODEL_KEY")
     assert accepted.verdict is Verdict.OK
+    page = check(
+        provider="openai", base_url=base_url.removesuffix("/v1"), api_key_variable="MODEL_KEY"
+    )
+    assert (page.verdict, "base_url" in page.remedy) == (Verdict.LACKING, True)
+
+
+def test_the_same_finding_on_models_that_differ_only_in_sampling_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    findings = [one for one in check_models(load_profile("hosted")) if "gpt" in one.subject]
+    assert len({one.subject for one in findings}) == len(findings) == 2
 
 
 def test_a_missing_checkpoint_is_reported_with_the_setting_for_its_path() -> None:
