@@ -129,11 +129,15 @@ def unused_answers(
 
 @retried
 def used_answers(store: Store, dataset: str, plan_id: int) -> int:
-    """Count the answers of a model that a plan used, whatever was decided on the results."""
+    """Count the answers of a model that a plan used, whatever was decided on the results.
+
+    They are counted as in `unused_answers`: an answer to equal requests once per input.
+    """
     query = (
-        select(func.count(Entity.model_call_key.distinct()))
-        .join(Activity, Activity.id == Entity.activity_id)
-        .where(Activity.plan_id == plan_id, Activity.dataset == dataset)
+        select(func.count())
+        .select_from(Work)
+        .join(Activity, Activity.id == Work.activity_id)
+        .where(Work.plan_id == plan_id, Work.reason.is_(None), Activity.dataset == dataset)
     )
     with store.read() as connection:
         return connection.execute(query).scalar_one()

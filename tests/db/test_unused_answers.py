@@ -14,6 +14,7 @@ from tests.db.samples import DATASET, activity_of, caption, store_entities
 MODEL = ModelRef(name="m", revision="1")
 STAGE, CHECK = "rewrite_description", "check_faithfulness"
 KEYS = ("a" * 32, "b" * 32)
+ANSWERED_BY = {0: KEYS[0], 1: KEYS[1], 4: KEYS[1]}
 PARAMETERS = {"temperature": 0.7, "seed": None}
 
 
@@ -22,8 +23,11 @@ def rejected(number: int, stage: str, reason: str) -> WorkResult:
 
 
 def ask_and_check(store: Store) -> int:
-    """Rewrite four captions: two succeed, one of them wrongly; one is refused, one unparsable."""
-    captions = [caption(number) for number in range(4)]
+    """Rewrite five captions: three succeed, one of them wrongly; one is refused, one unparsable.
+
+    The last has the same text as the second, and so its answer.
+    """
+    captions = [caption(number) for number in range(5)]
     store_entities(store, captions)
     plan_id = register_plan(store, STAGE, "1", {})
     for key in KEYS:
@@ -34,20 +38,20 @@ def ask_and_check(store: Store) -> int:
         new_entity(
             Rewrite(source="test", text=key, author=str(MODEL)),
             DATASET,
-            parents=[(Role.REWRITE_OF, one.id)],
+            parents=[(Role.REWRITE_OF, captions[number].id)],
             model_call=key,
         )
-        for key, one in zip(KEYS, captions, strict=False)
+        for number, key in ANSWERED_BY.items()
     ]
     results = [
-        *(WorkResult(number, entities=(one,)) for number, one in enumerate(rewrites)),
+        *(WorkResult(n, entities=(one,)) for n, one in zip(ANSWERED_BY, rewrites, strict=True)),
         rejected(2, STAGE, "refused_request"),
         rejected(3, STAGE, "unparseable_answer"),
     ]
     activity = activity_of(plan_id)._replace(agents=(AgentRef.of_model(MODEL),))
     commit_chunk(store, activity, results)
     checking = register_plan(store, CHECK, "1", {})
-    (first, _) = find(store, DATASET, Rewrite.kind)
+    (first, *_) = find(store, DATASET, Rewrite.kind)
     commit_chunk(store, activity_of(checking), [rejected(first.seq, CHECK, "unrelated")])
     return plan_id
 
@@ -63,7 +67,7 @@ def test_unused_answers_are_counted_by_model_stage_and_reason(store: Store) -> N
     assert unused_answers(store, DATASET, plan_id) == found
     assert unused_answers(store, DATASET, plan_id + 100) == ()
     assert unused_answers(store, "other") == ()
-    assert used_answers(store, DATASET, plan_id) == 2
+    assert used_answers(store, DATASET, plan_id) == 3
     assert has_answered(store, MODEL, PARAMETERS, [STAGE])
     assert not has_answered(store, MODEL, {**PARAMETERS, "seed": 1}, [STAGE])
     assert not has_answered(store, MODEL, PARAMETERS, ["caption_image"])
