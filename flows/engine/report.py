@@ -308,7 +308,8 @@ class ConsoleProgress(Progress):
         """Remove the bar and print the summary."""
         self._bars.remove_task(self._tasks.pop(report.stage))
         self._bars.stop()
-        self._console.print(f"[bold]{report.stage:<32}[/bold] {report.summary}", highlight=False)
+        line = f"[bold]{report.stage:<32}[/bold] {report.summary}"
+        self._console.print(line, highlight=False, soft_wrap=True)
 
     def say(self, sentence: str) -> None:
         """Print the message."""
