@@ -303,6 +303,14 @@ def inspect_any(
     return inspect_image(image_root, row.file_path, limits)
 
 
+def is_file_below(image_root: Path, file_path: str) -> bool:
+    """Tell whether there is a file at `file_path` below `image_root`."""
+    try:
+        return _resolved_inside(image_root, file_path).is_file()
+    except (ImageRefusedError, OSError):
+        return False
+
+
 def _read_inside(image_root: Path, file_path: str, max_bytes: int) -> bytes:
     target = _resolved_inside(image_root, file_path)
     try:

@@ -16,6 +16,7 @@ from sources.annotations import Field, FieldError, Importer, bad_row, checked_pa
 from sources.captioned import CaptionedImporter, FineGrainedImporter
 from sources.ccd import CcdImporter
 from sources.coco import CocoImporter
+from sources.images import is_file_below
 from sources.licensed_images import LicensedImagesImporter
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
 from sources.total_text import TotalTextImporter
@@ -117,14 +118,22 @@ def read_source(
     )
 
 
-def require_format(importer: Importer, path: Path) -> None:
-    """Read the first record of `path`.
+def misplaced_image(importer: Importer, path: Path, image_root: Path) -> str | None:
+    """Return an image that `path` names if none that it names exists below `image_root`.
+
+    The file is read up to the first image that exists.
 
     Raises:
         FormatError: the file is not of the importer's format.
     """
+    first = None
     with _naming_likely_formats(path):
-        next(importer.rows(path), None)
+        for row in importer.rows(path):
+            if isinstance(row, SourceRow):
+                if any(is_file_below(image_root, one) for one in (row.file_path, *row.other_paths)):
+                    return None
+                first = first or row.file_path
+    return first
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
 from schemas.retrieval_task import Tier
 from schemas.validation import read_toml, validated
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
-from sources.importer import importer_for, require_format
+from sources.importer import importer_for, misplaced_image
 
 _KEYS = "docs/build-files.md"
 _SHIPPED = Path(__file__).parents[1] / "builds"
@@ -88,11 +88,19 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
         missing = [path for path in (source.annotations, source.images) if not path.exists()]
         if missing:
             yield lacking(subject, f"there is no {missing[0]}", f"ls {missing[0].parent}")
+        elif not source.images.is_dir():
+            remedy = "give the folder that image paths are relative to"
+            yield lacking(subject, f"{source.images} is no folder of images", remedy)
         else:
             try:
-                require_format(importer, source.annotations)
+                misplaced = misplaced_image(importer, source.annotations, source.images)
             except FormatError as error:
                 yield lacking(subject, str(error), "correct format in the build file")
+            else:
+                if misplaced:
+                    detail = f"none of its images is in {source.images}, such as {misplaced}"
+                    remedy = "correct images in the build file: image paths are relative to it"
+                    yield lacking(subject, detail, remedy)
     if refusal := refusal_of_terms(settings, source.name, name, licence or "", source.permitted_by):
         yield lacking(subject, refusal, "set licence or permitted_by in the build file")
     else:
@@ -125,8 +133,8 @@ def _require_ready(
     for one in gone:
         context.progress.say(f"warning: {one.subject}: {one.detail}")
     if left := [one for one in wrong if one not in gone]:
-        details = "; ".join(f"{one.subject}: {one.detail} ({one.remedy})" for one in left)
-        raise ConfigurationError(f"the run cannot start, and no model was called: {details}")
+        details = "".join(f"\n  {one.subject}: {one.detail}\n    fix: {one.remedy}" for one in left)
+        raise ConfigurationError(f"the run cannot start, and no model was called:{details}")
 
 
 RunT = TypeVar("RunT", bound=PipelineRun)  # type: ignore[type-arg]

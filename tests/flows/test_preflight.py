@@ -93,6 +93,16 @@ def test_a_missing_source_is_named(project: Project) -> None:
     assert f"there is no {project.folder / 'nowhere'}" in project.failed_checks()
 
 
+def test_a_folder_without_any_of_the_images_is_named_before_they_are_imported(
+    project: Project,
+) -> None:
+    project.source["images"] = project.folder
+    assert f"none of its images is in {project.folder}, such as " in project.failed_checks()
+    project.source["images"] = project.source["annotations"]
+    assert "is no folder of images" in project.failed_checks()
+    assert project.loupe("quarantine", "street").exit_code == 2  # nothing was imported
+
+
 def test_a_prompt_without_a_required_field_is_named(
     project: Project, server: CountingServer
 ) -> None:
