@@ -6,10 +6,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
-from schemas.base import IF_KNOWN, Record, Split
+from schemas.base import IF_KNOWN, DatasetName, Record, Split, Version
 from schemas.errors import ConfigurationError
 from schemas.records import Granularity, Method
-from schemas.release import DatasetName, Version
 from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, RetrievalTask, TaskForm, Tier
 from schemas.similarity import TEST_SHARE
 from schemas.validation import PlacedPath, nearest_hint, placed, read_toml

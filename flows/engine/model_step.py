@@ -437,10 +437,11 @@ def _why_unusable(
 ) -> str:
     worst = max(unused, key=lambda one: one.answers)
     found = quarantined(store, dataset, worst.reason, stage=worst.stage, limit=2)
-    examples = "; ".join(f"{number}. {_example(one).rstrip('.')}" for number, one in enumerate(found, start=1))
+    examples = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
+    shown = examples.rstrip(".")
     return (
         f"{lost:,} of {asked:,} answers of {worst.model} cannot be used, most of them "
-        f"({worst.answers:,}) as {worst.reason}: {examples}. Nothing was released. Change the "
+        f"({worst.answers:,}) as {worst.reason}: {shown}. Nothing was released. Change the "
         f"model or its prompt, or allow a larger share (max_unusable_share in the build file); "
         f"all are listed by: loupe quarantine {dataset}"
     )

@@ -5,9 +5,8 @@ import json
 import pytest
 from pydantic import Field, ValidationError, model_validator
 
-from schemas.base import Record
+from schemas.base import DatasetName, NonBlank, Record, Version
 from schemas.chat import ServerAddress
-from schemas.release import DatasetName, NonBlank, Version
 from schemas.validation import fault_of
 
 
@@ -50,14 +49,18 @@ def test_a_fault_names_the_field_the_rule_and_the_value(subtests: pytest.Subtest
         ({"inner": "x"}, "name is missing"),
         (
             {"name": "a", "dataset": "my people"},
-            "dataset: must be up to 64 letters, digits, '.', '_' and '-', the first a letter or a "
-            "digit, got 'my people'",
+            (
+                "dataset: must be up to 64 letters, digits, '.', '_' and '-', the first a letter "
+                "or a digit, got 'my people'"
+            ),
         ),
         ({"name": "a", "version": "1"}, "version: must be three numbers, such as 1.0.0, got '1'"),
         (
             {"name": "a", "server": "localhost:8000/v1"},
-            "server: must be an address that begins with https:// or http://, "
-            "got 'localhost:8000/v1'",
+            (
+                "server: must be an address that begins with https:// or http://, "
+                "got 'localhost:8000/v1'"
+            ),
         ),
         ({"name": "a", "title": " "}, "title: must not be blank, got ' '"),
         (
