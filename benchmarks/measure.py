@@ -231,8 +231,9 @@ def measure() -> dict[str, float]:
             1000 * len(ODD_WORDS.findall(docs)) / len(docs.split()), 2
         ),
         "words of documentation": sum(
-            len(path.read_text(encoding="utf-8").split())
+            any(map(str.isalnum, token))
             for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+            for token in path.read_text(encoding="utf-8").split()
         ),
     }
 

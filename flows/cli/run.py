@@ -167,12 +167,11 @@ def demo(
     """
     from flows.engine.pipeline import run_build
     from flows.evaluation.run import EvaluationRequest, run_evaluation
-    from flows.ufine3c.pipeline import ufine3c_pipeline
     from flows.withdrawal.execution import resume_reopened
 
     context = opened_run(quiet=quiet)
     warn_of_unfinished(context.store)
-    report = run_build(context, ufine3c_pipeline(), None, "builtin", resume_reopened)
+    report = run_build(context, _pipeline("build-ufine3c"), None, "builtin", resume_reopened)
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     answer(as_json, {**report.as_json(), "evaluation": scores.as_json()}, report.sentence)
     if not as_json and not quiet:

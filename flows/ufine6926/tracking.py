@@ -26,7 +26,6 @@ from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
-from flows.ufine6926.video_import import find_all_videos, rejection_of
 from models.pose import PoseModel, build_pose_model
 from models.registry import build_detector, deciding_values, pinned_detector, runs_on_gpu
 from models.tracking.association import (
@@ -47,7 +46,7 @@ from schemas.provenance import Role
 from schemas.records import Picture
 from schemas.tracking import DetectorSpec, TrackingSettings
 from schemas.video import Body, StageSettings, Track, TrackedVideo, Video
-from sources.video.finding import FoundVideo, video_digest
+from sources.video.finding import FoundVideo, find_all_videos, rejection_of, video_digest
 from sources.video.reader import VideoProblem, VideoRefusedError, open_video
 
 # Measures the crops of tracks with a pose model.

@@ -1,6 +1,6 @@
 """Import collections of videos: inspect every file and record its digest."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from db.entities import NewEntity, StoredEntity, WorkResult, find, find_children, new_entity
 from flows.engine.context import RunContext
@@ -10,9 +10,14 @@ from flows.engine.runner import Stage, run_each, run_stream
 from schemas.base import digest_of, sha256_of
 from schemas.build import VideoSourceSpec
 from schemas.provenance import Role
-from schemas.records import Rejection, Source
+from schemas.records import Source
 from schemas.video import Video
-from sources.video.finding import FoundVideo, find_videos, inspect_video
+from sources.video.finding import (
+    FoundVideo,
+    find_all_videos,
+    inspect_video,
+    rejection_of,
+)
 from sources.video.reader import VideoProblem, VideoRefusedError, reaching
 
 STAGE = "import_videos"
@@ -110,18 +115,6 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
     return run_each(context, stage, [(video.seq, video) for video in new], result)
 
 
-def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProblem]:
-    """Return the videos at the addresses, in order; a file named twice is returned once."""
-    seen: set[str] = set()
-    for address in addresses:
-        for found in find_videos(address):
-            if isinstance(found, FoundVideo):
-                if found.url in seen:
-                    continue
-                seen.add(found.url)
-            yield found
-
-
 def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | VideoProblem]]:
     """Number each file, from metadata that changes when the file does; contents are not read."""
     import fsspec
@@ -139,13 +132,3 @@ def _numbered(addresses: Sequence[str]) -> Iterator[tuple[int, FoundVideo | Vide
             key = found.reason
         digest = digest_of(type(one).__name__, one.file_path, key)
         yield int(digest[:_NUMBER_DIGITS], 16), one
-
-
-def rejection_of(problem: VideoProblem, stage: str) -> Rejection:
-    """Return the problem of a video as the rejection of a stage."""
-    return Rejection(
-        stage=stage,
-        reason=problem.reason,
-        detail=problem.detail,
-        context={"file": problem.file_path},
-    )

@@ -3,13 +3,14 @@
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import Field
 
 from schemas.base import Record, Sha256
+from schemas.records import Rejection
 from schemas.video import VideoFacts
 from sources.video.reader import (
     VideoProblem,
@@ -244,3 +245,25 @@ def video_digest(url: str, file_path: str) -> tuple[str, int]:
             digest.update(chunk)
             size += len(chunk)
     return digest.hexdigest(), size
+
+
+def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProblem]:
+    """Return the videos at the addresses, in order; a file named twice is returned once."""
+    seen: set[str] = set()
+    for address in addresses:
+        for found in find_videos(address):
+            if isinstance(found, FoundVideo):
+                if found.url in seen:
+                    continue
+                seen.add(found.url)
+            yield found
+
+
+def rejection_of(problem: VideoProblem, stage: str) -> Rejection:
+    """Return the problem of a video as the rejection of a stage."""
+    return Rejection(
+        stage=stage,
+        reason=problem.reason,
+        detail=problem.detail,
+        context={"file": problem.file_path},
+    )
