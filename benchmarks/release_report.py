@@ -172,7 +172,7 @@ def measure(home: Path, what: str) -> None:
     from release.export.formats import opened_release
     from release.report.charts import PictureFolder
     from release.report.writing import write_report
-    from release.threads import ordered_map
+    from schemas.processes import ordered_map
 
     def only_pictures() -> None:
         with opened_release(home / "release", lambda *_: None) as source:

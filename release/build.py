@@ -49,11 +49,11 @@ from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
-from release.threads import ordered_map
 from release.verify.files import verify_files
 from retrieval.similarity.distances import perceptual_hash
 from schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from schemas.errors import IntegrityError, UsageError
+from schemas.processes import ordered_map
 from schemas.quality import AuditStatistics, summarise
 from schemas.records import Caption, Image
 from schemas.release import (

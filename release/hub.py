@@ -24,9 +24,9 @@ from release.files import is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, read_values
 from release.signing import SIGNATURE, verify_signature
-from release.threads import batches
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
+from schemas.processes import batches
 
 _MOST_IMAGES: Final = 10_000
 """The largest number of files in one folder that the hub accepts."""

@@ -10,8 +10,8 @@ from release.files import shown_path
 from release.manifest import MANIFEST
 from release.row_files import check_file, chosen_split, read_listed, read_parquet_rows, shards_among
 from release.rows import BESIDE_IMAGES
-from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
+from schemas.processes import ordered_map
 from schemas.similarity import OtherKind
 
 _SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})

@@ -33,11 +33,11 @@ from release.rows import (
     published_row,
     translated,
 )
-from release.threads import ordered_map
 from schemas.base import Split
 from schemas.errors import IntegrityError, UsageError
 from schemas.json_stream import JsonBreak, JsonCursor, stream_list
 from schemas.licences import permits_release
+from schemas.processes import ordered_map
 from schemas.release import Manifest, ReleasedFile
 from schemas.taxonomy import DifferenceType
 from schemas.validation import fault_of

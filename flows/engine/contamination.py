@@ -41,7 +41,6 @@ from release.contamination import (
 )
 from release.findings import Inspection
 from release.other_datasets import FolderOfImages, ReleasedImages, is_release
-from release.threads import ordered_map
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,
@@ -52,7 +51,7 @@ from retrieval.similarity.near_duplicates import (
 from schemas.decoders import decode_limited
 from schemas.errors import IntegrityError, UsageError
 from schemas.limited import LimitExceededError
-from schemas.processes import usual_workers
+from schemas.processes import ordered_map, usual_workers
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
 from schemas.release import Manifest

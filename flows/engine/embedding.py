@@ -16,12 +16,12 @@ from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.report import Progress, StageReport
 from models.embedding import ImageTextEmbedder, Vectors
-from release.threads import ordered_map
 from retrieval.embedders import build_embedder
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.embedding import EmbeddingModelSpec
 from schemas.errors import BlobMismatchError, IntegrityError
+from schemas.processes import ordered_map
 from schemas.records import Image as ImageRecord
 from schemas.records import Picture
 from sources.images import ImageLimits, ImageRefusedError, decoded

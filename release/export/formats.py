@@ -34,12 +34,12 @@ from release.row_files import (
 )
 from release.rows import RowFaults
 from release.scratch import Scratch
-from release.threads import read_ahead
 from release.verify.documents import verify_manifest
 from release.verify.files import verify_files
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
 from schemas.licences import spdx_page
+from schemas.processes import read_ahead
 from schemas.release import Manifest, ReleasedFile
 
 # `export.json`: the contents of an export, with the digest of each of its files.

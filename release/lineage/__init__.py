@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from release.files import DigestingFile
 from release.parquet import opened_parquet
 from release.publishable import published_name, published_text, published_values
-from release.threads import batches
 from schemas.base import canonical_json
+from schemas.processes import batches
 from schemas.provenance import WITHHELD_WHOLE
 from schemas.release import ReleasedFile
 

@@ -25,8 +25,8 @@ from release.report.scripts import (
     texts_of,
     write_script,
 )
-from release.threads import ordered_map
 from schemas.errors import IntegrityError, UsageError
+from schemas.processes import ordered_map
 from schemas.validation import fault_of
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 

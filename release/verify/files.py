@@ -11,7 +11,7 @@ from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWN
 from release.scratch import FoundFile, Scratch
 from release.signing import SIGNATURE
-from release.threads import batches, ordered_map
+from schemas.processes import batches, ordered_map
 from schemas.release import ReleasedFile
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)

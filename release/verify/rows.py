@@ -24,7 +24,6 @@ from release.rows import shown as _shown
 from release.scratch import Scratch
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import terms_of, unpermitted
-from release.threads import ordered_map, read_ahead
 from release.verify.images import (
     ContaminationChecks,
     DecodingOptions,
@@ -33,6 +32,7 @@ from release.verify.images import (
     found_leaks,
 )
 from schemas.licences import permits_release
+from schemas.processes import ordered_map, read_ahead
 from schemas.release import Manifest, ReleasedFile, ReleaseStatistics
 from schemas.retrieval_task import CANDIDATES, tiers_within
 

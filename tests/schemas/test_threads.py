@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.threads import batches, ordered_map, read_ahead
+from schemas.processes import batches, ordered_map, read_ahead
 
 
 @given(st.lists(st.integers()), st.integers(1, 9))
