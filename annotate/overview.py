@@ -17,13 +17,7 @@ from db.calls import cost_rows
 from db.gold import IN_FORCE, gold_items
 from db.releases import release_targets
 from db.review_audits import TaskCount, task_counts
-from db.reviews import (
-    WAITING,
-    annotators,
-    count_states,
-    names_of_annotators,
-    paused_annotators,
-)
+from db.reviews import WAITING, annotators, count_states, names_of_annotators, paused_annotators
 from db.store import Store
 from schemas.base import Record
 from schemas.errors import UsageError

@@ -27,13 +27,7 @@ from annotate.interfaces.registry import interface_of
 from annotate.queues import Queue, candidates, needs_review
 from db.annotations import GivenAnswer, given_answers, unclear_annotations
 from db.gold import StoredCheck, all_checks, revocations
-from db.review_audits import (
-    ItemProgress,
-    TaskCount,
-    item_progress,
-    task_counts,
-    timed_answers,
-)
+from db.review_audits import ItemProgress, TaskCount, item_progress, task_counts, timed_answers
 from db.reviews import WAITING, names_of_annotators
 from db.store import Store
 from schemas.base import Record

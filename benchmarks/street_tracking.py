@@ -24,14 +24,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.association import (
-    Scene,
-    Tracker,
-    ours,
-    ours_with_embeddings,
-    peer,
-    quality,
-)
+from benchmarks.association import Scene, Tracker, ours, ours_with_embeddings, peer, quality
 from flows.ufine6926.crops import TrackOrigin
 from flows.ufine6926.noise_filter import filter_track
 from flows.ufine6926.tracking import PeopleFollower

@@ -9,17 +9,7 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import (
-    ColumnElement,
-    Connection,
-    and_,
-    func,
-    insert,
-    or_,
-    select,
-    true,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, true, update
 from sqlalchemy.orm import aliased
 
 from db.engine import select_columns

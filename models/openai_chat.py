@@ -17,14 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from models.adapter import Adapter
 from models.chat import always, chat_messages
 from models.model_list import list_models, listed_model, listed_models
-from schemas.chat import (
-    REFUSED,
-    ChatAnswer,
-    ChatFailure,
-    ChatOutcome,
-    ChatRequest,
-    ServedModel,
-)
+from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ServedModel
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
 

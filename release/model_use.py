@@ -6,12 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
-from release.publishable import (
-    published_model,
-    published_name,
-    published_served,
-    published_values,
-)
+from release.publishable import published_model, published_name, published_served, published_values
 from schemas.base import canonical_json
 from schemas.chat import ServedModel
 from schemas.provenance import CallRow

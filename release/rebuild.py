@@ -12,13 +12,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from db.blobs import BlobStore
-from db.releases import (
-    StoredRelease,
-    StoreVersion,
-    list_releases,
-    release_after,
-    withdrawn_items,
-)
+from db.releases import StoredRelease, StoreVersion, list_releases, release_after, withdrawn_items
 from db.store import Store
 from release.build import BuiltRelease, Progress, build_release
 from release.changes import value_changes

@@ -8,13 +8,7 @@ from typing import NamedTuple
 
 from release.markup import as_link, as_text
 from schemas.errors import IntegrityError
-from schemas.licences import (
-    is_compatible,
-    is_one_of,
-    licence_of,
-    may_become,
-    permits_release,
-)
+from schemas.licences import is_compatible, is_one_of, licence_of, may_become, permits_release
 from schemas.release import (
     Condition,
     LicenceStatistics,

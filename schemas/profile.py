@@ -11,12 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from schemas.base import IF_KNOWN, Record, sha256_of
 from schemas.chat import NamedModel, ServerAddress
-from schemas.embedding import (
-    BuiltinEmbedder,
-    BuiltinStillsEmbedder,
-    EmbedderSpec,
-    PlainModelSpec,
-)
+from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder, EmbedderSpec, PlainModelSpec
 from schemas.image_edit import BuiltinEditor, ImageEditorSpec
 from schemas.image_search import DownloadSettings, ImageSearchSpec
 from schemas.recos import ConfusionSettings, DiscriminabilitySettings

@@ -32,12 +32,7 @@ from schemas.base import canonical_json, digest_of, sha256_of
 from schemas.chat import ModelRef
 from schemas.contrast import FoundHit, FoundPicture
 from schemas.errors import LoupeError, ServiceError
-from schemas.image_search import (
-    DownloadedImage,
-    DownloadSettings,
-    FolderSearch,
-    SearchHit,
-)
+from schemas.image_search import DownloadedImage, DownloadSettings, FolderSearch, SearchHit
 from schemas.licences import permits_release
 from schemas.provenance import Role
 from schemas.records import Attribution, Rejection, Source

@@ -20,11 +20,7 @@ from db.store import Store
 from db.work import drop_rejections, register_plan, rejections_of
 from flows.ccd.choice_calibration import calibrate_choices
 from flows.ccd.downloading import Found, SearchResults, find_images, search_results
-from flows.ccd.image_requests import (
-    candidate_for,
-    strategies_of_requests,
-    waiting_strategies,
-)
+from flows.ccd.image_requests import candidate_for, strategies_of_requests, waiting_strategies
 from flows.ccd.run import CcdRun, is_anchor
 from flows.engine.embedding import picture_of, stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult

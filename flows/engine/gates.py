@@ -8,13 +8,7 @@ from contextlib import contextmanager, suppress
 from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
 from annotate.pull import pull
 from annotate.push import push
-from annotate.queues import (
-    SHARED,
-    Queue,
-    apply_policy,
-    count_proposed,
-    reopen_for_people,
-)
+from annotate.queues import SHARED, Queue, apply_policy, count_proposed, reopen_for_people
 from db.reviews import annotators
 from db.store import Store
 from flows.engine.context import RunContext

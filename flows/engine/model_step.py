@@ -7,13 +7,7 @@ from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult
-from db.quarantine import (
-    JUDGING_STAGES,
-    UnusedAnswers,
-    quarantined,
-    unused_answers,
-    used_answers,
-)
+from db.quarantine import JUDGING_STAGES, UnusedAnswers, quarantined, unused_answers, used_answers
 from db.store import Store
 from db.work import Pending, register_plan
 from flows.answers import UnusableAnswerError, check_own_words, refused_answer

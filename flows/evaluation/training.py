@@ -26,12 +26,7 @@ from retrieval.cfam.training_data import (
 )
 from schemas.base import Split
 from schemas.cfam import CfamTraining, StepLine, TrainingRecord, ValidationLine
-from schemas.errors import (
-    FormatError,
-    IntegrityError,
-    MissingExtraError,
-    UsageError,
-)
+from schemas.errors import FormatError, IntegrityError, MissingExtraError, UsageError
 from schemas.validation import fault_of, read_settings
 
 if TYPE_CHECKING:

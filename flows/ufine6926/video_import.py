@@ -12,12 +12,7 @@ from schemas.build import VideoSourceSpec
 from schemas.provenance import Role
 from schemas.records import Source
 from schemas.video import Video
-from sources.video.finding import (
-    FoundVideo,
-    find_all_videos,
-    inspect_video,
-    rejection_of,
-)
+from sources.video.finding import FoundVideo, find_all_videos, inspect_video, rejection_of
 from sources.video.reader import VideoProblem, VideoRefusedError, reaching
 
 STAGE = "import_videos"

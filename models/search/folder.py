@@ -15,13 +15,7 @@ from models.embedding import Vectors
 from models.image_search import always, plain_query
 from schemas.base import digest_of
 from schemas.errors import ConfigurationError
-from schemas.image_search import (
-    FolderSearch,
-    SearchAnswer,
-    SearchFailure,
-    SearchHit,
-    SearchOutcome,
-)
+from schemas.image_search import FolderSearch, SearchAnswer, SearchFailure, SearchHit, SearchOutcome
 from schemas.licences import licence_name
 from schemas.records import Attribution
 

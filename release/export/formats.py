@@ -14,14 +14,7 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import orjson
 
-from release.files import (
-    CARD,
-    DigestingFile,
-    digest_of_file,
-    found_at,
-    is_disk_full,
-    place_file,
-)
+from release.files import CARD, DigestingFile, digest_of_file, found_at, is_disk_full, place_file
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST, read_files, read_values, write_listing
 from release.notices_files import erasure_of, read_mark

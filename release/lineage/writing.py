@@ -17,11 +17,7 @@ from sqlalchemy import Connection, select
 
 from db.decisions import decided_states
 from db.entities import pages
-from db.lineage import (
-    activities_by_number,
-    agents_by_id,
-    calls_by_key,
-)
+from db.lineage import activities_by_number, agents_by_id, calls_by_key
 from db.tables import Agent, Decision, Derivation, Entity
 from release.lineage import (
     ACTIVITIES,

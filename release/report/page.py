@@ -28,12 +28,7 @@ from release.report.charts import (
 )
 from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
-from release.terms import (
-    apart_sentences,
-    conditions_in_words,
-    texts_sentence,
-    whole_sentence,
-)
+from release.terms import apart_sentences, conditions_in_words, texts_sentence, whole_sentence
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import UsageError
 from schemas.pages import page_environment

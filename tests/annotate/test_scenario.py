@@ -37,12 +37,7 @@ from flows.engine.gates import Webhooks, webhook_server
 from models.profiles.settings import load_settings
 from schemas.base import digest_of
 from schemas.errors import ServiceError
-from services.label_studio import (
-    NAME,
-    add_workspaces,
-    label_studio_token,
-    start_label_studio,
-)
+from services.label_studio import NAME, add_workspaces, label_studio_token, start_label_studio
 from services.process import PLAIN_HTTP, free_port, stop
 from tests.annotate.answering import Regions, about, accepting, editing, rejecting
 from tests.annotate.fault_proxy import Fault, fault_proxy

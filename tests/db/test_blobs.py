@@ -13,12 +13,7 @@ from moto.server import ThreadedMotoServer
 
 from db.blobs import BlobFault, BlobStore, suffix_of
 from schemas.base import sha256_of
-from schemas.errors import (
-    BlobMismatchError,
-    ConfigurationError,
-    MissingBlobError,
-    ServiceError,
-)
+from schemas.errors import BlobMismatchError, ConfigurationError, MissingBlobError, ServiceError
 
 DATA = b"the bytes of a picture"
 JPEG = "image/jpeg"

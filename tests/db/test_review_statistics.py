@@ -6,12 +6,7 @@ import pytest
 
 from annotate.answers import UnclearAnswer
 from db.annotations import given_answers
-from db.review_audits import (
-    ItemProgress,
-    TaskCount,
-    item_progress,
-    task_counts,
-)
+from db.review_audits import ItemProgress, TaskCount, item_progress, task_counts
 from db.store import Store
 from tests.annotate.review_history import (
     CAREFUL,

@@ -21,12 +21,7 @@ from tests.flows.command_line import Finished, Loupe
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, found_variants
 from tests.flows.prefect_runs import Prefect
-from tests.flows.recos_reviewers import (
-    DoubtedTasks,
-    ReviewedTasks,
-    build_once,
-    review_tasks,
-)
+from tests.flows.recos_reviewers import DoubtedTasks, ReviewedTasks, build_once, review_tasks
 from tests.flows.recos_world import doubting_profile, small_build
 from tests.flows.runs import context_of, new_run
 from tests.flows.still_families import Family, proposing

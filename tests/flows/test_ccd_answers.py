@@ -29,13 +29,7 @@ from tests.flows.ccd_world import DATASET, entities, strategy_pipeline
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, build_found
 from tests.flows.still_families import Family, families
-from tests.servers.contrasting import (
-    Spoil,
-    asks_for_captions,
-    brief_of,
-    is_repair,
-    translation,
-)
+from tests.servers.contrasting import Spoil, asks_for_captions, brief_of, is_repair, translation
 from tests.servers.counting_server import CountingServer, Fault, prompt_text
 
 CUT = '{"strategies": [{"detail": "There is'

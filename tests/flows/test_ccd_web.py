@@ -33,26 +33,13 @@ from schemas.provenance import Role
 from schemas.records import Image, Source
 from sources.demonstration.stills import StillsWorld
 from sources.web.downloading import ImageDownloader
-from tests.flows.ccd_world import (
-    DATASET,
-    contrast_build,
-    contrast_profile,
-    counted_model,
-    entities,
-)
+from tests.flows.ccd_world import DATASET, contrast_build, contrast_profile, counted_model, entities
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import new_run
 from tests.flows.still_families import Family, families, proposing, source_of_anchors
 from tests.servers.counting_server import CountingServer, counting_server
 from tests.servers.search_server import SearchServer, search_server
-from tests.sources.web.adversary import (
-    Adversary,
-    answer,
-    only_loopback,
-    quick,
-    redirect,
-    serving,
-)
+from tests.sources.web.adversary import Adversary, answer, only_loopback, quick, redirect, serving
 
 GPS, LATITUDE = 0x8825, {1: "N", 2: (52.0, 31.0, 12.0)}
 SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="640" height="480"/>'

@@ -22,13 +22,7 @@ from db.work import commit_chunk, register_plan
 from flows.engine.context import RunContext
 from flows.ufine6926.filter_explanation import collect, explain
 from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import (
-    FilterPlan,
-    Thresholds,
-    filter_tracks,
-    plan_filter,
-    propose,
-)
+from flows.ufine6926.noise_filter import FilterPlan, Thresholds, filter_tracks, plan_filter, propose
 from flows.ufine6926.tracking import plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from models.pose import PoseModel

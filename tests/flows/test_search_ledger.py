@@ -20,13 +20,7 @@ from flows.engine.stopping import Budget
 from models.image_search import ImageSearch, always
 from schemas.chat import ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError
-from schemas.image_search import (
-    SearchAnswer,
-    SearchFailure,
-    SearchHit,
-    SearchOutcome,
-    SearchPrices,
-)
+from schemas.image_search import SearchAnswer, SearchFailure, SearchHit, SearchOutcome, SearchPrices
 from tests.db.samples import row_count
 from tests.flows import searching
 from tests.flows.searching import SPENT

@@ -16,13 +16,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
 from flows.engine.pipeline import run_pipeline
-from flows.shards.files import (
-    RecordResult,
-    ShardRow,
-    computed_shards,
-    imported_shards,
-    read_shard,
-)
+from flows.shards.files import RecordResult, ShardRow, computed_shards, imported_shards, read_shard
 from flows.shards.promotion import damaged_shards, find_records, is_proven, promote_records
 from flows.shards.steps import (
     ShardFingerprints,

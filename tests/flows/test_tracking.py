@@ -22,12 +22,7 @@ from models.tracking.detector import Detections, Frame, PersonDetector
 from schemas.build import VideoSourceSpec
 from schemas.errors import ModelError
 from schemas.provenance import Role
-from schemas.tracking import (
-    DetectorSpec,
-    FairMOTDetector,
-    FilterSettings,
-    TrackingSettings,
-)
+from schemas.tracking import DetectorSpec, FairMOTDetector, FilterSettings, TrackingSettings
 from schemas.video import Track, TrackedVideo, Video
 from sources.demonstration.street import StreetWorld
 from tests.db.samples import row_count

@@ -12,14 +12,7 @@ from db.work import commit_chunk, register_plan
 from release.build import BuiltRelease, build_release
 from schemas.retrieval_task import Tier
 from tests.release import ccd_world, recos_world, street_world
-from tests.release.worlds import (
-    DATASET,
-    Composer,
-    Contents,
-    World,
-    small_world,
-    store_calls,
-)
+from tests.release.worlds import DATASET, Composer, Contents, World, small_world, store_calls
 
 
 class Kind(NamedTuple):

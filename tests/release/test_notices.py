@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from release.manifest import read_files
-from release.notices import (
-    MarkedRelease,
-    mark_release,
-    record_notices,
-    withdrawn_sentence,
-)
+from release.notices import MarkedRelease, mark_release, record_notices, withdrawn_sentence
 from release.notices_files import (
     WITHDRAWN,
     followed,

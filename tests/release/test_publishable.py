@@ -31,15 +31,7 @@ from schemas.provenance import CallRow, Role
 from schemas.records import Caption, Rewrite
 from schemas.release import NearestStatistics
 from tests.release import ccd_world
-from tests.release.worlds import (
-    DATASET,
-    GATE,
-    SOURCES,
-    Composer,
-    World,
-    model_call,
-    store_world,
-)
+from tests.release.worlds import DATASET, GATE, SOURCES, Composer, World, model_call, store_world
 
 SECRET = "planted-secret"
 HOME = f"/home/{SECRET}"

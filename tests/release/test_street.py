@@ -35,16 +35,7 @@ from tests.release.street_world import (
     street_world,
     text_of,
 )
-from tests.release.worlds import (
-    GATE,
-    LLAMA,
-    PERSON,
-    QWEN,
-    SOURCES,
-    Composer,
-    picture,
-    store_world,
-)
+from tests.release.worlds import GATE, LLAMA, PERSON, QWEN, SOURCES, Composer, picture, store_world
 
 PARQUET = "data/{}-00000-of-00001.parquet"
 

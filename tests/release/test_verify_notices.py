@@ -18,13 +18,7 @@ from release.notices import (
     prior_withdrawals,
     withdrawn_sentence,
 )
-from release.notices_files import (
-    WITHDRAWALS,
-    WITHDRAWN,
-    notice_text,
-    read_mark,
-    read_notices,
-)
+from release.notices_files import WITHDRAWALS, WITHDRAWN, notice_text, read_mark, read_notices
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest

@@ -6,12 +6,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from retrieval.published import (
-    PublishedRow,
-    PublishedTable,
-    published_on,
-    published_tables,
-)
+from retrieval.published import PublishedRow, PublishedTable, published_on, published_tables
 from schemas.evaluation import METRICS
 from schemas.taxonomy import DifferenceType
 

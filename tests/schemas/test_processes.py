@@ -5,12 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from schemas.processes import (
-    is_process_alive,
-    is_process_dead,
-    own_place,
-    place_of,
-)
+from schemas.processes import is_process_alive, is_process_dead, own_place, place_of
 from tests.separation import OWN_NAMESPACE, require
 
 

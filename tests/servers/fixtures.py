@@ -11,12 +11,7 @@ from services.environments import ensure_environment, environment_python, enviro
 from tests.servers.child_model import ChildModel, child_model
 from tests.servers.counting_server import CountingServer, counting_server
 from tests.servers.tiny_models import build_tiny_qwen3, build_tiny_qwen3_vl
-from tests.servers.vllm_server import (
-    MAX_MODEL_TOKENS,
-    VllmServer,
-    vllm_cpu_server,
-    vllm_variables,
-)
+from tests.servers.vllm_server import MAX_MODEL_TOKENS, VllmServer, vllm_cpu_server, vllm_variables
 
 
 @pytest.fixture

@@ -5,14 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.fairmot.detector import (
-    Placement,
-    Size,
-    boxes_in_frame,
-    letterbox,
-    network_input,
-    place,
-)
+from models.fairmot.detector import Placement, Size, boxes_in_frame, letterbox, network_input, place
 from tests.models.fairmot.reference import FOLDER, arrays
 
 ROWS = json.loads((FOLDER / "preprocess_letterbox.json").read_text())["rows"]

@@ -3,15 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.report.charts import (
-    HEIGHT,
-    WIDTH,
-    bars,
-    histogram,
-    rounded_up,
-    share_text,
-    stacked,
-)
+from release.report.charts import HEIGHT, WIDTH, bars, histogram, rounded_up, share_text, stacked
 
 COUNTS = st.lists(st.integers(0, 10**6), min_size=1, max_size=40)
 

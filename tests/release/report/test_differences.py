@@ -14,11 +14,7 @@ from release.changes import (
     RowPlace,
     TextChange,
 )
-from release.report.differences import (
-    example_groups,
-    shown_difference,
-    word_spans,
-)
+from release.report.differences import example_groups, shown_difference, word_spans
 from release.report.writing import write_report
 from tests.release.worlds import SOURCES, Composer, small_world, store_world
 

@@ -7,12 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
-from retrieval.similarity.spectrum import (
-    SIDE_PX,
-    look_of,
-    mirrored_spectra,
-    spectrum_distances,
-)
+from retrieval.similarity.spectrum import SIDE_PX, look_of, mirrored_spectra, spectrum_distances
 
 pictures = arrays(np.uint8, (SIDE_PX, SIDE_PX)).map(lambda grey: grey.astype(np.float64))
 random = np.random.default_rng(0)

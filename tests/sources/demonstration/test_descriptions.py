@@ -9,13 +9,7 @@ import pytest
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
 from sources.demonstration.figure import Action, Pose, View, draw_pose, free_hand
-from sources.demonstration.people import (
-    CLOTH,
-    HAIR,
-    Chance,
-    Person,
-    draw_person_attributes,
-)
+from sources.demonstration.people import CLOTH, HAIR, Chance, Person, draw_person_attributes
 
 _SYNONYMS = {
     "trousers": "pants",

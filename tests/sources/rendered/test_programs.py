@@ -8,12 +8,7 @@ import pytest
 
 from sources.demonstration.people import Chance
 from sources.rendered.code import draw_program, families, fill_family
-from sources.rendered.sandbox import (
-    LANGUAGES,
-    Outcome,
-    available_languages,
-    run_program,
-)
+from sources.rendered.sandbox import LANGUAGES, Outcome, available_languages, run_program
 
 _ALL = tuple(LANGUAGES)
 

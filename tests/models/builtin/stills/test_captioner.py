@@ -28,14 +28,7 @@ from schemas.requests import (
 )
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
-from sources.demonstration.stills import (
-    TASKS,
-    StillTruth,
-    compose,
-    jpeg_of,
-    lay_out,
-    plan_stills,
-)
+from sources.demonstration.stills import TASKS, StillTruth, compose, jpeg_of, lay_out, plan_stills
 
 SEED, COUNT = 321, 40
 FACTS = (

@@ -9,13 +9,7 @@ from retrieval.cfam.network.backbone import ClipBackbone, padding_of
 from retrieval.cfam.network.pairs import END, START, ClipTokenizer
 from schemas.cfam import CfamBackbone
 from schemas.errors import ModelError
-from tests.retrieval.cfam.small_clip import (
-    GRID,
-    HEIGHT_PX,
-    TEXT_TOKENS,
-    WIDTH_PX,
-    small_backbone,
-)
+from tests.retrieval.cfam.small_clip import GRID, HEIGHT_PX, TEXT_TOKENS, WIDTH_PX, small_backbone
 
 TEXTS = ["A man in a red coat!", "Two bags.", ""]
 

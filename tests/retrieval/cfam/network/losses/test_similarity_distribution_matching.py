@@ -4,9 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrieval.cfam.network.model import (
-    similarity_distribution_matching,
-)
+from retrieval.cfam.network.model import similarity_distribution_matching
 
 
 def literal_direction(
