@@ -14,7 +14,10 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.processes import ordered_map
 from schemas.similarity import OtherKind
 
-_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
+_ENDINGS = ".avif .bmp .gif .heic .heif .jpe .jpeg .jpg .png .tif .tiff .webp"
+IMAGE_SUFFIXES = frozenset(_ENDINGS.split())
+"""Of files that are compared as images; those that cannot be decoded are named."""
+
 _PAGE = 1000
 
 _KnownLooks = Callable[[Sequence[str]], Mapping[str, Look]]
@@ -42,12 +45,12 @@ class FolderOfImages:
             raise UsageError(f"{folder} is not a folder")
         self.name = name or folder.resolve().name or "folder"
         self._folder = folder
-        found = (path for path in folder.rglob("*") if path.suffix.casefold() in _SUFFIXES)
+        found = (path for path in folder.rglob("*") if path.suffix.casefold() in IMAGE_SUFFIXES)
         self._names = sorted(
             path.relative_to(folder).as_posix() for path in found if path.is_file()
         )
         if not self._names:
-            suffixes = ", ".join(sorted(_SUFFIXES))
+            suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
             raise UsageError(f"{folder} contains no images: no file ends in {suffixes}")
 
     def contents(self) -> Iterator[SeenImage]:

@@ -40,7 +40,7 @@ from release.contamination import (
     look_at,
 )
 from release.findings import Inspection
-from release.other_datasets import FolderOfImages, ReleasedImages, is_release
+from release.other_datasets import IMAGE_SUFFIXES, FolderOfImages, ReleasedImages, is_release
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,
@@ -132,8 +132,6 @@ def fingerprints_of(store: Store, ids: Sequence[str]) -> dict[str, ImageFingerpr
 
 # Near-duplicates among the images of a folder, without a store
 
-_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".jpe", ".png", ".tif", ".tiff", ".webp"})
-
 
 class FolderDuplicates(NamedTuple):
     """Near-duplicates in a folder; images are identified by relative path with forward slashes."""
@@ -193,7 +191,7 @@ def find_in_folder(
         raise UsageError(f"{folder} is not a folder")
     names = sorted(_image_names(folder))
     if not names:
-        suffixes = ", ".join(sorted(_SUFFIXES))
+        suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
         raise UsageError(f"{folder} contains no images: no file ends in {suffixes}")
     images: dict[str, ImageFingerprint] = {}
     unreadable: list[Rejection] = []
@@ -215,7 +213,7 @@ def find_in_folder(
 
 def _image_names(folder: Path) -> Iterator[str]:
     for path in folder.rglob("*"):
-        if path.suffix.casefold() in _SUFFIXES and path.is_file():
+        if path.suffix.casefold() in IMAGE_SUFFIXES and path.is_file():
             yield path.relative_to(folder).as_posix()
 
 

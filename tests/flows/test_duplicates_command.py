@@ -67,6 +67,8 @@ def test_broken_files_are_reported_and_the_others_compared(loupe: Loupe, folder:
     (broken,) = ran.json["unreadable"]
     assert (broken["file"], broken["reason"]) == ("broken.jpg", "undecodable_image")
     assert "image 'broken.jpg' cannot be decoded" in ran.err
+    (folder / "phone.heic").write_bytes(b"\0\0\0\x18ftypheic")  # named, not passed over
+    assert "image 'phone.heic' cannot be decoded" in loupe("duplicates", folder).err
 
 
 def test_duplicates_among_photographs(loupe: Loupe) -> None:
