@@ -50,7 +50,7 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
         return f"{place} is missing"
     if first["type"] == "string_pattern_mismatch":
         message = _PATTERNS.get(first["ctx"]["pattern"], message)
-    if "; got " in message:  # one of our messages
+    if "; got " in message or (first["type"] == "value_error" and isinstance(first["input"], dict)):
         return f"{place}: {message}"
     return f"{place}: {message}, got {_short(repr(first['input']))}{_nearest(first)}"
 

@@ -30,6 +30,10 @@ class Outer(Record):
         return self
 
 
+class Outermost(Record):
+    outer: Outer
+
+
 def error_of(text: str) -> ValidationError:
     with pytest.raises(ValidationError) as caught:
         Outer.model_validate_json(text)
@@ -71,6 +75,12 @@ def test_a_fault_names_the_field_the_rule_and_the_value(subtests: pytest.Subtest
     for values, fault in cases:
         with subtests.test(fault=fault):
             assert fault_of(error_of(json.dumps(values)), Outer) == fault
+
+
+def test_a_fault_of_a_record_as_a_whole_does_not_repeat_its_values() -> None:
+    with pytest.raises(ValidationError) as caught:
+        Outermost.model_validate({"outer": {"name": ""}})
+    assert fault_of(caught.value) == "outer: a name is wanted"
 
 
 def test_invalid_json_and_long_values() -> None:
