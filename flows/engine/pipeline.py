@@ -101,10 +101,25 @@ def _check_source(settings: Settings, source: SourceSpec | VideoSourceSpec) -> I
                     detail = f"none of its images is in {source.images}, such as {misplaced}"
                     remedy = "correct images in the build file: image paths are relative to it"
                     yield lacking(subject, detail, remedy)
+    else:
+        yield from _check_videos(subject, source)
     if refusal := refusal_of_terms(settings, source.name, name, licence or "", source.permitted_by):
         yield lacking(subject, refusal, "set licence or permitted_by in the build file")
     else:
         yield Finding(subject=subject, verdict=Verdict.OK, detail=f"terms: {licence}")
+
+
+def _check_videos(subject: str, source: VideoSourceSpec) -> Iterator[Finding]:
+    """Check whether the local addresses of a source name videos."""
+    from sources.video.finding import FoundVideo, find_videos
+
+    for address in source.videos:
+        found = iter(()) if "://" in address else find_videos(address)
+        first = next(found, None)
+        if first is None or isinstance(first, FoundVideo):
+            continue
+        if not any(isinstance(one, FoundVideo) for one in found):
+            yield lacking(subject, first.detail, "see docs/video.md#naming-videos")
 
 
 def _require_ready(

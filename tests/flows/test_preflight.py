@@ -184,3 +184,12 @@ def test_doctor_checks_the_profile_that_is_named(
     found = loupe("doctor", "--profile", "hosted").out
     assert "profile hosted" in found
     assert "OPENAI_API_KEY" in found
+
+
+def test_videos_that_are_not_there_are_named(loupe: Loupe, tmp_path: Path) -> None:
+    source = {"name": "street", "videos": "clips/*.mp4", "licence": "CC0-1.0"}
+    build = {"descriptions_gate": "required", "drawn": True, "sources": [source]}
+    config = write_toml(tmp_path / "build.toml", build)
+    checked = loupe("run", "build-ufine6926", "--config", config, "--check")
+    assert checked.exit_code == 1
+    assert "clips/*.mp4' names no files" in checked.out
