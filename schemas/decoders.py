@@ -3,9 +3,12 @@
 import re
 import struct
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from schemas.limited import run_limited
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 T = TypeVar("T")
 FORMATS: Final = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
@@ -76,3 +79,13 @@ def too_many_scans(data: bytes) -> str | None:
         if marker not in _WITHOUT_LENGTH:
             at += max(2, int.from_bytes(data[at : at + 2], "big"))
     return None
+
+
+def in_eight_bits(picture: "Image") -> "Image":
+    """Return a grey picture of 16 bits with 8; others as they are.
+
+    Pillow clips instead of scaling, so that nearly every such picture becomes white.
+    """
+    if not picture.mode.startswith("I;16"):
+        return picture
+    return picture.convert("I").point(lambda value: value / 256).convert("L")

@@ -6,6 +6,7 @@ import math
 from PIL import Image, ImageOps
 
 from schemas.chat import ChatImage
+from schemas.decoders import in_eight_bits
 from schemas.profile import ImageArea
 from schemas.records import Rejection
 
@@ -16,7 +17,6 @@ _DEFAULT = ImageArea()
 _PNG = "image/png"
 _KEPT_FORMATS = {"PNG": _PNG, "JPEG": "image/jpeg"}
 _ORIENTATION = 0x0112
-_DEEP_GREY = ("I;16", "I;16B", "I;16L", "I;16N")
 
 
 def smart_resized(image: ChatImage, area: ImageArea = _DEFAULT) -> ChatImage | Rejection:
@@ -75,8 +75,7 @@ def smart_size(width: int, height: int, area: ImageArea = _DEFAULT) -> tuple[int
 
 def _plain(picture: Image.Image) -> Image.Image:
     """Convert the image to RGB, on white if it is transparent."""
-    if picture.mode in _DEEP_GREY:  # Pillow clips values that do not fit into eight bits
-        picture = picture.convert("I").point(lambda value: value / 256).convert("L")
+    picture = in_eight_bits(picture)
     if picture.has_transparency_data:
         coloured = picture.convert("RGBA")
         white = Image.new("RGBA", coloured.size, "white")

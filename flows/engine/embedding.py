@@ -19,6 +19,7 @@ from models.embedding import ImageTextEmbedder, Vectors
 from retrieval.embedders import build_embedder
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
+from schemas.decoders import in_eight_bits
 from schemas.embedding import EmbeddingModelSpec
 from schemas.errors import BlobMismatchError, IntegrityError
 from schemas.processes import ordered_map
@@ -156,7 +157,8 @@ def read_image(file: ReadableImage) -> Image.Image:
         IntegrityError: the file is missing, or cannot be decoded as an image.
     """
     try:
-        return decoded(file.read(), ImageLimits().max_pixels).convert("RGB")
+        picture = decoded(file.read(), ImageLimits().max_pixels)
+        return in_eight_bits(picture).convert("RGB")
     except ImageRefusedError as refusal:
         raise IntegrityError(f"the image {file.name!r} {refusal.what}") from refusal
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.blobs import BlobStore
+from schemas.decoders import in_eight_bits
 from schemas.errors import IntegrityError
 from schemas.pages import page_environment
 from schemas.records import Picture
@@ -70,9 +71,10 @@ def shrunk_uri(data: bytes, side_px: int) -> str:
     from PIL import Image
 
     with Image.open(BytesIO(data)) as opened:
-        opened.thumbnail((side_px, side_px))
+        small = in_eight_bits(opened)
+        small.thumbnail((side_px, side_px))
         file = BytesIO()
-        opened.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
+        small.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
     return _data_uri(file.getvalue(), "image/jpeg")
 
 

@@ -9,7 +9,14 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from schemas.decoders import DECODER_FAULTS, FORMATS, MOST_PIXELS, decode_limited, too_many_scans
+from schemas.decoders import (
+    DECODER_FAULTS,
+    FORMATS,
+    MOST_PIXELS,
+    decode_limited,
+    in_eight_bits,
+    too_many_scans,
+)
 from schemas.limited import LimitExceededError
 
 if TYPE_CHECKING:
@@ -228,7 +235,7 @@ def smaller(data: bytes, side_px: int) -> bytes | None:
                 return data
             # JPEGs are decoded at a half, a quarter or an eighth of their size if that is enough
             opened.draft("RGB", (2 * side_px, 2 * side_px))
-            upright = ImageOps.exif_transpose(opened)
+            upright = in_eight_bits(ImageOps.exif_transpose(opened))
             upright.thumbnail((side_px, side_px), Image.Resampling.BICUBIC, reducing_gap=2.0)
             file = BytesIO()
             _opaque(upright).save(file, "JPEG", quality=_QUALITY)

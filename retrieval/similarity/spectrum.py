@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoders import DECODER_FAULTS, MOST_PIXELS, too_many_scans
+from schemas.decoders import DECODER_FAULTS, MOST_PIXELS, in_eight_bits, too_many_scans
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -190,7 +190,7 @@ def _small_grey(image: "Image.Image") -> Grey:
     if image.has_transparency_data:
         ground = Image.new("RGBA", image.size, "white")
         image = Image.alpha_composite(ground, image.convert("RGBA"))
-    grey = image.convert("L").resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR)
+    grey = in_eight_bits(image).convert("L").resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR)
     turn = _turn(image)
     return np.asarray(grey if turn is None else grey.transpose(turn), np.float64)
 
