@@ -115,13 +115,16 @@ def quarantine(
 
 
 def _retry(store: "Store", dataset: str, reason: str, *, as_json: bool) -> None:
-    from db.quarantine import put_back
+    from db.quarantine import put_back, quarantine_counts
+    from schemas.errors import UsageError
 
     inputs = put_back(store, dataset, reason)
-    line = f"{dataset} has no quarantined records with the reason {reason}"
-    if inputs:
-        records = "1 record" if inputs == 1 else f"{inputs:,} records"
-        line = f"{records} released from quarantine: the next run of {dataset} retries"
+    if not inputs:
+        reasons = sorted({row.reason for row in quarantine_counts(store, dataset)})
+        others = f"the reasons are {', '.join(reasons)}" if reasons else "it has none at all"
+        raise UsageError(f"{dataset} has no quarantined records with the reason {reason}; {others}")
+    records = "1 record" if inputs == 1 else f"{inputs:,} records"
+    line = f"{records} released from quarantine: the next run of {dataset} retries"
     answer(as_json, {"dataset": dataset, "reason": reason, "put_back": inputs}, line)
 
 

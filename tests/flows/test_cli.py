@@ -124,7 +124,8 @@ def test_a_corrected_record_is_imported(loupe: Loupe, source: Path) -> None:
     again = loupe("import", "json-lines", path, "--name", "hostile", "--json")
     assert (again.exit_code, again.json["done"], again.json["rejected"]) == (0, 1, {})
     none = loupe("quarantine", "hostile", "--reason", "missing_image", "--retry")
-    assert "hostile has no quarantined records with the reason missing_image" in none.out
+    assert none.exit_code == 2
+    assert "no quarantined records with the reason missing_image; the reasons are " in none.err
 
 
 def test_an_uncorrected_record_returns_to_quarantine(loupe: Loupe, source: Path) -> None:
