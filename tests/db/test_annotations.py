@@ -66,6 +66,7 @@ def test_an_annotation_is_stored_once(store: Store, item: str) -> None:
     assert receive(store, one, annotation(task, 2, {"verdict": "reject"})) == 1
 
 
+@pytest.mark.usefixtures("database_url")
 def test_the_last_clear_answer_of_each_task_counts(store: Store, item: str) -> None:
     desk = Desk(store)
     ann, bea = desk.give(item, "reviewer-ann"), desk.give(item, "reviewer-bea")

@@ -16,6 +16,7 @@ from schemas.errors import UsageError
 SERVER = "http://desk"
 
 
+@pytest.mark.usefixtures("database_url")
 def test_annotators_are_listed_by_name(store: Store) -> None:
     zoe = add_annotator(store, "Zoë", SERVER, 8, ["annotator"])
     anna = add_annotator(store, "Anna", SERVER, 7, ["annotator", "adjudicator"])

@@ -69,15 +69,14 @@ def test_bytes_are_stored_once_under_their_digest_and_read_back(
     assert blobs.has(sha256, JPEG)
 
 
-def test_threads_that_store_the_same_bytes_do_not_conflict(
-    blobs: BlobStore, blobs_url: str
-) -> None:
+def test_threads_that_store_the_same_bytes_do_not_conflict(tmp_path: Path) -> None:
+    blobs = BlobStore(str(tmp_path / "blobs"))
     threads = [threading.Thread(target=blobs.put, args=(DATA, JPEG)) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(stored_files(blobs_url)) == 1
+    assert len(stored_files(str(tmp_path / "blobs"))) == 1
     assert blobs.read(sha256_of(DATA), JPEG) == DATA
 
 

@@ -37,6 +37,7 @@ def save(
     save_checkpoint(store, activity_of(plan_id), VIDEO, checkpoint, entities)
 
 
+@pytest.mark.usefixtures("database_url")
 def test_a_checkpoint_is_replaced_only_by_a_later_one(store: Store, plan_id: int) -> None:
     finished, later = caption(1), StoredCheckpoint(1000, b"later")
     save(store, plan_id, HALF, [finished])

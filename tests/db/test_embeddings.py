@@ -32,6 +32,7 @@ def space(store: Store) -> Space:
     return register_space(store, MODEL, PARAMETERS, 6)
 
 
+@pytest.mark.usefixtures("database_url")
 def test_vectors_are_returned_bit_for_bit_and_never_overwritten(store: Store, space: Space) -> None:
     digests, vectors = digests_of(5), vectors_of(5)
     vectors[0, :3] = (1e-45, -0.0, 3e38)

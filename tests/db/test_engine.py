@@ -24,13 +24,13 @@ def test_migrations_create_the_tables_of_the_models_once(empty_database_url: str
     store.close()
 
 
-def test_a_database_of_a_newer_loupe_is_refused(empty_database_url: str) -> None:
-    store = Store.open(empty_database_url)
+def test_a_database_of_a_newer_loupe_is_refused(sqlite_store: Store) -> None:
+    store = sqlite_store
     with store.write() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     store.close()
     with pytest.raises(ConfigurationError, match=r"written by a newer Loupe.*'9999'"):
-        Store.open(empty_database_url)
+        Store.open(store.engine.url.render_as_string())
 
 
 def test_an_unusable_url_is_an_error_that_gives_the_reason() -> None:

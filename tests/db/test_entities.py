@@ -15,7 +15,6 @@ from db.entities import (
     find_children,
     find_in_groups,
     new_entity,
-    pages,
     parents_of,
 )
 from db.store import Store
@@ -92,6 +91,7 @@ def test_children_and_parents_of_a_role_are_found(store: Store) -> None:
     ]
 
 
+@pytest.mark.usefixtures("database_url")
 def test_an_entity_with_a_missing_parent_is_refused_and_nothing_is_stored(store: Store) -> None:
     orphan = caption(1, [(Role.EDITED_FROM, digest_of("nobody"))])
     plan_id = register_plan(store, "edit", "1", {})
@@ -112,10 +112,3 @@ def test_entities_are_found_in_the_order_they_were_stored(store: Store) -> None:
     groups = [f"image {number}" for number in range(1050)]
     assert len(find_in_groups(store, DATASET, "caption", groups)) == 1050
     assert find_in_groups(store, "elsewhere", "caption", groups) == []
-
-
-@given(st.lists(st.integers()), st.integers(min_value=1, max_value=7))
-def test_pages_contain_all_items_in_order(items: list[int], size: int) -> None:
-    cut = list(pages(items, size))
-    assert [item for page in cut for item in page] == items
-    assert all(1 <= len(page) <= size for page in cut)

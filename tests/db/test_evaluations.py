@@ -1,5 +1,6 @@
 """Evaluations are stored once and never changed."""
 
+import pytest
 from sqlalchemy import func, select
 
 from db.decisions import append_decisions
@@ -66,6 +67,7 @@ def with_examples(*examples: tuple[str, str]) -> EvaluationResult:
     return result.model_copy(update={"directions": directions})
 
 
+@pytest.mark.usefixtures("database_url")
 def test_examples_that_show_an_erased_item_are_removed_and_scores_kept(store: Store) -> None:
     store_evaluation(store, with_examples(("a", "b"), ("c", "a"), ("c", "b")))
     assert forget_examples(store, [shown("z").entity_id]) == 0

@@ -78,6 +78,7 @@ def test_only_the_last_answer_to_a_gold_item_is_checked(store: Store) -> None:
     assert [one.correct for one in all_checks(store, QUEUE)["a"]] == [True]
 
 
+@pytest.mark.usefixtures("database_url")
 def test_returning_work_undoes_the_decisions_based_on_it_alone(store: Store) -> None:
     desk = Desk(store)
     accepted, edited, decided_again, withdrawn, kept = store_rewrites(store, 5)

@@ -102,6 +102,7 @@ def test_a_child_belongs_to_the_withdrawals_of_all_its_parents(
     assert all(child.id in withdrawn_entities(store, one.id) for one in (first, second))
 
 
+@pytest.mark.usefixtures("database_url")
 def test_a_withdrawal_is_not_finished_while_a_derived_entity_is_stored(
     store: Store, parent: NewEntity, monkeypatch: pytest.MonkeyPatch
 ) -> None:

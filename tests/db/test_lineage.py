@@ -55,6 +55,7 @@ def rewrite(store: Store) -> NewEntity:
     return rewrite
 
 
+@pytest.mark.usefixtures("database_url")
 def test_trace_finds_all_ancestors_and_nothing_else(store: Store, rewrite: NewEntity) -> None:
     traced = trace(store, rewrite.id)
     assert set(traced.entities) == {

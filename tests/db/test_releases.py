@@ -17,8 +17,10 @@ from tests.release.worlds import DATASET, World, small_world, store_world
 
 
 @pytest.fixture
-def world(tmp_path: Path, database_url: str) -> Iterator[World]:
-    world = store_world(tmp_path, small_world(2).contents(), url=database_url)
+def world(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[World]:
+    names = request.fixturenames
+    url = request.getfixturevalue("database_url") if "database_url" in names else None
+    world = store_world(tmp_path, small_world(2).contents(), url=url)
     yield world
     world.store.close()
 
@@ -52,6 +54,7 @@ def test_a_release_is_stored_once(world: World, tmp_path: Path) -> None:
     assert released_entities(world.store, stored.manifest.id) == sorted(ids)
 
 
+@pytest.mark.usefixtures("database_url")
 def test_a_release_with_other_content_or_a_failed_publication_is_not_stored(
     store: Store, tmp_path: Path
 ) -> None:
@@ -103,6 +106,7 @@ def test_an_incomplete_name_finds_no_release_and_a_dataset_name_precedes_an_id(
     assert find_release(store, "ccccccc").manifest.id == "c" * 64
 
 
+@pytest.mark.usefixtures("database_url")
 def test_rows_contain_all_texts_with_their_authors_and_reviews(world: World) -> None:
     with snapshot(world.store) as connection:
         ids = sorted(image.id for image in live_images(connection, DATASET))

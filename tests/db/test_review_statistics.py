@@ -29,6 +29,7 @@ def history(store: Store) -> History:
     return history
 
 
+@pytest.mark.usefixtures("database_url")
 def test_the_last_clear_answer_of_a_task_counts(history: History, store: Store) -> None:
     (item,) = history.items(1)
     task = history.task(item, ANN, "answered")
@@ -77,6 +78,7 @@ def test_answers_are_ordered_by_item(history: History, store: Store) -> None:
     assert given == [item for item in sorted(items) for _ in (ANN, BO)]
 
 
+@pytest.mark.usefixtures("database_url")
 def test_items_and_tasks_are_counted(history: History, store: Store) -> None:
     half, settled, gold = history.items(3)
     history.answer(half, CAREFUL, "accept", START)
@@ -95,12 +97,3 @@ def test_items_and_tasks_are_counted(history: History, store: Store) -> None:
     for is_gold, tasks in ((False, 2), (True, 1)):
         assert TaskCount(ANN, "review", is_gold, "answered", tasks, START) in counts
     assert sum(count.tasks for count in counts) == 6
-
-
-def test_other_queues_are_not_counted(history: History, store: Store) -> None:
-    (item,) = history.items(1)
-    history.answer(item, CAREFUL, "accept", START)
-    history.write()
-    assert list(given_answers(store, "street-rewrites")) == []
-    assert item_progress(store, "street-rewrites") == {}
-    assert task_counts(store, "street-rewrites") == []

@@ -141,6 +141,7 @@ def test_an_image_without_an_entity_is_served(store: Store, task: StoredTask) ->
     assert is_served(store, crop.sha256)
 
 
+@pytest.mark.usefixtures("database_url")
 def test_the_queue_lock_waits_for_other_transactions(store: Store) -> None:
     order = []
     started = threading.Event()

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import pytest
 from sqlalchemy import select
 
 from db.calls import (
@@ -64,6 +65,7 @@ def test_a_search_in_flight_is_reported_as_busy(store: Store) -> None:
     assert reserve_search(store, new(), DAY) == find_search(store, new().key) == FOUND
 
 
+@pytest.mark.usefixtures("database_url")
 def test_an_expired_claim_is_taken_over_and_its_former_owner_changes_nothing(
     store: Store,
 ) -> None:

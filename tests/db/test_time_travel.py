@@ -88,6 +88,7 @@ def states_then(store: Store, mark: StateMark, *, then_withdrawn: bool = False) 
         return states(connection)
 
 
+@pytest.mark.usefixtures("database_url")
 def test_later_changes_are_not_visible(store: Store) -> None:
     first, second = add(store, 1), add(store, 2)
     decide(store, first, "accept")
@@ -134,6 +135,7 @@ def test_the_mark_of_a_patch_release_includes_only_its_own_withdrawals(store: St
         assert mark_after(connection, StoreVersion(patch, then_withdrawn=True)) == patch
 
 
+@pytest.mark.usefixtures("database_url")
 def test_views_leave_nothing_in_pooled_connections(store: Store) -> None:
     mark = mark_of(store)
     add(store, 1)
@@ -168,8 +170,10 @@ def _search_path(connection: Connection) -> str:
     return str(connection.exec_driver_sql("SHOW search_path").scalar_one())
 
 
-def test_prepared_statements_see_the_earlier_state(store: Store) -> None:
+@pytest.mark.postgres
+def test_prepared_statements_see_the_earlier_state(postgres_store: Store) -> None:
     """The PostgreSQL driver prepares repeated statements with the tables of that moment."""
+    store = postgres_store
     first = add(store, 1)
     mark = mark_of(store)
     second = add(store, 2)
@@ -180,6 +184,7 @@ def test_prepared_statements_see_the_earlier_state(store: Store) -> None:
         assert states_then(store, mark).keys() == {first}
 
 
+@pytest.mark.usefixtures("database_url")
 def test_a_snapshot_cannot_write(store: Store) -> None:
     mark = mark_of(store)
     plan = {"key": "k", "stage": "s", "version": "1", "configuration": {}}
@@ -233,7 +238,7 @@ def test_a_mark_waits_for_running_write_transactions(postgres_store: Store) -> N
 VERDICTS = ("accept", "reject", "edit", "withdraw", "reopen", "activate", "deactivate")
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     history=st.lists(st.tuples(st.integers(0, 3), st.sampled_from(VERDICTS)), max_size=12),
     at=st.integers(0, 12),

@@ -1,5 +1,7 @@
 """Unused answers of models, and counts of decisions by gate."""
 
+import pytest
+
 from db.calls import NewCall, has_answered, record_call
 from db.entities import AgentRef, NewDecision, WorkResult, find, new_entity
 from db.quarantine import UnusedAnswers, unused_answers, used_answers
@@ -56,6 +58,7 @@ def ask_and_check(store: Store) -> int:
     return plan_id
 
 
+@pytest.mark.usefixtures("database_url")
 def test_unused_answers_are_counted_by_model_stage_and_reason(store: Store) -> None:
     plan_id = ask_and_check(store)
     found = unused_answers(store, DATASET)

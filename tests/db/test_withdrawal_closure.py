@@ -294,6 +294,7 @@ EXAMPLES = (
 )
 
 
+@pytest.mark.usefixtures("database_url")
 def test_closures_of_example_graphs(store: Store, subtests: pytest.Subtests) -> None:
     """Every example, on both databases; the random graphs run only on SQLite."""
     for example in EXAMPLES:

@@ -1,6 +1,7 @@
 """Withdrawing an annotator's judgements, and erasing vectors."""
 
 import numpy as np
+import pytest
 
 from db.decisions import append_decisions
 from db.embeddings import find_vectors, register_space, store_vectors
@@ -37,6 +38,7 @@ def test_only_items_judged_by_one_person_alone_are_reopened(store: Store) -> Non
     assert judged(store, "nobody") == []
 
 
+@pytest.mark.usefixtures("database_url")
 def test_items_are_reopened_if_the_remaining_answers_disagree(store: Store) -> None:
     """An adjudicator overruled these answers; without the adjudicator they may decide otherwise."""
     against, split, behind, edited = store_rewrites(store, 4)

@@ -79,6 +79,7 @@ def test_inputs_without_a_work_row_are_pending(store: Store, plan_id: int) -> No
     assert count_pending(store, plan_id, Pending("elsewhere", "caption", ("proposed",))) == 0
 
 
+@pytest.mark.usefixtures("database_url")
 def test_chunks_claimed_concurrently_do_not_overlap(store: Store, plan_id: int) -> None:
     claimed: list[set[int]] = []
 
@@ -196,6 +197,7 @@ def test_an_input_finished_by_another_run_keeps_that_result(store: Store, plan_i
     assert row_count(store, Claim) == 0
 
 
+@pytest.mark.usefixtures("database_url")
 def test_times_need_a_timezone_and_are_returned_in_utc(store: Store, plan_id: int) -> None:
     naive = activity_of(plan_id)._replace(started_at=datetime(2024, 1, 1))  # noqa: DTZ001
     with pytest.raises(Exception, match="must name its zone"):
