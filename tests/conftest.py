@@ -14,11 +14,12 @@ from db.tables import Base
 from tests.postgres import Postgres, postgres_programs, private_postgres
 from tests.requirements import unavailable
 
-# No deadline, because machines may be busy. CI derives the examples from the code, so that a
-# failure can be repeated; elsewhere they are random.
+# Half the usual number of examples, and no deadline, because machines may be busy. CI derives the
+# examples from the code, so that a failure can be repeated; elsewhere they are random.
 settings.register_profile(
     "loupe",
     deadline=None,
+    max_examples=50,
     suppress_health_check=(HealthCheck.too_slow,),
     derandomize="LOUPE_TESTS_REQUIRE_ALL" in os.environ,
 )

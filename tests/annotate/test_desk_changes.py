@@ -11,7 +11,7 @@ from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, find
-from db.gold import KnownAnswer, add_gold_items, remove_gold_items
+from db.gold import KnownAnswer, add_gold_items
 from db.reviews import WAITING, review_tasks, set_annotator_state
 from db.tables import Entity
 from tests.annotate.answering import Regions, accepting, rejecting
@@ -65,19 +65,6 @@ def withdraw(world: World, *entity_ids: str) -> None:
         append_decisions(
             connection, [NewDecision(entity_id, "withdraw", agent) for entity_id in entity_ids]
         )
-
-
-def test_open_tasks_of_an_annotator_who_left_are_reassigned_at_once(
-    world: World, office: MemoryOffice
-) -> None:
-    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 6)
-    push(world.store, office, ONE)
-    set_annotator_state(world.store, "ann", "left")
-    report = push(world.store, office, ONE)
-    assert (report.closed, report.pushed) == (3, 3)
-    assert waiting(world) == {(bea, "review"): 6}
-    assert office(ann).open_tasks() == []
 
 
 def test_tasks_of_the_only_annotator_go_to_loupes_own_account(
@@ -188,19 +175,6 @@ def test_with_a_lower_overlap_items_with_enough_answers_are_decided(
     assert push(world.store, office, ONE).closed == 3
 
 
-def test_with_a_higher_overlap_open_items_go_to_more_annotators(
-    world: World, office: MemoryOffice
-) -> None:
-    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 4)
-    push(world.store, office, ONE)
-    work(world.store, office, ann, says_accept)
-    pull(world.store, office, ONE)
-    assert states(world) == {"accepted": 2, "proposed": 2}
-    push(world.store, office, TWO)
-    assert waiting(world) == {(ann, "review"): 2, (bea, "review"): 2}
-
-
 def test_an_answered_task_with_an_earlier_skip_stays_answered(
     world: World, office: MemoryOffice
 ) -> None:
@@ -289,17 +263,6 @@ def test_withdrawn_gold_and_audit_items_are_not_shown(world: World, office: Memo
     assert set(left) <= set(items[6:])
 
 
-def test_open_tasks_of_removed_gold_items_are_closed(world: World, office: MemoryOffice) -> None:
-    hire(world.store, office, "ann")
-    items = add_rewrites(world, 4)
-    add_gold_items(world.store, ONE.name, [KnownAnswer(one, RIGHT, "file") for one in items[:2]])
-    queue = ONE.model_copy(update={"gold_rate": 0.5})
-    push(world.store, office, queue)
-    gold = [t for t in review_tasks(world.store, ONE.name).values() if t.gold]
-    remove_gold_items(world.store, ONE.name, items[:2])
-    assert push(world.store, office, queue).closed == len(gold)
-
-
 def test_reconcile_decides_items_with_enough_answers(world: World, office: MemoryOffice) -> None:
     ann = hire(world.store, office, "ann")
     add_rewrites(world, 2)
@@ -309,10 +272,6 @@ def test_reconcile_decides_items_with_enough_answers(world: World, office: Memor
     with world.store.write() as connection:  # as in a database that was repaired by hand
         connection.execute(update(Entity).values(state="proposed").where(Entity.kind == "rewrite"))
     assert reconcile(world.store, office, ONE).decided == 2
-
-
-def test_a_queue_without_items_needs_no_annotators(world: World, office: MemoryOffice) -> None:
-    assert push(world.store, office, TWO).pushed == 0
 
 
 def test_an_answer_given_while_its_task_is_being_closed_counts(

@@ -20,7 +20,7 @@ from tests.annotate.office import hire, push, work
 from tests.annotate.world import DATASET, REWRITE, World
 
 QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
-ITEMS = 12
+ITEMS = 6
 
 
 class SharedWorld(World):

@@ -123,11 +123,11 @@ def test_samples_without_five_distractors_are_reported() -> None:
         draw_choices("people", alone, 8, 1, words(alone))
 
 
-def test_results_are_grouped_by_direction_and_annotator(store: Store) -> None:
+def test_results_are_grouped_by_direction_and_annotator(sqlite_store: Store) -> None:
     drawn = draw_choices("people", samples(), 4, 1, words(samples()))
     tests = [test._replace(parents=()) for test in drawn.tests]
-    store_entities(store, tests)
-    desk = Desk(store, QUEUE.name)
+    store_entities(sqlite_store, tests)
+    desk = Desk(sqlite_store, QUEUE.name)
     by_direction: dict[str, list[str]] = {direction: [] for direction in PUBLISHED}
     for test, record in zip(tests, records(drawn.tests), strict=True):
         by_direction[record.direction].append(test.id)
@@ -138,7 +138,7 @@ def test_results_are_grouped_by_direction_and_annotator(store: Store) -> None:
     for test_id in others:
         desk.answer(test_id, "a")
     desk.answer(first, "b", choices={"pick": ["1"], "also": ["4"]})
-    found = choice_results(store, QUEUE)
+    found = choice_results(sqlite_store, QUEUE)
     assert found == [
         ("caption-to-image", "a", 4, 4, 0),
         ("image-to-caption", "a", 3, 4, 1),

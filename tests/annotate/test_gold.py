@@ -34,7 +34,7 @@ def checks(*correct: bool) -> list[StoredCheck]:
     return oldest_first[::-1]
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=30)
 @given(assignment_lists, gold_sets, rates, histories, st.text(max_size=3))
 def test_all_ordinary_items_stay_and_no_gold_item_is_repeated(
     assignments: list[Assignment],
@@ -55,7 +55,7 @@ def test_all_ordinary_items_stay_and_no_gold_item_is_repeated(
     assert mix(assignments[::-1], sorted(gold, reverse=True), rate, seen, seed) == mixed
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(1, 40), max_size=12), st.floats(0.02, 0.5), st.text(max_size=3))
 def test_the_share_of_gold_over_the_whole_history_follows_the_rate(
     sizes: list[int], rate: float, seed: str

@@ -30,13 +30,13 @@ def settle(store: Store, count: int, verdict: Verdict, first: int = 0) -> list[s
     return items
 
 
-def test_gold_items_are_drawn_from_adjudicated_items_by_verdict(store: Store) -> None:
-    accepted = settle(store, 9, "accept")
-    settle(store, 3, "reject", first=100)
-    store_rewrites(store, 5, first=200)
-    drawn = draw_gold(store, REWRITES, 4, seed=1)
+def test_gold_items_are_drawn_from_adjudicated_items_by_verdict(sqlite_store: Store) -> None:
+    accepted = settle(sqlite_store, 9, "accept")
+    settle(sqlite_store, 3, "reject", first=100)
+    store_rewrites(sqlite_store, 5, first=200)
+    drawn = draw_gold(sqlite_store, REWRITES, 4, seed=1)
     assert (drawn.added, drawn.known) == (4, 0)
-    items = gold_items(store, QUEUE)
+    items = gold_items(sqlite_store, QUEUE)
     assert Counter(item.answer["verdict"] for item in items.values()) == {"accept": 3, "reject": 1}
     assert {item.origin for item in items.values()} == {"adjudicated"}
     assert all(
@@ -80,12 +80,12 @@ def write(path: Path, *lines: object) -> Path:
 
 
 def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
-    store: Store, tmp_path: Path
+    sqlite_store: Store, tmp_path: Path
 ) -> None:
-    first, second, withdrawn = store_rewrites(store, 3)
+    first, second, withdrawn = store_rewrites(sqlite_store, 3)
     foreign = caption(1)
-    store_entities(store, [foreign])
-    with store.write() as connection:
+    store_entities(sqlite_store, [foreign])
+    with sqlite_store.write() as connection:
         append_decisions(connection, [NewDecision(withdrawn, "withdraw", SOFTWARE)])
     accept = {"verdict": "accept", "choices": {"verdict": ["accept"]}}
     file = write(
@@ -101,7 +101,7 @@ def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
         {"entity": second, "answer": {"verdict": "reject", "reason": "wrong"}},
         {"entity": second},
     )
-    report = add_gold_file(store, REWRITES, file)
+    report = add_gold_file(sqlite_store, REWRITES, file)
     assert (report.added, report.known) == (2, 0)
     problems = {one.line: one.problem for one in report.problems}
     assert sorted(problems) == [3, 4, 5, 6, 7, 8, 10]
@@ -112,10 +112,10 @@ def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
     assert "answer.verdict" in problems[8]
     assert "'perhaps'" in problems[8]
     assert problems[10] == "answer is missing"
-    stored = gold_items(store, QUEUE)
+    stored = gold_items(sqlite_store, QUEUE)
     assert stored[second].answer["reason"] == "wrong"
     assert stored[first].origin == "given in known.jsonl"
-    again = add_gold_file(store, REWRITES, file)
+    again = add_gold_file(sqlite_store, REWRITES, file)
     assert (again.added, again.known) == (0, 2)
 
 

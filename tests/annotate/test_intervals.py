@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from annotate.agreement import FloatArray, estimate, ratio, share
 
@@ -23,16 +21,6 @@ def test_a_share_of_zero_items_is_none() -> None:
         "low": None,
         "high": None,
     }
-
-
-@given(st.integers(1, 10_000), st.data())
-def test_a_share_is_within_its_interval(of: int, data: st.DataObject) -> None:
-    found = share(data.draw(st.integers(0, of)), of)
-    assert found.value is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 <= found.low <= found.value + 1e-12
-    assert found.value - 1e-12 <= found.high <= 1
 
 
 def share_of_second(weights: FloatArray) -> FloatArray:

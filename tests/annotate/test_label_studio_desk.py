@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -16,7 +16,6 @@ from annotate.backend import (
     NewTask,
     ProjectCounts,
     ProjectSpec,
-    RemoteTask,
 )
 from db.store import Store
 from schemas.errors import ServiceError
@@ -86,11 +85,6 @@ def region(text: str) -> list[dict[str, Any]]:
     return [{"from_name": "note", "to_name": "text", "type": "textarea", "value": value}]
 
 
-def only_task(workplace: Workplace, project: int) -> RemoteTask:
-    (task,) = workplace.desk.list_tasks(project)
-    return task
-
-
 def test_a_project_is_created_once_and_found_by_its_marker(
     workplace: Workplace, spec: ProjectSpec
 ) -> None:
@@ -117,18 +111,6 @@ def test_a_project_with_an_edited_description_is_found_by_its_id(
     assert desk.find_project(marker) == project
 
 
-def test_changed_settings_of_a_project_are_updated(
-    workplace: Workplace, spec: ProjectSpec, project: int
-) -> None:
-    changed = spec._replace(instructions="<b>Read that</b>", title="Loupe · other")
-    assert workplace.desk.ensure_project(changed) == project
-    updated = workplace.client.get(f"/api/projects/{project}").json()
-    assert (updated["expert_instruction"], updated["title"]) == (
-        "<b>Read that</b>",
-        "Loupe · other",
-    )
-
-
 def test_task_ids_are_in_order_over_several_batches(workplace: Workplace, project: int) -> None:
     desk = workplace.desk
     numbers = desk.import_tasks(project, new_tasks(1003))
@@ -140,17 +122,6 @@ def test_task_ids_are_in_order_over_several_batches(workplace: Workplace, projec
     assert list(desk.list_tasks(project, listed[-1].updated_at + LEAST)) == []
     desk.delete_tasks(project, numbers[:1001])
     assert [task.id for task in desk.list_tasks(project)] == numbers[1001:]
-
-
-def test_an_answer_is_read_as_it_was_given(workplace: Workplace, project: int) -> None:
-    (number,) = workplace.desk.import_tasks(project, new_tasks(1))
-    given = answer(workplace, number)
-    task = only_task(workplace, project)
-    (annotation,) = task.annotations
-    assert (annotation.id, annotation.user_id) == (given, workplace.person.user_id)
-    assert annotation.result[0]["value"] == {"text": ["yes"]}
-    assert (annotation.cancelled, annotation.lead_time_seconds) == (False, 2.5)
-    assert abs(annotation.updated_at - datetime.now(UTC)) < timedelta(minutes=10)
 
 
 def test_an_unreadable_answer_does_not_affect_other_answers(
@@ -220,14 +191,6 @@ def test_every_change_of_an_answer_updates_the_time_of_its_task(
     assert [task.touched for task in desk.list_tasks(project)] == [False, False]
     answer(workplace, other)
     assert [task.id for task in desk.list_tasks(project, cancelled + LEAST)] == [number, other]
-
-
-def test_a_draft_of_the_annotator_is_counted(workplace: Workplace, project: int) -> None:
-    (number,) = workplace.desk.import_tasks(project, new_tasks(1))
-    draft = {"result": region("perh"), "lead_time": 1.0}
-    workplace.client.post(f"/api/tasks/{number}/drafts", json=draft).raise_for_status()
-    task = only_task(workplace, project)
-    assert (task.drafts, task.annotations, task.touched) == (1, (), True)
 
 
 def test_only_the_given_tasks_are_deleted(workplace: Workplace, project: int) -> None:

@@ -32,7 +32,7 @@ from tests.annotate.memory_desk import MemoryDesk, MemoryOffice
 from tests.annotate.office import hire, push, work
 from tests.annotate.world import DATASET, REWRITE, World
 
-ANSWERS = 500
+ANSWERS = 220
 ONE = shipped().queue(DATASET, "rewrites")
 TWO = ONE.model_copy(update={"overlap": 2})
 GENUINE: dict[str, Regions] = {
@@ -166,7 +166,7 @@ def pull_mutated_answers(world: World, answers: int, seed: int) -> dict[str, int
     return found
 
 
-def test_500_mutated_answers_are_reported_and_never_counted(
+def test_mutated_answers_are_reported_and_never_counted(
     world: World,
 ) -> None:
     assert pull_mutated_answers(world, ANSWERS, seed=1)["unclear"] >= ANSWERS

@@ -142,21 +142,6 @@ def test_an_adjudicator_can_adopt_an_answer(world: World, office: MemoryOffice) 
     assert states(world) == {"superseded": 1, "accepted": 1, "rejected": 1}
 
 
-def test_without_an_adjudicator_conflicts_go_to_loupes_own_account(
-    world: World, office: MemoryOffice
-) -> None:
-    ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
-    add_rewrites(world, 1)
-    push(world.store, office, QUEUE)
-    work(world.store, office, ann, says_accept)
-    work(world.store, office, bea, says_reject)
-    pull(world.store, office, QUEUE)
-    push(world.store, office, QUEUE)
-    assert work(world.store, office, SHARED, says_reject, "adjudication") == 1
-    pull(world.store, office, QUEUE)
-    assert states(world) == {"rejected": 1}
-
-
 def test_a_changed_answer_reopens_the_item(world: World, office: MemoryOffice) -> None:
     ann, bea = (hire(world.store, office, name) for name in ("ann", "bea"))
     add_rewrites(world, 1)
@@ -266,21 +251,6 @@ def test_failing_on_gold_items_revokes_unconfirmed_answers(
     assert not any(spec.note.startswith("Paused") for spec in office(careless).specs.values())
 
 
-def test_open_tasks_of_a_suspended_annotator_are_closed(world: World, office: MemoryOffice) -> None:
-    ann, careless = (hire(world.store, office, name) for name in ("ann", "cem"))
-    add_gold(world, 20)
-    queue = QUEUE.model_copy(update={"gold_rate": 0.2, "overlap": 1, "batch": 100})
-    add_rewrites(world, 60)
-    push(world.store, office, queue)
-    for task in office(careless).open_tasks()[:30]:
-        office(careless).annotate(task.id, rejecting(REWRITE))
-    pull(world.store, office, queue)
-    report = push(world.store, office, queue)
-    assert report.closed > 0
-    assert office(careless).open_tasks() == []
-    assert len(office(ann).open_tasks()) >= 60
-
-
 def test_annotators_get_no_ordinary_items_before_qualification(
     world: World, office: MemoryOffice
 ) -> None:
@@ -321,8 +291,8 @@ def test_batch_sizes_do_not_reveal_gold_items(world: World, office: MemoryOffice
     add_rewrites(world, 70)
     queue = QUEUE.model_copy(update={"gold_rate": 0.2, "batch": 10, "overlap": 1})
     sizes, gold = [], []
-    for round_number in range(8):
-        if round_number == 3:
+    for round_number in range(5):
+        if round_number == 2:
             add_gold(world, 20)
         report = push(world.store, office, queue)
         sizes.append(report.pushed)
@@ -333,10 +303,10 @@ def test_batch_sizes_do_not_reveal_gold_items(world: World, office: MemoryOffice
         assert push(world.store, office, queue).pushed == 0  # more than half is open
         work(world.store, office, ann, says_accept, most=5 + round_number % 4)
         pull(world.store, office, queue)
-    assert sizes == [10, 6, 7, 8, 9, 6, 7, 8]
-    assert gold[:3] == [0, 0, 0]
+    assert sizes == [10, 6, 7, 8, 9]
+    assert gold[:2] == [0, 0]
     assert all(
-        0 < count <= math.ceil(0.4 * size) for count, size in zip(gold[3:], sizes[3:], strict=True)
+        0 < count <= math.ceil(0.4 * size) for count, size in zip(gold[2:], sizes[2:], strict=True)
     )
 
 

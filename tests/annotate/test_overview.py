@@ -3,8 +3,6 @@
 from datetime import datetime, timedelta
 from random import Random
 
-import pytest
-
 from annotate.answers import Verdict
 from annotate.overview import Overview, overview
 from annotate.queues import Queue
@@ -55,9 +53,8 @@ def store_team_work(store: Store, seed: int, items: int = 250, gold: int = 24) -
     return START + timedelta(days=2)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_only_the_two_poor_annotators_of_five_are_reported(sqlite_store: Store, seed: int) -> None:
-    found = overview_at(sqlite_store, store_team_work(sqlite_store, seed))
+def test_only_the_two_poor_annotators_of_five_are_reported(sqlite_store: Store) -> None:
+    found = overview_at(sqlite_store, store_team_work(sqlite_store, 1))
     named = {(one.annotator, one.kind) for one in found.findings}
     assert named == {
         (CY.pseudonym, "fast"),

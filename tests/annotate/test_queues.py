@@ -50,12 +50,6 @@ def candidate(number: int, suspect: bool) -> Candidate:
 MANY = [candidate(number, suspect=number % 4 == 0) for number in range(4000)]
 
 
-def test_policy_required_sends_all_items_to_review() -> None:
-    queue = rewrite_queue(DATASET, Required())
-    assert all(needs_review(queue, found) for found in MANY)
-    assert decide_by_policy(queue, MANY) == []
-
-
 def test_policy_auto_decides_by_the_check_and_records_that_nobody_reviewed() -> None:
     queue = rewrite_queue(DATASET, Auto())
     faithful, suspect = decide_by_policy(queue, [candidate(1, False), candidate(2, True)])
@@ -92,11 +86,6 @@ def test_a_sample_does_not_depend_on_order_or_other_items(
     decided = {decision.entity_id for decision in decide_by_policy(queue, many)}
     alone = {decision.entity_id for decision in decide_by_policy(queue, sorted(few))}
     assert alone == decided & {found.entity.id for found in few}
-
-
-def test_a_larger_rate_draws_a_superset() -> None:
-    small, large = Sample(rate=0.1), Sample(rate=0.3)
-    assert all(large.draws(f.entity.id) for f in MANY if small.draws(f.entity.id))
 
 
 def test_policies_are_parsed_and_written(subtests: pytest.Subtests) -> None:

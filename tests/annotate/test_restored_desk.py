@@ -299,28 +299,3 @@ def test_a_deleted_project_is_created_again_with_its_open_tasks(review: Review) 
             review.answer(name, item, NO)
     assert review.pull().decided == 2
     assert review.states(pulled, unseen, untouched) == ["accepted", "rejected", "rejected"]
-
-
-def test_deleted_cancelled_updated_and_repeated_answers(site: Site, tmp_path: Path) -> None:
-    review = new_review(site, tmp_path, site.url, overlap=1)
-    review = review._replace(queue=review.queue.model_copy(update={"annotators": ("Ann",)}))
-    deleted, cancelled, updated, twice = items = add_rewrites(review, 1, 2, 3, 4)
-    assert review.push() == 4
-    numbers = {item: review.answer("Ann", item, YES) for item in items}
-    assert review.pull().decided == 4
-
-    ann, tasks = site.people["Ann"], review.tasks("Ann")
-    ann.delete_annotation(numbers[deleted])
-    for item, regions in ((cancelled, []), (updated, NO)):
-        number = tasks[item].task_id
-        assert number is not None
-        ann.annotate(number, regions, numbers[item], cancelled=item == cancelled)
-    review.answer("Ann", twice, NO)
-    report = review.pull()
-    assert [notice.entity_id for notice in report.deleted] == [deleted]
-    assert [notice.entity_id for notice in report.remarks] == [cancelled]
-    assert (report.accepted, report.rejected) == (0, 2)
-    assert review.states(*items) == ["accepted", "accepted", "rejected", "rejected"]
-    assert (review.push(), review.received()) == (0, 6)
-    report = review.pull()
-    assert (report.accepted, report.rejected, review.received()) == (0, 0, 6)

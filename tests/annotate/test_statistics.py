@@ -143,13 +143,6 @@ def test_agreement_equals_that_of_the_stored_answers(sqlite_store: Store) -> Non
     assert expected.items == sum(len(by_person) > 1 for by_person in answers.values()) > 40
 
 
-def test_names_are_included_only_on_request(sqlite_store: Store) -> None:
-    now = weeks_of_work(sqlite_store, QUEUE, items=30)
-    found = queue_statistics(sqlite_store, QUEUE, now)
-    assert {one.name for one in found.annotators} == {None}
-    assert CAREFUL.name not in found.model_dump_json()
-
-
 def test_statistics_of_an_empty_queue(sqlite_store: Store) -> None:
     found = queue_statistics(sqlite_store, QUEUE, NOW)
     assert found.items == ItemCounts()

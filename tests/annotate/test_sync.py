@@ -71,17 +71,6 @@ def push_and_answer(world: World, office: MemoryOffice, regions: Regions) -> tup
     return entity_id, office(SHARED).annotate(task_of(world, entity_id), regions)
 
 
-def test_a_push_sends_each_task_once(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
-    for number in range(3):
-        world.add(f"{REWRITE} {number}")
-    assert push(world.store, office, QUEUE).pushed == 3
-    world.add("A man in a green shirt.")
-    report = push(world.store, office, QUEUE)
-    assert (report.pushed, report.known, report.duplicates) == (1, 3, 0)
-    assert len(desk.sent) == len({task.key for task in desk.sent}) == 4
-    assert {task.state for task in review_tasks(world.store, QUEUE.name).values()} == {"open"}
-
-
 def test_an_answer_to_an_inactive_item_counts_once_it_is_active(
     world: World, office: MemoryOffice
 ) -> None:
@@ -248,16 +237,6 @@ def test_every_changed_answer_is_a_decision_and_the_last_one_counts(
     assert pull(world.store, office, QUEUE).known == 1
 
 
-def test_two_answers_in_one_pull_are_processed_in_order_of_time(
-    world: World, office: MemoryOffice, desk: MemoryDesk
-) -> None:
-    shown, _ = push_and_answer(world, office, rejecting(REWRITE))
-    desk.annotate(task_of(world, shown), accepting(REWRITE), user_id=2)
-    report = pull(world.store, office, QUEUE)
-    assert (report.accepted, report.rejected) == (1, 1)
-    assert state_of(world, shown) == "accepted"
-
-
 def test_saving_an_answer_again_without_changes_is_ignored(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
@@ -266,32 +245,6 @@ def test_saving_an_answer_again_without_changes_is_ignored(
     desk.annotate(task_of(world, shown), accepting(REWRITE), annotation)
     report = pull(world.store, office, QUEUE)
     assert (report.accepted, report.known) == (0, 1)
-
-
-def test_a_desk_restored_to_an_older_state_changes_nothing(
-    world: World, office: MemoryOffice, desk: MemoryDesk
-) -> None:
-    shown, annotation = push_and_answer(world, office, accepting(REWRITE))
-    pull(world.store, office, QUEUE)
-    (project_id,) = desk.tasks
-    yesterday = dict(desk.tasks[project_id])
-    desk.annotate(task_of(world, shown), rejecting(REWRITE), annotation)
-    pull(world.store, office, QUEUE)
-    desk.tasks[project_id] = yesterday
-    report = pull(world.store, office, QUEUE)
-    assert (report.accepted, report.rejected) == (0, 0)
-    assert reconcile(world.store, office, QUEUE).recovered == 0
-    assert state_of(world, shown) == "rejected"
-
-
-def test_a_skipped_task_stays_open(world: World, office: MemoryOffice, desk: MemoryDesk) -> None:
-    shown = world.add()
-    push(world.store, office, QUEUE)
-    desk.annotate(task_of(world, shown), [], cancelled=True)
-    report = pull(world.store, office, QUEUE)
-    assert (report.skipped, report.remarks) == (1, ())
-    assert state_of(world, shown) == "proposed"
-    assert push(world.store, office, QUEUE).known == 1
 
 
 def test_an_answer_that_is_skipped_later_counts_and_is_reported(
@@ -350,19 +303,6 @@ def test_an_unclear_answer_that_was_corrected_is_not_sent_back(
     assert pull(world.store, office, QUEUE).accepted == 1
 
 
-def test_an_unclear_answer_is_reported_until_it_is_corrected(
-    world: World, office: MemoryOffice, desk: MemoryDesk
-) -> None:
-    shown, annotation = push_and_answer(world, office, editing("  "))
-    for _ in range(2):
-        (notice,) = pull(world.store, office, QUEUE).unclear
-        assert notice.detail == "the verdict is 'edit', but the text is empty"
-    assert state_of(world, shown) == "proposed"
-    desk.annotate(task_of(world, shown), editing("A hat."), annotation)
-    report = pull(world.store, office, QUEUE)
-    assert (report.edited, report.unclear) == (1, ())
-
-
 def test_an_answer_after_a_withdrawal_decides_nothing(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
@@ -387,18 +327,6 @@ def test_foreign_tasks_are_left_alone(world: World, office: MemoryOffice, desk: 
     assert len(desk.only_project) == 2
 
 
-def test_lost_tasks_are_reported_missing_and_sent_again(
-    world: World, office: MemoryOffice, desk: MemoryDesk
-) -> None:
-    shown = world.add()
-    push(world.store, office, QUEUE)
-    (project_id,) = desk.tasks
-    desk.delete_tasks(project_id, list(desk.only_project))
-    assert reconcile(world.store, office, QUEUE).missing == (shown,)
-    assert push(world.store, office, QUEUE).pushed == 1
-    assert reconcile(world.store, office, QUEUE).missing == ()
-
-
 def test_a_restored_desk_with_an_unchanged_number_of_tasks_is_detected(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
@@ -414,21 +342,6 @@ def test_a_restored_desk_with_an_unchanged_number_of_tasks_is_detected(
     desk.tasks[project_id] = yesterday
     assert push(world.store, office, QUEUE).pushed == 1
     assert sorted(desk.only_project) == sorted([task_of(world, kept), task_of(world, new)])
-
-
-def test_missing_answered_tasks_are_searched_only_once(
-    world: World, office: MemoryOffice, desk: MemoryDesk
-) -> None:
-    shown, _ = push_and_answer(world, office, accepting(REWRITE))
-    pull(world.store, office, QUEUE)
-    desk.only_project.clear()
-    world.add("A hat.")
-    for _ in range(2):
-        push(world.store, office, QUEUE)
-    desk.listed = 0
-    assert push(world.store, office, QUEUE).known == 1
-    assert desk.listed == 1
-    assert state_of(world, shown) == "accepted"
 
 
 def test_a_pull_without_a_project_is_empty(

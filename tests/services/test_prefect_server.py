@@ -330,6 +330,7 @@ def test_a_run_is_completed_after_its_worker_and_process_were_killed(
 
 
 @pytest.mark.prefect
+@pytest.mark.soak
 def test_a_cancelled_run_ends_and_is_not_started_again(prefect: Prefect) -> None:
     run, process = prefect.start_endless("cancelled.txt")
     cancelling = {"type": "CANCELLING", "name": "Cancelling"}  # as `prefect flow-run cancel` asks

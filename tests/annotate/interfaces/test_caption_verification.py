@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
-from annotate.interfaces.page import TaskContent, caption_heading
+from annotate.answers import ReviewAnswer
+from annotate.interfaces.page import TaskContent
 from annotate.interfaces.text_pages import CaptionVerification
 from db.entities import NewEntity, StoredEntity, fetch, new_entity
 from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
@@ -117,11 +117,6 @@ def test_the_page_shows_the_warnings_and_the_task_of_a_caption(world: World) -> 
     assert data["findings_html"] == "<p>No warnings.</p>"
 
 
-def test_every_task_has_a_heading() -> None:
-    for task in RetrievalTask:
-        assert caption_heading(task).startswith(f"Caption for the task {task}: ")
-
-
 def test_an_edited_caption_keeps_its_position_and_names_its_author(world: World) -> None:
     shown = add_caption(world)
     regions = [written("text", TEXT.replace("red", "blue")), ticked("verdict", "edit")]
@@ -131,13 +126,6 @@ def test_an_edited_caption_keeps_its_position_and_names_its_author(world: World)
         Caption(source="coco", text=TEXT.replace("red", "blue"), position=3, author="reviewer-1"),
     )
     assert "A blue bicycle" in str(PAGE.summary(answer, shown))
-
-
-def test_a_rejection_needs_a_reason(world: World) -> None:
-    regions = [ticked("verdict", "reject")]
-    assert PAGE.read_annotation(regions, add_caption(world)) == UnclearAnswer(
-        problem="rejected without a reason"
-    )
 
 
 @pytest.mark.label_studio

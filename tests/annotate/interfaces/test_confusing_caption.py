@@ -76,15 +76,6 @@ def test_the_side_of_the_own_image_is_random_and_not_revealed(
     assert variables(PAGE.config) == {"left", "right", "caption_html", "returned"}
 
 
-def test_markup_is_escaped(sqlite_store: Store) -> None:
-    content = content_of(a_confusion(HOSTILE), sqlite_store)
-    parsed = ParsedHtml(content.data["caption_html"])
-    assert (parsed.tags, parsed.text) == (["p"], HOSTILE)
-    assert [image.sha256 for image in content.images] == [
-        content.data[name].rpartition("/")[2] for name in ("left", "right")
-    ]
-
-
 def test_warnings_are_shown_below_the_caption(sqlite_store: Store) -> None:
     shown, other = a_confusion(), a_confusion("A red bicycle.")
     keep_warnings(sqlite_store, shown, *DOUBTS, HOSTILE)

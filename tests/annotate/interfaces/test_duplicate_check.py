@@ -73,6 +73,7 @@ def test_the_two_images_must_differ() -> None:
         DuplicateQuestion.model_validate({**dict(record), "second": record.first})
 
 
+@pytest.mark.soak
 @pytest.mark.label_studio
 @pytest.mark.browser
 def test_an_annotator_answers_by_keyboard(

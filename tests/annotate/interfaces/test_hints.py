@@ -27,7 +27,7 @@ from tests.corruption import corrupt
 from tests.person_sets import REAL, real_pairs, real_texts
 
 MINIMUM_PRECISION = 0.9
-PEOPLE = 30
+PEOPLE = 15
 needs_real_texts = pytest.mark.skipif(
     not REAL.exists(), reason="../shared/data/person_descriptions.json is not here"
 )
@@ -219,19 +219,3 @@ def test_attributes_mentioned_in_published_descriptions_are_not_missing() -> Non
             attributes for start, attributes in NOT_MENTIONED.items() if text.startswith(start)
         )
         assert set(missing_attributes(text)) <= truth, text
-
-
-def test_descriptions_that_were_once_misread(subtests: pytest.Subtests) -> None:
-    for source, rewrite, changes in (
-        (
-            "A man of heavy build with fair skin wears a coat. His hair is short.",
-            "A man with a heavy build, fair skin and short hair wears a coat.",
-            set(),
-        ),
-        ("A man with fair skin wears a coat.", "A man with tan skin wears a coat.", {"medium"}),
-        ("Her jeans reach down to the shoes.", "She is in jeans.", set()),
-        ("His hair is styled.", "His hair is styled like a pilot's cap.", set()),
-    ):
-        with subtests.test(source=source):
-            found = [finding.rewrite or finding.source for finding in differences(source, rewrite)]
-            assert {fact.value for fact in found if fact is not None} == changes

@@ -9,40 +9,10 @@ from db.store import Store
 from schemas.proposals import Candidate, EditMeasurement
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_candidate
-from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables
 
 PAGE = ImageFilter()
 SHOWN = a_candidate().shown
-CANDIDATE = SHOWN.record(Candidate)
-
-
-def test_annotations_are_read_as_answers(subtests: pytest.Subtests) -> None:
-    for regions, answer in (
-        (
-            [ticked("verdict", "accept")],
-            ReviewAnswer(verdict="accept", choices={"verdict": ("accept",)}),
-        ),
-        (
-            [ticked("verdict", "reject"), ticked("problems", "licence", "people")],
-            ReviewAnswer(
-                verdict="reject",
-                choices={"verdict": ("reject",), "problems": ("licence", "people")},
-                reason="licence, people",
-            ),
-        ),
-        (
-            [ticked("verdict", "reject"), ticked("problems", "other"), written("note", " odd\n ")],
-            ReviewAnswer(
-                verdict="reject",
-                choices={"verdict": ("reject",), "problems": ("other",)},
-                reason="other: odd",
-            ),
-        ),
-    ):
-        with subtests.test(regions=regions):
-            assert PAGE.read_annotation(regions, SHOWN) == answer
-            assert PAGE.successors(SHOWN, answer, "reviewer-1") == ()
-            assert answer.reason in dict(PAGE.summary(answer, SHOWN)).values()
 
 
 def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:

@@ -22,14 +22,6 @@ def content_of(shown: Proposal, store: Store, images_url: str = "http://images")
     return content
 
 
-def test_a_suitable_image_is_accepted() -> None:
-    shown = a_selection().shown
-    answer = PAGE.read_annotation([ticked("verdict", "accept")], shown)
-    assert isinstance(answer, ReviewAnswer)
-    assert (answer.verdict, answer.reason) == ("accept", "")
-    assert PAGE.successors(shown, answer, "reviewer-1") == ()
-
-
 def test_the_reason_of_a_rejection_lists_all_problems() -> None:
     shown = a_selection().shown
     regions = [ticked("verdict", "reject"), ticked("problems", "too plain", "poor quality")]
@@ -63,6 +55,7 @@ def test_the_task_is_explained_beside_the_image(sqlite_store: Store) -> None:
         assert content.data["image"].endswith(content.images[0].sha256), task
 
 
+@pytest.mark.soak
 @pytest.mark.label_studio
 @pytest.mark.browser
 def test_an_annotator_answers_by_keyboard(

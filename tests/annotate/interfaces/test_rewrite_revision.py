@@ -85,13 +85,6 @@ def test_the_page_shows_the_objections_of_a_judge(world: World) -> None:
     assert "The left shoulder is left out." in findings
 
 
-def test_markup_is_escaped(world: World) -> None:
-    data = content_of(world, world.add(HOSTILE, source=HOSTILE)).data
-    for name in ("description_html", "rewrite_html"):
-        page = ParsedHtml(data[name])
-        assert (page.tags, page.text) == (["p"], HOSTILE)
-
-
 def test_a_rewrite_without_a_description_is_an_integrity_error(world: World) -> None:
     orphan = new_entity(Rewrite(source="street", text="A man.", author="m@1"), DATASET)
     world.keep(orphan)
@@ -136,19 +129,7 @@ def test_an_edit_becomes_the_successor_of_the_rewrite() -> None:
     )
 
 
-def test_edits_agree_if_their_texts_are_similar() -> None:
-    one, other = edited("A red coat and a bag."), edited("a  red coat and a bag")
-    assert PAGE.same(one, other, 0.95)
-    assert not PAGE.same(one, edited("A blue coat and no bag at all."), 0.95)
-    assert not PAGE.same(one, ACCEPTED, 0.0)
-
-
-def test_the_summary_contains_the_text_of_each_answer() -> None:
-    assert ("Text", REWRITE) in PAGE.summary(ACCEPTED, SHOWN)
-    assert ("Text", HOSTILE) in PAGE.summary(edited(HOSTILE), SHOWN)
-    assert ("Text", "") in PAGE.summary(rejected("other"), SHOWN)
-
-
+@pytest.mark.soak
 @pytest.mark.label_studio
 @pytest.mark.browser
 def test_an_annotator_edits_a_rewrite(

@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -7,9 +6,7 @@ import pytest
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.backend import parse_config
-from annotate.decisions import Answer, Outcome, resolve
 from annotate.interfaces.strategy_pages import TEXTS, StrategyCheck
-from annotate.queues import load_queues
 from db.store import Store
 from schemas.proposals import Strategy
 from schemas.taxonomy import DifferenceType
@@ -129,47 +126,6 @@ def test_an_instruction_that_is_too_long_is_pointed_out(sqlite_store: Store) -> 
     note = "NoteThe instruction has 102 words; with more than 100 no image is edited."
     assert note in ParsedHtml(content.data["strategy_html"]).text
     assert "Note" not in ParsedHtml(usual.data["strategy_html"]).text
-
-
-def test_conflicts_about_a_strategy_are_settled_by_adjudication(
-    subtests: pytest.Subtests,
-) -> None:
-    queue = load_queues().queue("people", "strategies")
-    assert (queue.interface, queue.overlap) == (PAGE.name, 2)
-
-    def answered(person: str, choices: list[str], minute: int, purpose: str = "review") -> Answer:
-        if len(choices) == 2:
-            found = answer_to(ticked("verdict", choices[0]), ticked("type", choices[1]), *texts())
-        else:
-            found = answer_to(ticked("verdict", "reject"), ticked("problems", *choices))
-        moment = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=minute)
-        return Answer(person, purpose, found, f"{person}-{minute}", moment)
-
-    def outcome(*answers: Answer) -> Outcome:
-        return resolve(
-            answers,
-            queue.overlap,
-            lambda first, second: PAGE.same(first, second, queue.text_agreement),
-            independent=PAGE.independent,
-        )
-
-    accepted, other_type = ["accept", "Entity Attribute"], ["accept", "Scene Attribute"]
-    for one, other, state in (
-        (accepted, accepted, "agreed"),
-        (accepted, other_type, "conflict"),
-        (accepted, ["hallucinated"], "conflict"),
-        (["hallucinated"], ["infeasible"], "agreed"),
-    ):
-        with subtests.test(one=one, other=other):
-            first, second = answered("ann", one, 1), answered("bea", other, 2)
-            assert outcome(first).state == "waiting"
-            assert outcome(first, second).state == state
-            third = answered("cem", ["accept", "Scene Attribute"], 3, "adjudication")
-            settled = outcome(first, second, third)
-            assert settled == Outcome("settled", (third,))
-            (edited,) = PAGE.successors(SHOWN, third.answer, "cem")
-            assert isinstance(edited, Strategy)
-            assert edited.difference is DifferenceType.SCENE_ATTRIBUTE
 
 
 def test_the_page_is_filled_and_markup_is_escaped(sqlite_store: Store) -> None:

@@ -12,7 +12,7 @@ from db.store import Store
 from schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import a_tracklet
-from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written
+from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables
 
 PAGE = TrackletSelection()
 SHOWN = a_tracklet().shown
@@ -34,13 +34,6 @@ def parts_of(answer: ReviewAnswer) -> list[list[str]]:
         for record in successors
         if isinstance(record, Tracklet)
     ]
-
-
-def test_a_tracklet_kept_without_changes_is_accepted() -> None:
-    answer = answer_to(ticked("verdict", "keep"))
-    assert answer.verdict == "accept"
-    assert answer.choices["verdict"] == ("keep",)
-    assert parts_of(answer) == []
 
 
 def test_dropped_frames_are_removed_from_the_tracklet() -> None:
@@ -87,14 +80,6 @@ def test_a_split_discards_the_answer_about_the_same_person() -> None:
     for part in PAGE.successors(SHOWN, answer, "reviewer-1"):
         assert isinstance(part, Tracklet)
         assert (part.same_person_as, part.others) == ((), TRACKLET.others)
-
-
-def test_a_rejected_tracklet_has_a_reason() -> None:
-    answer = answer_to(
-        ticked("verdict", "reject"), ticked("reason", "mixed up"), written("note", " three  men ")
-    )
-    assert (answer.verdict, answer.reason) == ("reject", "mixed up: three men")
-    assert parts_of(answer) == []
 
 
 def test_invalid_answers_are_unclear(subtests: pytest.Subtests) -> None:
