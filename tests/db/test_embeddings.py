@@ -1,6 +1,5 @@
 """Cached embeddings are returned bit for bit, and only for the same model."""
 
-import time
 from hashlib import sha256
 
 import numpy as np
@@ -80,14 +79,3 @@ def test_a_damaged_vector_is_an_error_that_names_it(store: Store, space: Space) 
         connection.execute(update(Embedding).values(vector=b"half"))
     with pytest.raises(IntegrityError, match=f"{digest} must have 6 numbers .* got 4 bytes"):
         find_vectors(store, space, "image", [digest])
-
-
-def test_thousands_of_vectors_are_stored_and_found_within_seconds(store: Store) -> None:
-    count, space = 5_000, register_space(store, MODEL, {}, 64)
-    digests, vectors = digests_of(count), vectors_of(count, 64)
-    start = time.perf_counter()
-    store_vectors(store, space, "image", digests, vectors)
-    found = find_vectors(store, space, "image", digests)
-    seconds = time.perf_counter() - start
-    assert np.array_equal(np.stack([found[digest] for digest in digests]), vectors)
-    assert seconds < 30  # a fraction of a second on an idle machine

@@ -16,7 +16,6 @@ from db.reviews import (
     load_cursor,
     open_image_media_type,
     place_tasks,
-    pseudonyms,
     review_tasks,
     save_cursor,
     set_task_states,
@@ -98,15 +97,6 @@ def test_a_cursor_is_kept_for_each_project(store: Store) -> None:
     assert load_cursor(store, "http://desk", 1) == Cursor(NOW, NOW, NOW, 20, 3)
     assert load_cursor(store, "http://desk", 2) is None
     assert load_cursor(store, "http://other", 1) is None
-
-
-def test_users_keep_their_random_pseudonyms(store: Store) -> None:
-    first = pseudonyms(store, "http://desk", [1, 2, 2])
-    assert pseudonyms(store, "http://desk", [2, 3])[2] == first[2]
-    elsewhere = pseudonyms(store, "http://other", [1])
-    assert len({*first.values(), *elsewhere.values()}) == 3
-    assert all(name.startswith("reviewer-") for name in first.values())
-    assert pseudonyms(store, "http://desk", []) == {}
 
 
 def test_images_are_served_while_a_task_is_open_or_unclear(store: Store, task: StoredTask) -> None:

@@ -17,8 +17,11 @@ from db.work import (
     claim_whole,
     commit_chunk,
     count_pending,
+    count_plans,
+    drop_rejections,
     live_claims,
     register_plan,
+    rejections_of,
     worked_inputs,
 )
 from schemas.provenance import Role
@@ -208,3 +211,32 @@ def test_times_need_a_timezone_and_are_returned_in_utc(store: Store, plan_id: in
     assert started is not None
     assert started.tzinfo is UTC
     assert datetime.now(UTC) - started < timedelta(minutes=5)
+
+
+REFUSED = Rejection(stage="try", reason="away", detail="nobody there", context={"pictures": []})
+
+
+def plan_of(store: Store, hour: int, stage: str = "try") -> int:
+    return register_plan(store, stage, "1", {"hour": hour})
+
+
+def test_attempts_are_counted_by_plans_of_a_stage(store: Store) -> None:
+    for hour, inputs in enumerate(([1, 2], [1], [1, 3])):
+        plan = plan_of(store, hour)
+        for _ in range(2):  # a second attempt within the hour is not counted
+            commit_chunk(store, activity_of(plan), [WorkResult(one) for one in inputs])
+    other = plan_of(store, 0, stage="another")
+    commit_chunk(store, activity_of(other), [WorkResult(2)])
+    assert count_plans(store, "try", range(1, 2000)) == {1: 3, 2: 1, 3: 1}
+    assert count_plans(store, "never", [1]) == {}
+
+
+def test_inputs_are_pending_once_their_rejections_are_dropped(store: Store) -> None:
+    plan, other = plan_of(store, 0), plan_of(store, 1)
+    done = [WorkResult(1), WorkResult(2, rejection=REFUSED), WorkResult(3, rejection=REFUSED)]
+    for one in (plan, other):
+        commit_chunk(store, activity_of(one), done)
+    assert rejections_of(store, plan, range(1, 2000)) == {2: REFUSED, 3: REFUSED}
+    assert drop_rejections(store, plan, [1, 2]) == 1
+    assert worked_inputs(store, plan, [1, 2, 3]) == {1, 3}, "finished inputs stay finished"
+    assert worked_inputs(store, other, [1, 2, 3]) == {1, 2, 3}
