@@ -1,16 +1,14 @@
 """Contents of the card and escaping of quoted texts."""
 
 import re
-from pathlib import Path
 
 import frontmatter
 import pytest
 
 from release.build import build_release
-from release.documents import as_code_block, render_card, size_category, text_bars
+from release.documents import as_code_block, render_card, size_category
 from release.markup import as_link, as_text
-from schemas.records import Granularity
-from schemas.release import EmbedderUse, Manifest, PriorWithdrawal, ReleasedPrompt
+from schemas.release import Manifest, PriorWithdrawal, ReleasedPrompt
 from tests.release.worlds import DATASET, small_world, store_world
 
 HOSTILE = (
@@ -66,13 +64,6 @@ def test_notices_are_shown_only_if_they_apply(manifest: Manifest) -> None:
     assert tags == ["image-text-retrieval", "person-retrieval", "demonstration", "unreviewed"]
 
 
-def test_tokens_not_reported_by_a_server_are_not_known(manifest: Manifest) -> None:
-    first, *others = manifest.models
-    silent = first.model_copy(update={"tokens_in": None, "tokens_out": None})
-    card = render_card(manifest.model_copy(update={"models": (silent, *others)}))
-    assert "| 12 | not known | not known |" in card
-
-
 def test_the_card_lists_rows_withdrawn_from_earlier_versions(manifest: Manifest) -> None:
     assert "Withdrawn from earlier versions" not in render_card(manifest)
     gone = PriorWithdrawal(version="0.9.0", id="ab" * 32, rows=3, rows_in_part=1)
@@ -82,37 +73,6 @@ def test_the_card_lists_rows_withdrawn_from_earlier_versions(manifest: Manifest)
     assert "delete these rows with their images" in card
     assert "| `withdrawals.json` |" in card
     assert "\n\n\n" not in card.split("## Contents")[0].split("---\n", 2)[2]
-
-
-def test_the_card_explains_the_files_and_their_verification(manifest: Manifest) -> None:
-    cases: list[str] = [
-        "| `lineage/*.parquet` |",
-        "`signature.json`",
-        "$ loupe lineage images/1.jpg --release DIR",
-        "$ loupe release verify DIR --id ID",
-        "$ loupe release verify DIR --notices NOTICES",
-    ]
-    for details in cases:
-        assert details in render_card(manifest), details
-
-
-def test_embedders_that_selected_rows_are_listed(manifest: Manifest) -> None:
-    limits = {"k": 6, "eta": 0.8, "near_duplicates": {"distance": 0.25}}
-    use = EmbedderUse(
-        embedder="clip@abc", purpose="validated_captions", count=1234, settings=limits
-    )
-    card = render_card(manifest.model_copy(update={"embedders": (use,)}))
-    assert (
-        "| clip@abc | captions validated by how well they distinguish their image from others |"
-        in card
-    )
-    assert "| 1,234 | k 6, η 0.8, near-duplicates (distance 0.25) |" in card
-
-
-def test_other_datasets_are_not_compared_with_ufine3c(manifest: Manifest) -> None:
-    card = render_card(manifest.model_copy(update={"dataset": "harbour"}))
-    assert "UFine3C" not in card
-    assert "# harbour 1.0.0" in card
 
 
 def test_quoted_texts_do_not_become_markup(manifest: Manifest) -> None:
@@ -156,14 +116,6 @@ def test_a_code_fence_is_longer_than_fences_inside() -> None:
     assert as_code_block("a\n````\nb").startswith("`````text\n")
 
 
-def test_bars_are_proportional_and_show_small_counts() -> None:
-    assert text_bars(((0, 1), (10, 0), (20, 400))).splitlines() == [
-        "   0-9      1 █",
-        "  10-19     0",
-        "  20-29   400 " + "█" * 40,
-    ]
-
-
 def test_size_categories_are_those_of_the_hub() -> None:
     cases: list[tuple[int, str]] = [
         (0, "n<1K"),
@@ -173,11 +125,3 @@ def test_size_categories_are_those_of_the_hub() -> None:
     ]
     for rows, name in cases:
         assert size_category(rows) == name, (rows, name)
-
-
-def test_granularities_are_ordered_from_coarse_to_fine(manifest: Manifest, tmp_path: Path) -> None:
-    assert [one.granularity for one in manifest.statistics.granularities] == [
-        Granularity.COARSE,
-        Granularity.MEDIUM,
-        Granularity.FINE,
-    ]

@@ -1,17 +1,15 @@
 """The card of a benchmark of tasks, compared with table 1 and figure 3 of the paper."""
 
-from pathlib import Path
-
 import pytest
 
 from release.build import build_release
-from release.documents import render_card, task_table, version_table, word_figure
+from release.documents import render_card, task_table, version_table
 from release.published import RECOS, RECOS_TASKS
 from schemas.release import Manifest
 from schemas.retrieval_task import TIERS, RetrievalTask
-from tests.release.recos_world import PHOTOS, benchmark
 from tests.release.recos_world import RECOS as DATASET
-from tests.release.worlds import Composer, store_world
+from tests.release.recos_world import benchmark
+from tests.release.worlds import store_world
 
 
 @pytest.fixture(scope="module")
@@ -55,33 +53,3 @@ def test_tasks_are_compared_with_figure_3(manifests: list[Manifest]) -> None:
     lines = task_table(manifests[2])
     assert sum(one["images"] for one in lines) == manifests[2].statistics.images
     assert [len(one["tiers"]) for one in task_table(manifests[0])] == [1] * 12
-
-
-def test_candidates_are_mentioned_only_if_present(manifests: list[Manifest]) -> None:
-    v1, v2 = render_card(manifests[1]), render_card(manifests[2])
-    assert "12 of the images have no captions" in v2
-    assert "The 12 candidates have no descriptions" in v2
-    assert "candidates" not in v1
-
-
-def test_tasks_without_tiers_are_shown_without_versions(tmp_path: Path) -> None:
-    composer = Composer(DATASET)
-    for number, task in enumerate((RetrievalTask.OCR, None)):
-        image = composer.image(PHOTOS, str(number), f"{number}.jpg", sampled=False, task=task)
-        composer.caption(image, PHOTOS, "A sign in a street.")
-    world = store_world(tmp_path / "world", composer.contents())
-    folder = tmp_path / "out"
-    manifest = build_release(world.store, world.blobs, DATASET, "1.0.0", folder).manifest
-    world.store.close()
-    card = render_card(manifest)
-    assert "| task | images | captions | published images (v0) |" in card
-    assert "| OCR | 1 | 1 | 30 |" in card
-    assert "| not known | 1 | 1 | – |" in card
-    assert "| images | 2 | 1,000 |" in card  # compared with v1, the standard version
-    assert version_table(manifest) == []
-
-
-def test_the_word_figure_does_not_show_person_datasets(manifests: list[Manifest]) -> None:
-    figure = word_figure(manifests[0])
-    assert "this release" in figure
-    assert "CUHK-PEDES" not in figure

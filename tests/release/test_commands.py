@@ -60,16 +60,7 @@ def test_verification_works_without_a_reachable_store(
     assert "hunter2" not in verified.output
 
 
-def test_a_release_without_its_image_files_can_be_verified(out: Path) -> None:
-    loupe_release("build", "ufine3c", "--version", "1.0.0", "--out", out)
-    shutil.rmtree(out / "images")
-    refused = loupe_release("verify", out)
-    assert (refused.exit_code, refused.stdout.count("✗")) == (1, 1)
-    assert "all 12 image files are left out" in refused.stdout
-    assert loupe_release("verify", out, "--without-images").exit_code == 0
-
-
-def test_a_damaged_release_ends_with_exit_code_1(out: Path) -> None:
+def test_damage_and_missing_images_end_with_exit_code_1(out: Path) -> None:
     loupe_release("build", "ufine3c", "--version", "1.0.0", "--out", out)
     (out / "images/5.jpg").unlink()
     plain = loupe_release("verify", out)
@@ -87,3 +78,8 @@ def test_a_damaged_release_ends_with_exit_code_1(out: Path) -> None:
             "row": None,
         }
     ]
+    shutil.rmtree(out / "images")
+    refused = loupe_release("verify", out)
+    assert (refused.exit_code, refused.stdout.count("✗")) == (1, 1)
+    assert "all 12 image files are left out" in refused.stdout
+    assert loupe_release("verify", out, "--without-images").exit_code == 0

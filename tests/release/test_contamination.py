@@ -28,7 +28,7 @@ from tests.requirements import unavailable
 PHOTOGRAPHS = Path(__file__).parents[3] / "shared" / "data"
 BUSY_MACHINE = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
@@ -102,16 +102,14 @@ def test_every_measure_equals_a_search_of_all_pairs(
 
 @BUSY_MACHINE
 @given(seen_images(split=True), seen_images(split=False), st.randoms())
-@pytest.mark.parametrize("at_once", [1, 3])
 def test_the_order_and_batch_size_of_the_other_collection_do_not_matter(
     monkeypatch: pytest.MonkeyPatch,
-    at_once: int,
     ours: list[SeenImage],
     theirs: list[SeenImage],
     chance: random.Random,
 ) -> None:
     wanted = compare(OwnImages(ours), Collection(theirs))
-    monkeypatch.setattr(module, "_BATCH", at_once)
+    monkeypatch.setattr(module, "_BATCH", 3)
     shuffled = chance.sample(theirs, len(theirs))
     assert compare(OwnImages(ours), Collection(shuffled)) == wanted
 
@@ -125,7 +123,7 @@ def own(pictures: Sequence[bytes]) -> OwnImages:
 
 @pytest.fixture(scope="module")
 def scenes() -> list[bytes]:
-    return [jpeg(scene(number)) for number in range(60)]
+    return [jpeg(scene(number)) for number in range(50)]
 
 
 @pytest.fixture(scope="module")
@@ -134,9 +132,9 @@ def ours(scenes: list[bytes]) -> OwnImages:
 
 
 def test_planted_copies_are_found_by_their_perceptual_hash(ours: OwnImages, tmp_path: Path) -> None:
-    planted = [5 * number for number in range(12)]
+    planted = [5 * number for number in range(SHOWN)]
     pictures = {number: scene(number) for number in planted}
-    for number in range(100, 130):
+    for number in range(100, 110):
         (tmp_path / f"other-{number}.jpg").write_bytes(jpeg(scene(number)))
     for kind, vary in VARIANTS.items():
         for number, picture in pictures.items():
@@ -153,7 +151,7 @@ def test_planted_copies_are_found_by_their_perceptual_hash(ours: OwnImages, tmp_
 def test_unrelated_images_are_no_leaks_and_the_nearest_are_listed(
     scenes: list[bytes], ours: OwnImages, tmp_path: Path
 ) -> None:
-    for number in range(200, 240):
+    for number in range(200, 215):
         (tmp_path / f"{number}.jpg").write_bytes(jpeg(scene(number)))
     found = compare(ours, FolderOfImages(tmp_path))
     assert not found.leaks
@@ -201,12 +199,6 @@ def test_a_file_name_that_is_not_utf8_is_escaped(
     found = compare(ours, FolderOfImages(tmp_path))
     assert measure(found, "file").nearest[0].second == "caf\\xe9.jpg"
     assert Contamination.model_validate_json(found.model_dump_json()) == found
-
-
-def test_a_broken_file_is_compared_by_its_digest(tmp_path: Path) -> None:
-    (tmp_path / "no.png").write_bytes(b"no picture")
-    found = compare(own([b"no picture"]), FolderOfImages(tmp_path))
-    assert leaks(found, "file") == 1
 
 
 def test_the_compared_collection_has_a_content_digest(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ import pytest
 from db.entities import NewDecision, new_entity
 from release.build import BuiltRelease, build_release
 from release.files import ATTRIBUTION
-from release.row_files import CCD_LINES, read_release, spelled
+from release.row_files import CCD_LINES, spelled
 from release.verify import verify_release
 from schemas.base import digest_of, sha256_of
 from schemas.errors import IntegrityError
 from schemas.provenance import Role
 from schemas.records import Attribution, PromptText
-from schemas.release import LeftOutGroups, RepeatStatistics
+from schemas.release import LeftOutGroups
 from schemas.taxonomy import DifferenceType
 from tests.release.cases import check_on_copies
 from tests.release.ccd_world import (
@@ -98,18 +98,6 @@ def test_rows_contain_their_contrast_and_licence_terms(released: BuiltRelease) -
     assert found["contrast"]["plan"] == "a blue bus"
 
 
-def test_parquet_and_json_contain_the_same_rows(released: BuiltRelease) -> None:
-    read = read_release(released.folder)
-    details = [(row.file_path, row.contrast and row.contrast.anchor) for row in read.rows]
-    published = rows_of(released.folder)
-    assert details == [
-        (row["file_path"], row["contrast"] and row["contrast"]["anchor"]) for row in published
-    ]
-    assert [[one.text for one in row.coarse_captions] for row in read.rows] == [
-        row["coarse_captions"] for row in published
-    ]
-
-
 def test_statistics_count_difference_types_and_tokens(released: BuiltRelease) -> None:
     found = released.manifest.statistics.contrasts
     assert found is not None
@@ -146,27 +134,25 @@ def test_spellings_of_the_authors_are_accepted() -> None:
         assert DifferenceType(spelled(kind)) is kind, kind
 
 
-def test_translations_are_grouped_by_language(tmp_path: Path) -> None:
+def test_translations_are_grouped_by_language_and_null_if_missing(tmp_path: Path) -> None:
     made = benchmark(2)
-    anchor = made.groups[0].anchor
+    first, second = made.groups
     for place in range(CAPTIONS):
-        drafted(made.world, anchor, COCO, f"一条街道 {place}", place, language="zh")
+        drafted(made.world, first.anchor, COCO, f"一条街道 {place}", place, language="zh")
+    drafted(made.world, second.anchor, COCO, "一条街道", 3, language="zh")
     built = build(made, tmp_path)
-    row = next(row for row in rows_of(built.folder) if row["translations"])
-    assert row["translations"] == {"zh": [f"一条街道 {place}" for place in range(CAPTIONS)]}
-    assert len(row["captions"]) == CAPTIONS
+    rows = [row for row in rows_of(built.folder) if row["translations"]]
+    assert sorted((row["translations"]["zh"] for row in rows), key=str) == sorted(
+        [
+            [f"一条街道 {place}" for place in range(CAPTIONS)],
+            [None, None, None, "一条街道", None],
+        ],
+        key=str,
+    )
+    assert all(len(row["captions"]) == CAPTIONS for row in rows)
     assert built.manifest.statistics.contrasts is not None
-    assert built.manifest.statistics.contrasts.translations == (("zh", CAPTIONS),)
+    assert built.manifest.statistics.contrasts.translations == (("zh", CAPTIONS + 1),)
     assert "captions_zh" in (built.folder / CCD_LINES).read_text(encoding="utf-8")
-    assert verify_release(built.folder) == []
-
-
-def test_a_missing_translation_is_null(tmp_path: Path) -> None:
-    made = benchmark(1)
-    drafted(made.world, made.groups[0].anchor, COCO, "一条街道", 3, language="zh")
-    built = build(made, tmp_path)
-    row = next(row for row in rows_of(built.folder) if row["translations"])
-    assert row["translations"] == {"zh": [None, None, None, "一条街道", None]}
     assert verify_release(built.folder) == []
 
 
@@ -214,18 +200,6 @@ def test_left_out_groups_are_counted_by_reason(tmp_path: Path) -> None:
     assert "\n  - 1 group whose captions were not written or not reviewed.\n" in card
 
 
-def test_contrastive_images_of_a_rejected_anchor_are_left_out(tmp_path: Path) -> None:
-    made = benchmark(3)
-    made.world.decisions.append(
-        NewDecision(made.groups[1].anchor, "reject", GATE, reason="licence")
-    )
-    built = build(made, tmp_path)
-    found = built.manifest.statistics.contrasts
-    assert found is not None
-    assert (found.anchors, found.contrastive, found.without_anchor) == (2, 4, 2)
-    assert verify_release(built.folder) == []
-
-
 def test_repeated_images_and_captions_are_stated(tmp_path: Path) -> None:
     made = benchmark(3)
     world, (first, second, third) = made.world, made.groups
@@ -255,13 +229,6 @@ def test_repeated_images_and_captions_are_stated(tmp_path: Path) -> None:
         in limits
     )
     assert "- 2 captions are identical to a caption of another image" in limits
-
-
-def test_a_card_without_repeats_does_not_mention_them(released: BuiltRelease) -> None:
-    found = released.manifest.statistics.contrasts
-    assert found is not None
-    assert found.repeats == RepeatStatistics(images=0, captions=0)
-    assert "identical to a caption" not in (released.folder / "README.md").read_text("utf-8")
 
 
 def _repeat_an_image(rows: list[dict[str, Any]]) -> None:
@@ -311,16 +278,15 @@ def test_images_under_a_forbidding_licence_stop_the_build(tmp_path: Path) -> Non
 
 
 def test_editors_of_images_are_listed(tmp_path: Path) -> None:
-    for editor in ("loupe-editor@1", "Qwen/Qwen-Image-Edit@abc"):
-        made = benchmark(2)
-        image = contrast(made.world, made.groups[0].anchor, 70, 0, method="edit", editor=editor)
-        refine(made.world, image, COCO, "x")
-        built = build(made, tmp_path / editor.partition("/")[0])
-        assert built.manifest.demonstration is editor.startswith("loupe-")
-        assert built.manifest.statistics.contrasts is not None
-        assert built.manifest.statistics.contrasts.editors == ((editor, 1),)
-        assert "1 image was edited by" in (built.folder / "README.md").read_text(encoding="utf-8")
-        assert verify_release(built.folder) == []
+    made, editor = benchmark(2), "loupe-editor@1"
+    image = contrast(made.world, made.groups[0].anchor, 70, 0, method="edit", editor=editor)
+    refine(made.world, image, COCO, "x")
+    built = build(made, tmp_path)
+    assert built.manifest.demonstration
+    assert built.manifest.statistics.contrasts is not None
+    assert built.manifest.statistics.contrasts.editors == ((editor, 1),)
+    assert "1 image was edited by" in (built.folder / "README.md").read_text(encoding="utf-8")
+    assert verify_release(built.folder) == []
 
 
 def test_models_and_prompts_of_strategies_are_listed(tmp_path: Path) -> None:
@@ -355,11 +321,6 @@ def test_the_attribution_lists_creators_by_licence(released: BuiltRelease) -> No
     assert "12 images are under the terms of their source, coco" in text
     counted = {one.licence: (one.images, one.own) for one in released.manifest.statistics.licences}
     assert counted == {"CC-BY-SA-4.0": (6, 6), COCO.licence: (12, 0)}
-
-
-def test_the_order_of_storing_does_not_matter(released: BuiltRelease, tmp_path: Path) -> None:
-    again = build(benchmark(), tmp_path, shuffle=3, days=40)
-    assert again.manifest.id == released.manifest.id
 
 
 def _rewrite_parquet(folder: Path, change: Any) -> None:

@@ -28,8 +28,6 @@ from tests.release.worlds import (
     PERSON,
     SOURCES,
     Composer,
-    picture,
-    small_world,
     source,
     store_world,
 )
@@ -78,19 +76,10 @@ def add_image(composer: Composer, identity: str, **image: Any) -> Composer:
 
 
 def test_another_version_with_equal_contents_has_no_difference(tmp_path: Path) -> None:
-    composers = (small_world(), street_world.street_world(), ccd_world.benchmark().world)
-    for place, composer in enumerate(composers):
-        found = compare_builds(composer, composer, tmp_path / str(place))
-        assert (found.is_empty, found.rows.same > 0) == (True, True), place
-        assert required_bump(found) is Bump.NONE
-
-
-def test_changed_row_numbers_are_no_difference(tmp_path: Path) -> None:
-    after = add_image(add_image(release_of_one_image(), "2"), "3")
-    found = compare_builds(release_of_one_image(), after, tmp_path)
-    assert found.rows == RowCounts(same=1, added=2)
-    assert [one.source_file_path for one in found.examples] == ["dir/2.jpg", "dir/3.jpg"]
-    assert required_bump(found) is Bump.MINOR
+    composer = street_world.street_world()
+    found = compare_builds(composer, composer, tmp_path)
+    assert (found.is_empty, found.rows.same > 0) == (True, True)
+    assert required_bump(found) is Bump.NONE
 
 
 def test_captions_are_added_removed_and_edited(tmp_path: Path) -> None:
@@ -126,15 +115,6 @@ def test_a_changed_split_is_a_moved_row(tmp_path: Path) -> None:
     assert required_bump(found) is Bump.MAJOR
 
 
-def test_a_changed_image_is_a_changed_row(tmp_path: Path) -> None:
-    found = compare_builds(
-        release_of_one_image(), release_of_one_image(data=picture(77, (20, 30))), tmp_path
-    )
-    (row,) = found.examples
-    assert {one.field for one in row.fields} >= {"sha256", "width_px", "height_px"}
-    assert (row.kind, found.fields["sha256"]) == ("changed", 1)
-
-
 def test_another_reviewer_restates_a_row(tmp_path: Path) -> None:
     def rewritten(by: Any) -> Composer:
         composer = release_of_one_image()
@@ -157,18 +137,6 @@ def test_licence_terms_of_one_image_do_not_change_other_rows(tmp_path: Path) -> 
     assert "columns" in [one.field for one in found.metadata]
 
 
-def test_a_changed_licence_of_an_image_is_a_changed_row(tmp_path: Path) -> None:
-    other = ccd_world.FOUND.model_copy(update={"licence": "CC-BY-4.0", "creator": "Ada"})
-    found = compare_builds(
-        release_of_one_image(attribution=ccd_world.FOUND),
-        release_of_one_image(attribution=other),
-        tmp_path,
-    )
-    (row,) = found.examples
-    licence = FieldChange(field="licence", before="CC-BY-SA-4.0", after="CC-BY-4.0")
-    assert (row.kind, licence in row.fields) == ("changed", True)
-
-
 def test_changed_terms_of_a_source_are_reported_by_its_name(tmp_path: Path) -> None:
     def of(citation: str) -> Composer:
         composer = Composer()
@@ -182,12 +150,6 @@ def test_changed_terms_of_a_source_are_reported_by_its_name(tmp_path: Path) -> N
     details = {one.field: (one.before, one.after) for one in found.metadata}
     assert details["sources.CUHK-PEDES.citation"] == ("Li, 2017", "Li et al., 2017")
     assert "files.README.md" in details
-
-
-def test_renamed_anchor_files_do_not_change_contrastive_rows(tmp_path: Path) -> None:
-    small, large = ccd_world.benchmark(groups=2).world, ccd_world.benchmark(groups=3).world
-    found = compare_builds(small, large, tmp_path)
-    assert found.rows == RowCounts(same=6, added=3)
 
 
 def test_a_changed_plan_of_a_contrast_is_a_changed_row(tmp_path: Path) -> None:
@@ -229,6 +191,8 @@ def test_examples_are_limited_but_on_row_receives_every_row(tmp_path: Path) -> N
     found = compare_builds(
         release_of_one_image(), after, tmp_path, examples=3, on_row=details.append
     )
+    assert found.rows == RowCounts(same=1, added=10)
+    assert required_bump(found) is Bump.MINOR
     assert [one.source_file_path for one in found.examples] == [
         "dir/20.jpg",
         "dir/21.jpg",

@@ -161,12 +161,6 @@ def _count_rows(rows: list[Row]) -> Counter[str]:
 
 
 @settings(max_examples=20, deadline=None)
-@given(_rows())
-def test_a_release_has_no_difference_from_itself(rows: list[Row]) -> None:
-    assert differences(rows, rows) == []
-
-
-@settings(max_examples=20, deadline=None)
 @given(_rows(), st.randoms(use_true_random=False))
 def test_row_numbers_and_file_names_are_no_difference(rows: list[Row], chance: Any) -> None:
     moved = [{**row, "id": row["id"] + 7, "file_path": f"new/{row['id']}"} for row in rows]
@@ -174,7 +168,7 @@ def test_row_numbers_and_file_names_are_no_difference(rows: list[Row], chance: A
     assert differences(rows, moved) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(_rows(), _rows())
 def test_differences_are_symmetric(before: list[Row], after: list[Row]) -> None:
     there, back = differences(before, after), differences(after, before)
@@ -182,7 +176,7 @@ def test_differences_are_symmetric(before: list[Row], after: list[Row]) -> None:
     assert list(map(mirrored, back)) == there
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(_rows(), _rows())
 def test_applied_differences_give_the_other_release(before: list[Row], after: list[Row]) -> None:
     done = apply_differences(comparable_contents(before), differences(before, after))

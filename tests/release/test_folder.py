@@ -48,13 +48,6 @@ def test_only_leftovers_of_the_same_name_are_removed(tmp_path: Path) -> None:
             assert other.is_dir()
 
 
-def test_a_file_is_no_leftover(tmp_path: Path) -> None:
-    (tmp_path / ".out.building-abc").touch()
-    with workspace_for(tmp_path / "out") as workspace:
-        assert workspace.content.is_dir()
-    assert (tmp_path / ".out.building-abc").is_file()
-
-
 def lock_despite(
     parent: Path, prefix: str, take: Callable[[Path], object]
 ) -> tuple[Path, list[Path]]:

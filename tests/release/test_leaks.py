@@ -6,9 +6,8 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from release.leaks import certificate_text, find_leaks
+from release.leaks import find_leaks
 from retrieval.similarity.distances import ComparedImage
-from schemas.base import Split
 from schemas.similarity import Comparison, LeakCertificate, LeakLimits
 
 BUSY_MACHINE = settings(
@@ -84,32 +83,3 @@ def test_embeddings_are_compared_only_within_one_model() -> None:
         ((1, 0), None),
         ((0, 1), None),
     ]
-
-
-def test_three_splits_give_three_comparisons() -> None:
-    image = ComparedImage("a", "a", "a", 0)
-    splits: tuple[Split, ...] = ("train", "val", "test")
-    images = {split: [image._replace(name=split)] for split in splits}
-    found = find_leaks(images)
-    assert list(dict.fromkeys(one.splits for one in found.comparisons)) == [
-        ("train", "val"),
-        ("train", "test"),
-        ("val", "test"),
-    ]
-    assert len(found.leaks) == 9
-
-
-def test_an_empty_split_has_no_leaks() -> None:
-    for sizes in ((0, 3), (3, 0)):
-        train, test = (
-            [ComparedImage(f"{side}{number}", side, side, 0) for number in range(size)]
-            for side, size in zip("ab", sizes, strict=True)
-        )
-        found = find_leaks({"train": train, "test": test})
-        assert not found.leaks, sizes
-        assert {(one.pairs, one.nearest) for one in found.comparisons} == {(0, None)}, sizes
-
-
-def test_a_certificate_can_be_parsed() -> None:
-    found = find_leaks({"train": [embedded("a", (3, 4))], "test": [embedded("c", (6, 7))]})
-    assert LeakCertificate.model_validate_json(certificate_text(found)) == found

@@ -1,7 +1,6 @@
 """Licence terms: which images may be released, and the conditions of the whole release."""
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +8,10 @@ import pytest
 
 from release.build import build_release
 from release.contamination import Checks
-from release.terms import LicensedItem, terms_of
+from release.terms import Credit, LicensedItem, attribution_text, terms_of
 from release.verify import verify_release
 from schemas.errors import IntegrityError
+from schemas.licences import one_of
 from schemas.records import Attribution
 from schemas.release import Manifest
 from tests.release import ccd_world
@@ -110,21 +110,6 @@ def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> 
     assert "terms_differ" in faults
 
 
-def without_licence(removed: str, rows: list[dict[str, Any]]) -> None:
-    rows[1].update(licence=removed)
-
-
-def test_a_removed_licence_is_reported(tmp_path: Path) -> None:
-    alike = licensed_under("CC-BY-SA-4.0")
-    folder = contrast_release(tmp_path, alike, alike)
-    for removed in ("", " "):
-        edit_parquet(folder, partial(without_licence, removed))
-        reseal_listed(folder)
-        messages = [one.message for one in verify_release(folder) if one.fault == "licence_missing"]
-        assert len(messages) == 1
-        assert "row 2 states no licence for its image" in messages[0]
-
-
 def test_conditions_of_all_licences_are_combined() -> None:
     items = [
         LicensedItem("CC-BY-SA-4.0", "a", True, 2),
@@ -142,6 +127,19 @@ def test_conditions_of_all_licences_are_combined() -> None:
     assert not terms.is_read
 
 
-def test_the_order_of_images_does_not_matter() -> None:
-    items = [LicensedItem("CC0-1.0", "a", False, 1), LicensedItem("CC-BY-4.0", "b", True, 2)]
-    assert terms_of(items, {}) == terms_of(items[::-1], {})
+def page(*licences: str) -> str:
+    credits_ = [
+        Credit(licence, number, f"{number}.jpg", "A", "https://a.org/p", "service", own=True)
+        for number, licence in enumerate(licences)
+    ]
+    return b"".join(attribution_text("contrasts 0.1.0", credits_)).decode()
+
+
+def test_licences_known_from_a_search_filter_are_marked() -> None:
+    for names in (["CC-BY"], ["CC0-1.0", "CC-BY"]):
+        stated, filtered = page("CC-BY-4.0", one_of(names)).split("\n## ")[1:]
+        assert "states the licence of none" in filtered, names
+        assert "pass a filter" in filtered, names
+        assert "filter" not in stated, names
+        assert "0.jpg" in stated, names
+        assert "1.jpg" in filtered, names

@@ -1,6 +1,7 @@
 """The lineage in a release equals that of the store without times, in reproducible bytes."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from db.releases import released_entities
 from db.store import Store
 from flows.cli.lineage import lineage_tree
 from release.build import BuiltRelease
-from release.lineage import ENTITIES, TABLES
+from release.lineage import ENTITIES, TABLES, same_rows
 from release.lineage.reading import NO_PAYLOAD, open_lineage
 from release.verify import verify_release
 from tests.release.later import bytes_of
@@ -95,10 +96,11 @@ def test_every_released_entity_has_the_same_lineage_as_in_the_store(every: list[
         with open_lineage(built.folder) as lineage:
             known = entity_ids(built.folder)
             assert released < set(known)
-            for id_ in sorted(released):
+            for number, id_ in enumerate(sorted(released)):
                 found, traced[id_] = lineage.trace(id_), trace(store, id_)
                 assert_same(found, traced[id_])
-                assert_drawn_alike(found, traced[id_])
+                if number % 5 == 0:
+                    assert_drawn_alike(found, traced[id_])
         ancestors = {above for id_ in released for above in traced[id_].entities}
         assert set(known) == ancestors, "the release contains only ancestors of its entities"
 
@@ -113,18 +115,30 @@ def test_the_worlds_cover_all_kinds_of_entities(every: list[Made]) -> None:
     }
 
 
-@pytest.mark.parametrize("place", range(len(KINDS)))
-def test_equal_decisions_give_identical_releases(
-    every: list[Made], place: int, database_url: str, tmp_path: Path
+def test_equal_decisions_give_identical_releases(every: list[Made], tmp_path: Path) -> None:
+    """Whatever the order of storing, and although runs were killed and resumed."""
+    for place, (kind, _, built) in enumerate(every):
+        contents = kind.composed().contents()
+        home = tmp_path / str(place)
+        worlds = [store_world(home / "shuffled", contents, shuffle=7, days=3)]
+        if place == 0:
+            worlds.append(store_one_by_one(home / "resumed", contents))
+        for number, world in enumerate(worlds):
+            again = kind.build(world, home / f"out{number}")
+            assert bytes_of(again.folder) == bytes_of(built.folder), kind
+            world.store.close()
+
+
+@pytest.mark.postgres
+def test_a_release_from_postgres_has_the_same_bytes(
+    every: list[Made], postgres_store: Store, tmp_path: Path
 ) -> None:
-    kind, _, built = every[place]
-    contents = kind.composed().contents()
-    shuffled = store_world(tmp_path / "b", contents, url=database_url, shuffle=7, days=3)
-    resumed = store_one_by_one(tmp_path / "c", contents)
-    for number, world in enumerate((shuffled, resumed)):
-        again = kind.build(world, tmp_path / f"out{number}")
-        assert bytes_of(again.folder) == bytes_of(built.folder)
-        world.store.close()
+    kind, _, built = every[0]
+    url = postgres_store.engine.url.render_as_string(hide_password=False)
+    world = store_world(tmp_path / "world", kind.composed().contents(), url=url, shuffle=7)
+    again = kind.build(world, tmp_path / "out")
+    world.store.close()
+    assert bytes_of(again.folder) == bytes_of(built.folder)
 
 
 def test_a_release_with_lineage_is_verified(every: list[Made]) -> None:
@@ -155,8 +169,8 @@ def lines_of(traced: Lineage) -> list[str]:
     return out.getvalue().splitlines()
 
 
-def test_a_traced_page_equals_its_traced_entities(world: World, tmp_path: Path) -> None:
-    built = KINDS["plain"].build(world, tmp_path / "out")
+def test_a_traced_page_equals_its_traced_entities(every: list[Made], tmp_path: Path) -> None:
+    built = every[0].release
     (tmp_path / "spool").mkdir()
     with (
         open_lineage(built.folder) as packed,
@@ -167,9 +181,21 @@ def test_a_traced_page_equals_its_traced_entities(world: World, tmp_path: Path) 
         assert page == spooled.trace_page(ids[:20])
         assert page.root == ids[0]
         reached: set[str] = set()
-        for place, id_ in enumerate(ids):
+        for id_ in ids[:20]:
             traced = spooled.trace(id_)
             assert traced == packed.trace(id_)
-            reached |= traced.entities.keys() if place < 20 else set()
+            reached |= traced.entities.keys()
         assert page.entities.keys() == reached
         assert page.decisions.keys() <= reached
+
+
+def test_equal_rows_in_different_bytes_are_no_difference(world: World, tmp_path: Path) -> None:
+    folder = KINDS["plain"].build(world, tmp_path / "out").folder
+    other = shutil.copytree(folder, tmp_path / "other")
+    for table in TABLES:
+        rows = pq.read_table(folder / table.path)
+        pq.write_table(rows, other / table.path, compression="NONE")
+        assert (folder / table.path).read_bytes() != (other / table.path).read_bytes()
+        assert same_rows(folder / table.path, other / table.path)
+        pq.write_table(rows.slice(1), other / table.path)
+        assert same_rows(folder / table.path, other / table.path) == (not len(rows))

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from prov.model import ProvDocument
 from typer.testing import CliRunner, Result
 
 from flows.cli.main import app
 from release.lineage import AGENTS, ENTITIES
-from release.lineage.reading import open_lineage
+from release.lineage.reading import open_lineage, summarize
 from schemas.errors import IntegrityError, UsageError
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import store_world
@@ -159,3 +161,28 @@ def test_the_command_needs_no_database(
     assert f"loupe:{entity_id}" in json.loads(details.stdout)["entity"]
     assert list(document.get_records())
     assert not (tmp_path / "nowhere").exists()
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+def test_long_values_are_shortened_and_unprintable_characters_replaced() -> None:
+    assert (
+        summarize("caption", json.dumps({"text": "a\u202eb  c\nd efg"}), 8)
+        == "a\N{REPLACEMENT CHARACTER}b c d"
+    )
+
+
+@given(kind=st.sampled_from(["image", "sample", "unheard_of"]), payload=_VALUES)
+def test_any_payload_is_summarised_in_one_printable_line(kind: str, payload: object) -> None:
+    assert summarize(kind, json.dumps(payload)).isprintable()
+
+
+def test_a_payload_that_is_no_json_is_refused() -> None:
+    for payload in ("not json", "", "[" * 100_000):
+        with pytest.raises(IntegrityError, match="kind 'image' is not JSON"):
+            summarize("image", payload)

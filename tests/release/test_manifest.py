@@ -94,11 +94,6 @@ def test_invalid_entries_are_reported_with_their_index(tmp_path: Path) -> None:
         assert [isinstance(one, ReleasedFile) for one in found] == [True, False, True], entry
 
 
-def test_an_entry_must_be_an_object(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"files\[0\]: .*; got 7"):
-        list(read_files(listing(tmp_path, "7")))
-
-
 def test_a_truncated_list_is_invalid_json(tmp_path: Path) -> None:
     path = tmp_path / MANIFEST
     for left in (",\n]\n}\n", "\n]", ",", ""):
@@ -113,16 +108,6 @@ def test_files_and_other_values_are_read_separately(tmp_path: Path) -> None:
         "dataset": "D"
     }
     assert found == [DOCUMENT]
-
-
-def test_a_listing_knows_whether_its_files_are_sorted() -> None:
-    listing, mixed = Listing(), Listing()
-    for file in (DOCUMENT, FILE):
-        listing.add(file)
-    for file in (FILE, DOCUMENT):
-        mixed.add(file)
-    assert listing.is_sorted
-    assert not mixed.is_sorted
 
 
 def literal_root(entries: list[bytes]) -> bytes:

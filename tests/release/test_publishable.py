@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -31,7 +30,7 @@ from schemas.provenance import CallRow, Role
 from schemas.records import Caption, Rewrite
 from schemas.release import NearestStatistics
 from tests.release import ccd_world
-from tests.release.worlds import DATASET, GATE, SOURCES, Composer, World, model_call, store_world
+from tests.release.worlds import GATE, Composer, World, model_call, store_world
 
 SECRET = "planted-secret"
 HOME = f"/home/{SECRET}"
@@ -64,38 +63,6 @@ def test_local_paths_and_private_urls_are_shortened() -> None:
     ]
     for text, wanted in cases:
         assert published_text(text) == wanted, (text, wanted)
-
-
-folders = st.text("abcdefgh_-. ", min_size=1, max_size=8).map(lambda one: f"p{one}q")
-
-
-@given(st.lists(folders, min_size=1, max_size=5), st.sampled_from(["/", "~/", "C:\\", "file:///"]))
-def test_only_the_last_part_of_a_path_is_published(parts: list[str], root: str) -> None:
-    separator = "\\" if root == "C:\\" else "/"
-    details = published_text(root + separator.join(parts))
-    assert details == f"…/{parts[-1]}"
-    assert published_text(details) == details
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.just(f"{HOME}/x"),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["a", "base_url", "api_key", "checkpoint", "key_variable", "b"]), inner
-        )
-    ),
-    max_leaves=12,
-)
-
-
-@given(json_values)
-def test_nested_settings_contain_no_paths(values: Any) -> None:
-    details = json.dumps(published_values(values))
-    assert SECRET not in details
-    for name in ("base_url", "api_key", "checkpoint", "key_variable"):
-        assert f'"{name}"' not in details
-    assert published_values(json.loads(details)) == json.loads(details)
 
 
 def test_paths_and_keys_inside_texts_are_removed() -> None:
@@ -258,21 +225,15 @@ def readable_contents(folder: Path) -> Iterator[tuple[str, bytes]]:
             yield str(path.relative_to(folder)), repr(pq.read_table(path).to_pylist()).encode()
 
 
-@pytest.mark.parametrize("kind", ["plain", "contrasts"])
-def test_no_planted_secret_is_in_any_file_of_a_release(kind: str, tmp_path: Path) -> None:
-    composer, dataset, checks = Composer(), DATASET, Checks()
-    if kind == "plain":
-        image = composer.image(SOURCES[0], "1", "a.jpg")
-        composer.caption(image, SOURCES[0], "A man.")
-    else:
-        composer, (group, *_) = ccd_world.benchmark(groups=2)
-        dataset, image = ccd_world.CCD, group.anchor
-        edited = ccd_world.contrast(
-            composer, image, 77, 0, method="edit", editor=str(LOCAL), identity="100"
-        )
-        ccd_world.refine(composer, edited, ccd_world.COCO, "a green bus")
-        nearest = NearestStatistics(embedder=str(LOCAL), images=0.5, captions=0.5)
-        checks = Checks(nearest=lambda _samples: nearest)
+def test_no_planted_secret_is_in_any_file_of_a_release(tmp_path: Path) -> None:
+    composer, (group, *_) = ccd_world.benchmark(groups=2)
+    dataset, image = ccd_world.CCD, group.anchor
+    edited = ccd_world.contrast(
+        composer, image, 77, 0, method="edit", editor=str(LOCAL), identity="100"
+    )
+    ccd_world.refine(composer, edited, ccd_world.COCO, "a green bus")
+    nearest = NearestStatistics(embedder=str(LOCAL), images=0.5, captions=0.5)
+    checks = Checks(nearest=lambda _samples: nearest)
     world = planted_world(tmp_path, composer, image)
     built = build_release(
         world.store, world.blobs, dataset, "1.0.0", tmp_path / "out", checks=checks

@@ -18,10 +18,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from release.build import build_release
-from release.lineage import TABLES
+from release.lineage import ENTITIES, TABLES
 from release.manifest import manifest_text, read_manifest
 from release.row_files import shards_among
-from release.signing import SIGNATURE, Signer, write_signature
+from release.signing import SIGNATURE, Signer
 from release.verify import verify_release
 from schemas.release import FileEntry, Manifest, Problem, ReleasedFile
 from tests.release import ccd_world, street_world
@@ -30,7 +30,6 @@ from tests.release.forging import reseal
 from tests.release.worlds import DATASET, Composer, small_world, store_world
 
 SIGNER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
-OTHER = Signer(Ed25519PrivateKey.from_private_bytes(bytes(range(1, 33))))
 MANIFEST = "manifest.json"
 PLACE = 2
 """Index of the damaged row, from 0; its split has rows before and after it."""
@@ -132,20 +131,11 @@ def valid_releases(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Releas
     return found
 
 
-OnEach = Callable[[Callable[[Release], None]], None]
-
-
 @pytest.fixture
-def on_each(valid_releases: dict[str, Release], tmp_path: Path) -> OnEach:
-    """Function that runs a check on a copy of each release."""
-
-    def run(check: Callable[[Release], None]) -> None:
-        for sound in valid_releases.values():
-            check_on_copies(
-                sound.folder, tmp_path, [sound], lambda copy, one: check(one._replace(folder=copy))
-            )
-
-    return run
+def plain(valid_releases: dict[str, Release], tmp_path: Path) -> Release:
+    """A copy of the plain release that a test may damage."""
+    sound = valid_releases["plain"]
+    return sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "plain")))
 
 
 def details(problems: list[Problem]) -> str:
@@ -161,14 +151,13 @@ def assert_clear(problems: list[Problem]) -> None:
             assert one.file in one.message, one.message
 
 
-def test_a_valid_copy_has_no_problems(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
+def test_a_valid_copy_has_no_problems(valid_releases: dict[str, Release], tmp_path: Path) -> None:
+    for name, sound in valid_releases.items():
+        copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / name)))
         assert details(copy.problems()) == "nothing"
         assert details(verify_release(copy.folder, decode=True)) == "nothing"
         copy.reseal()
         assert read_manifest(copy.folder).id == copy.id
-
-    on_each(check)
 
 
 # Faults of files, tried on every kind of file in a release.
@@ -215,9 +204,7 @@ class FileFault(NamedTuple):
 _UNREAD = {"manifest_unreadable", "manifest_invalid", "manifest_edited", "licence_missing"}
 _UNSIGNED = {"signature_unreadable", "signature_wrong", "signature_of_other_release"}
 FILE_FAULTS = [
-    FileFault("first byte flipped", flip(0), {"file_changed"}, _UNREAD, _UNSIGNED),
     FileFault("a byte flipped", flip(0.6), {"file_changed"}, _UNREAD, _UNSIGNED),
-    FileFault("last byte flipped", flip(1), {"file_changed"}, _UNREAD, _UNSIGNED),
     FileFault("cut short", lambda path: os.truncate(path, path.stat().st_size - 1),
               {"file_changed"}, _UNREAD, _UNSIGNED),
     FileFault("emptied", lambda path: path.write_bytes(b""),
@@ -289,16 +276,10 @@ def check_faults_of_files(sound: Release, home: Path) -> None:
 
 
 def _is_parsed(path: str) -> bool:
-    """Whether verification reads more of a file than its bytes."""
+    """Whether verification reads more of a file than its bytes; of the lineage, one table."""
+    if path.startswith("lineage/"):
+        return path == ENTITIES.path
     return path.endswith((".parquet", ".json", ".jsonl")) and path != "croissant.json"
-
-
-def test_an_additional_empty_folder_is_no_fault(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
-        (copy.folder / "empty").mkdir()
-        assert details(copy.problems()) == "nothing"
-
-    on_each(check)
 
 
 # Faults of rows.
@@ -445,9 +426,9 @@ def is_reported(problems: list[Problem], fault: str, file: str, row: int | None)
 
 
 def tried_on(sound: Release, faults: Sequence[T]) -> Sequence[T]:
-    """The faults to try on a release: all on the plain one, each on one of the two others."""
+    """The faults to try on a release: all on the plain one, some on each of the two others."""
     others = [dataset for dataset, _ in WORLDS.values() if dataset != DATASET]
-    return faults if sound.dataset == DATASET else faults[others.index(sound.dataset) :: 2]
+    return faults if sound.dataset == DATASET else faults[others.index(sound.dataset) :: 5]
 
 
 def test_faults_of_rows_are_reported(valid_releases: dict[str, Release], tmp_path: Path) -> None:
@@ -506,18 +487,12 @@ def statistic(name: str) -> Callable[[Release], None]:
     return lambda release: release.edit_manifest(more)
 
 
-def without_entity(file: ReleasedFile) -> ReleasedFile:
-    return file._replace(entity_id=None)
-
-
 def with_other_entity(file: ReleasedFile) -> ReleasedFile:
     return file._replace(entity_id="0" * 32)
 
 
 MANIFEST_FAULTS = [
     ManifestFault("licence removed", first_source(lambda one: one.pop("licence")),
-                  "licence_missing", "states no licence"),
-    ManifestFault("licence blanked", first_source(lambda one: one.update(licence=" ")),
                   "licence_missing", "states no licence"),
     ManifestFault("licence changed", first_source(lambda one: one.update(licence="Any")),
                   "manifest_edited"),
@@ -536,11 +511,6 @@ MANIFEST_FAULTS = [
     ManifestFault("count of files changed", edit(files_count=1), "manifest_edited"),
     ManifestFault("id changed", edit(id="0" * 64), "manifest_edited"),
     ManifestFault("images counted otherwise", statistic("images"), "totals_differ"),
-    ManifestFault("captions counted otherwise", statistic("captions"), "totals_differ"),
-    ManifestFault("identities counted otherwise", statistic("identities"), "totals_differ"),
-    ManifestFault("entity id of an image removed",
-                  lambda release: release.edit_listed(without_entity), "entity_differs",
-                  MANIFEST, ROW),
     ManifestFault("entity id of an image changed",
                   lambda release: release.edit_listed(with_other_entity), "entity_differs",
                   MANIFEST, ROW),
@@ -550,12 +520,12 @@ MANIFEST_FAULTS = [
 def test_faults_of_the_manifest_are_reported(
     valid_releases: dict[str, Release], tmp_path: Path
 ) -> None:
-    for sound in valid_releases.values():
+    plain = valid_releases["plain"]
 
-        def check(folder: Path, fault: ManifestFault, sound: Release = sound) -> None:
-            check_fault_of_manifest(sound._replace(folder=folder), fault)
+    def check(folder: Path, fault: ManifestFault) -> None:
+        check_fault_of_manifest(plain._replace(folder=folder), fault)
 
-        check_on_copies(sound.folder, tmp_path, tried_on(sound, MANIFEST_FAULTS), check)
+    check_on_copies(plain.folder, tmp_path, MANIFEST_FAULTS, check)
 
 
 def check_fault_of_manifest(copy: Release, fault: ManifestFault) -> None:
@@ -577,87 +547,31 @@ def check_fault_of_manifest(copy: Release, fault: ManifestFault) -> None:
         assert is_reported(problems, fault.fault, fault.says, fault.row), details(problems)
 
 
-def test_an_image_without_a_row_is_reported(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
-        shutil.copy(copy.folder / copy.image(), copy.folder / "images/99.jpg")
-        assert is_reported(copy.problems(), "file_extra", "images/99.jpg", None)
-        copy.reseal()
-        assert is_reported(copy.problems(), "image_without_row", "images/99.jpg", None)
-
-    on_each(check)
+def test_an_image_without_a_row_is_reported(plain: Release) -> None:
+    shutil.copy(plain.folder / plain.image(), plain.folder / "images/99.jpg")
+    assert is_reported(plain.problems(), "file_extra", "images/99.jpg", None)
+    plain.reseal()
+    assert is_reported(plain.problems(), "image_without_row", "images/99.jpg", None)
 
 
-def test_leaving_out_all_images_is_one_fault_unless_allowed(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
-        shutil.rmtree(copy.folder / "images")
-        assert {one.fault for one in copy.problems()} == {"images_left_out"}
-        assert verify_release(copy.folder, without_images=True) == []
-        copy.edit_parquet(put(sha256="0" * 64))
-        faults = {one.fault for one in verify_release(copy.folder, without_images=True)}
-        assert "image_wrong" in faults
-
-    on_each(check)
+def test_leaving_out_all_images_is_one_fault_unless_allowed(plain: Release) -> None:
+    shutil.rmtree(plain.folder / "images")
+    assert {one.fault for one in plain.problems()} == {"images_left_out"}
+    assert verify_release(plain.folder, without_images=True) == []
+    plain.edit_parquet(put(sha256="0" * 64))
+    faults = {one.fault for one in verify_release(plain.folder, without_images=True)}
+    assert "image_wrong" in faults
 
 
-def test_leaving_out_some_images_is_reported(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
-        image = copy.image()
-        (copy.folder / image).unlink()
-        problems = verify_release(copy.folder, without_images=True)
-        assert is_reported(problems, "file_missing", image, None)
-
-    on_each(check)
+def test_empty_folders_and_files_of_file_managers_are_no_fault(plain: Release) -> None:
+    (plain.folder / "empty").mkdir()
+    for name in (".DS_Store", "images/Thumbs.db"):
+        (plain.folder / name).write_bytes(b"view")
+    assert plain.problems() == []
 
 
-def test_files_of_file_managers_are_no_fault(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
-        for name in (".DS_Store", "images/Thumbs.db"):
-            (copy.folder / name).write_bytes(b"view")
-        assert copy.problems() == []
-
-    on_each(check)
-
-
-def test_an_image_missing_from_the_list_is_reported(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
-        image = copy.image()
-        (copy.folder / image).unlink()
-        copy.reseal()
-        assert is_reported(copy.problems(), "image_wrong", image, ROW)
-
-    on_each(check)
-
-
-def test_missing_licences_of_images_are_reported(
-    valid_releases: dict[str, Release], tmp_path: Path
-) -> None:
-    sound = valid_releases["contrastive"]  # has images with their own licence terms
-    copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / "copy")))
-    copy.edit_parquet(put(licence=" "))
-    assert is_reported(copy.problems(), "licence_missing", copy.shard, ROW)
-    copy.reseal()
-    assert is_reported(copy.problems(), "licence_missing", copy.shard, ROW)
-
-
-def test_faults_of_the_signature_are_reported(on_each: OnEach) -> None:
-    def check(copy: Release) -> None:
-        right = SIGNER.sign(copy.id)
-        last = "0" if right.signature[-1] != "0" else "1"
-        for signature, fault in (
-            (
-                right.model_copy(update={"signature": right.signature[:-1] + last}),
-                "signature_wrong",
-            ),
-            (right.model_copy(update={"release": "0" * 64}), "signature_wrong"),
-            (right.model_copy(update={"public_key": OTHER.public_key}), "signature_wrong"),
-            (SIGNER.sign("0" * 64), "signature_of_other_release"),
-            (OTHER.sign(copy.id), "signature_by_other_key"),
-        ):
-            write_signature(copy.folder, signature)
-            problems = copy.problems()
-            assert is_reported(problems, fault, SIGNATURE, None), details(problems)
-            assert all(one.file == SIGNATURE for one in problems), details(problems)
-        (copy.folder / SIGNATURE).unlink()
-        assert [one.fault for one in copy.problems()] == ["signature_missing"]
-
-    on_each(check)
+def test_an_image_missing_from_the_list_is_reported(plain: Release) -> None:
+    image = plain.image()
+    (plain.folder / image).unlink()
+    plain.reseal()
+    assert is_reported(plain.problems(), "image_wrong", image, ROW)

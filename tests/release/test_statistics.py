@@ -5,7 +5,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from release.rows import natural_key
-from release.statistics import distribution, words_of
+from release.scratch import Scratch
+from release.statistics import SHOWN, Repeats, distribution, words_of
+from schemas.release import RepeatStatistics
 
 BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -36,23 +38,49 @@ def test_a_distribution_equals_statistics_of_sorted_numbers(numbers: list[int]) 
         assert value == ordered[max(0, -(-len(ordered) * quarters // 4) - 1)]
 
 
-def test_no_numbers_have_an_empty_distribution() -> None:
-    assert distribution({}).count == 0
-
-
-@BUSY_MACHINE
-@given(st.lists(st.integers(0, 10**12), min_size=2, max_size=2))
-def test_numbers_in_texts_are_sorted_numerically(pair: list[int]) -> None:
-    first, second = (natural_key(f"dir/{number}.jpg") for number in pair)
-    assert (first < second) == (pair[0] < pair[1])
-
-
-@BUSY_MACHINE
-@given(st.text(), st.text())
-def test_different_texts_have_different_keys(first: str, second: str) -> None:
-    assert (natural_key(first) == natural_key(second)) == (first == second)
-
-
 def test_natural_order_ignores_leading_zeros() -> None:
     texts = ["a10", "a9", "a", "a09", "b1", "a9b", "a-1"]
     assert sorted(texts, key=natural_key) == ["a", "a09", "a9", "a9b", "a10", "a-1", "b1"]
+
+
+WORDS = st.sampled_from(["a cat", "A  cat", "a dog\n", "a bus", "a tree"])
+IMAGES = st.lists(
+    st.tuples(st.sampled_from("abcdefgh"), st.lists(WORDS, min_size=0, max_size=3)), max_size=25
+)
+
+
+def count_repeats(images: list[tuple[str, list[str]]]) -> RepeatStatistics:
+    scratch = Scratch()
+    repeats = Repeats(scratch)
+    for number, (sha256, captions) in enumerate(images):
+        repeats.add(f"images/{number}.jpg", sha256, captions)
+    found = repeats.result()
+    scratch.close()
+    return found
+
+
+@given(IMAGES)
+def test_repeats_equal_a_count_of_all_pairs(images: list[tuple[str, list[str]]]) -> None:
+    digests = [sha256 for sha256, _ in images]
+    normalised = [
+        {" ".join(text.casefold().split()) for text in captions} for _, captions in images
+    ]
+    found = count_repeats(images)
+    assert found.images == sum(digests.count(one) > 1 for one in digests)
+    assert found.captions == sum(
+        any(text in other for at, other in enumerate(normalised) if at != place)
+        for place, texts in enumerate(normalised)
+        for text in texts
+    )
+    repeated = [one for one in dict.fromkeys(digests) if digests.count(one) > 1]
+    firsts = [digests.index(one) for one in repeated]
+    seconds = [digests.index(one, first + 1) for one, first in zip(repeated, firsts, strict=True)]
+    pairs = [
+        (f"images/{first}.jpg", f"images/{second}.jpg")
+        for first, second in zip(firsts, seconds, strict=True)
+    ]
+    assert list(found.image_pairs) == pairs[:SHOWN]
+
+
+def test_a_repeated_caption_of_one_image_is_no_repeat() -> None:
+    assert count_repeats([("a", ["a cat", "A cat"])]) == RepeatStatistics(images=0, captions=0)

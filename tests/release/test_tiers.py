@@ -1,23 +1,18 @@
 """Releases of a benchmark of tasks: v2 contains v1, which contains v0."""
 
 import json
-import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from db.entities import NewDecision
 from db.work import register_plan
 from flows.ccd.choice_test import released_samples
 from release.build import BuiltRelease, build_release
 from release.row_files import read_release
-from release.statistics import task_statistics
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
 from schemas.retrieval_task import TIERS, RetrievalTask, Tier, version_in
@@ -29,7 +24,6 @@ from tests.release.recos_world import (
     benchmark,
     captions_of,
     draft,
-    first_captions,
     revise,
 )
 from tests.release.worlds import PERSON, Composer, World, decide, store_world
@@ -99,36 +93,6 @@ def test_rows_contain_task_and_tier(composed: Benchmark, stored: Stored, tmp_pat
     ]
     for row in rows:
         assert len(row["captions"]) == (0 if row["tier"] == "v2" else CAPTIONS)
-
-
-def test_a_released_benchmark_can_be_read(
-    composed: Benchmark, stored: Stored, tmp_path: Path
-) -> None:
-    built = build(stored(composed.world), tmp_path, "v2")
-    read = read_release(built.folder).rows
-    assert [(row.task, row.tier, len(row.captions)) for row in read] == [
-        (RetrievalTask(row["task"]), row["tier"], len(row["captions"])) for row in rows_of(built)
-    ]
-
-
-def test_statistics_count_by_task_and_tier(
-    composed: Benchmark, stored: Stored, tmp_path: Path
-) -> None:
-    built = build(stored(composed.world), tmp_path, "v2")
-    tasks = built.manifest.statistics.tasks
-    assert [one.task for one in tasks] == [
-        RetrievalTask.COLOR,
-        RetrievalTask.COUNT,
-        RetrievalTask.CALCULATION,
-        RetrievalTask.CODE,
-    ]
-    for one in tasks:
-        assert (one.images, one.captions) == (7, 8)
-        assert [(tier.tier, tier.images, tier.captions) for tier in one.tiers] == [
-            ("v0", 2, 4),
-            ("v1", 2, 4),
-            ("v2", 3, 0),
-        ]
 
 
 def test_a_dataset_with_tiers_needs_a_tier(
@@ -224,17 +188,6 @@ def test_a_withdrawn_image_breaks_containment(
     assert len(build(world, tmp_path, "v1", "2.0").manifest.contains) == 1
 
 
-def test_a_rejected_caption_breaks_containment(
-    composed: Benchmark, stored: Stored, tmp_path: Path
-) -> None:
-    world = stored(composed.world)
-    build(world, tmp_path, "v0")
-    withdraw(world, *first_captions(composed, "v0", 3), verdict="reject")
-    message = r"0 images and 3 captions are missing: first the caption 'A code reasoning|'A color"
-    with pytest.raises(IntegrityError, match=message):
-        build(world, tmp_path, "v1")
-
-
 def test_a_revised_caption_replaces_the_earlier_one(
     composed: Benchmark, stored: Stored, tmp_path: Path
 ) -> None:
@@ -259,44 +212,7 @@ def test_a_revised_caption_replaces_the_earlier_one(
     assert verify_release(built.folder) == []
 
 
-def test_releases_without_tasks_have_no_task_fields(tmp_path: Path) -> None:
-    from tests.release.test_build import build as build_plain
-    from tests.release.worlds import small_world
-
-    world = store_world(tmp_path / "world", small_world().contents())
-    folder = build_plain(world, tmp_path / "out")
-    world.store.close()
-    assert not re.search(r'"(task|tier|tasks|contains)"', (folder / "manifest.json").read_text())
-    table = pq.read_table(folder / "data/test-00000-of-00001.parquet")
-    assert not {"task", "tier"} & set(table.column_names)
-
-
 def test_released_samples_are_those_with_captions(composed: Benchmark, stored: Stored) -> None:
     samples = released_samples(stored(composed.world).store, RECOS)
     assert len(samples) == 16
     assert all(len(one.captions) == CAPTIONS for one in samples)
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from([*RetrievalTask, None]),
-            st.sampled_from([*TIERS, None]),
-            st.integers(0, 5),
-        )
-    )
-)
-def test_counts_by_task_and_tier_are_complete(
-    images: list[tuple[RetrievalTask | None, Tier | None, int]],
-) -> None:
-    counted = task_statistics(Counter(images))
-    if all(image[:2] == (None, None) for image in images):
-        assert counted == ()
-        return
-    assert sum(one.images for one in counted) == len(images)
-    assert sum(one.captions for one in counted) == sum(captions for *_, captions in images)
-    for one in counted:
-        wanted = Counter(tier for task, tier, _ in images if task is one.task)
-        assert one.images == wanted.total()
-        del wanted[None]
-        assert {tier.tier: tier.images for tier in one.tiers} == wanted

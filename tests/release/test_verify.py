@@ -72,18 +72,6 @@ def embed(folder: Path, index: int, data: bytes) -> None:
     edit_parquet(folder, change)
 
 
-def swap_images(folder: Path) -> None:
-    first, second = folder / "images/1.jpg", folder / "images/2.jpg"
-    kept = first.read_bytes()
-    first.write_bytes(second.read_bytes())
-    second.write_bytes(kept)
-
-
-def replace_by_link(folder: Path) -> None:
-    (folder / "images/5.jpg").unlink()
-    (folder / "images/5.jpg").symlink_to("4.jpg")
-
-
 class Fault(NamedTuple):
     """A change of a copy, and the fault and message expected from `verify`."""
 
@@ -93,82 +81,33 @@ class Fault(NamedTuple):
     says: str
 
 
+# `test_single_faults` has the other faults of files, rows and the manifest.
 FAULTS = [
     Fault("byte flipped in an image", lambda f: flip(f / "images/3.jpg"),
           "file_changed", "images/3.jpg is damaged or was changed"),
-    Fault("byte flipped in Parquet", lambda f: flip(f / PARQUET, 400),
-          "file_changed", f"{PARQUET} is damaged or was changed"),
-    Fault("byte flipped in the card", lambda f: flip(f / "README.md"),
-          "file_changed", "README.md is damaged or was changed"),
     Fault("file cut short", lambda f: (f / "images/3.jpg").write_bytes(b"cut"),
           "file_changed", "images/3.jpg has 3 bytes; expected"),
     Fault("image missing", lambda f: (f / "images/5.jpg").unlink(),
           "file_missing", "images/5.jpg is missing"),
-    Fault("JSON missing", lambda f: (f / JSON).unlink(),
-          "file_missing", f"{JSON} is missing"),
-    Fault("Parquet missing", lambda f: (f / PARQUET).unlink(),
-          "file_missing", f"{PARQUET} is missing"),
-    Fault("card missing", lambda f: (f / "README.md").unlink(),
-          "file_missing", "README.md is missing"),
-    Fault("file added", lambda f: (f / "images/13.jpg").write_bytes(b"new"),
-          "file_extra", "images/13.jpg is not a listed file"),
     Fault("file renamed", lambda f: (f / "images/5.jpg").rename(f / "images/five.jpg"),
           "file_renamed", "images/5.jpg was renamed to images/five.jpg"),
-    Fault("image replaced by a link", replace_by_link,
-          "not_a_file", "images/5.jpg is a link, not a file"),
-    Fault("images swapped", swap_images,
-          "file_changed", "images/1.jpg"),
     Fault("row removed from JSON", lambda f: edit_rows(f, lambda rows: rows.pop(4)),
           "rows_differ", f"{JSON}: row 5 says file_path 'images/6.jpg'; Parquet says 'images/5"),
-    Fault("last row removed from JSON", lambda f: edit_rows(f, lambda rows: rows.pop()),
-          "rows_differ", f"{JSON}: row 12 is missing"),
-    Fault("row removed from Parquet", lambda f: edit_parquet(f, lambda rows: rows.pop(4)),
-          "row_missing", f"{PARQUET}: row 5 is missing"),
-    Fault("row duplicated in JSON", lambda f: edit_rows(f, lambda r: r.insert(5, dict(r[4]))),
-          "rows_differ", f"{JSON}: row 6 says file_path 'images/5.jpg'"),
-    Fault("row duplicated in Parquet", lambda f: edit_parquet(f, lambda r: r.insert(5, r[4])),
-          "row_duplicated", "row 5"),
     Fault("row added to JSON", lambda f: edit_rows(
           f, lambda rows: rows.append({**rows[-1], "file_path": "images/13.jpg"})),
           "rows_differ", f"{JSON}: row 13 is in no Parquet file"),
-    Fault("rows swapped in JSON", lambda f: edit_rows(f, lambda r: r.insert(0, r.pop())),
-          "rows_differ", f"{JSON}: row 1 says file_path 'images/12.jpg'"),
-    Fault("caption changed in JSON", lambda f: edit_rows(
-          f, lambda rows: rows[2]["captions"].__setitem__(1, "Another person.")),
-          "rows_differ", f"{JSON}: row 3 says captions"),
-    Fault("caption emptied in JSON", lambda f: edit_rows(
-          f, lambda rows: rows[2]["captions"].__setitem__(1, " ")),
-          "rows_differ", f"{JSON}: row 3 says captions"),
     Fault("captions removed in JSON", lambda f: edit_rows(
           f, lambda rows: rows[2]["captions"].clear()),
           "rows_differ", f"{JSON}: row 3 says captions []"),
     Fault("caption removed in Parquet", lambda f: edit_parquet(
           f, lambda rows: rows[2]["captions"].pop()),
           "captions_differ", f"{PARQUET}: row 3 has 3 captions and 4 caption_entity_ids"),
-    Fault("row moved to another split in JSON", lambda f: edit_rows(
-          f, lambda rows: rows[2].update(split="train")),
-          "rows_differ", f"{JSON}: row 3 says split 'train'"),
-    Fault("row moved to another split in Parquet", lambda f: edit_parquet(
-          f, lambda rows: rows[2].update(split="train")),
-          "split_wrong", f"{PARQUET}: row 3 says it is in the split 'train'"),
-    Fault("identity changed in JSON", lambda f: edit_rows(
-          f, lambda rows: rows[2].update(id=7)),
-          "rows_differ", f"{JSON}: row 3 says id 7"),
     Fault("identity changed in Parquet", lambda f: edit_parquet(
           f, lambda rows: rows[3].update(id=3)),
           "id_wrong", f"{PARQUET}: row 4 gives CUHK-PEDES/10 the id 3; expected 2"),
     Fault("field added in JSON", lambda f: edit_rows(
           f, lambda rows: rows[2].update(note="x")),
           "rows_differ", f"{JSON}: row 3 says note 'x'; Parquet says None"),
-    Fault("size changed in Parquet", lambda f: edit_parquet(
-          f, lambda rows: rows[2].update(width_px=99)),
-          "image_wrong", f"{PARQUET}: row 3 says its image has (99, 24) pixels"),
-    Fault("entity id changed in Parquet", lambda f: edit_parquet(
-          f, lambda rows: rows[2].update(image_entity_id="0" * 32)),
-          "entities_differ", "manifest.json says entities_sha256"),
-    Fault("source changed in Parquet", lambda f: edit_parquet(
-          f, lambda rows: rows[2].update(source="Elsewhere")),
-          "licence_missing", f"{PARQUET}: row 3 is from 'Elsewhere'"),
     Fault("value removed in Parquet", lambda f: edit_parquet(
           f, lambda rows: rows[2].update(source=None)),
           "row_malformed", f"{PARQUET}: row 3 has no source"),
@@ -179,14 +118,10 @@ FAULTS = [
           "rows_differ", f"{JSON}: row 3 is not a row"),
     Fault("Parquet cut short", lambda f: (f / PARQUET).write_bytes(b"PAR1"),
           "rows_unreadable", f"{PARQUET} cannot be read"),
-    Fault("manifest missing", lambda f: (f / "manifest.json").unlink(),
-          "manifest_missing", "manifest.json is missing"),
     Fault("manifest not JSON", lambda f: (f / "manifest.json").write_text("{"),
           "manifest_unreadable", "manifest.json cannot be read"),
     Fault("manifest a list", lambda f: (f / "manifest.json").write_text("[]"),
           "manifest_unreadable", "it must be a JSON object"),
-    Fault("manifest edited", lambda f: edit_manifest(f, lambda m: m.update(version="2.0.0")),
-          "manifest_edited", "manifest.json was changed after it was written"),
     Fault("manifest reformatted", lambda f: edit_manifest(f, lambda _: None),
           "manifest_edited", "other bytes than it was written with"),
     Fault("manifest with a key more", lambda f: edit_manifest(f, lambda m: m.update(x=1)),
@@ -199,8 +134,6 @@ FAULTS = [
     Fault("digest mangled in the manifest", lambda f: edit_manifest(
           f, lambda m: m["files"][0].update(sha256="x")),
           "manifest_invalid", "manifest.json: files[0].sha256"),
-    Fault("licence removed", lambda f: edit_manifest(f, lambda m: m["sources"][0].pop("licence")),
-          "licence_missing", "source 'CUHK-PEDES' states no licence"),
     Fault("licence blanked", lambda f: edit_manifest(
           f, lambda m: m["sources"][0].update(licence=" ")),
           "licence_missing", "source 'CUHK-PEDES' states no licence"),
@@ -222,23 +155,6 @@ def test_any_single_fault_is_reported(sound: Path, tmp_path: Path) -> None:
         assert all("\n" not in one.message for one in problems)
 
     check_on_copies(sound, tmp_path, FAULTS, check)
-
-
-def test_swapped_images_are_reported_for_their_rows(copy: Path) -> None:
-    swap_images(copy)
-    reseal_listed(copy)
-    found = {(one.fault, one.row) for one in verify_release(copy)}
-    assert found == {("image_wrong", 1), ("image_wrong", 2)}
-
-
-def test_a_row_removed_from_all_files_is_reported(copy: Path) -> None:
-    edit_rows(copy, lambda rows: rows.pop(4))
-    edit_parquet(copy, lambda rows: rows.pop(4))
-    (copy / "images/5.jpg").unlink()
-    reseal_listed(copy)
-    messages = [one.message for one in verify_release(copy)]
-    assert f"{PARQUET}: row 5 is missing" in messages
-    assert "manifest.json says statistics.images 12; the rows make it 11" in messages
 
 
 def test_a_duplicated_row_with_a_new_file_name_is_reported(copy: Path) -> None:
@@ -278,11 +194,6 @@ def test_an_undecodable_image_is_reported(copy: Path) -> None:
     assert details.keys() == {"image_wrong", "lineage_differs"}
     assert "row 1 has an image that does not decode" in details["image_wrong"]
     assert [one.fault for one in verify_release(copy)] == ["lineage_differs"]
-
-
-def test_a_release_with_another_id_than_expected_is_reported(copy: Path) -> None:
-    (problem,) = verify_release(copy, expected_id="0" * 64)
-    assert problem.fault == "other_release"
 
 
 def test_a_manifest_cannot_list_files_outside_the_folder(copy: Path) -> None:

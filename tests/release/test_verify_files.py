@@ -1,10 +1,8 @@
 """`verify` on folders with undecodable names, unreadable files and missing images."""
 
 import io
-import json
 import os
 import shutil
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -35,14 +33,6 @@ def test_a_file_renamed_to_an_undecodable_name_is_reported(copy: Path) -> None:
     (copy / "images/7.jpg").rename(in_bytes(copy / "images", b"\xff7.jpg"))
     message = r"images/7.jpg was renamed to images/\xff7.jpg"
     assert details(copy) == [("file_renamed", message)]
-
-
-def test_undecodable_names_differ_from_their_escaped_form(
-    copy: Path,
-) -> None:
-    in_bytes(copy, b"\xff").write_bytes(b"one")
-    (copy / r"\xff").write_bytes(b"another")
-    assert details(copy) == [("file_extra", r"\xff is not a listed file")] * 2
 
 
 def test_files_in_a_folder_with_an_undecodable_name_are_reported(copy: Path) -> None:
@@ -87,58 +77,10 @@ def test_leaving_out_one_of_several_images_is_reported(copy: Path) -> None:
     assert details(copy, without_images=True) == missing
 
 
-def test_renamed_images_are_reported_although_images_may_be_left_out(copy: Path) -> None:
-    (copy / "images/7.jpg").rename(copy / "seven.jpg")
-    leave_out_images(copy)
-    renamed = [("file_renamed", "images/7.jpg was renamed to seven.jpg")]
-    assert details(copy, without_images=True) == renamed
-    assert [fault for fault, _ in details(copy)] == ["file_renamed"] + ["file_missing"] * 11
-
-
 def test_left_out_images_may_include_erased_ones(copy: Path) -> None:
     mark_release(copy, [notice_of(copy, 2)], erase=True)
     leave_out_images(copy)
     assert [fault for fault, _ in details(copy, without_images=True)] == ["withdrawn", "erased"]
-
-
-def test_a_release_of_a_single_image_can_be_verified_without_it(copy: Path) -> None:
-    """The manifest lists only one image."""
-    manifest = json.loads((copy / "manifest.json").read_text())
-    images = [one["path"] for one in manifest["files"] if one["path"].startswith("images/")]
-    manifest["files"] = [one for one in manifest["files"] if one["path"] not in images[1:]]
-    (copy / "manifest.json").write_text(json.dumps(manifest))
-    leave_out_images(copy)
-    missing = ("file_missing", f"{images[0]} is missing")
-    assert missing in details(copy)
-    assert missing not in details(copy, without_images=True)
-
-
-def replace_by_socket(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(path.parent)  # names of sockets must be short
-    with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path.name)
-
-
-def replace_by_pipe(path: Path, _: pytest.MonkeyPatch) -> None:
-    os.mkfifo(path)
-
-
-def replace_by_link(path: Path, _: pytest.MonkeyPatch) -> None:
-    path.symlink_to("4.jpg")
-
-
-def test_sockets_pipes_and_links_are_named_as_such(
-    copy: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = copy / "images/7.jpg"
-    for replace, kind in (
-        (replace_by_socket, "a socket"),
-        (replace_by_pipe, "a pipe"),
-        (replace_by_link, "a link"),
-    ):
-        path.unlink()
-        replace(path, monkeypatch)
-        assert ("not_a_file", f"images/7.jpg is {kind}, not a file") in details(copy)
 
 
 def test_an_unreadable_manifest_is_one_problem(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

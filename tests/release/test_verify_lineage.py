@@ -1,8 +1,6 @@
 """Verification names each fault in changed lineage tables."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -36,7 +34,7 @@ from tests.release.worlds import store_world
 Rows = list[dict[str, Any]]
 SHARD = "data/test-00000-of-00001.parquet"
 UNKNOWN_ID = "f" * 32
-_FLIPS = 60
+_FLIPS = 30
 
 
 @pytest.fixture(scope="module")
@@ -88,25 +86,8 @@ def test_every_role_has_a_cascade_policy() -> None:
     assert roles.ROLES.keys() == set(Role)
 
 
-def test_verifying_imports_no_database_code(built: Path) -> None:
-    code = (
-        "import sys; from pathlib import Path; from release.verify import verify_release; "
-        f"assert verify_release(Path({str(built)!r})) == []; "
-        "heavy = {'db', 'pandas', 'prefect', 'sqlalchemy'} & sys.modules.keys(); "
-        "assert not heavy, heavy"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_an_unchanged_release_has_no_problems(folder: Path) -> None:
     assert found(folder) == []
-
-
-def test_rewriting_a_table_is_deterministic(folder: Path) -> None:
-    for table in TABLES:
-        before = (folder / table.path).read_bytes()
-        change(folder, table, lambda rows: rows)
-        assert (folder / table.path).read_bytes() == before
 
 
 def test_a_missing_entity_is_reported(built: Path, tmp_path: Path) -> None:
@@ -131,12 +112,6 @@ def test_a_row_without_its_image_entity_is_reported(folder: Path) -> None:
     (problem,) = (one for one in found(folder) if one.fault == "lineage_incomplete")
     assert (problem.file, problem.row) == (SHARD, 3)
     assert third in problem.message
-
-
-def test_an_entity_of_the_wrong_kind_counts_as_missing(folder: Path) -> None:
-    third = pq.read_table(folder / SHARD)["image_entity_id"].to_pylist()[2]
-    _set(folder, ENTITIES, "kind", "strategy", lambda row: row["id"] == third)
-    assert "lineage_incomplete" in faults(folder)
 
 
 def _set(
@@ -196,20 +171,15 @@ def test_an_unknown_agent_of_an_activity_is_reported(folder: Path) -> None:
     assert any(one.fault == "lineage_broken" and UNKNOWN_ID in one.message for one in found(folder))
 
 
-def test_unsorted_rows_are_reported(built: Path, tmp_path: Path) -> None:
+def test_unsorted_and_duplicated_rows_are_reported(built: Path, tmp_path: Path) -> None:
     def check(folder: Path, table: LineageTable) -> None:
         change(folder, table, lambda rows: rows[::-1])
         assert "lineage_unsorted" in faults(folder)
+        if table is not DERIVATIONS:
+            change(folder, table, lambda rows: [rows[-1], *rows[::-1]])
+            assert "lineage_unsorted" in faults(folder)
 
     check_on_copies(built, tmp_path, (ENTITIES, DERIVATIONS, DECISIONS, CALLS, AGENTS), check)
-
-
-def test_duplicated_rows_are_reported(built: Path, tmp_path: Path) -> None:
-    def check(folder: Path, table: LineageTable) -> None:
-        change(folder, table, lambda rows: [rows[0], *rows])
-        assert "lineage_unsorted" in faults(folder)
-
-    check_on_copies(built, tmp_path, (ENTITIES, CALLS, AGENTS, DECISIONS), check)
 
 
 def test_row_counts_are_compared_with_the_manifest(built: Path, tmp_path: Path) -> None:
@@ -241,24 +211,6 @@ def test_missing_columns_make_a_table_unreadable(folder: Path) -> None:
     assert (problem.fault, problem.file) == ("lineage_unreadable", AGENTS.path)
 
 
-def test_a_truncated_table_is_unreadable(folder: Path) -> None:
-    path = folder / CALLS.path
-    data = path.read_bytes()
-    counts = read_manifest(folder)
-    path.write_bytes(data[: len(data) // 2])
-    findings = Findings()
-    verify_lineage(folder, counts, [SHARD], findings)
-    (problem,) = findings.problems
-    assert (problem.fault, problem.file) == ("lineage_unreadable", CALLS.path)
-
-
-def test_a_missing_table_is_reported(folder: Path) -> None:
-    (folder / CALLS.path).unlink()
-    findings = Findings()
-    verify_lineage(folder, read_manifest(folder), [SHARD], findings)
-    assert [(one.fault, one.file) for one in findings.problems] == [("file_missing", CALLS.path)]
-
-
 def test_flipped_bits_are_reported_without_an_exception(built: Path, tmp_path: Path) -> None:
     """Bits of all tables are flipped, with matching digests."""
 
@@ -284,32 +236,10 @@ def test_flipped_bits_are_reported_without_an_exception(built: Path, tmp_path: P
     check_on_copies(built, tmp_path, TABLES, check)
 
 
-def test_bit_flips_that_once_caused_exceptions_are_reported(folder: Path) -> None:
-    """Renamed columns, and texts and numbers outside the dictionary of a column."""
-    for table, at in ((CALLS, b"agent"), (DERIVATIONS, b"role"), (ENTITIES, b"kind")):
-        sound = (folder / table.path).read_bytes()
-        for place in (sound.index(at), sound.rindex(at)):
-            data = bytearray(sound)
-            data[place] ^= 4
-            (folder / table.path).write_bytes(data)
-            assert isinstance(found_of(folder), list)
-        (folder / table.path).write_bytes(sound)
-
-
-def found_of(folder: Path) -> list[Problem]:
-    findings = Findings()
-    verify_lineage(folder, read_manifest(folder), [SHARD], findings)
-    return findings.problems
-
-
 def test_null_values_make_a_table_unreadable(built: Path, tmp_path: Path) -> None:
     cases: list[tuple[LineageTable, str]] = [
-        *((ENTITIES, name) for name in ("dataset", "kind", "state", "activity", "withheld")),
-        *((DERIVATIONS, name) for name in ("child", "role", "parent")),
-        *((DECISIONS, name) for name in ("entity", "number", "verdict", "agent")),
-        *((CALLS, name) for name in ("agent", "parameters", "status")),
-        *((ACTIVITIES, name) for name in ("stage", "configuration", "agents")),
-        *((AGENTS, name) for name in ("kind", "name", "revision")),
+        *((ENTITIES, "kind"), (ENTITIES, "withheld"), (DERIVATIONS, "role")),
+        *((DECISIONS, "number"), (CALLS, "parameters"), (ACTIVITIES, "agents"), (AGENTS, "name")),
     ]
 
     def check(folder: Path, case: tuple[LineageTable, str]) -> None:

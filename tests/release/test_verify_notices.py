@@ -87,11 +87,6 @@ def test_files_that_should_be_erased_are_reported(copy: Path) -> None:
     assert faults(copy)["erasure_unfinished"].startswith("images/2.jpg should be erased")
 
 
-def test_an_unreadable_notice_file_is_reported(copy: Path) -> None:
-    (copy / WITHDRAWN).write_text("{")
-    assert faults(copy).keys() == {"withdrawal_unreadable"}
-
-
 def fifo(path: Path) -> None:
     os.mkfifo(path)
 

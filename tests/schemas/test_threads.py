@@ -7,15 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.processes import batches, ordered_map, read_ahead
-
-
-@given(st.lists(st.integers()), st.integers(1, 9))
-def test_batches_contain_all_items_in_order(items: list[int], size: int) -> None:
-    made = list(batches(iter(items), size))
-    assert [item for batch in made for item in batch] == items
-    assert all(len(batch) == size for batch in made[:-1])
-    assert all(made)
+from schemas.processes import ordered_map, read_ahead
 
 
 @given(st.lists(st.none() | st.integers(), max_size=20))

@@ -14,8 +14,6 @@ import pyarrow.dataset
 import pytest
 from PIL import Image
 
-from release.export.formats import is_for_datasets, is_shard
-from release.manifest import read_manifest
 from sources.importer import importer_for, read_source
 from sources.records import SourceRow
 from tests.release.export.conftest import Releases
@@ -124,11 +122,3 @@ def test_a_benchmark_of_tasks_is_published_with_its_candidates(
     rows = json.loads((folder / "recos.json").read_text(encoding="utf-8"))
     fields = ("id", "source", "task", "tier", "split", "file_path", "captions")
     assert rows == [{name: row[name] for name in fields} for row in truth(releases["tasks"])]
-
-
-def test_files_that_are_no_shards_are_not_exported(releases: Releases) -> None:
-    manifest = read_manifest(releases["plain"])
-    for path in ("data/extra.parquet", "data/load.py", "data/train.parquet"):
-        assert not is_shard(path, manifest), path
-        assert not is_for_datasets(path, manifest), path
-    assert is_shard("data/train-00000-of-00001.parquet", manifest)

@@ -1,31 +1,16 @@
 """Exported shards, read with webdataset."""
 
-import hashlib
-import io
 import json
-import os
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image
 
 from release.export import export_release
 from release.export.formats import format_called
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import truth, without_image
-
-READ_WITH_WEBDATASET = """
-import hashlib, json, sys
-import webdataset
-
-dataset = webdataset.WebDataset(sys.argv[1], shardshuffle=False).decode("pil")
-for image, fields, text in dataset.to_tuple("jpg", "json", "txt"):
-    print(json.dumps([hashlib.sha256(image.tobytes()).hexdigest(), fields, text]))
-"""
 
 
 def samples(shards: list[Path]) -> list[dict[str, Any]]:
@@ -67,20 +52,7 @@ def test_webdataset_reads_every_row(
             assert_samples_equal_rows(samples(shards), truth(release))
 
 
-def test_a_webdataset_pipeline_decodes_the_images(releases: Releases, exports: Releases) -> None:
-    pattern = str(exports["street/webdataset"] / "{train,test}-000000.tar")
-    environment = {**os.environ, "WDS_SECURE": "1"}
-    command = [sys.executable, "-c", READ_WITH_WEBDATASET, pattern]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    for (pixels, fields, text), row in zip(found, truth(releases["street"]), strict=True):
-        with Image.open(io.BytesIO(row["image"])) as picture:
-            wanted = hashlib.sha256(picture.convert("RGB").tobytes()).hexdigest()
-        assert (pixels, fields, text) == (wanted, without_image(row), row["captions"][0])
-
-
-@pytest.mark.parametrize("shard_bytes", [1, 8_000, 20_000])
+@pytest.mark.parametrize("shard_bytes", [1, 8_000])
 def test_shards_have_the_requested_size(
     releases: Releases, tmp_path: Path, shard_bytes: int
 ) -> None:

@@ -1,10 +1,6 @@
 """Uploads of releases to a hub on loopback: complete, resumable and unchanged."""
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +15,7 @@ from release.verify import verify_release
 from schemas.errors import ConfigurationError, IntegrityError, ServiceError, UsageError
 from tests.release.hub.loopback_hub import TOKEN, LoopbackHub, Repository, running_hub
 from tests.release.worlds import DATASET, World
+from tests.servers.processes import FORKED
 
 REPOSITORY = "a-lab/people"
 
@@ -123,21 +120,22 @@ def test_a_foreign_commit_before_the_tag_is_not_tagged(
     assert hub.repositories[REPOSITORY].tags == {}
 
 
-def test_a_killed_upload_is_resumed(hub: LoopbackHub, built: BuiltRelease, tmp_path: Path) -> None:
+def upload_without_xet(url: str, folder: Path) -> None:
+    """Upload in another process."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("huggingface_hub._commit_api.is_xet_available", lambda: False)
+        planned = planned_upload(folder, REPOSITORY)
+        upload_release(planned, api=HfApi(endpoint=url, token=TOKEN))
+
+
+@pytest.mark.xdist_group("kill")  # all processes are forked from one server
+def test_a_killed_upload_is_resumed(hub: LoopbackHub, built: BuiltRelease) -> None:
     hub.hold_after = 3
-    program = "from flows.cli.main import main; main()"
-    arguments = ["release", "upload", str(built.folder), "--to", REPOSITORY, "--upload"]
-    environment = {
-        **os.environ,
-        "HF_ENDPOINT": hub.url,
-        "HF_TOKEN": TOKEN,
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_HOME": str(tmp_path / "hf"),
-        "LOUPE_HOME": str(tmp_path / "world"),
-    }
-    with subprocess.Popen([sys.executable, "-c", program, *arguments], env=environment) as sending:
-        assert hub.held.wait(60)
-        os.kill(sending.pid, signal.SIGKILL)
+    sending = FORKED.Process(target=upload_without_xet, args=(hub.url, built.folder))
+    sending.start()
+    assert hub.held.wait(60)
+    sending.kill()
+    sending.join()
     sent = set(hub.sent)
     assert len(sent) >= 3
     upload(hub, built.folder)
@@ -270,11 +268,3 @@ def test_a_damaged_release_is_not_uploaded(built: BuiltRelease) -> None:
     (built.folder / "images/3.jpg").write_bytes(b"no picture")
     with pytest.raises(IntegrityError, match=r"images/3\.jpg"):
         planned_upload(built.folder, REPOSITORY)
-
-
-def test_planning_an_upload_sends_no_requests(hub: LoopbackHub, built: BuiltRelease) -> None:
-    plan = planned_upload(built.folder, REPOSITORY).plan
-    held = bytes_in(built.folder)
-    assert (plan.files, plan.size_bytes) == (len(held), sum(map(len, held.values())))
-    assert (plan.tag, plan.with_images, hub.requests) == ("v1.0.0", True, 0)
-    assert verify_release(built.folder) == []

@@ -3,7 +3,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from release.report.charts import HEIGHT, WIDTH, bars, histogram, rounded_up, share_text, stacked
+from release.report.charts import HEIGHT, WIDTH, histogram, rounded_up, share_text
 
 COUNTS = st.lists(st.integers(0, 10**6), min_size=1, max_size=40)
 
@@ -35,17 +35,3 @@ def test_only_exact_shares_are_shown_as_0_or_100_percent() -> None:
     wanted = ["0 %", "< 0.1 %", "0.1 %", "12.3 %", "50 %", "> 99.9 %", "100 %"]
     assert shares == wanted
     assert share_text(0, 0) == "–"
-
-
-def test_the_longest_bar_fills_the_width() -> None:
-    chart = bars("t", ("a", "b"), [("one", 5), ("two", 10)])
-    assert [bar.parts[0].length for bar in chart.bars] == [50, 100]
-    whole = bars("t", ("a", "b"), [("one", 5)], whole=20).bars[0]
-    assert (whole.parts[0].length, whole.text, whole.note) == (25, "5", "25 %")
-    assert bars("t", ("a", "b"), [("none", 0)]).bars[0].parts[0].length == 0
-
-
-def test_parts_of_a_stacked_bar_are_adjacent() -> None:
-    bar = stacked("types", [("a", "found", 1), ("b", "none", 0), ("c", "edited", 3)], 4)
-    assert [(one.start, one.length, one.kind) for one in bar.parts] == [(0, 25, "a"), (25, 75, "c")]
-    assert (bar.text, bar.note) == ("1 of 4", "25 %")

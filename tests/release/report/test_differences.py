@@ -1,4 +1,3 @@
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +60,6 @@ def test_counts_and_examples_match_the_difference(
     assert [change.kind for change in changed["changes"]] == ["removed"]
     assert changed["before"]["thumbnail"] == "previous/1.jpg"
     assert (tmp_path / "report" / "previous" / "1.jpg").is_file()
-
-
-def test_the_difference_is_shown_without_images_of_the_previous_release(
-    versions: tuple[Path, Path], tmp_path: Path
-) -> None:
-    before = shutil.copytree(versions[0], tmp_path / "before")
-    shutil.rmtree(before / "images")
-    found = show((before, versions[1]), tmp_path / "report")
-    places = [
-        one["before"] for group in found["groups"] for one in group["examples"] if one["before"]
-    ]
-    assert [one["thumbnail"] for one in places] == [None]
 
 
 def test_a_release_has_no_difference_from_itself(

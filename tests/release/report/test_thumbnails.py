@@ -62,14 +62,3 @@ def test_undecodable_images_get_no_thumbnail(tmp_path: Path) -> None:
         assert smaller(data, 200) is None, data[:20]
         assert folder.add(1, data) is False, data[:20]
         assert not (tmp_path / picture_path("thumbs", 1)).exists()
-
-
-def test_each_folder_holds_a_thousand_thumbnails(tmp_path: Path) -> None:
-    assert [picture_path("thumbs", number) for number in (1, 1000, 1001)] == [
-        "thumbs/0/1.jpg",
-        "thumbs/0/1000.jpg",
-        "thumbs/1/1001.jpg",
-    ]
-    folder = PictureFolder(tmp_path, 1001, previews=True)
-    assert folder.add(1001, encoded((900, 900)))
-    assert opened((tmp_path / "previews/1/1001.jpg").read_bytes()).size == (800, 800)

@@ -8,10 +8,11 @@ import pytest
 
 from release.export.formats import opened_release
 from release.lineage.reading import open_lineage
+from release.notices_files import notice_text
 from release.report.scripts import in_order, search_words
 from release.report.writing import DETAIL_ROWS, write_report
-from release.rows import number_in
 from schemas.errors import IntegrityError, UsageError
+from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 from tests.release.export.kinds import KINDS, content_of, released
 from tests.release.report.hostile import TEXTS, hostile_release
 from tests.release.report.reading import columns_of_facet, rows_of, script, scripts, texts_of
@@ -172,18 +173,14 @@ def test_shared_ancestors_are_written_once(reports: Reports) -> None:
         assert not {"source", "prompt"} & set(own), kind
 
 
-def test_the_same_release_gives_the_same_bytes(
-    reports: Reports, subtests: pytest.Subtests, tmp_path: Path
-) -> None:
-    for kind, (release, report) in reports.items():
-        with subtests.test(kind=kind):
-            home = tmp_path / kind
-            copy = shutil.copytree(release, home / release.name)
-            again = write_report(copy, home / "report")
-            assert again.is_new
-            assert content_of(again.folder) == content_of(report)
-            assert not write_report(copy, home / "report").is_new
-            assert sorted(path.name for path in home.iterdir()) == [release.name, "report"]
+def test_the_same_release_gives_the_same_bytes(reports: Reports, tmp_path: Path) -> None:
+    release, report = reports["contrasts"]
+    copy = shutil.copytree(release, tmp_path / release.name)
+    again = write_report(copy, tmp_path / "report")
+    assert again.is_new
+    assert content_of(again.folder) == content_of(report)
+    assert not write_report(copy, tmp_path / "report").is_new
+    assert sorted(path.name for path in tmp_path.iterdir()) == [release.name, "report"]
 
 
 def test_a_report_away_from_its_release_contains_previews(tmp_path: Path) -> None:
@@ -236,11 +233,6 @@ def test_hostile_texts_are_written_verbatim_and_escaped(hostile: Path) -> None:
     assert "&lt;script&gt;window.broken" in page
 
 
-def test_row_numbers_are_parsed_from_image_names() -> None:
-    names = ("images/12.jpg", "images/12_13.png", "images/cover.jpg", "12.jpg/x")
-    assert [number_in(name) for name in names] == [12, 13, None, None]
-
-
 def test_rows_are_streamed(tmp_path: Path) -> None:
     """The images of the release are much larger than the memory that writing needs."""
     from release.build import build_release
@@ -272,3 +264,56 @@ def test_the_record_identifies_the_release(reports: Reports, subtests: pytest.Su
             manifest = json.loads((release / "manifest.json").read_text())
             assert (details["release"], details["dataset"]) == (manifest["id"], manifest["dataset"])
             assert details["lineage"] is True
+
+
+def marked(kind: str, home: Path) -> tuple[Path, list[dict[str, Any]]]:
+    """A release with withdrawn row 1 and withdrawn first caption of row 2, and its rows."""
+    built = released(kind, home)
+    rows = rows_of(built.folder)
+    named = [
+        WithdrawnRow(
+            number=number,
+            file_path=rows[number - 1]["file_path"],
+            entity_id=rows[number - 1]["image_entity_id"],
+            texts=texts,
+        )
+        for number, texts in ((1, ()), (2, (rows[1]["caption_entity_ids"][0],)))
+    ]
+    notice = WithdrawalNotice(
+        withdrawal="key",
+        ground="quality",
+        release=built.manifest.id,
+        dataset=built.manifest.dataset,
+        version=built.manifest.version,
+        rows=tuple(named),
+        superseded_by=None,
+    )
+    (built.folder / "WITHDRAWN.json").write_bytes(notice_text(NoticeList(notices=(notice,))))
+    return built.folder, rows
+
+
+def test_withdrawn_items_are_nowhere_in_the_report(
+    tmp_path: Path, subtests: pytest.Subtests
+) -> None:
+    for kind in ("plain", "street", "contrasts"):
+        with subtests.test(kind=kind):
+            assert_nowhere(*marked(kind, tmp_path / kind))
+
+
+def assert_nowhere(folder: Path, rows: list[dict[str, Any]]) -> None:
+    written = write_report(folder, folder.parent / "report")
+    assert (written.record.withdrawn, written.unreadable) == (2, ())
+    assert not (written.folder / "thumbs/0/1.jpg").exists()
+    assert (written.folder / "thumbs/0/2.jpg").is_file()
+    first, second = script(written.folder, "rows/0")[:2]
+    assert (first["captions"], first["withdrawn"]) == ([], 1)
+    assert [one[0] for one in second["captions"]] == rows[1]["captions"][1:]
+    assert script(written.folder, "tiles/0")[0] == ["withdrawn", 1]
+    assert script(written.folder, "lineage/0")["rows"][0] == []
+    everything = b"".join(content_of(written.folder).values()).decode("utf-8", "replace")
+    elsewhere = {text for row in rows[2:] for text in row["captions"]} | set(
+        rows[1]["captions"][1:]
+    )
+    for text in {*rows[0]["captions"], rows[1]["captions"][0]} - elsewhere:
+        assert f'"{text}"' not in everything
+    assert "Withdrawn items are not shown here." in everything
