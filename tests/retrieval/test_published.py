@@ -10,6 +10,8 @@ from retrieval.published import PublishedRow, PublishedTable, published_on, publ
 from schemas.evaluation import METRICS
 from schemas.taxonomy import DifferenceType
 
+_NAMED_LINES = ("table 2", "table 3 (a)", "table 4", "table 9")
+"""The tables of UFineBench whose rows the text prints with their names."""
 PAPERS = Path(__file__).parents[2].parent / "shared" / "papers"
 
 
@@ -56,19 +58,36 @@ def test_every_table_of_the_papers_is_shipped() -> None:
 
 @pytest.mark.skipif(not PAPERS.is_dir(), reason="the texts of the papers are not here")
 def test_every_row_is_printed_in_its_paper() -> None:
-    """The scores of a row follow each other in the text; for ReCoS, in a column of its table."""
+    """Where rows of a table are printed with their names, under the name and in its columns.
+
+    The rest is UFineBench's table 8 and section 5.3, and table 3 of ReCoS: in a sequence.
+    """
     texts = {
-        paper: " ".join((PAPERS / f"{paper}.txt").read_text(encoding="utf-8").split())
+        paper: (PAPERS / f"{paper}.txt").read_text(encoding="utf-8")
         for paper in ("ufinebench", "recos", "ccd")
     }
     columns = _recos_columns(texts["recos"])
+    running = {paper: " ".join(text.split()) for paper, text in texts.items()}
+    lines_of_ufine = _ufine_lines(running["ufinebench"])
     for table in published_tables():
+        if table.paper == "ccd":
+            lines = _ccd_lines(texts["ccd"], table.place)
         for row in table.rows:
             where = f"{table.paper}, {table.place}, {table.dataset}, {table.direction}: {row}"
             if (table.paper, table.place) == ("recos", "table 2"):
-                assert row.scores in columns[row.model], where
+                assert columns[table.direction, table.dataset, row.model] == row.scores, where
+            elif table.paper == "ufinebench" and table.place.startswith(_NAMED_LINES):
+                key = (table.trained_on, table.dataset, row.model)
+                assert lines_of_ufine[key] == row.scores, where
+            elif table.paper == "ccd":
+                printed = lines[row.model]
+                if not table.is_by_difference:
+                    chosen = [0, 1] if table.direction == "text-to-image" else [2, 3]
+                else:
+                    chosen = [0, 1, 2, 3, 5, 6, 8, 9, 11]  # the others are means
+                assert tuple(printed[at] for at in chosen) == row.scores, where
             else:
-                assert _is_printed(row.scores, texts[table.paper]), where
+                assert _is_printed(row.scores, running[table.paper]), where
 
 
 def _is_printed(scores: tuple[float, ...], text: str) -> bool:
@@ -77,18 +96,63 @@ def _is_printed(scores: tuple[float, ...], text: str) -> bool:
     return re.search(r".{1,25}?".join(numbers), text) is not None
 
 
-def _recos_columns(text: str) -> dict[str, list[tuple[float, ...]]]:
-    """R@1, R@5 and R@10 of each model in table 2, by dataset."""
+def _ufine_lines(text: str) -> dict[tuple[str, str, str], tuple[float, ...]]:
+    """The numbers of UFineBench's named rows, by training set, dataset and model."""
+    names = {"CUHK": "CUHK-PEDES", "ICFG": "ICFG-PEDES", "RSTP": "RSTPReid", "UFine": "UFine6926"}
+    found: dict[tuple[str, str, str], tuple[float, ...]] = {}
+    table_2 = "CUHK-PEDES|ICFG-PEDES|RSTPReid|UFine6926"
+    for name, printed in re.findall(rf"({table_2}|\w+→\w+)((?: \d+\.\d\d){{15}})(?! \d)", text):
+        sets = [names[side] for side in name.split("→")] if "→" in name else [name, "UFine3C"]
+        values = tuple(map(float, printed.split()))
+        for at, model in enumerate(("CFAM", "IRRA", "PLIP")):
+            found[sets[0], sets[1], model] = values[5 * at : 5 * at + 5]
+    table_4 = text[text.index("Methods Metrics R@1") :]
+    models = r"(NAFS|LGUR|SSAN|IRRA|CFAM\([BL]/1[46]\))(?: \[\d+\])?((?: \d\d\.\d\d){5})"
+    for number, (model, printed) in enumerate(re.findall(models, table_4)[:12]):
+        dataset = ("UFine3C", "UFine6926")[number // 6]
+        found["UFine6926", dataset, model.replace("(", " (")] = tuple(map(float, printed.split()))
+    table_9 = text[text.index("share depth queries") :]
+    rows = r"(\d+) (✓ )?(\d) (\d+)((?: \d\d\.\d\d){5})"
+    for number, shared, blocks, queries, printed in re.findall(rows, table_9)[:19]:
+        decoder = f"{'shared' if shared else 'unshared'} decoder"
+        plural = "block" if blocks == "1" else "blocks"
+        model = f"CFAM no. {number}: {decoder}, {blocks} {plural}, {queries} queries"
+        found["CUHK-PEDES", "CUHK-PEDES", model] = tuple(map(float, printed.split()))
+    return found
+
+
+def _recos_columns(text: str) -> dict[tuple[str, str, str], tuple[float, ...]]:
+    """R@1, R@5 and R@10 in table 2, by direction, dataset and model."""
     names = ["VSE++", "SCAN", "VSRN", "CLIP", "ALBEF", "X-VLM", "X2-VLM", "BLIP", "BLIP2"]
-    rows = [
-        [float(value) for value in line.split("|")]
-        for line in re.findall(r"R@\d+ \|((?: [\d.]+ \|){8} [\d.]+) \|", text)
-    ]
-    assert len(rows) == 30
-    return {
-        name: [(rows[at][k], rows[at + 1][k], rows[at + 2][k]) for at in range(0, 30, 3)]
-        for k, name in enumerate(names)
-    }
+    datasets = {"MSCOCO": "MSCOCO", "Flickr30K": "Flickr30K", "MSCOCO _{FG}": "MSCOCO-FG",
+                "Flickr30K _{FG}": "Flickr30K-FG", "ReCoS _{v1}": "ReCoS v1"}  # fmt: skip
+    found: dict[tuple[str, str, str], tuple[float, ...]] = {}
+    direction = dataset = ""
+    for line in re.findall(r"^\|(.*R@\d+ \|(?: [\d.]+ \|){9})$", text, re.MULTILINE):
+        first, second, _, *values = (cell.strip() for cell in line.rstrip("|").split("|"))
+        direction = first.lower().replace("→", "-to-") or direction
+        dataset = datasets[second] if second else dataset
+        for name, value in zip(names, map(float, values), strict=True):
+            key = (direction, dataset, name)
+            found[key] = (*found.get(key, ()), value)
+    assert len(found) == 90
+    return found
+
+
+def _ccd_lines(text: str, place: str) -> dict[str, tuple[float, ...]]:
+    """The numbers of each line of a table of CCD, by model as the seeds name it."""
+    spelled = {"UniME-OneVision": "UniME-OneV", "BGE-VL-MLLM-S1": "BGE-VL-S1",
+               "BGE-VL-MLLM-S2": "BGE-VL-S2", "BGE-VL-v1.5-mmemb": "BGE-VL-mmeb",
+               "BGE-VL-v1.5-mmeh": "BGE-VL-mmeb", "Align-base": "ALIGN-base"}  # fmt: skip
+    end = text.index(f"\n{place.capitalize()}:")
+    found = {}
+    for line in text[text.rindex("\nModel\t", 0, end) : end].splitlines():
+        cells = [re.sub(r"</?b>", "", cell).strip() for cell in line.split("\t") if cell]
+        if len(cells) > 5 and re.fullmatch(r"[\d.]+", cells[2]):
+            model, backbone = cells[0], re.sub(r"\((.*)\)", r", \1", cells[1])
+            named = f"{spelled.get(model, model)} ({backbone.removesuffix('+BERT')})"
+            found[named] = tuple(map(float, cells[2:]))
+    return found
 
 
 def test_contradicting_scores_of_a_paper_are_marked_as_disputed() -> None:
