@@ -89,14 +89,6 @@ def test_intervals_equal_a_bootstrap_over_identities(score: Score) -> None:
     assert re.search(rf"R@1 +│ +{found['R@1']:.2f} │ {low:.2f}–{high:.2f} +│", table)
 
 
-def test_without_arguments_the_help_is_shown(loupe: Loupe) -> None:
-    finished = loupe("metrics")
-    output = finished.out + finished.err
-    assert "metrics [OPTIONS] COMMAND" in output
-    assert "--query-ids" in output
-    assert "missing --" not in output
-
-
 def test_invalid_arrays_are_one_line_errors(score: Score) -> None:
     cases = [
         ({"--gallery": None}, "missing --gallery"),
@@ -114,13 +106,6 @@ def test_invalid_arrays_are_one_line_errors(score: Score) -> None:
         assert finished.exit_code == 2, sentence
         assert sentence in finished.err, sentence
         assert "Traceback" not in finished.err, sentence
-
-
-def test_a_missing_file_is_named(loupe: Loupe, tmp_path: Path) -> None:
-    arguments = [text for option in OPTIONS for text in (option, str(tmp_path / "none.npy"))]
-    finished = loupe("metrics", *arguments)
-    assert finished.exit_code == 2
-    assert "none.npy does not exist" in finished.err
 
 
 def test_options_for_identities_cannot_be_used_with_a_command(score: Score) -> None:

@@ -130,19 +130,6 @@ def test_refusals_of_every_request_count_as_misconfiguration_and_are_retried(
     assert dict(again.rejected) == {"refused_request": 3}, "the model has answered before"
 
 
-def test_refusals_that_differ_only_in_numbers_are_equal(context: RunContext) -> None:
-    outcomes = [
-        ChatFailure(reason="refused_request", detail=f"{n} tokens are too many", retriable=False)
-        for n in (4097, 5000, 8192)
-    ]
-    scripted = ScriptedModel(lambda subject: outcomes[int(subject)])
-    model = RecordedChatModel(scripted, context.store, DATASET, None, context.budget)
-    found = ask(model, map(request_about, "012"))
-    assert {one.reason for one in found.values() if isinstance(one, ChatFailure)} == {
-        "misconfigured"
-    }
-
-
 def test_refusals_that_arrive_before_the_answers_remain_refusals(context: RunContext) -> None:
     """Refusals are quicker; the answers in flight are awaited before the rest is sent."""
     scripted = ScriptedModel(lambda subject: reply("one" if int(subject) < 9 else "refused"), 40)

@@ -99,9 +99,9 @@ def mutated(chance: random.Random, number: int) -> Fault:
     "count", [40, pytest.param(300, marks=pytest.mark.soak)], ids=["a few", "many"]
 )
 def test_each_answer_is_requested_once_and_stored(
-    store: Store, server: CountingServer, count: int
+    sqlite_store: Store, server: CountingServer, count: int
 ) -> None:
-    chance = random.Random(9)
+    store, chance = sqlite_store, random.Random(9)
     server.ledger.add_faults(*(mutated(chance, number) for number in range(count)))
     budget = Budget(max_cost=1e12)
     first = ask(recorded(store, server, budget), requests(count))
@@ -148,9 +148,11 @@ def test_unknown_usage_is_shown_as_unknown(
     assert "at least 3" in loupe("cost").out
 
 
+@pytest.mark.postgres
 def test_an_unreadable_answer_is_requested_again_when_it_is_put_back(
-    store: Store, server: CountingServer
+    postgres_store: Store, server: CountingServer
 ) -> None:
+    store = postgres_store
     server.ledger.add_faults(Fault("page"))
     assert isinstance(ask(recorded(store, server), requests(1))[0], ChatFailure)
     put_back(store, DATASET, "unreadable_answer")

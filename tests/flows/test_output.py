@@ -1,11 +1,8 @@
 """Printed text cannot control the terminal."""
 
 import io
-from unittest.mock import patch
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.markup import escape
 from rich.table import Table
 from rich.tree import Tree
@@ -22,13 +19,13 @@ def printed(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     return file
 
 
-@pytest.mark.parametrize("shown", ["text", "table", "tree"])
-def test_control_characters_in_text_are_not_printed(printed: io.StringIO, shown: str) -> None:
+def test_control_characters_in_text_are_not_printed(printed: io.StringIO) -> None:
     table, tree = Table(), Tree(escape(_HOSTILE))
     table.add_column("name")
     table.add_row(escape(_HOSTILE))
-    output.out.print({"text": escape(_HOSTILE), "table": table, "tree": tree}[shown])
-    assert "all is well" in printed.getvalue()
+    for shown in (escape(_HOSTILE), table, tree):
+        output.out.print(shown)
+    assert printed.getvalue().count("all is well") == 3
     assert not set("\x1b\x9b\u202e\r\x07") & set(printed.getvalue())
 
 
@@ -40,9 +37,6 @@ def test_markup_of_the_program_is_rendered(
     assert printed.getvalue() == "\x1b[32m✓\x1b[0m done\nand more\n"
 
 
-@given(st.text(st.characters(codec="utf-8"), max_size=20))
-def test_markup_in_table_cells_is_not_interpreted(text: str) -> None:
-    file = io.StringIO()
-    with patch.object(output.out, "_file", file):
-        output.print_table("names", ("name",), [[text], ["[/b][red]x"]])
-    assert "[/b][red]x" in file.getvalue()
+def test_markup_in_table_cells_is_not_interpreted(printed: io.StringIO) -> None:
+    output.print_table("names", ("name",), [["[/b][red]x"]])
+    assert "[/b][red]x" in printed.getvalue()

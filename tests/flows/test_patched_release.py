@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from db.entities import find
 from flows.engine.releasing import patched_release, release
 from flows.engine.report import BuildReport
 from flows.withdrawal.execution import carry_out
@@ -47,13 +46,6 @@ def test_the_latest_patch_replaces_the_version_and_a_higher_version_is_built(
     release(home.run, report, Released(), "1.1.0")
     assert report.release == home.release("1.1.0")
     assert report.warnings == []
-
-
-def test_a_withdrawal_outside_the_release_gives_no_patch(home: Home) -> None:
-    spare = next(one.id for one in find(home.store, DATASET, "rewrite") if one.state == "proposed")
-    home.withdraw("entity", spare, "quality")
-    assert patched_release(home.store, DATASET, "1.0.0") is None
-    assert patched_release(home.store, DATASET, "7.0.0") is None
 
 
 def test_an_unfinished_patch_is_a_usage_error(home: Home) -> None:

@@ -80,19 +80,6 @@ def test_a_valid_build_passes_the_checks(project: Project, server: CountingServe
     assert server.ledger.summary()["total"] == 0
 
 
-def test_terms_that_forbid_a_release_stop_the_run_before_any_request(
-    project: Project, server: CountingServer
-) -> None:
-    del project.source["permitted_by"]
-    assert "permitted_by" in project.failed_checks()
-    assert server.ledger.summary()["total"] == 0
-
-
-def test_a_missing_source_is_named(project: Project) -> None:
-    project.source["images"] = project.folder / "nowhere"
-    assert f"there is no {project.folder / 'nowhere'}" in project.failed_checks()
-
-
 def test_a_folder_without_any_of_the_images_is_named_before_they_are_imported(
     project: Project,
 ) -> None:
@@ -111,14 +98,6 @@ def test_a_prompt_without_a_required_field_is_named(
     project.prompt = str(own)
     assert "own.md: front matter field 'version'" in project.failed_checks()
     assert server.ledger.summary()["total"] == 0
-
-
-def test_a_missing_api_key_variable_is_named(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("MODEL_KEY", raising=False)
-    project.model["api_key_variable"] = "MODEL_KEY"
-    assert "MODEL_KEY" in project.failed_checks()
 
 
 def test_a_model_that_is_not_served_is_named_with_those_that_are(

@@ -127,10 +127,10 @@ class UpperCase(Program[StoredEntity, StoredEntity]):
 
 
 @pytest.fixture
-def context(store: Store, tmp_path: Path) -> RunContext:
+def context(sqlite_store: Store, tmp_path: Path) -> RunContext:
     """A run with twelve captions, numbered in their last word, and two processes."""
-    store_entities(store, [caption(number) for number in range(12)])
-    return with_engine(context_of(store, tmp_path), "processes")
+    store_entities(sqlite_store, [caption(number) for number in range(12)])
+    return with_engine(context_of(sqlite_store, tmp_path), "processes")
 
 
 def with_engine(context: RunContext, engine_name: str, seconds: float = 600.0) -> RunContext:
@@ -341,23 +341,6 @@ def test_a_program_is_opened_once_per_worker(
         )
 
 
-def test_results_are_in_the_order_of_the_items(
-    all_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
-) -> None:
-    for engine_name, run in all_engines:
-        asked, given = run(numbers_worked_on, engine_name, migrated_sqlite, tmp_path / engine_name)
-        assert given == asked, engine_name
-
-
-def numbers_worked_on(engine_name: str, migrated: Path, home: Path) -> tuple[list[int], list[int]]:
-    home.mkdir()
-    with new_run(migrated, home) as run:
-        store_entities(run.store, [caption(number) for number in range(12)])
-        items = [*find(run.store, DATASET, "caption")][::-1]
-        with open_engine(with_engine(run, engine_name).settings, UpperCase(), 12) as engine:
-            return [one.seq for one in items], [one.input for one in engine.work(items)]
-
-
 def kill(processes: list[int]) -> None:
     for one in processes:
         psutil.Process(one).kill()
@@ -449,7 +432,7 @@ def test_an_input_that_ends_its_process_is_quarantined(
     process_engines: tuple[EngineCase, ...], migrated_sqlite: Path, tmp_path: Path
 ) -> None:
     for engine_name, run in process_engines:
-        for number in (signal.SIGKILL, signal.SIGSEGV, OUT_OF_MEMORY):
+        for number in (signal.SIGKILL, OUT_OF_MEMORY):
             home, program = tmp_path / f"{engine_name}-{number}", UpperCase(("3", "11"), number)
             found = run(outcome, engine_name, migrated_sqlite, home, program)
             assert (found.done, found.rejected) == (10, {"ends_its_process": 2}), engine_name

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
-from flows.cli.queue_statistics import stated_facts
 from tests.annotate.review_history import CAREFUL, captions_queue, weeks_of_work
 from tests.flows.command_line import Loupe
 
@@ -60,10 +59,3 @@ def test_a_page_that_cannot_be_written_is_a_one_line_error(
 
 def test_an_empty_queue_is_reported(loupe: Loupe) -> None:
     assert "nothing to review yet" in loupe("queue", "stats").out
-
-
-def test_texts_are_compared_by_the_facts_they_state() -> None:
-    one = stated_facts("A woman in a red coat with a black bag.")
-    other = stated_facts("She has a black bag and wears a blue coat. A woman.")
-    assert ("bag", "colour", "black") in one & other
-    assert ("coat", "colour", "red") in one - other

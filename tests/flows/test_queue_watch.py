@@ -23,12 +23,6 @@ def watched(world: World, home: Path) -> list[str]:
     return [str(queue.policy) for queue in _watched(settings, world.store, None)]
 
 
-def test_a_queue_that_no_build_opened_is_not_served(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.add()
-    assert watched(world, tmp_path) == []
-
-
 def test_a_queue_is_served_under_the_policy_of_its_build(tmp_path: Path) -> None:
     for number, (policy, expected) in enumerate(
         [(None, "required"), (Sample(rate=0.2, seed=3), "sample:0.2:3"), (Auto(), None)]

@@ -37,7 +37,6 @@ from schemas.recos import (
     ConfusionCheck,
     DiscriminabilityReport,
     DiscriminabilitySettings,
-    ExpansionReport,
     Selection,
 )
 from schemas.release import EmbedderPurpose
@@ -170,19 +169,6 @@ def test_the_manifest_names_the_embedders(built: RunContext) -> None:
     assert f"η {SETTINGS.eta}, k {SETTINGS.k}, rounds {SETTINGS.rounds}, temperature " in card
 
 
-def test_a_second_run_does_no_work_and_gives_the_same_releases(
-    first: tuple[RunContext, BuildReport], done: RunContext, build: RecosBuild
-) -> None:
-    before = [one.id for kind in KINDS for one in entities(done, kind)]
-    second = go(done, build)
-    assert second.release_id == first[1].release_id
-    assert [one.id for kind in KINDS for one in entities(done, kind)] == before
-    assert sum(stage.done for stage in second.stages) == 0
-    pool_was_loaded = [one.stage for one in second.stages if one.stage.startswith("fingerprint")]
-    assert [one.stage for one in first[1].stages if one.stage.startswith("fingerprint")]
-    assert not pool_was_loaded, "the pool is loaded only if an image has no similar one yet"
-
-
 KINDS = (Image.kind, Caption.kind, DiscriminabilityReport.kind, Confusion.kind)
 
 
@@ -248,13 +234,6 @@ def test_similar_images_are_distinct_images_of_the_same_source(
     checks = [one.record(ConfusionCheck) for one in entities(built, ConfusionCheck.kind)]
     chosen = [check for check in checks if check.caption_advantage > check.margin]
     assert len(chosen) > len(checks) / 2  # the others have a rendered truth
-
-
-def test_the_counts_of_the_expansion_report_add_up(built: RunContext, build: RecosBuild) -> None:
-    (counts,) = (one.record(ExpansionReport) for one in entities(built, ExpansionReport.kind))
-    new = [one for one in entities(built, Image.kind) if one.record(Image).tier == "v2"]
-    assert counts.new == len(new) == counts.outside - counts.exact - counts.near
-    assert counts.found == counts.images * build.neighbours
 
 
 def test_file_names_missing_from_the_source_are_quarantined(

@@ -73,17 +73,6 @@ def test_without_the_option_the_temperature_is_calibrated_and_printed(score: Sco
     assert "60 captions" in shown.out
 
 
-def test_a_summary_table_is_printed(score: Score) -> None:
-    shown = score("--k", "5", "--eta", "0.7", "--temperature", "0.05")
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.out.splitlines()]
-    table = {row[0]: row[1:] for row in rows if len(row) == 4}
-    assert set(table) == {"over_detailed", "pass", "under_detailed"}
-    assert table["pass"][0] == f"{0.15 * math.log(5):.4f} to {0.85 * math.log(5):.4f}"
-    assert sum(int(row[1]) for row in table.values()) == 60
-    assert "█" in shown.out
-    assert "temperature 0.05 (as given)" in shown.out
-
-
 def test_a_degenerate_criterion_is_a_prominent_warning(score: Score) -> None:
     options: tuple[str, ...]
     for options in ((), ("--json",)):

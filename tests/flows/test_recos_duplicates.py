@@ -17,7 +17,7 @@ from schemas.build import RecosBuild
 from schemas.profile import Profile
 from schemas.provenance import Role
 from schemas.records import Image
-from schemas.recos import DuplicateQuestion, ExpansionReport
+from schemas.recos import DuplicateQuestion
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
@@ -126,30 +126,3 @@ def assert_each_pair_has_a_new_image(run: RunContext, asked: list[StoredEntity])
         assert (record.first.sha256, record.second.sha256) == (first.sha256, second.sha256)
         assert record.similarity is not None
         assert record.similarity >= 1 - DOUBTING.embedding_distance
-
-
-def test_one_image_of_each_group_of_duplicates_is_kept(
-    run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
-) -> None:
-    described = {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
-    answer(run, office, the_same)
-    build_once(run, build, office, profile)
-    assert described == {one.id for tier in ("v0", "v1") for one in of_tier(run, tier)}
-    live = described | {one.id for one in of_tier(run, "v2")}
-    pairs = parents_of(run.store, [one.id for one in questions(run)], Role.COMPARES).values()
-    assert all(not live.issuperset(pair) for pair in pairs)
-    removed = {one for pair in pairs for one in pair} - live
-    assert all(any(one in pair and live & set(pair) for pair in pairs) for one in removed)
-
-
-def test_without_review_possible_duplicates_are_kept(
-    run: RunContext, build: RecosBuild, office: MemoryOffice, profile: Profile
-) -> None:
-    alone = build.model_copy(update={"duplicates_gate": "auto"})
-    assert build_once(run, alone, office, profile).waiting == 0
-    assert {one.state for one in questions(run)} == {"accepted"}
-    (counts,) = (
-        one.record(ExpansionReport) for one in find(run.store, DATASET, "expansion_report")
-    )
-    assert counts.doubtful >= len(questions(run)) > 0
-    assert len(of_tier(run, "v2")) == counts.new

@@ -108,32 +108,19 @@ def test_an_edited_caption_gets_a_new_confusing_caption_until_the_edit_is_revert
     assert_a_run_changes_nothing(run, restored, office)
 
 
-def test_rejecting_a_caption_deactivates_its_confusing_caption(
-    run: RunContext, build: RecosBuild, office: MemoryOffice, done: StoredEntity
-) -> None:
-    (old,) = confusing(run, done.id)
-    images = [one.id for one in of_tier(run, "v1")]
-    change_caption_answer(run, office, done, rejecting(done.record(Caption).text))
-    calls = sizes(run)[-1]
-    later = build.model_copy(update={"revision": "1.1"})
-    report = build_once(run, later, office)
-    assert report.waiting == 0
-    assert sizes(run)[-1] == calls
-    assert current_state(run, old) == "inactive"
-    assert [one.id for one in of_tier(run, "v1")] == images, "its other captions are still accepted"
-    assert_a_run_changes_nothing(run, later, office)
-
-
 def test_an_image_without_accepted_captions_loses_its_similar_image(
     run: RunContext, build: RecosBuild, office: MemoryOffice, done: StoredEntity
 ) -> None:
     (image,) = parents_of(run.store, [done.id], Role.DESCRIBES)[done.id]
     for caption in captions_of_image(run, image):
         change_caption_answer(run, office, caption, rejecting(caption.record(Caption).text))
-    before = len(of_tier(run, "v1"))
+    (old,) = confusing(run, done.id)
+    before, calls = len(of_tier(run, "v1")), sizes(run)[-1]
     report = build_once(run, build.model_copy(update={"revision": "1.1"}), office)
     assert report.waiting == 0
     assert len(of_tier(run, "v1")) == before - 1
+    assert current_state(run, old) == "inactive"
+    assert sizes(run)[-1] == calls
 
 
 def change_caption_answer(

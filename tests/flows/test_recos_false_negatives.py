@@ -4,41 +4,25 @@ from pathlib import Path
 
 import numpy as np
 import PIL.Image
-import pytest
 from numpy.typing import NDArray
 
 from annotate.backend import Desks
 from db.entities import fetch, parents_of
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
-from flows.recos.confusion_checks import (
-    Background,
-    ConfusedPair,
-    PairVectors,
-    calibrate,
-    check_confusions,
-)
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import images_of_tier
 from models.builtin.embedder import StillsLexiconEmbedder
-from models.builtin.stills.drawing import draw_still
 from schemas.build import RecosBuild, TaskSpec
 from schemas.embedding import BuiltinStillsEmbedder
 from schemas.provenance import Role
 from schemas.records import Image
-from schemas.recos import ConfusionSettings, ConfusionVerdict
-from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.stills import (
-    StillTruth,
     load_stills_truth,
-    plan_stills,
     write_stills_world,
 )
 from tests.flows.recos_world import DATASET, SHOWN, small_profile, stills_source
 from tests.flows.runs import context_of
-
-SEED, COUNT, PAIRS = 29, 140, 70
-SETTINGS = ConfusionSettings()
 
 
 def test_an_image_that_fits_the_caption_is_not_chosen_as_similar(
@@ -95,61 +79,3 @@ def count_nearer_partners(root: Path, chosen: dict[str, str], partner: dict[str,
 
 def no_desks() -> Desks:
     raise AssertionError("no review server may be opened")
-
-
-@pytest.fixture(scope="module")
-def stills() -> list[StillTruth]:
-    return list(plan_stills(SEED, COUNT, same_caption_pairs=PAIRS))
-
-
-def test_planted_pairs_are_flagged_and_few_others(stills: list[StillTruth]) -> None:
-    """Pairs given to the check: x′ is the same scene in another layout, or another family."""
-    embedder = StillsLexiconEmbedder(BuiltinStillsEmbedder())
-    pictures = [draw_still(one.scene) for one in stills]
-    rows = np.asarray(embedder.embed_images(pictures))
-    texts = [caption for one in stills[:COUNT] for caption in one.captions]
-    owners = np.repeat(np.arange(COUNT), [len(one.captions) for one in stills[:COUNT]])
-    captions = np.asarray(embedder.embed_texts(texts))
-    tasks = list(RetrievalTask)
-    groups = np.array([tasks.index(one.task) for one in stills])
-    calibration = calibrate(
-        rows[:COUNT], captions, owners, SETTINGS, str(embedder.ref), groups=groups[:COUNT]
-    )
-    background = Background(captions, owners)
-
-    def flagged(pairs: list[tuple[int, int]]) -> float:
-        first = np.array([x for x, _ in pairs])
-        other = np.array([y for _, y in pairs])
-        texts_of_first = [stills[x].captions[0] for x, _ in pairs]
-        confusing = [stills[y].captions[0] for _, y in pairs]
-        vectors = PairVectors(
-            rows[first],
-            np.asarray(embedder.embed_texts(texts_of_first)),
-            rows[other],
-            np.asarray(embedder.embed_texts(confusing)),
-        )
-        asked = [
-            ConfusedPair(t, t2, int(x))
-            for t, t2, x in zip(texts_of_first, confusing, first, strict=True)
-        ]
-        checks = check_confusions(asked, vectors, background, calibration, SETTINGS)
-        fits = [one.caption_advantage <= one.margin for one in checks]
-        assert all(
-            (one.verdict is not ConfusionVerdict.CLEAR) >= fit
-            for one, fit in zip(checks, fits, strict=True)
-        )
-        return float(np.mean(fits))
-
-    planted = [
-        ((one.same_caption_as or 0) - 1, one.image_id - 1)
-        for one in stills
-        if one.same_caption_as is not None
-    ]
-    assert len(planted) >= 60
-    others = [
-        (one.image_id - 1, (one.image_id + 40) % COUNT)
-        for one in stills[:COUNT]
-        if stills[(one.image_id + 40) % COUNT].family != one.family
-    ]
-    assert flagged(planted) >= 0.95
-    assert flagged(others) <= 0.05

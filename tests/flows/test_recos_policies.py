@@ -19,8 +19,6 @@ from tests.flows.recos_reviewers import (
     DoubtedTasks,
     accept_caption,
     answer,
-    fits_own,
-    of_tier,
     proposed,
     sizes,
 )
@@ -104,41 +102,6 @@ def confusing(run: RunContext, *states: str) -> list[StoredEntity]:
     captions = list(find(run.store, DATASET, Caption.kind, states=states or None))
     confused = parents_of(run.store, [one.id for one in captions], Role.CONFUSES)
     return [one for one in captions if one.id in confused]
-
-
-def test_a_required_confusions_gate_reopens_decisions_of_the_policy(
-    done: RunContext, build: RecosBuild, office: MemoryOffice
-) -> None:
-    """Only questions on active images are reopened; rejected images stay rejected."""
-    images = [one.id for one in of_tier(done, "v1")]
-    later = build.model_copy(update={"confusions_gate": "required", "revision": "1.1"})
-    report = build_once(done, later, office)
-    asked = proposed(done, Confusion.kind)
-    assert report.waiting == len(asked) > 0
-    assert [one.id for one in of_tier(done, "v1")] == images
-    concerned = {one.record(Confusion).own.image_id for one in asked}
-    concerned |= {one.record(Confusion).other.image_id for one in asked}
-    assert set(images) <= concerned
-    assert not {one.id for one in of_tier(done, "v1", "rejected")} & concerned
-    again = sizes(done)
-    assert build_once(done, later, office).waiting == len(asked)
-    assert sizes(done) == again
-
-    before = {one.id for one in confusing(done, "accepted")}
-    answer(done, office, fits_own)
-    assert build_once(done, later, office).waiting == 0
-    assert [one.id for one in of_tier(done, "v1")] == images
-    after = {one.id for one in confusing(done, "accepted")}
-    assert before < after, "captions that the policy rejected are now accepted"
-
-    states = {one.id: one.state for one in find(done.store, DATASET, Confusion.kind)}
-    for gate in ("auto", "sample:0.5", "required"):
-        assert (
-            build_once(done, later.model_copy(update={"confusions_gate": gate}), office).waiting
-            == 0
-        )
-        now = {one.id: one.state for one in find(done.store, DATASET, Confusion.kind)}
-        assert now == states, "decisions by people are not reopened"
 
 
 def test_a_larger_sample_reopens_only_the_additional_items(

@@ -22,7 +22,7 @@ from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.recos_reviewers import answer, build_once, change_answer, of_tier, proposed, sizes
+from tests.flows.recos_reviewers import answer, build_once, of_tier, proposed, sizes
 from tests.flows.recos_world import DATASET, small_build, small_profile, stills_source
 from tests.flows.runs import copied_run, new_run
 
@@ -149,25 +149,3 @@ def test_an_exhausted_source_yields_fewer_images(
     assert build_once(run, only, office, profile).waiting == 0
     assert len(of_tier(run, "v0", "accepted")) == 7
     assert len(of_tier(run, "v0", "rejected")) == 2
-
-
-def test_an_answer_can_be_changed_until_captions_are_validated(
-    waiting_run: RunContext, build: RecosBuild, office: MemoryOffice
-) -> None:
-    run = waiting_run
-    first, second, *_ = proposed(run, Selection.kind)
-    answer(run, office, fits, limit=7)
-    build_once(run, build, office)
-    change_answer(run, office, first, does_not_fit(first))
-    assert build_once(run, build, office).waiting == 2
-    assert image_of(run, first) in {one.id for one in of_tier(run, "v0", "rejected")}
-    change_answer(run, office, first, fits(first))
-    answer(run, office, fits)
-    assert build_once(run, build, office).waiting == 0
-    states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
-    assert states[image_of(run, first)] == states[image_of(run, second)] == "accepted"
-    before = dict(states)
-    change_answer(run, office, second, does_not_fit(second))
-    build_once(run, build, office)
-    states = {one.id: one.state for one in images_of_tier(run.store, DATASET, "v0")}
-    assert states == before, "a validated benchmark keeps its images"

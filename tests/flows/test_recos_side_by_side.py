@@ -90,6 +90,7 @@ def run_together(
     return {report.release_id or "" for report in reports}
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(120)
 def test_captions_are_written_once_and_similar_images_chosen_by_one_run_at_a_time(
     tmp_path: Path, migrated_sqlite: Path, build: RecosBuild, captioner: CountingServer

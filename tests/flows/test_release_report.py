@@ -17,10 +17,3 @@ def test_a_report_is_written_once(loupe: Loupe, tmp_path: Path) -> None:
     other = loupe("release", "report", release, "--out", out, "--previews")
     assert (other.exit_code, other.out) == (2, "")
     assert "is another report" in other.err
-
-
-def test_a_missing_release_is_a_one_line_error(loupe: Loupe, tmp_path: Path) -> None:
-    absent = loupe("release", "report", tmp_path, "--out", tmp_path / "report")
-    assert absent.exit_code == 2
-    assert "there is no release in" in absent.err
-    assert not (tmp_path / "report").exists()

@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from db.decisions import set_active
-from flows.engine.context import RunContext, software
+from flows.engine.context import RunContext
 from flows.engine.releasing import release
 from flows.engine.report import BuildReport
-from schemas.build import UFine3CBuild
 from schemas.errors import IntegrityError, LoupeError, UsageError
 from tests.flows.runs import Released, context_of, copied_run
 from tests.release.later import Later
@@ -97,14 +95,6 @@ def an_accepted_caption(_: RunContext, later: Later) -> None:
     later.verdict(later.ids("caption")[0], "accept")
 
 
-def an_inactive_caption(run: RunContext, later: Later) -> None:
-    set_active(run.store, later.ids("caption")[:1], software(), active=False)
-
-
-def a_new_caption(_: RunContext, later: Later) -> None:
-    later.add_caption()
-
-
 def a_withdrawal(_: RunContext, later: Later) -> None:
     later.withdraw(later.ids("caption")[:1])
 
@@ -115,7 +105,7 @@ def a_stated_title(run: RunContext, _: Later) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [an_accepted_caption, an_inactive_caption, a_new_caption, a_withdrawal, a_stated_title],
+    [an_accepted_caption, a_withdrawal, a_stated_title],
 )
 def test_a_release_is_rebuilt_after_any_change(run: RunContext, change: Change) -> None:
     """The blobs are deleted, so the rebuild fails."""
@@ -124,10 +114,3 @@ def test_a_release_is_rebuilt_after_any_change(run: RunContext, change: Change) 
     change(run, Later(World(run.store, run.blobs), DATASET, seed=1))
     with pytest.raises(LoupeError):
         release(run, BuildReport(DATASET), Released(), "2.0.0")
-
-
-def test_builds_are_not_strict_by_default() -> None:
-    source = {"name": "x", "format": "cuhk-pedes", "annotations": "a.json", "images": "."}
-    assert not UFine3CBuild.model_validate({"sources": [source]}).strict_version
-    strict = UFine3CBuild.model_validate({"sources": [source], "strict_version": True})
-    assert strict.strict_version

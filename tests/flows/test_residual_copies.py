@@ -40,16 +40,6 @@ def test_exports_reports_copies_and_source_files_are_listed(tmp_path: Path) -> N
     home.store.close()
 
 
-def test_a_withdrawn_text_has_no_residual_files(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
-    plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)
-    text = next(id_ for id_, one in plan.reached.items() if one.kind == "caption")
-    home.withdraw("entity", text, "consent")
-    left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
-    assert (left.made, left.originals, left.drawn) == ((), {}, ())
-    home.store.close()
-
-
 def test_an_edited_image_is_not_listed_as_a_source_file(tmp_path: Path) -> None:
     home = home_of(tmp_path / "home")
     plan = home.plan("identity", "9", dataset=DATASET, source=FINE.name)

@@ -10,25 +10,8 @@ from release.files import CARD
 from release.manifest import MANIFEST, read_manifest
 from schemas.records import Granularity
 from tests.flows.command_line import Finished, Loupe
-from tests.flows.hostile import write_hostile
 from tests.flows.worlds import write_people, write_toml
 from tests.release.test_forged import reseal
-
-WARNING = "nothing of it is released unless its licence is set"
-
-
-@pytest.fixture
-def annotations(tmp_path: Path) -> Path:
-    folder = tmp_path / "source"
-    folder.mkdir()
-    return write_hostile(folder)
-
-
-def test_unknown_terms_give_a_warning_on_import(loupe: Loupe, annotations: Path) -> None:
-    arguments = ("--name", "people", "--licence", "research use only")
-    output = " ".join(loupe("import", "json-lines", annotations, *arguments).err.split())
-    assert "people has terms that are not a known licence ('research use only')" in output
-    assert WARNING in output
 
 
 def test_terms_are_refused_unless_known_to_permit_a_release_or_stated_to(tmp_path: Path) -> None:

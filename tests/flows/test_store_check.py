@@ -6,11 +6,10 @@ import pytest
 
 from db.blob_check import BlobCheck
 from db.blobs import BlobStore
-from db.entities import find
 from db.store import Store
 from flows.blob_repair import repair_blobs
 from models.profiles.settings import load_settings
-from schemas.records import Granularity, Image
+from schemas.records import Granularity
 from services.diagnosis import Verdict, diagnose
 from tests.flows.command_line import Loupe
 from tests.flows.withdrawals import home_of
@@ -73,13 +72,6 @@ def test_changed_source_files_are_not_used_for_repair(
     assert {path: path.read_bytes() for path in blobs_in(home) if path in before} | before == before
 
 
-def test_blobs_are_restored_from_a_backup(loupe: Loupe, home: Path, imported: Path) -> None:
-    backup = (home / "blobs").rename(home.parent / "backup")
-    assert loupe("store", "check", "--json").json["faulty"] == 6
-    done = loupe("store", "check", "--repair", "--from", backup, "--json")
-    assert (done.exit_code, done.json["repaired"]) == (0, 6)
-
-
 def test_blobs_are_restored_from_releases_and_withdrawn_ones_are_not_missing(
     tmp_path: Path,
 ) -> None:
@@ -110,22 +102,6 @@ def test_orphans_are_listed_and_kept(loupe: Loupe, home: Path, imported: Path) -
     (path,) = done.json["orphan_paths"]
     assert sha256 in path
     assert Path(path).exists()
-
-
-def test_reading_a_damaged_blob_names_the_repair_command(
-    home: Path, home_store: Store, imported: Path
-) -> None:
-    damage_blobs(home)
-    blobs = BlobStore(str(home / "blobs"))
-    messages = []
-    for one in find(home_store, "people", Image.kind):
-        image = one.record(Image)
-        try:
-            blobs.read(image.sha256, image.media_type)
-        except Exception as error:  # noqa: BLE001 - any error
-            messages.append(str(error))
-    assert len(messages) == 2
-    assert all("loupe store check --repair" in one for one in messages)
 
 
 def test_doctor_checks_a_sample_of_the_blobs(home: Path, imported: Path) -> None:

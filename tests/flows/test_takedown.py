@@ -14,12 +14,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from db.entities import find
-from db.quarantine import quarantined
 from db.store import Store
 from db.withdrawals import find_withdrawal
 from flows.cli.main import app
 from flows.engine.embedding import picture_of
-from flows.engine.importing import import_source
 from flows.engine.pages import thumbnail_uri
 from flows.withdrawal.execution import carry_out
 from release.diff import compare_releases
@@ -303,18 +301,6 @@ def test_holders_of_copies_see_their_withdrawn_rows(
         assert loupe("release", "verify", taken.old(name)).exit_code == 0, "no notices are known"
 
 
-def test_old_releases_are_listed_with_their_replacement(taken: Takedown) -> None:
-    listed = json.loads(loupe("release", "list", "--json").stdout)
-    marked = {
-        f"{one['dataset']}-{one['version']}": one["withdrawal"]["superseded_by"]
-        for one in listed
-        if one["withdrawal"]
-    }
-    assert marked == PATCHES
-    shown = loupe("release", "show", f"{FINE}@0.1.0")
-    assert f"{FINE} 0.1.0 is withdrawn in part (privacy)" in shown.output
-
-
 def test_an_erased_release_can_no_longer_be_exported_or_scored(
     taken: Takedown, tmp_path: Path
 ) -> None:
@@ -347,19 +333,6 @@ def test_withdrawing_again_changes_nothing(taken: Takedown) -> None:
     after = bytes_of(taken.home)
     assert {path: data for path, data in after.items() if not path.startswith("loupe.db")} == files
     assert contents_of(taken.home) == contents
-
-
-def test_images_of_the_person_are_not_imported_again(taken: Takedown) -> None:
-    """Import the same folder as a source with another name."""
-    run = taken.world.run
-    import_source(run, taken.world.pictures.spec("again"))
-    names = set(taken.world.pictures.names[PERSON])
-    imported = {one.record(Image).file_path for one in find(run.store, "again", Image.kind)}
-    assert imported
-    assert imported.isdisjoint(names)
-    refused = [one for one in quarantined(run.store, "again") if one.reason == "withdrawn"]
-    assert len(refused) == len(names)
-    assert blobs_in(taken.home).isdisjoint(taken.stored)
 
 
 def test_rebuilding_everything_does_not_restore_the_person(taken: Takedown) -> None:

@@ -6,7 +6,6 @@ from the rows of the first releases; the results are read from the release folde
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,16 +21,12 @@ from release.changes import Difference
 from release.diff import compare_releases
 from release.notices_files import read_mark
 from release.verify import verify_release
-from schemas.base import sha256_of
 from schemas.withdrawal import WithdrawalNotice
-from tests.flows.homes import bytes_of
 from tests.flows.takedown_world import Row, released_rows
 from tests.release.street_world import DATASET as STREET
 from tests.release.street_world import street_world
 from tests.release.worlds import DATASET as PEOPLE
 from tests.release.worlds import Composer, small_world, store_world
-
-Truth = Callable[[Row], bool]
 
 
 class Installation(NamedTuple):
@@ -112,63 +107,6 @@ def withdraw(*arguments: str) -> Any:
 
 def key(row: Row) -> tuple[str, str]:
     return row["source"], row["source_file_path"]
-
-
-def assert_withdrawn(installation: Installation, dataset: str, is_affected: Truth) -> None:
-    """Assert that the patch lacks exactly the affected rows, and the mark names them."""
-    rows = installation.rows(dataset)
-    withdrawn_rows = [row for row in rows if is_affected(row)]
-    assert 0 < len(withdrawn_rows) < len(rows)
-    found = installation.difference(dataset)
-    counts = found.rows.model_dump()
-    assert counts.pop("withdrawn") == len(withdrawn_rows)
-    assert counts.pop("same") == len(rows) - len(withdrawn_rows)
-    assert not any(counts.values()), counts
-    assert {(one.source, one.source_file_path) for one in found.examples} == set(
-        map(key, withdrawn_rows)
-    )
-    assert verify_release(installation.patch(dataset)) == []
-    assert [row.file_path for row in installation.notice(dataset).rows] == [
-        one["file_path"] for one in withdrawn_rows
-    ]
-
-
-def assert_untouched(installation: Installation, dataset: str) -> None:
-    """Assert that the release of another dataset is not marked, changed or patched."""
-    assert bytes_of(installation.old(dataset)) == bytes_of(installation.copies / dataset)
-    assert not installation.patch(dataset).exists()
-
-
-def test_withdrawing_an_image_removes_only_its_row(installation: Installation) -> None:
-    shown = installation.rows(STREET)[1]
-    withdraw(shown["image_entity_id"], "--ground", "copyright")
-    assert_withdrawn(installation, STREET, lambda row: row["file_path"] == shown["file_path"])
-    assert_untouched(installation, PEOPLE)
-    assert shown["sha256"] not in map(sha256_of, bytes_of(installation.home / "blobs").values())
-    assert not (installation.old(STREET) / shown["file_path"]).exists()
-
-
-def test_withdrawing_a_video_removes_all_its_crops(installation: Installation) -> None:
-    withdraw("--video", "cam1/street.mp4", "--ground", "law")
-    assert_withdrawn(installation, STREET, lambda row: row["crop"]["video"] == "cam1/street.mp4")
-    assert_untouched(installation, PEOPLE)
-    output = [one["file_path"] for one in json.loads(listed_videos(installation))]
-    assert output == ["cam2/street.mp4", "square.mp4"]
-
-
-def listed_videos(installation: Installation) -> str:
-    """Return the videos in the manifest of the patch."""
-    manifest = json.loads(
-        (installation.patch(STREET) / "manifest.json").read_text(encoding="utf-8")
-    )
-    return json.dumps(manifest["videos"])
-
-
-def test_withdrawing_a_source_removes_the_rows_drawn_from_it(installation: Installation) -> None:
-    withdraw("--source", "ICFG-PEDES", "--ground", "copyright")
-    assert_withdrawn(installation, PEOPLE, lambda row: row["source"] == "ICFG-PEDES")
-    assert_untouched(installation, STREET)
-    assert b"ICFG-PEDES" not in (installation.patch(PEOPLE) / "README.md").read_bytes()
 
 
 def test_a_release_of_one_withdrawn_source_has_no_replacement(installation: Installation) -> None:

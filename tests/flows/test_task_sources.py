@@ -20,7 +20,6 @@ from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import TaskImages
-from release.verify import verify_release
 from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ConfigurationError
@@ -153,33 +152,6 @@ def test_the_celebrity_task_needs_a_licence_for_each_image(tmp_path: Path) -> No
         RecosBuild(sources=(coco(tmp_path),), tasks=(task,))
     people = licensed(tmp_path / "people")
     RecosBuild(sources=(people,), tasks=(task.model_copy(update={"source": "people"}),))
-
-
-def test_images_with_individual_licences_are_released(run: RunContext, stills: StillsWorld) -> None:
-    truths = load_stills_truth(stills.folder)[:8]
-    table = stills.folder / "people.csv"
-    lines = [
-        f"{one.file_name},CC BY 4.0,Person {place}" for place, one in enumerate(truths, start=1)
-    ]
-    table.write_text("\n".join(["file_name,licence,name", *lines]))
-    people = SourceSpec(
-        name="people", format="licensed-images", annotations=table, images=stills.image_root
-    )
-    task = TaskSpec(task=RetrievalTask.CELEBRITY, images=8, source="people")
-    build = RecosBuild(dataset=DATASET, last="v0", sources=(people,), tasks=(task,))
-    report = run_pipeline(
-        run,
-        recos_pipeline(),
-        build,
-        small_profile(DiscriminabilitySettings(k=4, rounds=1)),
-        no_desks,
-    )
-    assert report.release is not None
-    assert verify_release(report.release) == []
-    manifest = json.loads((report.release / "manifest.json").read_text())
-    assert [one["licence"] for one in manifest["sources"]] == ["Each image under its own licence"]
-    captions = [one.record(Caption).text for one in find(run.store, DATASET, Caption.kind)]
-    assert any("person is Person" in text for text in captions)
 
 
 def test_conflicting_options_of_a_task_are_refused(subtests: pytest.Subtests) -> None:

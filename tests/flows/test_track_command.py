@@ -44,14 +44,6 @@ def test_people_are_tracked_across_a_gap(loupe: Loupe, file: Path, tmp_path: Pat
     assert {tuple(row[7:]) for row in found} == {(-1, -1, -1)}
 
 
-def test_a_lower_frame_rate_ends_tracks_after_fewer_frames(
-    loupe: Loupe, file: Path, tmp_path: Path
-) -> None:
-    command = ("track", "--detections", file, "--out", tmp_path / "out", "--json")
-    assert loupe(*command).json["people"] == 2
-    assert loupe(*command, "--frame-rate", "10").json["people"] == 3
-
-
 def test_invalid_lines_are_named_and_skipped(loupe: Loupe, file: Path, tmp_path: Path) -> None:
     text = file.read_text()
     file.write_text(f"nonsense\n{text}\n5,-1,nan,1,2,3\n{text.splitlines()[0]}\n")
@@ -74,15 +66,6 @@ def test_messages_on_invalid_lines_are_limited(loupe: Loupe, file: Path, tmp_pat
     assert ran.exit_code == 1
     assert "and 30 lines more" in ran.err
     assert len(ran.err.splitlines()) == 22
-
-
-def test_a_video_without_people_gives_an_empty_result(loupe: Loupe, tmp_path: Path) -> None:
-    file = tmp_path / "det.txt"
-    file.write_text("")
-    ran = loupe("track", "--detections", file, "--out", tmp_path / "out")
-    assert ran.exit_code == 0
-    assert "0 people" in ran.out
-    assert (tmp_path / "out" / "result.txt").read_text() == ""
 
 
 def test_a_very_long_gap_takes_no_time(loupe: Loupe, tmp_path: Path) -> None:

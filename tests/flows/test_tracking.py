@@ -295,28 +295,6 @@ def test_lost_crops_are_restored_from_their_video(copied: RunContext, videos: Pa
     assert again.items() <= lost.items()
 
 
-def test_equal_files_with_two_names_are_used_once(
-    migrated_sqlite: Path, videos: Path, tmp_path: Path
-) -> None:
-    first = "street-01.mp4"
-    for second in ("a-copy.mp4", "z-copy.mp4"):
-        shutil.copy(videos / first, videos / second)
-        home = tmp_path / second
-        home.mkdir()
-        with new_run(migrated_sqlite, home) as run:
-            source, imported = import_videos(run, spec_of(videos))
-            assert imported.done == 3
-            report = take_videos(run, DATASET, source)
-            assert (report.done, dict(report.rejected)) == (2, {"duplicate_video": 1})
-            kept, other = sorted([first, second])
-            names = {one.record(Video).file_path for one in find(run.store, DATASET, Video.kind)}
-            assert names == {kept, "street-02.mp4"}
-            (rejection,) = quarantined(run.store, DATASET)
-            assert rejection.context["file"] == other
-            assert kept in rejection.detail
-        (videos / second).unlink()
-
-
 def test_a_copy_added_later_replaces_no_video(run: RunContext, videos: Path) -> None:
     source, _ = import_videos(run, spec_of(videos))
     take_videos(run, DATASET, source)
@@ -325,24 +303,6 @@ def test_a_copy_added_later_replaces_no_video(run: RunContext, videos: Path) -> 
     report = take_videos(run, DATASET, source)
     assert (report.done, dict(report.rejected)) == (0, {"duplicate_video": 1})
     assert len(list(find(run.store, DATASET, Video.kind))) == 2
-
-
-def test_an_unreachable_address_is_reported(run: RunContext) -> None:
-    spec = spec_of("http://127.0.0.1:9/street.mp4")
-    source, report = import_videos(run, spec)
-    assert (report.done, dict(report.rejected)) == (0, {"unreachable_video": 1})
-    (rejection,) = quarantined(run.store, source.dataset)
-    assert "cannot be reached: " in rejection.detail
-
-
-def test_a_video_without_people_is_finished_without_tracks(
-    run: RunContext, videos: Path, known_street: KnownStreet
-) -> None:
-    known_street.truth_is_empty = True
-    report = track(run, spec_of(videos), known_street)
-    assert report.done == 2
-    assert tracks(run) == []
-    assert [one.tracks for one in summaries(run).values()] == [0, 0]
 
 
 def cut_short(path: Path, share: float) -> Path:

@@ -18,13 +18,6 @@ def test_the_paper_configuration_uses_all_identities_and_four_queries() -> None:
     assert (settings.schedule.learning_rate, settings.schedule.new_learning_rate) == (1e-5, 5e-5)
 
 
-def test_the_demo_configuration_starts_from_random_weights() -> None:
-    settings = load_training("demo")
-    assert settings.backbone.starts_random
-    assert settings.backbone.architecture_file is not None
-    assert settings.backbone.architecture_file.is_file()
-
-
 def test_paths_are_relative_to_the_file(tmp_path: Path) -> None:
     file = tmp_path / "train.toml"
     file.write_text('[backbone]\ncheckpoint = "clip.pt"\n', encoding="utf-8")
@@ -46,8 +39,3 @@ def test_invalid_values_are_one_line_errors(tmp_path: Path) -> None:
             load_training(str(file))
         assert re.search(sentence, str(caught.value)), content
         assert "\n" not in str(caught.value), content
-
-
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="No such file"):
-        load_training(str(tmp_path / "none.toml"))

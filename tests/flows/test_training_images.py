@@ -94,17 +94,11 @@ def test_a_file_of_rows_is_read_from_its_image_folder(tmp_path: Path) -> None:
     assert len(list(missing_images(found.splits))) == 10
 
 
-@pytest.mark.parametrize(
-    ("rows", "sentence"),
-    [
-        ({}, "people.json: "),
-        ([row(0, split="dev")], "row 0: split: .*'train', 'val' or 'test', got 'dev'"),
-        ([row(0), row(1, captions="a man")], "row 1: captions: .*valid tuple, got 'a man'"),
-        ([row(0, file_path=None)], "row 0: file_path: .*valid string, got None"),
-    ],
-)
-def test_a_file_in_another_format_is_refused(tmp_path: Path, rows: Any, sentence: str) -> None:
-    with pytest.raises(FormatError, match=sentence):
+def test_a_file_in_another_format_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match=r"people\.json: "):
+        find_training_images(written(tmp_path, {}), SETTINGS)
+    rows = [row(0), row(1, file_path=None)]
+    with pytest.raises(FormatError, match=r"row 1: file_path: .*valid string, got None"):
         find_training_images(written(tmp_path, rows), SETTINGS)
 
 
@@ -119,18 +113,10 @@ def test_an_identity_in_train_and_val_is_refused(tmp_path: Path) -> None:
         find_training_images(written(tmp_path, rows), SETTINGS)
 
 
-@pytest.mark.parametrize(
-    ("changes", "number"),
-    [
-        ({"captions": []}, "0 identities with captions are"),
-        ({"id": 9}, "1 identity with captions is"),
-    ],
-)
-def test_a_val_split_with_too_few_identities_is_refused(
-    tmp_path: Path, changes: dict[str, Any], number: str
-) -> None:
-    rows = [row(at) for at in range(8)] + [row(at, split="val", **changes) for at in range(20, 24)]
-    with pytest.raises(UsageError, match=f"^people.json: {number} too few to validate with"):
+def test_a_val_split_with_too_few_identities_is_refused(tmp_path: Path) -> None:
+    rows = [row(at) for at in range(8)] + [row(at, split="val", id=9) for at in range(20, 24)]
+    message = r"^people\.json: 1 identity with captions is too few to validate with"
+    with pytest.raises(UsageError, match=message):
         find_training_images(written(tmp_path, rows), SETTINGS)
 
 
@@ -141,9 +127,3 @@ def test_training_images_without_captions_are_left_out_and_counted(tmp_path: Pat
     images = (*found.splits.training, *found.splits.validation)
     assert (len(images), found.without_captions) == (11, 2)
     assert {text for one in images for text in one.captions} == {"a man", "in blue"}
-
-
-def test_a_train_split_without_captions_is_refused(tmp_path: Path) -> None:
-    rows = [row(number, captions=[]) for number in range(8)]
-    with pytest.raises(UsageError, match="no image of the train split has a caption"):
-        find_training_images(written(tmp_path, rows), SETTINGS)

@@ -1,7 +1,6 @@
 """`build-ufine6926` in this process: from videos of a street to a release."""
 
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -211,10 +210,9 @@ def test_a_second_run_does_no_work_and_gives_the_same_release(
 ) -> None:
     before = [one.id for kind in KINDS for one in entities(done, kind)]
     second = go(done, build, known_street)
-    third = go(done, build, known_street)
-    assert released[1].release_id == second.release_id == third.release_id
+    assert released[1].release_id == second.release_id
     assert [one.id for kind in KINDS for one in entities(done, kind)] == before
-    assert [stage.done for stage in third.stages] == [0] * len(third.stages)
+    assert [stage.done for stage in second.stages] == [0] * len(second.stages)
 
 
 KINDS = (Video.kind, Track.kind, FilterReport.kind, Tracklet.kind, Image.kind, Caption.kind)
@@ -278,36 +276,7 @@ def test_sources_without_a_usable_video_are_reported(
         go(run, build, known_street)
 
 
-def test_an_added_video_does_not_change_the_splits_of_the_others(
-    run: RunContext, street: StreetWorld, known_street: KnownStreet, tmp_path: Path
-) -> None:
-    folder = tmp_path / "videos"
-    folder.mkdir()
-    shutil.copy(street.videos[0], folder)
-    spec = VideoSourceSpec(name="street", videos=(str(folder),), licence="CC0-1.0")
-    build = UFine6926Build(dataset=DATASET, test_share=0.5, sources=(spec,))
-    go(run, build, known_street, releases=False)
-    before = {one.id for one in entities(run, Image.kind)}
-    shutil.copy(street.videos[1], folder)
-    go(run, build, known_street, releases=False)
-    assert before < {one.id for one in entities(run, Image.kind, "proposed", "accepted")}
-
-
 LIVE = ("proposed", "accepted")
-
-
-def test_returning_to_earlier_settings_restores_their_images(
-    done: RunContext, build: UFine6926Build, known_street: KnownStreet
-) -> None:
-    first, other = profile(), profile(LENIENT.model_copy(update={"most_images": 3}))
-    found = [{one.id for one in entities(done, Image.kind, *LIVE)}]
-    for chosen in (first, other, first):
-        go(done, build, known_street, chosen, releases=False)
-        found.append({one.id for one in entities(done, Image.kind, *LIVE)})
-    assert found[0] == found[1] == found[3]
-    assert found[2]
-    assert found[2] != found[0]
-    assert len(entities(done, Caption.kind, *LIVE)) == 2 * len(found[0] | found[2])
 
 
 def test_a_filter_that_rejects_everything_is_an_error_and_releases_nothing(
@@ -340,7 +309,6 @@ def test_drafts_of_other_models_or_prompts_replace_the_earlier_drafts(
     models = first.describe.models
     changed: dict[str, dict[str, Any]] = {
         "one model": {"models": models[:1]},
-        "other order": {"models": models[::-1]},
         "shorter": {"max_characters": first.describe.max_characters - 1},
         "as before": {},
     }

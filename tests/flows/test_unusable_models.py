@@ -105,20 +105,6 @@ def test_a_single_refused_request_is_quarantined_with_its_reason(
     assert "| rewrite description | refused request | 1 |" in card
 
 
-def test_a_model_that_repeats_its_prompt_is_not_released(hosted: Hosted) -> None:
-    hosted.server.say = lambda _: json.dumps({"rewrite": "the description in your words"})
-    failed = hosted.run()
-    assert failed.exit_code == 1
-    assert f"{CAPTIONS} of {CAPTIONS} answers of counting@1 cannot be used" in failed.err
-    assert "instruction_echo" in failed.err
-    assert failed.err.count("It answered: 'the description in your words'") == 2
-    assert hosted.releases == []
-    allowed = hosted.run(max_unusable_share=1.0)
-    assert allowed.exit_code == 0, allowed.err
-    card = (hosted.home / "releases" / "people-0.1.0" / "README.md").read_text()
-    assert f"| check faithfulness | instruction echo | {CAPTIONS} |" in card
-
-
 def test_a_repetitive_answer_is_rejected(hosted: Hosted) -> None:
     loop = "She has a handbag on her right hand. " * 4
     hosted.server.say = lambda _: (

@@ -80,15 +80,6 @@ def test_tracklets_name_exactly_the_crops_in_the_folder(tracked: VideoTracks) ->
                 assert crop.height == pytest.approx(bottom - top, rel=0.3, abs=6)
 
 
-def test_a_file_that_is_not_a_video_is_a_one_line_error(
-    known_street: KnownStreet, tmp_path: Path
-) -> None:
-    path = tmp_path / "noise.mp4"
-    path.write_bytes(b"no video at all " * 100)
-    with pytest.raises(UsageError, match=r"noise\.mp4"):
-        track_video(path, tmp_path / "out", profile(), Progress(), known_street.detector)
-
-
 def test_rejected_tracks_are_reported_and_earlier_crops_are_removed(
     tracked: VideoTracks, street: StreetWorld, known_street: KnownStreet, tmp_path: Path
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_withdrawn_image_is_not_imported_again(home: Path, tmp_path: Path, lou
     context.store.close()
 
 
+@pytest.mark.soak
 @pytest.mark.xdist_group("kill")
 def test_a_killed_withdrawal_ends_like_an_undisturbed_one(tmp_path: Path) -> None:
     """Send SIGKILL soon after the first step; `test_withdrawal` covers all steps."""
@@ -234,11 +235,6 @@ def test_residual_copies_are_listed_at_the_end(installed: Home, loupe: Loupe) ->
     assert str(export) in output
     assert f"the files that {SOURCE} was imported from: dir/0.jpg, dir/1.jpg" in output
     assert str(installed.folder / "notices" / f"{DATASET}.json") in output
-
-
-def test_a_dry_run_asks_for_a_reason_only_if_it_is_missing(installed: Home, loupe: Loupe) -> None:
-    assert "with a --reason" in loupe(*COMMAND, "--dry-run").out
-    assert "with a --reason" not in loupe(*COMMAND, "--dry-run", "--reason", "r").out
 
 
 def test_an_unfinished_withdrawal_is_not_shown_as_erased(installed: Home, loupe: Loupe) -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import insert, select
 from db.blobs import BlobStore
 from db.decisions import append_decisions
 from db.embeddings import Space, find_vectors, register_space, store_vectors
-from db.entities import NewDecision, children_of, fetch, find, new_entity
+from db.entities import NewDecision, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
 from db.reviews import ShownImage, StoredTask, announce_tasks, open_image_media_type, review_tasks
@@ -337,18 +337,6 @@ def test_a_withdrawal_gives_the_same_result_on_postgresql_and_sqlite(
     homes[1].store.close()
 
 
-def test_a_withdrawn_caption_is_named_in_the_notice_of_its_row(home: Home) -> None:
-    image = next(iter(images(home, "9")))
-    caption = children_of(home.store, [image], Role.DESCRIBES)[image][0]
-    home.withdraw("entity", caption, "quality")
-    mark = read_mark(home.release("1.0.0"))
-    assert mark is not None
-    ((row,),) = [one.rows for one in mark.notices]
-    assert row.entity_id == image
-    assert caption in row.texts
-    assert not verify_release(home.release("1.0.1"))
-
-
 def test_a_source_is_withdrawn_from_all_datasets_or_from_one(home: Home) -> None:
     in_one = home.plan("source", FINE.name, "quality", dataset=DATASET).reached.values()
     assert {one.dataset for one in in_one} == {DATASET}
@@ -421,23 +409,6 @@ def test_an_unwritable_folder_does_not_block_the_other_steps(
         assert list_withdrawals(home.store)[0].is_finished
         assert read_mark(home.release("1.0.0")) is not None
         assert (home.folder / "notices" / f"{DATASET}.json").is_file()
-
-
-def test_a_patch_that_cannot_be_built_does_not_block_the_other_steps(home: Home) -> None:
-    home.release("1.0.1").mkdir(parents=True)
-    (home.release("1.0.1") / "notes.txt").write_text("somebody's")
-    withdrawal = home.confirmed(person(home))
-    with pytest.raises(UsageError, match=r"1\.0\.1"):
-        carry_out(home.run, withdrawal)
-    assert read_mark(home.release("1.0.0")) is not None
-    own = images(home, "9").values()
-    assert not any(home.world.blobs.has(one.sha256, one.media_type) for one in own)
-    assert not find_withdrawal(home.store, withdrawal.key).is_finished
-    (home.release("1.0.1") / "notes.txt").unlink()
-    home.release("1.0.1").rmdir()
-    carry_out(home.run, withdrawal)
-    assert find_withdrawal(home.store, withdrawal.key).is_finished
-    assert not verify_release(home.release("1.0.1"))
 
 
 class Killed(BaseException):

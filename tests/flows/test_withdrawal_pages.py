@@ -40,7 +40,3 @@ def test_exactly_the_pages_of_the_affected_datasets_are_erased(tmp_path: Path) -
     left = sorted(str(one.relative_to(tmp_path)) for one in tmp_path.rglob("*") if one.is_file())
     assert left == OF_OTHERS
     assert erase_pages(tmp_path, ["tasks"], known=["tasks-two"]) == []
-
-
-def test_a_home_without_pages_is_accepted(tmp_path: Path) -> None:
-    assert erase_pages(tmp_path, ["tasks"]) == []

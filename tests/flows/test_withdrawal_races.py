@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from db.entities import NewEntity, find, new_entity
-from db.releases import find_release, list_releases, released_entities, store_release
+from db.releases import find_release, list_releases, released_entities
 from db.withdrawals import erased_blobs, list_withdrawals, notices_of
 from flows.engine.context import PipelineRun
 from flows.engine.pipeline import PipelineSpec, Step, run_build
@@ -28,10 +28,6 @@ from tests.flows.withdrawals import Home, home_of
 from tests.release.worlds import DATASET, SOURCES
 
 FINE = SOURCES[1].name
-
-
-ON_EITHER_DATABASE = pytest.mark.usefixtures("database_url")
-"""Marks races that depend on locks of the database; the other tests run on SQLite."""
 
 
 @pytest.fixture
@@ -56,7 +52,6 @@ def versions(home: Home) -> list[str]:
     return [one.manifest.version for one in list_releases(home.store, DATASET)]
 
 
-@ON_EITHER_DATABASE
 def test_a_release_fails_if_one_of_its_items_is_withdrawn_during_the_build(home: Home) -> None:
     def inspect(_folder: Path, _manifest: Manifest) -> None:
         home.withdraw("identity", "9", dataset=DATASET, source=FINE)
@@ -70,11 +65,14 @@ def test_a_release_fails_if_one_of_its_items_is_withdrawn_during_the_build(home:
     assert person(home).is_done
 
 
-@ON_EITHER_DATABASE
+@pytest.mark.usefixtures("database_url")
 def test_a_release_waits_for_a_withdrawal_that_is_being_recorded(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The release is stored while the withdrawal is recorded, and sees all of its entities."""
+    """The release is stored while the withdrawal is recorded, and sees all of its entities.
+
+    It depends on locks of the database; the other tests run on SQLite.
+    """
     from db import withdrawals as withdrawal_recording
 
     plan, original = person(home), withdrawal_recording.withdraw_entities
@@ -107,7 +105,6 @@ def test_a_release_waits_for_a_withdrawal_that_is_being_recorded(
     assert versions(home) == ["1.0.0"]
 
 
-@ON_EITHER_DATABASE
 def test_a_release_built_after_the_plan_invalidates_the_plan(home: Home) -> None:
     plan = person(home)
     build(home, "2.0.0")
@@ -118,23 +115,6 @@ def test_a_release_built_after_the_plan_invalidates_the_plan(home: Home) -> None
     assert [one.version for one in again.affected.patches] == ["2.0.1"]
     assert versions(home) == ["1.0.0", "2.0.0", "2.0.1"]
     assert read_mark(home.release("2.0.0")) is not None
-
-
-def test_items_of_a_withdrawn_prompt_can_be_released(home: Home) -> None:
-    prompts = [one.id for one in find(home.store, DATASET, "prompt")]
-    home.withdraw("entity", prompts[0], "other")
-    build(home, "2.0.0")
-    assert "2.0.0" in versions(home)
-
-
-def test_a_release_with_withdrawn_items_cannot_be_stored_again(home: Home) -> None:
-    (stored,) = list_releases(home.store, DATASET)
-    image = next(iter(find(home.store, DATASET, Image.kind))).id
-    home.withdraw("entity", image)
-    with pytest.raises(IntegrityError, match="was withdrawn"):
-        store_release(
-            home.store, stored.manifest, stored.folder, [], stored.mark, stored.folder.mkdir
-        )
 
 
 def late_picture(home: Home) -> tuple[NewEntity, Image]:
@@ -164,7 +144,6 @@ def assert_withdrawn_and_erased(home: Home, entity: NewEntity, late_image: Image
     assert not home.world.blobs.has(late_image.sha256, late_image.media_type)
 
 
-@ON_EITHER_DATABASE
 def test_late_items_of_a_concurrent_run_are_withdrawn_when_it_ends(home: Home) -> None:
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
     entity, late_image = late_picture(home)

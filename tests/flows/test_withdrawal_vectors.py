@@ -11,12 +11,10 @@ from sqlalchemy import select
 from db.entities import find
 from db.tables import Embedding
 from flows.engine.report import Progress
-from flows.evaluation.run import EvaluationReport, EvaluationRequest, run_evaluation
+from flows.evaluation.run import EvaluationRequest, run_evaluation
 from release.row_files import read_release
 from schemas.base import sha256_of
-from schemas.errors import IntegrityError
 from schemas.records import Image
-from schemas.withdrawal import Ground
 from tests.flows.withdrawals import Home, home_of
 from tests.release.worlds import DATASET, SOURCES
 
@@ -45,12 +43,12 @@ def copy(home: Home, tmp_path: Path) -> Path:
     return tmp_path / "copy"
 
 
-def evaluate(home: Home, folder: Path) -> tuple[EvaluationReport, str]:
-    """Evaluate a release and return the report and the messages."""
+def evaluate(home: Home, folder: Path) -> str:
+    """Evaluate a release and return the messages."""
     output = RecordedProgress()
     request = EvaluationRequest(str(folder), embedder="builtin")
-    report = run_evaluation(replace(home.run, progress=output), request)
-    return report, "\n".join(output.messages)
+    run_evaluation(replace(home.run, progress=output), request)
+    return "\n".join(output.messages)
 
 
 def digests(home: Home, folder: Path) -> tuple[set[str], set[str]]:
@@ -69,40 +67,10 @@ def cached(home: Home) -> set[str]:
         return set(connection.execute(select(Embedding.sha256)).scalars())
 
 
-def withdraw(home: Home, ground: Ground) -> None:
-    home.withdraw("identity", "9", ground, dataset=DATASET, source=SOURCES[1].name)
-
-
-def test_scoring_an_old_copy_stores_no_vectors_of_erased_files(home: Home, copy: Path) -> None:
-    """Vectors are kept if the ground keeps files."""
-    own, others = digests(home, copy)
-    withdraw(home, "quality")
-    before, messages = evaluate(home, copy)
-    assert cached(home) == own | others
-    assert "quality" in messages
-    assert "not kept" not in messages
-    withdraw(home, "privacy")
-    report, messages = evaluate(home, copy)
-    assert cached(home) == others
-    assert "privacy" in messages
-    assert "its vectors are not kept" in messages
-    again, scores = (
-        [one.evaluation.result.directions[0].scores for one in found.stored]
-        for found in (report, before)
-    )
-    assert again == scores
-
-
 def test_files_erased_before_the_first_scoring_leave_no_vectors(home: Home, copy: Path) -> None:
     _, others = digests(home, copy)
-    withdraw(home, "privacy")
+    home.withdraw("identity", "9", dataset=DATASET, source=SOURCES[1].name)
     assert cached(home) == set()
-    evaluate(home, copy)
+    messages = evaluate(home, copy)
     assert cached(home) == others
-
-
-def test_a_release_with_erased_rows_is_not_scored(home: Home) -> None:
-    withdraw(home, "privacy")
-    with pytest.raises(IntegrityError, match=r"was erased on purpose.*use version 1\.0\.1"):
-        evaluate(home, home.release("1.0.0"))
-    assert cached(home) == set()
+    assert "its vectors are not kept" in messages

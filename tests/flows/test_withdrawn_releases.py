@@ -1,8 +1,5 @@
 """Notices known to an installation, from its store and from files."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,20 +20,6 @@ def test_looking_for_notices_creates_no_store(tmp_path: Path) -> None:
     assert known_notices(load_settings(home=home)) == ()
     assert not may_have_notices(home / "loupe.db")
     assert not home.exists()
-
-
-def test_verify_loads_no_database_code_if_nothing_was_withdrawn(tmp_path: Path) -> None:
-    home = home_of(tmp_path / "home")
-    home.store.close()
-    code = (
-        "import sys; from flows.cli.main import main; "
-        f"sys.argv = ['loupe', 'release', 'verify', {str(home.release('1.0.0'))!r}]\n"
-        "try: main()\n"
-        "except SystemExit as end: assert not end.code, end.code\n"
-        "assert 'sqlalchemy' not in sys.modules"
-    )
-    environment = {**os.environ, "LOUPE_HOME": str(home.folder)}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_notices_come_from_the_store_before_any_file_has_them(tmp_path: Path) -> None:

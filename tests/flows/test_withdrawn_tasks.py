@@ -111,17 +111,6 @@ def test_answered_tasks_are_deleted_once_an_unreachable_server_is_back(
     assert fetch(world.store, [other])[other].state == "accepted"
 
 
-def test_answers_are_kept_on_a_ground_that_erases_nothing(installed: Installation) -> None:
-    world = installed.world
-    item = world.add()
-    push(world.store, installed.office, QUEUE)
-    for person in installed.people:
-        work(world.store, installed.office, person, accepting)
-    pull(world.store, installed.office, QUEUE)
-    carry_out(installed.run, installed.confirmed("entity", item, "quality"), desks=unreachable_desk)
-    assert installed.entities_on_desk() == [item, item]
-
-
 def test_the_answers_that_contain_a_withdrawn_text_are_deleted(installed: Installation) -> None:
     world, office = installed.world, installed.office
     asked, other = world.add(), world.add(f"{REWRITE} too")

@@ -45,14 +45,6 @@ def report(rewrite: str) -> FaithfulnessReport:
     return result
 
 
-def test_a_rewrite_with_the_same_facts_is_faithful() -> None:
-    result = report(
-        "Holding a small brown bag in her left hand, a young woman is dressed in a red skirt, "
-        "a white blouse and black shoes; her hair is long and black."
-    )
-    assert result.verdict == "faithful"
-
-
 def test_omissions_are_listed_and_allowed() -> None:
     result = report("A woman in a white blouse and a red skirt.")
     assert result.verdict == "faithful"
@@ -150,16 +142,10 @@ def test_a_copy_of_a_sibling_is_rejected() -> None:
     assert result.reason == "near_identical_to_sibling"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.text(st.characters(min_codepoint=33, max_codepoint=0x4FFF), min_size=1, max_size=80))
 def test_random_characters_never_pass(text: str) -> None:
     assert isinstance(check(SOURCE, text), Rejection) or is_suspect(SOURCE, text)
-
-
-def test_results_are_in_the_order_of_the_pairs() -> None:
-    pairs = [RewritePair(source=SOURCE, rewrite=text) for text in ("", "A woman.", "")]
-    kinds = [type(result) for result in check_faithfulness(pairs, DEFAULT)]
-    assert kinds == [Rejection, FaithfulnessReport, Rejection]
 
 
 @needs_real_texts

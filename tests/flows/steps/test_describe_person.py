@@ -1,7 +1,5 @@
 """Parsing the description of a person from an answer."""
 
-import pytest
-
 from flows.ufine6926.describing import read_description
 from schemas.chat import ChatAnswer
 from schemas.records import Rejection
@@ -16,16 +14,12 @@ def test_a_description_is_extracted_from_chatter() -> None:
     assert read_description(answer, 200) == "A man in a red coat walks."
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
+def test_an_answer_without_a_description_is_rejected() -> None:
+    for text, reason in (
         ("I'm sorry, but I can't identify people in images.", "refusal"),
         ("<think>A man", "truncated_answer"),
-        ("", "empty"),
-    ],
-)
-def test_an_answer_without_a_description_is_rejected(text: str, reason: str) -> None:
-    found = read_description(answered(text), 200)
-    assert isinstance(found, Rejection)
-    assert (found.stage, found.reason) == ("describe_person", reason)
-    assert found.context["answer"] == text
+    ):
+        found = read_description(answered(text), 200)
+        assert isinstance(found, Rejection), text
+        assert (found.stage, found.reason) == ("describe_person", reason)
+        assert found.context["answer"] == text

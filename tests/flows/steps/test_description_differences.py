@@ -89,14 +89,14 @@ def test_a_description_does_not_differ_from_itself(subtests: pytest.Subtests) ->
             assert differences(text, text) == []
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.sampled_from(_WORDS), max_size=25))
 def test_no_text_differs_from_itself(words: list[str]) -> None:
     description = parse_description(" ".join(words))
     assert find_differences(description, description) == ()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(*[st.lists(st.sampled_from(_WORDS), max_size=25)] * 2)
 def test_comparing_changes_neither_description(one: list[str], other: list[str]) -> None:
     source, rewrite = parse_description(" ".join(one)), parse_description(" ".join(other))

@@ -17,13 +17,6 @@ def test_the_caption_is_delimited_as_data() -> None:
     assert request.answer_schema == answer_schema(300)
 
 
-def test_the_schema_allows_one_bounded_string() -> None:
-    schema = answer_schema(300)
-    assert schema["properties"] == {"rewrite": {"type": "string", "minLength": 1, "maxLength": 300}}
-    assert schema["required"] == ["rewrite"]
-    assert schema["additionalProperties"] is False
-
-
 def test_answers_are_parsed_or_rejected() -> None:
     text = json.dumps({"rewrite": "A man."})
     answer = ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0.1)

@@ -3,6 +3,7 @@
 import random
 
 from hypothesis import given
+from hypothesis import settings as limited
 from hypothesis import strategies as st
 
 from flows.engine.sampling import SampleSettings, sample_identities
@@ -15,6 +16,7 @@ def settings(identities: int = 3, cap: int | None = 2, seed: int = 0) -> SampleS
     return SampleSettings(identities=identities, images_per_identity=cap, seed=seed)
 
 
+@limited(max_examples=30)
 @given(sources, st.integers(1, 5), st.none() | st.integers(1, 4), st.integers())
 def test_a_sample_has_the_requested_size_or_all_there_is(
     images: dict[str, list[str]], identities: int, cap: int | None, seed: int
@@ -26,6 +28,7 @@ def test_a_sample_has_the_requested_size_or_all_there_is(
         assert len(drawn) == len(set(drawn)) == min(cap or 99, len(images[name]))
 
 
+@limited(max_examples=30)
 @given(sources, st.randoms(use_true_random=False))
 def test_the_order_of_the_input_does_not_matter(
     images: dict[str, list[str]], chance: random.Random
@@ -39,6 +42,7 @@ def test_the_order_of_the_input_does_not_matter(
     assert first.digest == second.digest
 
 
+@limited(max_examples=30)
 @given(sources, st.integers(1, 5))
 def test_a_larger_sample_contains_the_smaller(
     images: dict[str, list[str]], identities: int

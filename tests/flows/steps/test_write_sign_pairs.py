@@ -101,9 +101,3 @@ def test_answers_without_pairs_give_one_rejection(subtests: pytest.Subtests) -> 
             assert isinstance(found, Rejection)
             assert found.reason == reason
             found.model_dump_json().encode()
-
-
-def test_a_truncated_answer_is_rejected() -> None:
-    (found,) = read(pairs(GOOD), truncated=True)
-    assert isinstance(found, Rejection)
-    assert found.reason == "truncated_answer"

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.recos.validation_loop import (
@@ -94,12 +94,13 @@ def drafts_of(lengths: Sequence[int], of_image: int = 5) -> list[Draft]:
 lengths = st.lists(st.integers(0, LONGEST), min_size=1, max_size=15)
 
 
+@settings(max_examples=25)
 @given(lengths, st.integers(0, 4))
 def test_the_budget_is_kept_and_no_caption_is_measured_twice(found: list[int], rounds: int) -> None:
-    settings = SETTINGS.model_copy(update={"rounds": rounds})
+    chosen = SETTINGS.model_copy(update={"rounds": rounds})
     for world in (World(), Stubborn(), Silent(), Parrot(), OneForAll()):
         drafts = drafts_of(found)
-        histories = run_validation(drafts, world.measure, world.rewrite, settings, 0.1)
+        histories = run_validation(drafts, world.measure, world.rewrite, chosen, 0.1)
         assert world.asked.total() <= rounds * len(drafts)
         assert set(world.asked.values()) <= {1}
         assert set(world.measured.values()) == {1}
@@ -108,10 +109,11 @@ def test_the_budget_is_kept_and_no_caption_is_measured_twice(found: list[int], r
             assert history.attempts[0].text == draft.text
             assert history.round <= rounds
             passes = history.current.verdict is PASS
-            assert history.next_step(settings) is (Step.PASS if passes else Step.ASK_PEOPLE)
+            assert history.next_step(chosen) is (Step.PASS if passes else Step.ASK_PEOPLE)
             assert all(attempt.verdict is not PASS for attempt in history.attempts[:-1])
 
 
+@settings(max_examples=25)
 @given(lengths)
 def test_a_model_that_follows_its_instructions_converges(found: list[int]) -> None:
     world = World()
@@ -119,13 +121,6 @@ def test_a_model_that_follows_its_instructions_converges(found: list[int]) -> No
     assert {history.current.verdict for history in histories} == {PASS}
     for verdict, words in world.failed:
         assert (words > LONGEST / 2) is (verdict is OVER)
-
-
-def test_passing_captions_are_not_revised() -> None:
-    world = World()
-    histories = run_validation(drafts_of([10, 11, 9]), world.measure, world.rewrite, SETTINGS, 0.1)
-    assert world.asked.total() == 0
-    assert all(history.round == 0 for history in histories)
 
 
 def test_captions_that_keep_failing_go_to_annotators_with_all_attempts() -> None:

@@ -36,12 +36,6 @@ def test_the_brief_is_delimited_as_data_and_is_the_subject() -> None:
     assert request.purpose == "confuse_caption"
 
 
-def test_a_caption_is_extracted_from_chatter() -> None:
-    text = "A green car stands left of a blue bicycle."
-    answer = answered(f"Sure! Here is the caption:\n```json\n{json.dumps({'caption': text})}\n```")
-    assert read_confusion(answer, CAPTION) == text
-
-
 def test_a_caption_is_returned_verbatim() -> None:
     text = 'The sign says "Danger." If you need help, call 112*2*3.'
     assert read_confusion(answered(json.dumps({"caption": text})), CAPTION) == text

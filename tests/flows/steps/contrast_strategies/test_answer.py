@@ -49,12 +49,6 @@ def test_of_too_many_strategies_the_first_of_different_types_stay() -> None:
     )
 
 
-def test_a_rejected_strategy_does_not_count_toward_the_limit() -> None:
-    found = read(a_strategy(plan=""), *STRATEGIES)
-    assert len(found.strategies) == 4
-    assert [one.reason for one in found.refused] == ["empty"]
-
-
 def test_a_fault_rejects_only_its_strategy(subtests: pytest.Subtests) -> None:
     cases: list[tuple[dict[str, Any], str, str]] = [
         ({"type": "Colour"}, "unknown_type", "Strategy 1: There is no type 'Colour'."),

@@ -14,7 +14,7 @@ from flows.ufine6926.identities import (
 from tests.flows.steps.identities.tracklets import tracklet
 
 BUSY_MACHINE = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
+    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

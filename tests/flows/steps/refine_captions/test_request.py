@@ -17,7 +17,7 @@ from schemas.chat import ChatImage, ChatRequest
 from schemas.records import Rejection
 from schemas.requests import RefinementBrief
 from tests.flows.steps.contrast_strategies.proposals import answered
-from tests.flows.steps.refine_captions.refined import BRIEF, CAPTIONS, TRANSLATED
+from tests.flows.steps.refine_captions.refined import BRIEF, TRANSLATED
 
 COLOURS = ("red", "green", "blue")
 
@@ -53,15 +53,6 @@ def test_the_prompt_of_the_paper_has_the_caption_and_no_planned_difference() -> 
     assert f"Coarse-grained Caption of the First Image:\n{BRIEF.caption}" in request.prompt
     assert "exactly 3 strings" in request.prompt
     assert RefinementBrief.parse(request.subject) == brief
-
-
-def test_images_are_scaled_once_for_all_captions_of_a_group() -> None:
-    images = resized_images([png(colour) for colour in COLOURS])
-    assert not isinstance(images, Rejection)
-    prompt = load_prompt("refine_captions")
-    for brief in (BRIEF, TRANSLATED):
-        sent = request_refinement(images, brief, prompt).images
-        assert all(one is image for one, image in zip(sent, images, strict=True))
 
 
 def test_translations_are_requested_only_with_a_second_language() -> None:
@@ -110,14 +101,6 @@ def test_a_repair_request_states_the_problem_and_sends_all_images_again(
             assert f"<problem>\n{rejection.detail}\n</problem>" in again.prompt
             assert again.prompt.count("</answer>") == 1
             assert ("zh" in again.prompt) == (brief is TRANSLATED)
-
-
-def test_a_rejection_for_a_wrong_count_states_both_counts() -> None:
-    text = f'{{"captions": ["{CAPTIONS[0]}", "{CAPTIONS[1]}"]}}'
-    found = read_refinement(answered(text), BRIEF)
-    assert isinstance(found, Rejection)
-    assert found.reason == "wrong_count"
-    assert found.detail == "The answer holds 2 captions; wanted 3, one of each image."
 
 
 def test_captions_may_mention_pictures_if_the_coarse_caption_does() -> None:

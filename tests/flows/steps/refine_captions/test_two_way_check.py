@@ -97,14 +97,6 @@ def test_findings_equal_those_of_a_literal_reference(
                 assert confused_with(one) is None
 
 
-def test_the_order_of_rows_does_not_matter() -> None:
-    rng = np.random.default_rng(5)
-    images, texts = unit(rng.normal(size=(3, 8))), unit(rng.normal(size=(4, 3, 8)))
-    there = check_preferences(texts, images)
-    back = check_preferences(texts[::-1], images)
-    assert {one[2:] for one in there} == {one[2:] for one in back}
-
-
 def test_vectors_of_wrong_shape_or_value_are_refused(subtests: pytest.Subtests) -> None:
     cases: list[tuple[NDArray[np.float64], NDArray[np.float64], str]] = [
         (np.ones((1, 1, 3)), np.ones((1, 3)), "n at least 2; got"),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flows.recos.expanding import Expansion, expand_images
@@ -44,6 +44,7 @@ neighbour_tables = st.dictionaries(
 )
 
 
+@settings(max_examples=30)
 @given(neighbour_tables, st.integers(1, 6))
 def test_counts_add_up_and_the_order_does_not_matter(
     neighbours: dict[str, list[str]], wanted: int

@@ -20,10 +20,6 @@ def test_an_image_is_not_removed_because_of_a_removed_one() -> None:
     assert leaving_images(["a", "b", "c"], [("a", "b"), ("b", "c")]) == {"b": "a"}
 
 
-def test_protected_images_stay() -> None:
-    assert leaving_images(["a", "b"], [("a", "b")], protected=["a", "b"]) == {}
-
-
 @given(same=_PAIRS, order=st.permutations(_IDS), protected=st.sets(st.sampled_from(_IDS)))
 def test_remaining_images_differ_and_each_removed_one_equals_a_remaining_one(
     same: set[tuple[str, str]], order: list[str], protected: set[str]

@@ -2,13 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import permutations, product
+from itertools import product
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.recos.similar_images import Candidate, Matches, match_similar_images
+from flows.recos.similar_images import Candidate, match_similar_images
 
 OWN, POOL = "abcd", "uvwxyz"
 worlds = st.fixed_dictionaries(
@@ -64,6 +64,7 @@ def literal(
         closed |= {other, *duplicates.get(other, frozenset())}
 
 
+@settings(max_examples=30)
 @given(worlds, st.permutations(OWN))
 def test_matches_equal_those_of_a_greedy_reference(world: dict[str, Any], order: list[str]) -> None:
     duplicates = duplicates_of(both for both in world["duplicates"] if both[0] != both[1])
@@ -80,33 +81,6 @@ def test_matches_equal_those_of_a_greedy_reference(world: dict[str, Any], order:
     shuffled = match_similar_images({image: candidates[image] for image in order}, duplicates)
     assert shuffled.found == found.found
     assert list(shuffled.found) == [image for image in order if image in found.found]
-
-
-def test_matches_are_stable() -> None:
-    values = [0.9, 0.8, 0.85, 0.1]
-    for order in permutations(range(4)):
-        numbers = [values[place] for place in order]
-        candidates = {
-            "a": sorted(
-                [Candidate("x", numbers[0]), Candidate("y", numbers[1])],
-                key=lambda one: -one.similarity,
-            ),
-            "b": sorted(
-                [Candidate("x", numbers[2]), Candidate("y", numbers[3])],
-                key=lambda one: -one.similarity,
-            ),
-        }
-        _assert_stable(candidates, match_similar_images(candidates, {}))
-
-
-def _assert_stable(candidates: dict[str, list[Candidate]], matches: Matches) -> None:
-    has = {image: match.candidate for image, match in matches.found.items()}
-    owner = {candidate.image: (image, candidate) for image, candidate in has.items()}
-    for image, others in candidates.items():
-        for other in others:
-            prefers = image not in has or other.similarity > has[image].similarity
-            _, current = owner.get(other.image, ("", Candidate("", -2)))
-            assert not (prefers and other.similarity > current.similarity)
 
 
 def test_an_image_without_a_match_has_a_rejection() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.ufine6926.noise_filter import filter_track, judge_track
-from flows.ufine6926.noise_rules import BODY_RULES, IMAGE_RULES, judge_crops, outcome_of
+from flows.ufine6926.noise_filter import filter_track
+from flows.ufine6926.noise_rules import outcome_of
 from schemas.tracking import FilterSettings, ViTPoseModel
 from schemas.video import FilterReport, Observation, Track
 from tests.flows.steps.tracklets.samples import GOOD, hash_of, observation, person, track, walk
@@ -72,14 +72,6 @@ def test_an_image_rule_drops_only_its_planted_fault(subtests: pytest.Subtests) -
             )
 
 
-def test_all_faults_of_a_crop_are_reported() -> None:
-    bad = observation(10, score=0.1, brightness=10, overlap=0.9, border_px=0)
-    report, _ = filter_track(track([*walk([0] * 2), bad, *walk([0] * 2, begin=15)]), SETTINGS)
-    assert found(report, 10) == dict.fromkeys(
-        ("truncated", "too_dark", "unsure", "occluded"), "dropped"
-    )
-
-
 def test_keypoints_are_judged_only_with_a_pose_model() -> None:
     observations = [observation(frame, keypoints=None) for frame in (0, 5, 10)]
     with_model = FilterSettings(pose_model=POSE)
@@ -111,13 +103,6 @@ def test_values_that_pass_near_the_threshold_are_suspected(subtests: pytest.Subt
             assert outcome_of(value, threshold, direction, scale_end=scale_end) == outcome
 
 
-def test_suspected_frames_are_kept() -> None:
-    observations = [*walk([0] * 3), observation(15, brightness=45)]
-    report, _ = filter_track(track(observations), SETTINGS)
-    assert kept(report) == [0, 5, 10, 15]
-    assert found(report, 15) == {"too_dark": "suspected"}
-
-
 def test_the_sharpest_of_near_duplicates_is_kept() -> None:
     near = f"{int(hash_of(0), 16) ^ 0b1111:016x}"
     beyond = f"{int(hash_of(0), 16) ^ 0b111110000:016x}"
@@ -136,16 +121,7 @@ def test_the_sharpest_of_near_duplicates_is_kept() -> None:
     assert values == {0: 4.0, 10: 4.0}
 
 
-def test_a_hash_one_bit_beyond_the_threshold_is_suspected() -> None:
-    near = f"{int(hash_of(0), 16) ^ 0b11111:016x}"
-    observations = [observation(0), observation(5, perceptual_hash=near), *walk([0], begin=10)]
-    report, _ = filter_track(track(observations), SETTINGS)
-    assert found(report, 5) == {"near_duplicate": "suspected"}
-    exact, _ = filter_track(track(observations), FilterSettings(duplicate_bits=0))
-    assert exact.findings == ()
-
-
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     hashes=st.lists(st.integers(0, 255), min_size=1, max_size=12),
     sharpnesses=st.lists(st.integers(400, 700), min_size=12, max_size=12),
@@ -186,16 +162,6 @@ def test_a_track_is_split_where_the_person_changes() -> None:
     (finding,) = report.findings
     assert (finding.frame, finding.rule, finding.outcome) == (25, "identity_switch", "suspected")
     assert finding.value > finding.threshold
-
-
-def test_a_track_is_split_at_every_change_of_the_person() -> None:
-    report, _ = filter_track(track(walk([0] * 5 + [1] * 4 + [2] * 6)), SETTINGS)
-    assert report.parts == (
-        (0, 5, 10, 15, 20),
-        (25, 30, 35, 40),
-        (45, 50, 55, 60, 65, 70),
-    )
-    assert report.switches == (25, 45)
 
 
 def test_a_passer_by_in_a_track_becomes_a_separate_part() -> None:
@@ -262,15 +228,6 @@ def test_of_too_many_images_the_best_and_most_varied_are_kept() -> None:
     assert sorted(one.value for one in surplus) == list(range(5, 61))
 
 
-def test_of_equal_images_the_unsuspected_ones_are_kept() -> None:
-    observations = [observation(frame, perceptual_hash=hash_of(frame)) for frame in range(3)]
-    doubtful = [observation(frame, brightness=42) for frame in range(3, 6)]
-    settings = FilterSettings(most_images=3)
-    report, _ = filter_track(track([*observations, *doubtful]), settings)
-    assert 3 not in kept(report)
-    assert len([frame for frame in kept(report) if frame < 3]) >= 2
-
-
 measures = st.fixed_dictionaries(
     {
         "width_px": st.floats(10, 200),
@@ -309,7 +266,7 @@ def tracks(draw: st.DrawFn) -> Track:
     return track(observations)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tracks())
 def test_every_frame_is_kept_once_or_dropped_by_a_finding(one: Track) -> None:
     report, rejection = filter_track(one, SETTINGS)
@@ -321,63 +278,3 @@ def test_every_frame_is_kept_once_or_dropped_by_a_finding(one: Track) -> None:
     assert all(SETTINGS.least_images <= len(part) <= SETTINGS.most_images for part in report.parts)
     assert kept(report) == sorted(kept(report))
     assert set(report.switches) <= set(frames)
-
-
-LOOSER_DIRECTIONS = [
-    ("least_height_px", -1),
-    ("least_width_px", -1),
-    ("narrowest_aspect", -1),
-    ("widest_aspect", 1),
-    ("most_cut_off", 1),
-    ("least_border_px", -1),
-    ("least_sharpness", -1),
-    ("least_relative_sharpness", -1),
-    ("darkest", -1),
-    ("brightest", 1),
-    ("least_contrast", -1),
-    ("least_score", -1),
-    ("most_overlap", 1),
-    ("most_other_people", 1),
-]
-
-
-@settings(max_examples=60, deadline=None)
-@given(tracks(), st.sampled_from(LOOSER_DIRECTIONS), st.floats(0, 1))
-def test_a_looser_threshold_never_drops_more(
-    one: Track, loosened: tuple[str, int], by: float
-) -> None:
-    field, direction = loosened
-    end = {-1: 0.0, 1: 1.0}[direction]
-    end = {"brightest": 255.0, "widest_aspect": 5.0}.get(field, end)
-    strict = getattr(SETTINGS, field)
-    changed = FilterSettings(
-        **{
-            field: strict + by * (end - strict)
-            if end != 1.0 or isinstance(strict, float)
-            else strict + 1
-        }
-    )
-
-    def dropped(settings: FilterSettings) -> set[int | None]:
-        return {found.frame for found in judge_crops(one, settings) if found.outcome == "dropped"}
-
-    assert dropped(changed) <= dropped(SETTINGS)
-
-
-def test_the_tests_cover_every_image_rule() -> None:
-    fields = {rule.setting for rule in IMAGE_RULES}
-    assert {field for field, _ in LOOSER_DIRECTIONS} | set(BODY_RULES) == fields
-
-
-@settings(max_examples=60, deadline=None)
-@given(tracks())
-def test_passing_measurements_are_recorded_too(one: Track) -> None:
-    judgement = judge_track(one, SETTINGS)
-    report, _ = filter_track(one, SETTINGS)
-    findings = [found.finding for found in judgement.measurements if found.finding is not None]
-    assert tuple(findings) == report.findings
-    per_crop = len(IMAGE_RULES) - len(BODY_RULES)  # without a pose model
-    image_settings = [rule.setting for rule in IMAGE_RULES]
-    assert sum(
-        found.setting in image_settings for found in judgement.measurements
-    ) == per_crop * len(one.observations)

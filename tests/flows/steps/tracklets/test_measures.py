@@ -18,8 +18,6 @@ from flows.ufine6926.crops import (
     encode,
     hash_distance,
     measure_quickly,
-    other_people,
-    overlap,
     perceptual_hash,
     quality,
     sharpness,
@@ -53,7 +51,7 @@ spans = st.integers(1, 80)
 boxes = st.builds(lambda x, y, w, h: (x, y, x + w, y + h), numbers, numbers, spans, spans)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(boxes)
 def test_a_cut_contains_the_pixels_of_the_box_inside_the_frame(
     sides: tuple[int, int, int, int],
@@ -164,7 +162,7 @@ def test_the_hash_equals_that_of_imagehash_and_is_near_for_similar_images() -> N
     assert hash_distance("0" * 16, "f" * 16) == 64
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=30)
 @given(boxes, st.lists(boxes, max_size=4))
 def test_measures_of_boxes_equal_those_by_counting_pixels(
     sides: tuple[int, int, int, int], others: list[tuple[int, int, int, int]]
@@ -192,19 +190,6 @@ def test_measures_of_boxes_equal_those_by_counting_pixels(
         shares.append(shared / len(inside))
     assert found.overlap == pytest.approx(max(shares), abs=1e-4)
     assert found.other_people == crowd
-
-
-def test_overlap_is_the_same_for_both_people() -> None:
-    behind, front = box(10, 10, 50, 100), box(30, 20, 70, 110)
-    assert overlap(behind, front[None]) == pytest.approx(20 * 80 / (40 * 90))
-    assert overlap(front, behind[None]) == pytest.approx(20 * 80 / (40 * 90))
-    assert overlap(behind, NOBODY) == 0
-
-
-def test_a_person_with_half_of_their_box_inside_counts() -> None:
-    large = box(0, 0, 100, 100)
-    assert other_people(large, np.array([[80, 0, 120, 50.0], [81, 0, 120, 50], [5, 5, 9, 9]])) == 2
-    assert other_people(large, NOBODY) == 0
 
 
 def test_quality_is_higher_for_sharp_large_whole_single_and_certain_people() -> None:

@@ -122,18 +122,6 @@ def test_a_pool_is_bounded_and_covers_the_whole_time(strengths: list[int], limit
     assert all(b - a < 2 * length for a, b in pairwise(frames))
 
 
-def test_better_late_frames_do_not_displace_early_ones() -> None:
-    pool = ObservationPool(1, 8)
-    for number in range(100):
-        near = np.array([2.0, 2, 20 + number / 5, 30 + number / 4])
-        pool.offer(frame(number, 5), seen(box=near), NOBODY)
-    frames = [one.frame for one in pool.state(Blobs().put).observations]
-    assert frames == sorted(frames)
-    assert frames[0] < 16
-    assert frames[-1] == 99
-    assert max(np.diff(frames)) < 32
-
-
 @settings(max_examples=20, deadline=None)
 @given(sightings, st.integers(2, 8), st.data())
 def test_a_restored_pool_gives_the_same_track(
@@ -198,11 +186,3 @@ def test_keypoints_are_added_to_the_given_frames() -> None:
     assert isinstance(track, Track)
     counted = with_bodies(track, {1: Body(keypoints=12)})
     assert [one.measures.keypoints for one in counted.observations] == [None, 12]
-
-
-def test_a_pool_is_filled_with_frames_that_are_far_apart() -> None:
-    frames = [(number * 5, 5) for number in range(24)]
-    for limit in (2, 24):
-        track = pool_of(frames, limit).close(Blobs().put, ORIGIN)
-        assert isinstance(track, Track)
-        assert len(track.observations) == limit

@@ -34,14 +34,6 @@ def test_a_tracklet_has_the_kept_frames_with_their_suspicions() -> None:
     assert tracklet.frames[1].crop == walk([0] * 3)[1].crop
 
 
-def test_the_parts_of_a_split_track_are_tracklets_without_the_switch() -> None:
-    first, second = proposed([track(walk([0] * 4 + [1] * 4), 3)])
-    assert (first.track, second.track) == (3, 3)
-    assert [frame.frame for frame in second.frames] == [20, 25, 30, 35]
-    assert (first.switches, second.switches) == ((), ())
-    assert all(frame.suspicions == () for frame in (*first.frames, *second.frames))
-
-
 def test_a_suspected_switch_is_given_by_a_frame_of_the_tracklet() -> None:
     one = track(walk([0] * 6))
     for switch, shown in ((10, (10,)), (12, (15,)), (0, ()), (25, (25,))):
@@ -50,10 +42,6 @@ def test_a_suspected_switch_is_given_by_a_frame_of_the_tracklet() -> None:
         )
         (tracklet,) = propose_tracklets([(one, report)], SETTINGS, lambda _: "id")
         assert tracklet.switches == shown
-
-
-def test_a_dropped_track_gives_no_tracklet() -> None:
-    assert proposed([track([observation(0)])]) == []
 
 
 def test_merge_proposals_are_earlier_tracklets_only() -> None:
