@@ -66,7 +66,7 @@ def edited_contrasts(
 def reviewed_tasks(
     drawn_stills: DrawnStills, migrated_sqlite: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[ReviewedTasks]:
-    """`build-recos` up to v1 with reviewers, as it is before each of their answers (read-only).
+    """`build-recos` up to v1 with reviewers, released and with open questions (read-only).
 
     Mark the modules that use it with `xdist_group("recos_people")`.
     """
@@ -74,8 +74,7 @@ def reviewed_tasks(
     with new_run(migrated_sqlite, folder) as run:
         reviewed = review_tasks(run, drawn_stills(80), folder.parent / f"{folder.name}-states")
         yield reviewed
-        for waiting, _ in (reviewed.captions_wait, reviewed.questions_wait):
-            waiting.store.close()
+        reviewed.questions_wait[0].store.close()
 
 
 @pytest.fixture(scope="session")

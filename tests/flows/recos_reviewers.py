@@ -50,30 +50,27 @@ class DoubtedTasks(NamedTuple):
 
 
 class ReviewedTasks(NamedTuple):
-    """A build with reviewers, and its states: an installation with the tasks of its reviewers."""
+    """A build with reviewers, and two states: an installation with the tasks of its reviewers."""
 
     build: RecosBuild
-    captions_wait: tuple[RunContext, MemoryOffice]
     questions_wait: tuple[RunContext, MemoryOffice]
     released: tuple[RunContext, MemoryOffice]
 
 
 def review_tasks(run: RunContext, stills: StillsWorld, folder: Path) -> ReviewedTasks:
-    """Build and review v0 and v1 in `run`; keep the earlier states in `folder`."""
+    """Build and review v0 and v1 in `run`; keep the state with open questions in `folder`."""
     folder.mkdir()
     gates = {"captions_gate": "required", "confusions_gate": "required"}
     build, office = small_build(stills, folder, last="v1", **gates), MemoryOffice()
-    states = []
-    for opinion in (accept_caption, fits_own):
-        assert build_once(run, build, office).waiting
-        home = folder / opinion.__name__
-        shutil.copytree(run.settings.home, home)
-        store = Store.open(f"sqlite:///{home / 'loupe.db'}")
-        states.append((context_of(store, home), deepcopy(office)))
-        answer(run, office, opinion)
+    assert build_once(run, build, office).waiting
+    answer(run, office, accept_caption)
+    assert build_once(run, build, office).waiting
+    home = Path(shutil.copytree(run.settings.home, folder / "questions"))
+    store = Store.open(f"sqlite:///{home / 'loupe.db'}")
+    questions_wait = context_of(store, home), deepcopy(office)
+    answer(run, office, fits_own)
     assert build_once(run, build, office).release is not None
-    captions_wait, questions_wait = states
-    return ReviewedTasks(build, captions_wait, questions_wait, (run, office))
+    return ReviewedTasks(build, questions_wait, (run, office))
 
 
 def sizes(run: RunContext) -> list[int]:
@@ -85,12 +82,10 @@ def sizes(run: RunContext) -> list[int]:
         ]
 
 
-def answer(
-    run: RunContext, office: MemoryOffice, opinion: Opinion, limit: int | None = None
-) -> int:
-    """Answer the open tasks, at most `limit`; return how many."""
+def answer(run: RunContext, office: MemoryOffice, opinion: Opinion) -> int:
+    """Answer the open tasks; return how many."""
     desk = office(SHARED)
-    waiting = desk.open_tasks()[:limit]
+    waiting = desk.open_tasks()
     tasks = tasks_by_key(run.store, [task.key for task in waiting])
     shown = fetch(run.store, [task.entity_id for task in tasks.values()])
     for task in waiting:

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from annotate.backend import Desks
 from models.profiles.loader import load_profile
 from schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
 from schemas.profile import OpenAIChat, Profile
@@ -20,6 +21,11 @@ DATASET = "tasks"
 SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
 DOUBTING = NearDuplicateSettings(embedding_distance=0.15, doubtful_embedding_distance=0.5)
 SHOWN = (RetrievalTask.COLOR, RetrievalTask.OBJECT)
+
+
+def no_desks() -> Desks:
+    """Fail, for builds without review."""
+    raise AssertionError("no review server may be opened")
 
 
 def stills_source(stills: StillsWorld) -> SourceSpec:

@@ -60,15 +60,6 @@ def test_scores_are_printed_as_json(score: Score) -> None:
     }
 
 
-def test_scores_are_printed_as_a_table(score: Score) -> None:
-    finished = score()
-    assert finished.exit_code == 0
-    assert "mSD released" not in finished.out
-    assert re.search(r"mAP +│ +62\.50 │", finished.out)
-    assert re.search(r"median rank +│ +1\.5 │", finished.out)
-    assert "95 %" not in finished.out
-
-
 def test_intervals_equal_a_bootstrap_over_identities(score: Score) -> None:
     chance = np.random.default_rng(2)
     query_ids, gallery_ids = np.arange(60) // 3, np.arange(20)

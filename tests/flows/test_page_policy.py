@@ -20,7 +20,7 @@ from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops
 from tests.flows.steps.tracklets.samples import observation, track
-from tests.flows.test_choice_calibration import calibrated, results
+from tests.flows.test_choice_calibration import calibrated
 
 POLICY = '<meta http-equiv="Content-Security-Policy" content="{{ content_security_policy }}">'
 INJECTED = """
@@ -90,18 +90,6 @@ def test_injected_markup_runs_and_loads_nothing(
     assert visit.page.title() == "Search results: coco"
     assert requested == []
     assert any("Content Security Policy" in one for one in visit.messages)
-    visit.page.close()
-
-
-@pytest.mark.browser
-def test_the_choice_report_opens_within_its_policy(tmp_path: Path, browser: Any) -> None:
-    path = tmp_path / "choices.html"
-    observed = results()
-    path.write_text(render_choice_report(calibrated(observed), observed, "coco"), encoding="utf-8")
-    visit = Visit(browser, path)
-    assert visit.messages == []
-    label = visit.page.locator(".below span").last.bounding_box()
-    assert label["x"] > 300  # positions in style attributes apply
     visit.page.close()
 
 

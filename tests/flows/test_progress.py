@@ -68,25 +68,6 @@ def test_a_build_report_names_the_queues_it_waits_for() -> None:
     assert "| check | 2 done" in report.markdown
 
 
-def test_an_executor_runs_no_more_than_its_workers_at_once() -> None:
-    errors: list[BaseException] = []
-    running, most, lock = [0], [0], threading.Lock()
-
-    def work() -> None:
-        with lock:
-            running[0] += 1
-            most[0] = max(most[0], running[0])
-        threading.Event().wait(0.01)
-        with lock:
-            running[0] -= 1
-
-    with open_executor("work", 2, errors.append) as executor:
-        for _ in range(8):
-            executor.submit(work)
-    assert running == [0]
-    assert 1 <= most[0] <= 2
-
-
 def test_an_executor_waits_for_the_others_before_it_raises() -> None:
     errors: list[BaseException] = []
     finished: list[int] = []
@@ -110,19 +91,3 @@ def test_an_executor_waits_for_the_others_before_it_raises() -> None:
         run()
     assert finished == [1]
     assert errors == []
-
-
-def test_the_error_of_the_submitting_thread_is_raised() -> None:
-    errors: list[BaseException] = []
-
-    def fail() -> None:
-        raise ZeroDivisionError
-
-    def run() -> None:
-        with open_executor("work", 2, errors.append) as executor:
-            executor.submit(fail)
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    assert [type(one) for one in errors] == [KeyboardInterrupt]

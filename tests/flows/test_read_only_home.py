@@ -38,13 +38,9 @@ for home in (first, second):
 READS = {
     "release list": 0,
     "queue list": 0,
-    "quarantine people": 0,
     "cost people": 0,
     "withdrawals": 0,
-    "annotator list": 0,
-    "release verify .": 1,
     "release show {release}": 0,
-    "doctor": 0,
     "status": 0,
     "lineage {entity}": 0,
 }

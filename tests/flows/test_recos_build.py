@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from typer.testing import CliRunner
 
-from annotate.backend import Desks
 from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
 from db.withdrawal_graph import WithdrawalTarget
-from flows.cli.main import app
 from flows.engine.context import RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport
@@ -22,11 +19,10 @@ from flows.recos.task_images import images_of_tier
 from flows.recos.validation_loop import STAGE
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-from models.profiles.loader import load_profile
 from release.manifest import read_manifest
 from release.markup import as_text
 from release.verify import verify_release
-from schemas.build import RecosBuild, SourceSpec, TaskSpec
+from schemas.build import RecosBuild, TaskSpec
 from schemas.errors import ConfigurationError, DegenerateCriterionError
 from schemas.profile import BuiltinCaptioner, Profile
 from schemas.proposals import Confusion
@@ -43,12 +39,16 @@ from schemas.release import EmbedderPurpose
 from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
+from tests.flows.recos_world import (
+    DATASET,
+    SETTINGS,
+    no_desks,
+    small_profile,
+    stills_source,
+)
 from tests.flows.runs import copied_run, new_run
 
 pytestmark = pytest.mark.xdist_group("recos_build")  # the build is shared
-
-DATASET = "tasks"
-SETTINGS = DiscriminabilitySettings(k=6, rounds=2)
 
 
 @pytest.fixture(scope="session")
@@ -84,19 +84,11 @@ def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> Reco
     names = tmp_path_factory.mktemp("names") / "colours.txt"
     colours = [one.file_name for one in firsts if one.task is RetrievalTask.COLOR]
     names.write_text("\n".join([*colours, "none-such.jpg"]), encoding="utf-8")
-    source = SourceSpec(
-        name="stills",
-        format="coco-captions",
-        annotations=stills.annotation_file,
-        images=stills.image_root,
-        licence="CC0-1.0",
-        citation="none",
-    )
     return RecosBuild(
         dataset=DATASET,
         seed=3,
         neighbours=4,
-        sources=(source,),
+        sources=(stills_source(stills),),
         tasks=(
             TaskSpec(task=RetrievalTask.COLOR, images=4, source="stills", names=names),
             TaskSpec(task=RetrievalTask.SCENE, images=4, source="stills", query="a snowy place"),
@@ -106,18 +98,8 @@ def build(stills: StillsWorld, tmp_path_factory: pytest.TempPathFactory) -> Reco
     )
 
 
-def profile(settings: DiscriminabilitySettings = SETTINGS) -> Profile:
-    builtin = load_profile("builtin")
-    captioning = builtin.captioning.model_copy(update={"discriminability": settings})
-    return builtin.model_copy(update={"captioning": captioning})
-
-
-def no_desks() -> Desks:
-    raise AssertionError("no review server may be opened")
-
-
 def go(run: RunContext, build: RecosBuild, chosen: Profile | None = None) -> BuildReport:
-    return run_pipeline(run, recos_pipeline(), build, chosen or profile(), no_desks)
+    return run_pipeline(run, recos_pipeline(), build, chosen or small_profile(), no_desks)
 
 
 def entities(run: RunContext, kind: str, *states: str) -> list[StoredEntity]:
@@ -200,16 +182,6 @@ def test_released_captions_passed_validation_and_failed_ones_are_kept(
     assert tried[1] > 0
 
 
-def test_rendered_images_derive_from_their_truth(built: RunContext, build: RecosBuild) -> None:
-    drawn = [
-        one for one in entities(built, Image.kind)
-        if one.record(Image).task is RetrievalTask.CALCULATION and one.record(Image).tier == "v0"
-    ]  # fmt: skip
-    originals = parents_of(built.store, [one.id for one in drawn], Role.SAMPLED_FROM)
-    truths = parents_of(built.store, [found[0] for found in originals.values()], Role.RENDERED_FROM)
-    assert len(truths) == len(drawn) == 2
-
-
 def test_similar_images_are_distinct_images_of_the_same_source(
     built: RunContext, build: RecosBuild
 ) -> None:
@@ -250,7 +222,7 @@ def test_a_validated_benchmark_refuses_other_settings_or_another_draw(
     with pytest.raises(ConfigurationError, match=r"validated with other settings \(seed, tasks\)"):
         go(done, build.model_copy(update={"seed": 4, "tasks": build.tasks[2:3]}))
     with pytest.raises(ConfigurationError, match=r"with other settings \(discriminability\)"):
-        go(done, build, profile(SETTINGS.model_copy(update={"eta": 0.6})))
+        go(done, build, small_profile(SETTINGS.model_copy(update={"eta": 0.6})))
     assert {one.id: one.state for one in entities(done, Caption.kind)} == states
 
 
@@ -259,14 +231,14 @@ def test_captions_of_failed_runs_are_not_mixed_with_later_ones(
 ) -> None:
     """The first run has too few images, the second a degenerate criterion."""
     with pytest.raises(ConfigurationError, match="compared with 20 other images each"):
-        go(run, build, profile(DiscriminabilitySettings(k=20)))
+        go(run, build, small_profile(DiscriminabilitySettings(k=20)))
     settings = DiscriminabilitySettings(k=6, temperature=1.0, eta=0.5)
     with pytest.raises(DegenerateCriterionError, match="does not tell captions apart: 0 of 70"):
-        go(run, build, profile(settings))
+        go(run, build, small_profile(settings))
     assert not (run.settings.home / "releases").exists()
     assert {one.state for one in entities(run, Caption.kind)} == {"proposed"}
 
-    chosen = profile()
+    chosen = small_profile()
     model = BuiltinCaptioner(details=3)
     captioning = chosen.captioning.model_copy(update={"model": model})
     only = build.model_copy(update={"last": "v0"})
@@ -275,25 +247,6 @@ def test_captions_of_failed_runs_are_not_mixed_with_later_ones(
         run.store, [one.id for one in entities(run, Caption.kind, "accepted")], Role.DESCRIBES
     )
     assert max(Counter(found[0] for found in images.values()).values()) <= 5
-
-
-def test_the_captions_queue_does_not_count_confusing_captions(
-    built: RunContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Captions of v1 are decided by the answers to their questions."""
-    url = f"sqlite:///{built.settings.home / 'loupe.db'}"
-    monkeypatch.setenv("LOUPE_HOME", str(built.settings.home))
-    monkeypatch.setenv("LOUPE_DATABASE_URL", url)
-    own = f'[queues.{DATASET}-captions]\npolicy = "auto"\n'
-    (built.settings.home / "queues.toml").write_text(own, encoding="utf-8")
-    shown = CliRunner().invoke(app, ["queue", "list", "--json"], catch_exceptions=False)
-    (row,) = (one for one in json.loads(shown.stdout) if one["queue"] == f"{DATASET}-captions")
-    captions = entities(built, Caption.kind)
-    of_v1 = parents_of(built.store, [one.id for one in captions], Role.CONFUSES)
-    states = Counter(one.state for one in captions if one.id not in of_v1)
-    assert of_v1
-    assert row["accepted"] == states["accepted"] > 0
-    assert row["rejected"] == states["rejected"] > 0
 
 
 def test_a_withdrawal_does_not_change_the_validation_of_other_captions(

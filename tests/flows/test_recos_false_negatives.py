@@ -6,7 +6,6 @@ import numpy as np
 import PIL.Image
 from numpy.typing import NDArray
 
-from annotate.backend import Desks
 from db.entities import fetch, parents_of
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
@@ -21,7 +20,7 @@ from sources.demonstration.stills import (
     load_stills_truth,
     write_stills_world,
 )
-from tests.flows.recos_world import DATASET, SHOWN, small_profile, stills_source
+from tests.flows.recos_world import DATASET, SHOWN, no_desks, small_profile, stills_source
 from tests.flows.runs import context_of
 
 
@@ -75,7 +74,3 @@ def count_nearer_partners(root: Path, chosen: dict[str, str], partner: dict[str,
         bool(row(name) @ row(partner[name]) > row(name) @ row(similar))
         for name, similar in chosen.items()
     )
-
-
-def no_desks() -> Desks:
-    raise AssertionError("no review server may be opened")

@@ -24,9 +24,8 @@ from schemas.errors import ModelError
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings, ExpansionReport
 from schemas.retrieval_task import RetrievalTask
-from tests.flows.recos_world import seeing_profile, small_profile
+from tests.flows.recos_world import no_desks, seeing_profile, small_profile
 from tests.flows.runs import context_of
-from tests.flows.test_recos_build import no_desks
 from tests.requirements import unavailable
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from annotate.backend import Desks
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
 from flows.engine.report import BuildReport, Progress, StageReport
@@ -17,7 +16,7 @@ from flows.recos.pipeline import recos_pipeline
 from schemas.build import RecosBuild
 from schemas.profile import OpenAIChat, Profile
 from tests.flows.drawn_stills import DrawnStills
-from tests.flows.recos_world import small_build, small_profile
+from tests.flows.recos_world import no_desks, small_build, small_profile
 from tests.flows.runs import context_of
 from tests.servers.captioning import caption_completion
 from tests.servers.counting_server import CountingServer, counting_server
@@ -47,10 +46,6 @@ def profile(captioner: CountingServer) -> Profile:
     )
     captioning = chosen.captioning.model_copy(update={"model": model})
     return chosen.model_copy(update={"captioning": captioning})
-
-
-def no_desks() -> Desks:
-    raise AssertionError("no review server may be opened")
 
 
 class _SlowProgress(Progress):

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from annotate.queues import shipped
-from db.entities import StoredEntity, fetch, parents_of
 from db.store import Store
 from flows.ccd.choice_test import draw_and_store, released_samples, similarities
 from flows.engine.context import code_revision, software
@@ -18,9 +17,6 @@ from release.contamination import WrittenSample
 from release.rows import ReleasedContrast
 from release.verify import verify_release
 from schemas.chat import ModelRef
-from schemas.proposals import OPTIONS, ChoiceTest
-from schemas.provenance import Role
-from schemas.records import Image
 from schemas.taxonomy import DifferenceType
 from tests.db.review_samples import Desk
 from tests.flows.command_line import Loupe
@@ -37,19 +33,10 @@ def stored(home: Path) -> Store:
     return store_world(home, benchmark(9, 2).world.contents(), url=url).store
 
 
-def draw(store: Store, size: int, folder: Path | None = None) -> list[str]:
+def draw(store: Store, size: int) -> list[str]:
     samples = released_samples(store, CCD)
-    paths: tuple[Path | None, Path | None] = (None, None)
-    if folder is not None:  # make images of a group nearest to each other
-        chance = np.random.default_rng(0)
-        groups = chance.normal(size=(9, 16))[np.repeat(np.arange(9), 3)]
-        near = groups + 0.1 * chance.normal(size=groups.shape)
-        paths = folder / "texts.npy", folder / "images.npy"
-        np.save(paths[0], np.repeat(near, 5, axis=0))
-        np.save(paths[1], near)
-    drawn = draw_and_store(
-        store, CCD, size, 1, similarities(samples, *paths), samples, software(), code_revision()
-    )
+    near = similarities(samples, None, None)
+    drawn = draw_and_store(store, CCD, size, 1, near, samples, software(), code_revision())
     assert not drawn.lonely
     return [test.id for test in drawn.tests]
 
@@ -87,28 +74,6 @@ def test_originals_are_compared_only_with_other_originals() -> None:
     assert found.original_captions == pytest.approx(0.6)
     without = [one._replace(coarse=()) for one in samples]
     assert measured_nearest(without, FixedEmbedder(images, texts)).original_captions is None
-
-
-def test_distractors_are_the_most_similar_of_other_images(stored: Store, tmp_path: Path) -> None:
-    tests = draw(stored, 27, tmp_path)
-    assert len(tests) == 54
-    asked, others = (
-        parents_of(stored, tests, Role.ASKS_ABOUT),
-        parents_of(stored, tests, Role.DISTRACTOR),
-    )
-    images = fetch(stored, {one for ids in (*asked.values(), *others.values()) for one in ids})
-    for id_, test in fetch(stored, tests).items():
-        record = test.record(ChoiceTest)
-        if record.direction == "caption-to-image":
-            assert len(record.images) == OPTIONS
-            own = next(images[one] for one in asked[id_] if images[one].kind == Image.kind)
-            siblings = [one for one in others[id_] if anchor_of(images[one]) == anchor_of(own)]
-            assert len(siblings) == 2  # the two others of its group are among the five
-
-
-def anchor_of(image: StoredEntity) -> str:
-    contrast = image.record(Image).contrast
-    return contrast.anchor_id if contrast else image.id
 
 
 def test_the_card_states_the_results_of_choice_tests(

@@ -217,14 +217,3 @@ def test_a_damaged_earlier_release_does_not_stop_a_build(home: Home) -> None:
     (home.folder / "1.0.0/manifest.json").write_text("{}")
     result = home.build("1.0.1")
     assert (result.exit_code, "1.0.0 cannot be compared with: " in result.stderr) == (0, True)
-
-
-def test_releases_are_exported_by_name(home: Home) -> None:
-    target = home.folder / "hf"
-    command = ("export", f"{DATASET}@1.0.0", "--format", "hf", "--out", target)
-    result = loupe_release(*command)
-    assert (result.exit_code, result.stdout.startswith(f"{DATASET} 1.0.0 exported")) == (0, True)
-    shutil.rmtree(home.folder / "1.0.0")
-    gone = loupe_release(*command)
-    assert "make it again with `loupe release rebuild`" in str(gone.exception)
-    assert isinstance(loupe_release("export", "", *command[2:]).exception, UsageError)

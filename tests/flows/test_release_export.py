@@ -1,4 +1,4 @@
-"""`loupe release export`."""
+"""`loupe release export` and `loupe release report`."""
 
 from pathlib import Path
 
@@ -51,3 +51,15 @@ def test_a_damaged_release_is_exported_only_with_no_verify(
         assert loupe(*command, "--no-verify").exit_code == 0
     finally:
         image.write_bytes(data)
+
+
+def test_a_report_is_written_once(loupe: Loupe, release: Path, tmp_path: Path) -> None:
+    out = tmp_path / "report"
+    first = loupe("release", "report", release, "--out", out, "--json").json
+    assert (first["is_new"], first["rows"], first["beside"]) == (True, 8, "release")
+    assert Path(first["page"]).is_file()
+    again = loupe("release", "report", release, "--out", out)
+    assert (again.exit_code, "already has a report" in again.out) == (0, True)
+    other = loupe("release", "report", release, "--out", out, "--previews")
+    assert (other.exit_code, other.out) == (2, "")
+    assert "is another report" in other.err

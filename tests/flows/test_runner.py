@@ -154,23 +154,6 @@ def pending(context: RunContext, stage: Stage = STAGE) -> int:
     return count_pending(context.store, plan_id, CAPTIONS)
 
 
-def test_an_input_that_succeeds_on_retry_is_not_reported_as_deferred(context: RunContext) -> None:
-    tried: set[int] = set()
-
-    def defer_once(captions: Sequence[StoredEntity]) -> list[StageResult]:
-        results: list[StageResult] = [
-            Deferred(one.seq, "timeout")
-            if one.seq in (1, 4) and one.seq not in tried
-            else WorkResult(one.seq)
-            for one in captions
-        ]
-        tried.update(one.seq for one in captions)
-        return results
-
-    report = run_stage(context, replace(STAGE, workers=1), CAPTIONS, defer_once)
-    assert (report.done, dict(report.deferred)) == (5, {})
-
-
 def test_a_chunk_deferred_as_a_whole_stops_the_stage(context: RunContext) -> None:
     tried: list[int] = []
 

@@ -23,7 +23,6 @@ from schemas.errors import BudgetReachedError, ConfigurationError
 from schemas.image_search import SearchAnswer, SearchFailure, SearchHit, SearchOutcome, SearchPrices
 from tests.db.samples import row_count
 from tests.flows import searching
-from tests.flows.searching import SPENT
 from tests.flows.worlds import RunningProgram
 from tests.servers.search_server import SearchServer, search_server
 
@@ -317,20 +316,6 @@ def test_a_killed_run_repeats_no_answered_query(
     began = datetime(2026, 11, 20, tzinfo=UTC)
     counted = requests_since(sqlite_store, ModelRef(name="openverse", revision="v1"), began)
     assert counted >= asked.total(), "lost requests count, too"
-
-
-@pytest.mark.slow
-@pytest.mark.xdist_group("kill")
-def test_parallel_processes_share_budget_and_answers(
-    server: SearchServer, sqlite_store: Store, tmp_path: Path
-) -> None:
-    server.seconds = 0.01
-    queries = [f"cat {number}" for number in range(30)]
-    program = Program(tmp_path / "loupe.db", server, budget=20)
-    both = [program.start(queries), program.start(queries[::-1])]
-    assert [one.wait() for one in both] == [SPENT, SPENT]
-    asked = Counter(server.queries)
-    assert (asked.total(), max(asked.values())) == (20, 1)
 
 
 def test_a_stopped_run_sends_no_more_queries_and_stores_the_one_in_flight(

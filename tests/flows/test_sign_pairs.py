@@ -30,8 +30,7 @@ from sources.rendered import RenderOptions, shipped_pairs
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.recos_reviewers import answer, sizes
-from tests.flows.recos_world import DATASET, small_profile
-from tests.flows.test_recos_build import no_desks
+from tests.flows.recos_world import DATASET, no_desks, small_profile
 from tests.servers.captioning import caption_completion
 from tests.servers.counting_server import (
     CountingServer,

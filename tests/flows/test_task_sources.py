@@ -32,8 +32,7 @@ from schemas.retrieval_task import RetrievalTask, in_order
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.rendered import FontShelf, RenderOptions
 from sources.rendered.pen import installed_folder
-from tests.flows.recos_world import small_profile, stills_source
-from tests.flows.test_recos_build import no_desks
+from tests.flows.recos_world import no_desks, small_profile, stills_source
 from tests.servers.counting_server import CountingServer, Fault
 
 DATASET = "known"

@@ -22,8 +22,7 @@ from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings, TextReading
 from schemas.retrieval_task import RetrievalTask
 from sources.rendered import TRUTHS_FILE, render_tasks, write_rendered_collection
-from tests.flows.recos_world import small_profile
-from tests.flows.test_recos_build import no_desks
+from tests.flows.recos_world import no_desks, small_profile
 
 SIGNS = 4
 

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from trackers.eval import evaluate_mot_sequence
 
-from models import profiles
 from tests.flows.command_line import Loupe
 from tests.requirements import unavailable
 from tests.sources.video.clips import without_index_at_end, write_clip
@@ -73,16 +72,6 @@ def test_a_very_long_gap_takes_no_time(loupe: Loupe, tmp_path: Path) -> None:
     far = 10**12
     file.write_text("\n".join([*walk(range(1, 11), 0), *walk(range(far, far + 10), 0, 0)]))
     assert loupe("track", "--detections", file, "--out", tmp_path, "--json").json["people"] == 2
-
-
-def test_the_profile_sets_the_association_parameters(
-    loupe: Loupe, file: Path, tmp_path: Path
-) -> None:
-    profile = tmp_path / "short.toml"
-    builtin = Path(profiles.__file__).with_name("builtin.toml").read_text()
-    profile.write_text(f"{builtin}\n[tracking.association]\nbuffer_frames = 5\n")
-    command = ("track", "--detections", file, "--out", tmp_path / "out", "--json")
-    assert loupe(*command, "--profile", profile).json["people"] == 3
 
 
 def test_wrong_arguments_are_one_line_errors(loupe: Loupe, file: Path, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from db.blob_check import BlobCheck
 from db.entities import StoredEntity, find, parents_of
-from db.quarantine import quarantined
 from db.tables import Checkpoint
 from flows.blob_repair import repair_blobs
 from flows.engine.context import RunContext
@@ -213,35 +212,6 @@ def test_a_truncated_video_gives_its_tracks_and_a_notice(
     assert summary.tracks == len(tracks(run)) > 0
     (notice,) = summary.notices
     assert path.name in notice
-
-
-def test_unusable_videos_are_rejected_with_reasons(
-    run: RunContext, videos: Path, known_street: KnownStreet
-) -> None:
-    (videos / "empty.mp4").write_bytes(b"")
-    (videos / "noise.mp4").write_bytes(b"no video at all " * 500)
-    (videos / "notes.docx").write_bytes(b"x")
-    source, report = import_videos(run, spec_of(videos))
-    assert report.done == 2
-    assert dict(report.rejected) == {"empty_file": 1, "not_a_video": 2}
-    assert {one.context["file"] for one in quarantined(run.store, source.dataset)} == {
-        "empty.mp4",
-        "noise.mp4",
-        "notes.docx",
-    }
-
-
-def test_added_videos_are_imported_and_known_ones_are_not_read_again(
-    run: RunContext, videos: Path, street: StreetWorld
-) -> None:
-    second = videos / "street-02.mp4"
-    kept = second.read_bytes()
-    second.unlink()
-    assert import_videos(run, spec_of(videos))[1].done == 1
-    second.write_bytes(kept)
-    report = import_videos(run, spec_of(videos))[1]
-    assert (report.done, report.already_done) == (1, 1)
-    assert len(list(find(run.store, "street", Video.kind))) == 2
 
 
 def test_an_unavailable_video_is_deferred_to_a_later_run(

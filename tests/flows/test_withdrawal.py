@@ -19,6 +19,7 @@ from db.tables import Pseudonym
 from db.withdrawals import find_withdrawal, list_withdrawals, notices_of, refused_files, steps_of
 from flows.evaluation.leaderboard import Leaderboard, collect
 from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
+from flows.ufine6926.video_import import import_videos
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import WithdrawalPlan
 from release.notices_files import read_mark, read_notices
@@ -26,10 +27,13 @@ from release.rebuild import rebuild_release
 from release.row_files import read_release
 from release.verify import verify_release
 from schemas.base import digest_of, sha256_of
+from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef
 from schemas.errors import UsageError
 from schemas.provenance import Role
 from schemas.records import Image, Rewrite
+from schemas.video import Video
+from sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.db.samples import store_entities
 from tests.flows.evaluation_samples import synthetic_evaluation
@@ -465,3 +469,17 @@ def test_a_withdrawal_killed_while_erasing_continues_with_the_rest(make_home: Ma
         carry_out(home.with_blobs(mortal), withdrawal)
     carry_out(home.run, withdrawal)
     assert state_after_withdrawal(home) == state_after_withdrawal(undisturbed)
+
+
+def test_a_withdrawn_video_is_not_imported_again(home: Home, street: StreetWorld) -> None:
+    def import_street(name: str) -> list[Video]:
+        spec = VideoSourceSpec(
+            name=name, videos=(str(street.folder),), licence="CC0-1.0", citation="c"
+        )
+        import_videos(home.run, spec)
+        return [one.record(Video) for one in find(home.store, name, Video.kind)]
+
+    first = import_street("first")
+    assert len(first) == 2
+    home.withdraw("video", first[0].file_path, "law", dataset="first")
+    assert [one.sha256 for one in import_street("second")] == [first[1].sha256]

@@ -62,27 +62,9 @@ _CHANGED = [
         ),
     ),
     (
-        "A young woman in a white sweater, a red skirt and black shoes holds a brown bag.",
-        "contradicted",
-        "The rewrite says «sweater»; the source says «blouse».",
-    ),
-    (
-        "A young man in a white blouse, a red skirt and black shoes holds a brown bag.",
-        "contradicted",
-        ("The rewrite says sex «male» of the person; the source says sex «female» of the person."),
-    ),
-    (
         "The woman wears a white blouse, a red skirt, black shoes and sunglasses.",
         "added",
         "The rewrite adds «sunglasses», which the source does not say.",
-    ),
-    (
-        "The woman wears a white blouse and a red skirt; a brown bag is in her right hand.",
-        "contradicted",
-        (
-            "The rewrite says that the bag is on the right; "
-            "the source says that the bag is on the left."
-        ),
     ),
 ]
 

@@ -15,8 +15,6 @@ from flows.recos.validation_loop import (
     Step,
     reports_of,
     run_validation,
-    summary_by_round,
-    summary_by_task,
 )
 from retrieval.discriminability import AcceptedInterval
 from schemas.errors import DegenerateCriterionError
@@ -189,26 +187,6 @@ def test_every_round_of_every_caption_is_reported() -> None:
     assert {(report.lower, report.upper) for report in reports} == {tuple(INTERVAL)}
     assert reports[0].embedder == "words@1"
     assert (reports[0].k, reports[0].temperature) == (10, 0.1)
-
-
-def test_summaries_by_round_and_task() -> None:
-    world = World()
-    histories = run_validation(
-        drafts_of([10] * 5 + [19, 1, 20, 9, 10]), world.measure, world.rewrite, SETTINGS, 0.1
-    )
-    rounds = summary_by_round(histories)
-    assert [one.round for one in rounds] == list(range(len(rounds)))
-    assert (rounds[0].written, rounds[1].written) == (10, 3)
-    assert rounds[0].counts == {PASS: 7, OVER: 2, UNDER: 1}
-    shares = [one.share_passing for one in rounds]
-    assert shares == sorted(shares)
-    assert (shares[0], shares[-1]) == (0.7, 1.0)
-    tasks = summary_by_task(histories, SETTINGS)
-    assert [(one.task, one.captions, one.first, one.last, one.for_people) for one in tasks] == [
-        (RetrievalTask.COLOR, 5, 1.0, 1.0, 0),
-        (RetrievalTask.COUNT, 5, 0.4, 1.0, 0),
-    ]
-    assert summary_by_round([]) == []
 
 
 def test_duplicate_keys_are_refused() -> None:

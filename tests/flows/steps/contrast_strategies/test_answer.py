@@ -93,17 +93,6 @@ def test_an_answer_without_a_usable_strategy_is_rejected_with_all_faults() -> No
     assert found.context == {"answer": answer.text, "reasons": ["unknown_type", "empty"]}
 
 
-def test_a_detail_may_have_two_strategies_of_different_types() -> None:
-    other = a_strategy(
-        type="Entity Type",
-        plan="Turn both dogs into wolves.",
-        caption="Two brown wolves chase a cat over a green lawn.",
-    )
-    assert len(read(STRATEGIES[2], other).strategies) == 2
-    again = read(STRATEGIES[2], {**other, "type": "Entity Attribute"})
-    assert [one.detail for one in again.refused] == ["Strategy 2: It says what strategy 1 says."]
-
-
 def test_quotations_and_captions_in_other_languages_are_accepted() -> None:
     quoting = a_strategy(caption="Two white dogs pass a sign that says «止まれ» on a lawn.")
     assert len(read(quoting).strategies) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.ccd.strategies import named_changes, what_stays
+from flows.ccd.strategies import what_stays
 from schemas.requests import ProposedStrategy
 from schemas.taxonomy import DifferenceType
 
@@ -67,8 +67,3 @@ def test_the_caption_of_the_anchor_is_not_a_contrastive_caption() -> None:
 
 def test_a_plan_that_repeats_the_detail_is_no_change() -> None:
     assert what_stays(proposed(plan="the car is red"), CAPTION) is not None
-
-
-def test_named_changes_are_pairs_of_old_and_new_value() -> None:
-    text = "Change the colour of the car from red to blue; the sky becomes grey."
-    assert list(named_changes(text)) == [("red", "blue"), (" the sky", "grey")]

@@ -61,15 +61,6 @@ def test_a_claim_about_an_edited_tracklet_follows_its_successor() -> None:
     assert groups(found) == [["a2", "b"]]
 
 
-def test_tracklets_equal_to_a_rejected_one_are_merged() -> None:
-    found = merged(
-        tracklet("a", range(10), same=("blurred",)),
-        tracklet("b", range(20, 30), track=2, same=("blurred",)),
-        tracklet("c", range(40, 50), track=3, same=("elsewhere",)),
-    )
-    assert groups(found) == [["a", "b"], ["c"]]
-
-
 def test_a_claim_about_a_split_tracklet_is_ambiguous() -> None:
     found = merged(
         tracklet("part1", range(5)),
@@ -94,13 +85,6 @@ def test_a_person_in_two_places_at_once_is_rejected() -> None:
     assert reasons(found) == dict.fromkeys("abc", "seen_at_once")
     assert "frame 11 to 18" in found.rejections["a"].detail
     assert found.rejections["c"].context["together_with"] == ["a", "b", "c"]
-
-
-def test_a_person_in_two_videos_at_the_same_time_is_accepted() -> None:
-    found = merged(
-        tracklet("a", range(10)), tracklet("b", range(10), video="square.mp4", same=("a",))
-    )
-    assert groups(found) == [["b", "a"]]
 
 
 def test_identity_names_are_unique_and_independent_of_other_identities() -> None:

@@ -82,13 +82,9 @@ def as_a_model_would(picture: Picture) -> Picture:
 
 
 RE_ENCODINGS: dict[str, Callable[[Picture], Picture]] = {
-    "nothing": lambda picture: picture,
     "jpeg": lambda picture: saved(picture, quality=85, subsampling=0),
-    "softer": _softer,
     "noisy": _noisy,
-    "warmer": _warmer,
     "moved": _moved,
-    "enlarged": lambda picture: _enlarged(picture, 1.01),
     "all at once": as_a_model_would,
 }
 

@@ -67,12 +67,6 @@ def test_a_caption_without_a_distinguishing_word_is_doubted() -> None:
     assert check.warnings == ("Caption A1 says nothing that tells it from B and C.",)
 
 
-def test_the_order_of_words_can_distinguish_captions() -> None:
-    row = ("Two dogs chase a cat.", "A cat chase two dogs.", "Two dogs chase a cat in snow.")
-    warnings = check_group(a_group(row)).warnings
-    assert warnings == ("Caption A1 says nothing that tells it from C.",)
-
-
 def test_a_style_unlike_the_coarse_caption_is_doubted(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, str]] = [
         ("Dogs.", "is much shorter than the coarse caption"),
@@ -86,11 +80,6 @@ def test_a_style_unlike_the_coarse_caption_is_doubted(subtests: pytest.Subtests)
     for fine, warnings in cases:
         with subtests.test(fine=fine, warnings=warnings):
             assert warnings in style_warnings(fine, COARSE, LIMITS)
-
-
-def test_a_style_like_the_coarse_caption_is_accepted() -> None:
-    fine = "A picture of a man with a bowl. It hangs on a wall. You can see it!"
-    assert style_warnings(fine, "A picture of a man with a bowl. You can see it!", LIMITS) == []
 
 
 @pytest.mark.skipif(not PHOTOGRAPHS.exists(), reason="needs captions of photographs")

@@ -7,16 +7,13 @@ from PIL import Image
 
 from flows.ccd.refining import (
     answer_schema,
-    read_refinement,
     request_refinement,
-    request_repair,
     resized_images,
 )
 from prompts.loader import load_prompt
 from schemas.chat import ChatImage, ChatRequest
 from schemas.records import Rejection
 from schemas.requests import RefinementBrief
-from tests.flows.steps.contrast_strategies.proposals import answered
 from tests.flows.steps.refine_captions.refined import BRIEF, TRANSLATED
 
 COLOURS = ("red", "green", "blue")
@@ -83,28 +80,3 @@ def test_one_unusable_image_rejects_the_group() -> None:
     assert isinstance(refused, Rejection)
     assert (refused.stage, refused.reason) == ("refine_captions", "extreme_aspect_ratio")
     assert refused.context == {"image": 1}
-
-
-def test_a_repair_request_states_the_problem_and_sends_all_images_again(
-    subtests: pytest.Subtests,
-) -> None:
-    cases: list[RefinementBrief] = [BRIEF, TRANSLATED]
-    for brief in cases:
-        with subtests.test(brief=brief):
-            answer = answered('{"captions": ["Two dogs.", "A cat."]}</answer>')
-            rejection = read_refinement(answer, brief)
-            assert isinstance(rejection, Rejection)
-            request = a_request(brief)
-            again = request_repair(request, answer, rejection, load_prompt("repair_captions"))
-            assert again.purpose == "repair_captions"
-            assert (again.images, again.answer_schema) == (request.images, request.answer_schema)
-            assert f"<problem>\n{rejection.detail}\n</problem>" in again.prompt
-            assert again.prompt.count("</answer>") == 1
-            assert ("zh" in again.prompt) == (brief is TRANSLATED)
-
-
-def test_captions_may_mention_pictures_if_the_coarse_caption_does() -> None:
-    coarse = "A wall with two pictures on it."
-    brief = RefinementBrief(images=2, caption=coarse, differences=("Entity Attribute: it is red",))
-    texts = '"A white wall with two pictures on it.", "A red wall with two pictures on it."'
-    assert not isinstance(read_refinement(answered(f'{{"captions": [{texts}]}}'), brief), Rejection)

@@ -86,17 +86,11 @@ def test_values_that_pass_near_the_threshold_are_suspected(subtests: pytest.Subt
     cases: list[tuple[float, float, Any, float, str]] = [
         (59.999, 60, "≥", 0, "dropped"),
         (60, 60, "≥", 0, "suspected"),
-        (71.999, 60, "≥", 0, "suspected"),
         (72, 60, "≥", 0, "passed"),
         (0.3001, 0.3, "≤", 0, "dropped"),
-        (0.3, 0.3, "≤", 0, "suspected"),
         (0.2401, 0.3, "≤", 0, "suspected"),
-        (0.24, 0.3, "≤", 0, "passed"),
         (220, 225, "≤", 255, "suspected"),
-        (219, 225, "≤", 255, "passed"),
         (0, 0, "≤", 0, "passed"),
-        (1, 0, "≤", 0, "dropped"),
-        (0, 0, "≥", 0, "passed"),
     ]
     for value, threshold, direction, scale_end, outcome in cases:
         with subtests.test(value=value, threshold=threshold):

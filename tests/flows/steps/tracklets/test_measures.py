@@ -19,7 +19,6 @@ from flows.ufine6926.crops import (
     hash_distance,
     measure_quickly,
     perceptual_hash,
-    quality,
     sharpness,
 )
 from models.tracking.detector import Frame, Pixels
@@ -190,20 +189,3 @@ def test_measures_of_boxes_equal_those_by_counting_pixels(
         shares.append(shared / len(inside))
     assert found.overlap == pytest.approx(max(shares), abs=1e-4)
     assert found.other_people == crowd
-
-
-def test_quality_is_higher_for_sharp_large_whole_single_and_certain_people() -> None:
-    frame = Frame(0, 0.0, noise(6))
-    good = measure_quickly(frame, box(30, 20, 70, 110), NOBODY)
-    assert good is not None
-    best = quality(good, 0.9)
-    worse: dict[str, Any] = {
-        "sharpness": 10.0,
-        "height_px": 40.0,
-        "cut_off": 0.4,
-        "overlap": 0.5,
-        "other_people": 1,
-    }
-    for field, value in worse.items():
-        assert quality(good.model_copy(update={field: value}), 0.9) < best, field
-    assert quality(good, 0.5) < best < 1

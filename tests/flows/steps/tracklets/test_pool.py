@@ -173,14 +173,6 @@ def test_a_person_never_inside_the_frame_is_rejected() -> None:
     assert "Track 4 of 'street/one.mp4'" in found.detail
 
 
-def test_a_missing_embedding_is_empty_and_the_score_is_clipped() -> None:
-    pool = ObservationPool(1, 2)
-    pool.offer(frame(0, 5), TrackedPerson(1, BOX, 1.0000001, None), NOBODY)
-    track = pool.close(Blobs().put, ORIGIN)
-    assert isinstance(track, Track)
-    assert (track.observations[0].embedding, track.observations[0].score) == ("", 1.0)
-
-
 def test_keypoints_are_added_to_the_given_frames() -> None:
     track = pool_of([(0, 3), (1, 4)], 4).close(Blobs().put, ORIGIN)
     assert isinstance(track, Track)

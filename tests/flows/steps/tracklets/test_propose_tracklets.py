@@ -68,17 +68,6 @@ def test_tracklets_that_overlap_in_time_are_not_proposed_for_merging() -> None:
     assert len(proposed([track(walk([0] * 5), 1), after])[1].others) == 1
 
 
-def test_each_part_of_a_split_track_has_its_own_merge_proposals() -> None:
-    split = track(walk([0] * 4 + [1] * 4), 1)
-    after = track(walk([1] * 4, begin=100), 2)
-    while_first = track(walk([1] * 3, begin=2), 3)
-    tracklets = proposed([split, after, while_first])
-    (second,) = (one for one in tracklets if one.frames[0].frame == 20)
-    assert [one.tracklet_id for one in second.others] == ["id 2"]
-    (last,) = (one for one in tracklets if one.track == 2)
-    assert {one.tracklet_id for one in last.others} == {"id 2", "id 3"}
-
-
 def test_only_the_most_similar_tracklets_are_proposed() -> None:
     tracks = [
         track(walk([0] * 4, begin=100 * number, noise=0.1), number + 1) for number in range(6)

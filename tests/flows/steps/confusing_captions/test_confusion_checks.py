@@ -1,5 +1,6 @@
-"""The two-way check on synthetic vectors with planted false negatives."""
+"""Checks of confusing captions: two ways on synthetic vectors, their wording, known truths."""
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +15,17 @@ from flows.recos.confusion_checks import (
     PairVectors,
     calibrate,
     check_confusions,
+    truth_differs,
+    word_change,
 )
 from schemas.recos import (
     ConfusionCalibration,
     ConfusionFinding,
     ConfusionSettings,
     ConfusionVerdict,
+    RenderedTruth,
 )
+from schemas.retrieval_task import RetrievalTask
 
 DIMENSION, IMAGES, CAPTIONS = 64, 120, 5
 SETTINGS = ConfusionSettings()
@@ -200,3 +205,75 @@ def test_without_pairs_there_are_no_checks() -> None:
     nothing = PairVectors(*(np.empty((0, 3)) for _ in range(4)))
     background = Background(np.eye(3), np.arange(3))
     assert check_confusions([], nothing, background, calibration, SETTINGS) == []
+
+
+texts = st.lists(st.sampled_from(["red", "blue", "car", "a", "3.5"]), max_size=7)
+
+
+def literal_distance(first: list[str], second: list[str]) -> int:
+    @cache
+    def rest(i: int, j: int) -> int:
+        if i == len(first) or j == len(second):
+            return len(first) - i + len(second) - j
+        replaced = rest(i + 1, j + 1) + (first[i] != second[j])
+        return min(replaced, rest(i + 1, j) + 1, rest(i, j + 1) + 1)
+
+    return rest(0, 0)
+
+
+@given(texts, texts)
+def test_distances_equal_those_of_the_literal_definition(
+    first: list[str], second: list[str]
+) -> None:
+    found = word_change(" ".join(first), " ".join(second))
+    assert found == (literal_distance(first, second), max(len(first), len(second)))
+    assert 0 <= found.share <= 1
+
+
+def test_case_and_punctuation_are_no_changes(subtests: pytest.Subtests) -> None:
+    cases = [
+        ("A red car.", "a RED car", 0),
+        ("A red car.", "A green car.", 1),
+        ("3 + 4 = 7", "3 - 4 = 7", 1),
+        ("the man's hat", "the woman's hat", 1),
+        ("3/4", "3/5", 1),
+        ("", "", 0),
+        ("“Exit” means 出口", "Exit means 入口", 1),
+    ]
+    for first, second, edits in cases:
+        with subtests.test(first=first, second=second, edits=edits):
+            assert word_change(first, second).edits == edits
+
+
+def truth(question: str, answer: str) -> RenderedTruth:
+    return RenderedTruth(
+        task=RetrievalTask.CALCULATION,
+        generator="a test",
+        seed=0,
+        question=question,
+        answer=answer,
+        facts=("one", "two", "three"),
+    )
+
+
+def test_a_fact_of_only_one_image_distinguishes_the_images() -> None:
+    for caption, known in (
+        ("The sum 17 + 25 is written on a blackboard.", True),
+        ("A sum in chalk whose result is 42.", True),
+        ("A sum in chalk whose result is 142.", False),
+        ("A sum in chalk whose result is 42.5.", False),
+        ("A sum is written on a blackboard.", False),
+    ):
+        differs = truth_differs(caption, truth("17 + 25", "42"), truth("9 + 9", "18"))
+        assert differs is known, caption
+
+
+def test_a_fact_of_both_images_does_not_distinguish_them() -> None:
+    caption = "A sum whose result is 42."
+    assert not truth_differs(caption, truth("17 + 25", "42"), truth("40 + 2", "42"))
+    assert truth_differs("17 + 25 = 42", truth("17 + 25", "42"), truth("40 + 2", "42"))
+
+
+def test_without_ground_truth_images_are_not_distinguished() -> None:
+    assert not truth_differs("17 + 25", truth("17 + 25", "42"), None)
+    assert not truth_differs("17 + 25", None, truth("17 + 25", "42"))
