@@ -1,4 +1,4 @@
-"""Images that v2 adds to v1, and the counts of the report."""
+"""Images that v2 adds to v1, the counts of the report, and removal of equal images."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flows.recos.expanding import Expansion, expand_images
+from flows.recos.expanding import Expansion, expand_images, leaving_images
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
 from retrieval.similarity.products import nearest_rows
 from schemas.similarity import ImageFingerprint, NearDuplicateSettings
@@ -71,3 +71,32 @@ def test_counts_add_up_with_neighbours_by_embedding() -> None:
     assert found.report.found == 5 * V1
     assert found.report.short == 0
     assert found.report.new > 0
+
+
+_IDS = [f"{number:02}" for number in range(12)]
+_PAIRS = st.sets(
+    st.tuples(st.sampled_from(_IDS), st.sampled_from(_IDS)).filter(lambda one: one[0] != one[1])
+)
+
+
+def test_of_two_equal_images_the_first_stays() -> None:
+    assert leaving_images(["a", "b", "c"], [("b", "a")]) == {"b": "a"}
+    assert leaving_images(["b", "a", "c"], [("b", "a")]) == {"a": "b"}
+
+
+def test_an_image_is_not_removed_because_of_a_removed_one() -> None:
+    assert leaving_images(["a", "b", "c"], [("a", "b"), ("b", "c")]) == {"b": "a"}
+
+
+@given(same=_PAIRS, order=st.permutations(_IDS), protected=st.sets(st.sampled_from(_IDS)))
+def test_remaining_images_differ_and_each_removed_one_equals_a_remaining_one(
+    same: set[tuple[str, str]], order: list[str], protected: set[str]
+) -> None:
+    leaves = leaving_images(order, same, protected)
+    both_directions = same | {(other, one) for one, other in same}
+    assert not leaves.keys() & (protected | set(leaves.values()))
+    assert set(leaves.items()) <= both_directions
+    for one, other in same:
+        assert {one, other} & leaves.keys() or {one, other} & protected
+    flipped = {(other, one) for one, other in same}
+    assert leaving_images(order, flipped, protected) == leaves
