@@ -100,13 +100,6 @@ def test_a_rejected_answer_is_requested_once_more(context: RunContext) -> None:
     )
 
 
-def test_without_a_repair_an_answer_is_rejected_immediately(context: RunContext) -> None:
-    counting = Counting(context, ["odd", "one"], repairs=False)
-    report = run_llm_step(counting.model, counting.step)
-    assert counting.parsed == [[("one", 1)]]
-    assert (report.done, dict(report.rejected)) == (1, {"no_number": 1})
-
-
 def test_transient_failures_are_deferred_and_stop_the_run(context: RunContext) -> None:
     counting = Counting(context, ["one", "late", "refused"], repairs=True)
     with pytest.raises(ModelError, match=r"did not answer \(1 timeout\); timeout: too late"):

@@ -4,7 +4,6 @@ import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from db.entities import StoredEntity, WorkResult, find, new_entity
 from db.store import Store
 from db.tables import Claim, Entity, Work
 from db.work import Pending, claim_chunk, count_pending, drop_rejections, register_plan
-from flows.engine import runner
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stage, run_stream
@@ -107,21 +105,6 @@ def test_results_do_not_depend_on_chunk_size_or_workers(
         folder = tmp_path / f"{chunk_size}-{workers}"
         found = run_on_copy(migrated_sqlite, folder, chunk_size, workers)
         assert found == expected, (chunk_size, workers)
-
-
-def test_a_stage_ends_with_its_last_chunk(
-    context: RunContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run that waits for its own chunks in flight is notified and does not poll the store."""
-    waits = waiting_event(monkeypatch)
-    monkeypatch.setattr(runner, "pauses", lambda: repeat(3600.0))
-
-    def work(captions: Sequence[StoredEntity]) -> list[StageResult]:
-        waits.wait()
-        return upper_case(captions)
-
-    whole = replace(STAGE, chunk_size=5, workers=1)
-    assert run_stage(context, whole, CAPTIONS, work).finished == 5
 
 
 def waiting_event(monkeypatch: pytest.MonkeyPatch) -> threading.Event:

@@ -123,12 +123,12 @@ def test_a_stored_answer_is_reused_by_all_runs_and_datasets(sqlite_store: Store)
 
 
 def test_an_answer_parsed_by_an_earlier_version_is_parsed_again_without_a_request(
-    sqlite_store: Store,
+    store: Store,
 ) -> None:
     first, newer = ScriptedSearch(), ScriptedSearch()
     newer.reader = "2"
-    once = recorded(sqlite_store, first).search("a cat", 5)
-    again = recorded(sqlite_store, newer).search("a cat", 5)
+    once = recorded(store, first).search("a cat", 5)
+    again = recorded(store, newer).search("a cat", 5)
     assert (once.reader, again.reader) == ("", "2")
     assert newer.asked == []
 
@@ -141,12 +141,12 @@ def test_a_different_count_or_parameter_is_a_different_search(sqlite_store: Stor
     assert (len(search.asked), len(other.asked)) == (2, 1)
 
 
-def test_an_invalid_query_is_neither_sent_nor_stored(sqlite_store: Store) -> None:
+def test_an_invalid_query_is_neither_sent_nor_stored(store: Store) -> None:
     search = ScriptedSearch()
     for query in ("", "a\0b", "\ud800"):
-        assert isinstance(recorded(sqlite_store, search, 0).search(query, 5), SearchFailure)
+        assert isinstance(recorded(store, search, 0).search(query, 5), SearchFailure)
     assert search.asked == []
-    assert row_count(sqlite_store, ModelCall) == 0
+    assert row_count(store, ModelCall) == 0
 
 
 def test_searching_stops_at_the_daily_budget_and_continues_the_next_day(

@@ -68,16 +68,6 @@ def facts(run: RunContext) -> dict[str, tuple[str, ...]]:
     return {one.record(Image).file_path: known.get(one.id, ()) for one in images}
 
 
-def total_text(folder: Path) -> SourceSpec:
-    line = "x: [[0 4 4 0]], y: [[0 0 3 3]], ornt: [u'h'], transcriptions: [u'{}']\n"
-    truths = folder / "truth"
-    truths.mkdir()
-    for number, word in ((1, "EXIT"), (2, "#"), (3, "Bakery")):
-        (truths / f"poly_gt_img{number}.txt").write_text(line.format(word))
-    images = write_pictures(folder / "images", ["img1.jpg", "img2.jpg", "img3.JPG"])
-    return SourceSpec(name="text", format="total-text", annotations=truths, images=images)
-
-
 def coco(folder: Path) -> SourceSpec:
     categories = {1: "person", 3: "car", 18: "dog"}
     things = {1: [18, 18], 2: [3], 3: [1], 4: []}
@@ -109,15 +99,6 @@ def licensed(folder: Path) -> SourceSpec:
     return SourceSpec(
         name="people", format="Licensed_Images", annotations=annotations, images=folder
     )
-
-
-def test_annotated_words_become_facts_for_captioning(run: RunContext, tmp_path: Path) -> None:
-    assert take(run, total_text(tmp_path), task=RetrievalTask.OCR).done == 3
-    assert facts(run) == {
-        "img1.jpg": ("The word “EXIT” is written.",),
-        "img2.jpg": (),
-        "img3.JPG": ("The word “Bakery” is written.",),
-    }
 
 
 def test_images_are_taken_by_category(run: RunContext, tmp_path: Path) -> None:

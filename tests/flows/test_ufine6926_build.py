@@ -11,7 +11,6 @@ import pytest
 
 from annotate.backend import Desks
 from db.entities import StoredEntity, find, parents_of
-from db.lineage import trace
 from db.reviews import add_annotator
 from db.store import Store
 from flows.engine.context import RunContext, sync_active
@@ -216,13 +215,6 @@ def test_a_second_run_does_no_work_and_gives_the_same_release(
 
 
 KINDS = (Video.kind, Track.kind, FilterReport.kind, Tracklet.kind, Image.kind, Caption.kind)
-
-
-def test_the_lineage_of_an_image_includes_its_video_and_filter_settings(done: RunContext) -> None:
-    image = entities(done, Image.kind)[0]
-    lineage = trace(done.store, image.id)
-    kinds = {node.entity.kind for node in lineage.entities.values()}
-    assert kinds >= {"image", "tracklet", "filter_report", "track", "video", "source", "settings"}
 
 
 def test_other_thresholds_need_no_decoding_and_deactivate_images(

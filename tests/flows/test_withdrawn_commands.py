@@ -1,4 +1,4 @@
-"""Commands that sign, compare and trace a release respect withdrawals from it."""
+"""Commands that sign, compare, trace and score a release respect withdrawals from it."""
 
 import shutil
 from collections.abc import Iterator
@@ -109,15 +109,15 @@ def evaluate(home: Home, folder: Path) -> str:
     return "\n".join(output.messages)
 
 
-def digests(home: Home, folder: Path) -> tuple[set[str], set[str]]:
-    """Return the digests of images and texts: of the withdrawn person, and of others only."""
+def digests_of_others(home: Home, folder: Path) -> set[str]:
+    """Return the digests of images and texts in rows that do not show the withdrawn person."""
     images = [one.record(Image) for one in find(home.store, DATASET, Image.kind)]
     person = {one.sha256 for one in images if (one.source, one.identity) == (SOURCES[1].name, "9")}
     own, others = set[str](), set[str]()
     for row in read_release(folder).rows:
         texts = {sha256_of(one.text.encode()) for one in row.captions}
         (own if row.sha256 in person else others).update({row.sha256, *texts})
-    return own, others - own
+    return others - own
 
 
 def cached(home: Home) -> set[str]:
@@ -126,8 +126,8 @@ def cached(home: Home) -> set[str]:
 
 
 def test_files_erased_before_the_first_scoring_leave_no_vectors(home: Home, copy: Path) -> None:
-    _, others = digests(home, copy)
-    home.withdraw("identity", "9", dataset=DATASET, source=SOURCES[1].name)
+    others = digests_of_others(home, copy)
+    withdrawn(home)
     assert cached(home) == set()
     messages = evaluate(home, copy)
     assert cached(home) == others

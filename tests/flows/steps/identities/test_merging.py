@@ -32,16 +32,6 @@ def reasons(found: MergedIdentities) -> dict[str, str]:
     return {id_: rejection.reason for id_, rejection in found.rejections.items()}
 
 
-def test_a_tracklet_without_claims_is_an_identity() -> None:
-    found = merged(tracklet("b", range(5), track=12), tracklet("a", range(7, 9), track=3))
-    assert groups(found) == [["b"], ["a"]]
-    assert [one.name.rpartition("mp4")[2] for one in found.identities] == [
-        one.name for one in found.identities
-    ]
-    assert [one.name.split("-")[2:] for one in found.identities] == [["12", "0"], ["3", "7"]]
-    assert not found.rejections
-
-
 def test_three_tracklets_of_a_person_are_merged_in_order_of_time() -> None:
     found = merged(
         tracklet("late", range(90, 95), track=3, same=("middle",)),

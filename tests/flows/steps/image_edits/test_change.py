@@ -55,22 +55,6 @@ def test_the_change_does_not_depend_on_order_or_size() -> None:
     assert np.mean(there != again) < 0.01
 
 
-def test_distant_areas_are_separate_and_sorted_by_size() -> None:
-    plain = Image.new("RGB", (400, 300), (120, 130, 140))
-    edited = plain.copy()
-    edited.paste((200, 40, 40), (20, 20, 60, 60))
-    edited.paste((40, 40, 200), (200, 100, 320, 220))
-    change = change_between(plain, edited, SETTINGS)
-    large, small = changed_areas(change)
-    assert scaled_box(large.box, change.size, plain.size) == pytest.approx(
-        (200, 100, 320, 220), abs=3
-    )
-    assert scaled_box(small.box, change.size, plain.size) == pytest.approx((20, 20, 60, 60), abs=3)
-    assert large.pixels > small.pixels
-    assert small.colour[1] > 40  # towards red
-    assert large.colour[2] < -40  # towards blue
-
-
 def test_extreme_sizes_are_compared(subtests: pytest.Subtests) -> None:
     cases: list[tuple[int, int]] = [(1, 1), (3, 200), (31, 31), (2000, 40)]
     for size in cases:

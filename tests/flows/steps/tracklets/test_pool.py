@@ -16,7 +16,6 @@ from flows.ufine6926.crops import (
     encode,
     measure_quickly,
     quality,
-    with_bodies,
 )
 from flows.ufine6926.noise_filter import filter_track
 from models.tracking.association import TrackedPerson, unpacked
@@ -24,7 +23,7 @@ from models.tracking.detector import Frame
 from schemas.base import sha256_of
 from schemas.records import Rejection
 from schemas.tracking import FilterSettings
-from schemas.video import Body, Track
+from schemas.video import Track
 from tests.flows.steps.tracklets.samples import person
 
 ORIGIN = TrackOrigin("street", "street/one.mp4", "0" * 64, "tracker@1")
@@ -171,10 +170,3 @@ def test_a_person_never_inside_the_frame_is_rejected() -> None:
     assert isinstance(found, Rejection)
     assert found.reason == "never_in_view"
     assert "Track 4 of 'street/one.mp4'" in found.detail
-
-
-def test_keypoints_are_added_to_the_given_frames() -> None:
-    track = pool_of([(0, 3), (1, 4)], 4).close(Blobs().put, ORIGIN)
-    assert isinstance(track, Track)
-    counted = with_bodies(track, {1: Body(keypoints=12)})
-    assert [one.measures.keypoints for one in counted.observations] == [None, 12]
