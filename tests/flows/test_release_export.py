@@ -53,7 +53,8 @@ def test_a_damaged_release_is_exported_only_with_no_verify(
         image.write_bytes(data)
 
 
-def test_a_report_is_written_once(loupe: Loupe, release: Path, tmp_path: Path) -> None:
+def test_a_report_is_written_once(loupe: Loupe, tmp_path: Path) -> None:
+    release = released("street", tmp_path).folder
     out = tmp_path / "report"
     first = loupe("release", "report", release, "--out", out, "--json").json
     assert (first["is_new"], first["rows"], first["beside"]) == (True, 8, "release")
