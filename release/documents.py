@@ -24,7 +24,7 @@ from release.facts import (
 )
 from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
 from release.leaks import certificate_text
-from release.markup import as_link, as_text, yaml_lines
+from release.markup import as_link, as_text, share_text, yaml_lines
 from release.model_use import PURPOSES, settings_in_words
 from release.published import CCD_TABLE, COMPARED, RECOS, RECOS_TASKS, UFINE6926, published_beside
 from release.report.charts import histogram
@@ -176,6 +176,8 @@ _SHOWN_AUTHORS = 30
 def render_card(manifest: Manifest) -> str:
     """The `README.md` of a release."""
     template = card_environment().get_template("card.md.j2")
+    shares = review_shares(manifest)
+    gates = {one.gate for one in manifest.statistics.gates if one.by_people}
     return template.render(
         release=manifest,
         front=_front_matter(manifest),
@@ -183,7 +185,9 @@ def render_card(manifest: Manifest) -> str:
         bibtex=bibtex(citation(manifest)),
         collected=collection_sentence(manifest),
         spoken=languages(manifest),
-        shares=review_shares(manifest),
+        shares=shares,
+        gates_of_people=gates,
+        decided=bool(gates) or any(one.reviewed for one in shares),
         whole=whole_sentence(manifest),
         apart=apart_sentences(manifest.terms),
         texts_licence=texts_sentence(manifest),
@@ -239,6 +243,7 @@ def card_environment() -> Environment:
         conditions=conditions_in_words,
         bar=text_bars,
     )
+    environment.globals["share"] = share_text
     return environment
 
 

@@ -59,3 +59,15 @@ def _items(values: Sequence[Any], indent: str) -> list[str]:
 def _scalar(value: Any) -> str:
     is_plain = isinstance(value, str) and _PLAIN.fullmatch(value)
     return value if is_plain and value.lower() not in _WORDS else as_yaml(value)
+
+
+def share_text(part: float, whole: float) -> str:
+    """A share in per cent; 0 % and 100 % are only written if they are exact."""
+    if not whole:
+        return "–"
+    share = 100 * part / whole
+    if 0 < share < 0.1:
+        return "< 0.1 %"
+    if 99.9 < share < 100:
+        return "> 99.9 %"
+    return f"{share:.1f} %".replace(".0 %", " %")

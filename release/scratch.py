@@ -179,17 +179,19 @@ class Scratch:
         return self._number(query, kind)
 
     def repeated_pairs(self, kind: str, most: int) -> tuple[tuple[str, str], ...]:
-        """The first two names of each of the first digests that occur under several names."""
+        """The first two names of digests that occur under several names; each pair once."""
         query = (
-            "SELECT digest FROM shown WHERE kind = ? "
-            "GROUP BY digest HAVING count(*) > 1 ORDER BY min(place), digest LIMIT ?"
+            "SELECT one.name, other.name FROM ("
+            "SELECT digest, min(place) AS first FROM shown WHERE kind = ?1 "
+            "GROUP BY digest HAVING count(*) > 1) AS repeated "
+            "JOIN shown AS one ON one.kind = ?1 AND one.digest = repeated.digest "
+            "AND one.place = first "
+            "JOIN shown AS other ON other.kind = ?1 AND other.digest = repeated.digest "
+            "AND other.place = (SELECT min(place) FROM shown "
+            "WHERE kind = ?1 AND digest = repeated.digest AND place > first) "
+            "GROUP BY one.name, other.name ORDER BY min(first), min(repeated.digest) LIMIT ?2"
         )
-        names = "SELECT name FROM shown WHERE kind = ? AND digest = ? ORDER BY place LIMIT 2"
-        pairs = []
-        for digest in list(self._column(query, kind, most)):
-            first, second = self._column(names, kind, digest)
-            pairs.append((first, second))
-        return tuple(pairs)
+        return tuple(self._database.execute(query, (kind, most)))
 
     def add_credit(self, credit: Credit) -> None:
         """Add the credit of an image."""

@@ -219,7 +219,7 @@ class EmbedderUse(Record):
 
 # The manifest of a release, its statistics, and problems of a copy.
 
-DOCUMENTS_VERSION = 6
+DOCUMENTS_VERSION = 7
 """The version of the wording of documents (`release.documents`), increased with every change."""
 
 GranularityName = Granularity | Literal["unstated"]

@@ -9,6 +9,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from release.markup import share_text
 from schemas.decoders import (
     DECODER_FAULTS,
     FORMATS,
@@ -178,18 +179,6 @@ def histogram(
         wide - _RIGHT,
         floor,
     )
-
-
-def share_text(part: float, whole: float) -> str:
-    """A share in per cent; 0 % and 100 % are only written if they are exact."""
-    if not whole:
-        return "–"
-    share = 100 * part / whole
-    if 0 < share < 0.1:
-        return "< 0.1 %"
-    if 99.9 < share < 100:
-        return "> 99.9 %"
-    return f"{share:.1f} %".replace(".0 %", " %")
 
 
 def rounded_up(count: int) -> int:

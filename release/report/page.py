@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from release.citation import bibtex, citation
 from release.files import found_at
+from release.markup import share_text
 from release.model_use import PURPOSES, settings_in_words
 from release.report.charts import (
     HEIGHT,
@@ -23,7 +24,6 @@ from release.report.charts import (
     bars,
     histogram,
     picture_path,
-    share_text,
     stacked,
 )
 from release.rows import number_in

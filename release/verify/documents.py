@@ -181,7 +181,9 @@ def verify_documents(
         findings.add("documents_unknown", message, MANIFEST)
         return
     known = {one.file for one in findings.problems if one.fault.startswith(("file_", "not_a_"))}
-    if findings.has("licence_missing"):  # an image without a credit is not attributed
+    has_all_rows = all(is_plain(folder / one) for one in shards)
+    if not has_all_rows or findings.has("rows_unreadable") or findings.has("licence_missing"):
+        # credits come from the rows, and an image without a credit is not attributed
         known.add(ATTRIBUTION)
     details = (one for one in scratch.listed() if one.path not in (CROISSANT, WITHDRAWALS))
     documents[CROISSANT] = lambda: croissant_text(manifest, details).encode()
@@ -366,5 +368,5 @@ def _exists(path: Path) -> bool | None:
 def _first_paths(paths: Sequence[str]) -> str:
     """The first of some files and the number of others, as the beginning of a sentence."""
     shown = ", ".join(paths[:_SHOWN_PATHS])
-    more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN_PATHS else ""
+    more = f" and {len(paths) - _SHOWN_PATHS:,} more" if len(paths) > _SHOWN_PATHS else ""
     return f"{shown}{more}"

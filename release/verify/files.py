@@ -16,8 +16,8 @@ from schemas.release import ReleasedFile
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
 """Files next to those that a manifest lists."""
-_OF_THE_HUB = (".gitattributes", ".cache/huggingface/")
-"""Files that the hub's own tools add to a download."""
+_OF_THE_HUB = (".git/", ".gitattributes", ".cache/huggingface/")
+"""Files that `git clone` and the hub's own tools add to a download."""
 _BATCH = 64  # files that a thread reads before it reports
 
 

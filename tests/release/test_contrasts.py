@@ -10,6 +10,7 @@ import pytest
 
 from db.entities import NewDecision, new_entity
 from release.build import BuiltRelease, build_release
+from release.documents import render_card
 from release.files import ATTRIBUTION
 from release.row_files import CCD_LINES, spelled
 from release.verify import verify_release
@@ -17,7 +18,7 @@ from schemas.base import digest_of, sha256_of
 from schemas.errors import IntegrityError
 from schemas.provenance import Role
 from schemas.records import Attribution, PromptText
-from schemas.release import LeftOutGroups
+from schemas.release import GateStatistics, LeftOutGroups
 from schemas.taxonomy import DifferenceType
 from tests.release.cases import check_on_copies
 from tests.release.ccd_world import (
@@ -231,6 +232,17 @@ def test_repeated_images_and_captions_are_stated(tmp_path: Path) -> None:
     assert "- 2 captions are identical to a caption of another image" in limits
 
 
+def test_the_card_states_review_only_if_people_decided(released: BuiltRelease) -> None:
+    manifest = released.manifest
+    nobody = "No person compared an image with its anchor"
+    assert nobody in render_card(manifest)
+    gates = (GateStatistics(gate="candidates", by_people=4, by_policy=()),)
+    statistics = manifest.statistics.model_copy(update={"gates": gates})
+    marked = manifest.model_copy(update={"unreviewed": True, "statistics": statistics})
+    assert nobody not in render_card(marked)
+    assert "Nobody annotated" not in render_card(marked)
+
+
 def _repeat_an_image(rows: list[dict[str, Any]]) -> None:
     rows[4]["sha256"] = rows[0]["sha256"]
 
@@ -380,3 +392,12 @@ def test_verify_compares_the_other_files_with_the_rows(
         assert "file_missing" in faults(copy)
 
     check_on_copies(released.folder, tmp_path, (CCD_LINES, ATTRIBUTION), check)
+
+
+def test_verify_does_not_report_what_follows_from_a_missing_shard(copy: Path) -> None:
+    (shard,) = copy.glob("data/*.parquet")
+    data = shard.read_bytes()
+    shard.write_bytes(data[:-20])
+    assert faults(copy) == ["file_changed", "rows_unreadable"]
+    shard.unlink()
+    assert faults(copy) == ["file_missing"]

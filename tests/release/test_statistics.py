@@ -80,6 +80,7 @@ def test_repeats_equal_a_count_of_all_pairs(images: list[tuple[str, list[str]]])
         for first, second in zip(firsts, seconds, strict=True)
     ]
     assert list(found.image_pairs) == pairs[:SHOWN]
+    assert len(set(found.caption_pairs)) == len(found.caption_pairs)
 
 
 def test_a_repeated_caption_of_one_image_is_no_repeat() -> None:

@@ -1,5 +1,6 @@
 """`verify` on releases with withdrawn items and on later releases."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -58,7 +59,9 @@ def test_erased_files_are_not_reported_as_missing(copy: Path) -> None:
     mark_release(copy, [notice_of(copy, 2, 5)], erase=True)
     found = faults(copy)
     assert found.keys() == {"withdrawn", "erased"}
+    erased = json.loads((copy / WITHDRAWN).read_bytes())["erased"]
     assert "images/2.jpg, images/5.jpg" in found["erased"]
+    assert f" and {len(erased) - 5} more: erased on purpose" in found["erased"]
     assert "the rows were not checked" in found["erased"]
 
 

@@ -70,6 +70,8 @@ def test_the_repository_contains_exactly_the_release(
         token=TOKEN,
     )
     (tmp_path / "copy/.gitattributes").write_text("*.parquet filter=lfs")
+    (tmp_path / "copy/.git").mkdir()
+    (tmp_path / "copy/.git/HEAD").write_text("ref: refs/heads/main")
     assert (tmp_path / "copy/.cache/huggingface").is_dir()
     assert verify_release(Path(downloaded), expected_id=built.manifest.id) == []
 
