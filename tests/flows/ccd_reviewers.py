@@ -1,9 +1,9 @@
-"""Scripted reviewers of a contrastive benchmark: two annotators and an adjudicator."""
+"""Scripted reviewers of a contrastive benchmark: two annotators."""
 
 from collections.abc import Callable, Mapping
 
 from annotate.pull import pull
-from annotate.queues import Purpose, shipped
+from annotate.queues import shipped
 from db.entities import StoredEntity, fetch
 from db.reviews import tasks_by_key
 from flows.ccd.pipeline import ccd_pipeline
@@ -14,7 +14,6 @@ from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.profile import Profile
 from schemas.proposals import Candidate, CaptionGroup, Strategy
-from schemas.taxonomy import DifferenceType
 from tests.annotate.interfaces.regions import Regions, ticked, written
 from tests.annotate.memory_desk import MemoryOffice
 from tests.annotate.office import hire
@@ -29,11 +28,11 @@ GATES = {
 TEXTS = ("detail", "plan", "contrastive_caption", "editing_instruction")
 
 
-def open_office(run: RunContext) -> tuple[MemoryOffice, tuple[str, str], str]:
-    """Return an office, the pseudonyms of two annotators, and that of an adjudicator."""
+def open_office(run: RunContext) -> tuple[MemoryOffice, tuple[str, str]]:
+    """Return an office and the pseudonyms of two annotators."""
     office = MemoryOffice()
     ann, bea = (hire(run.store, office, name) for name in ("ann", "bea"))
-    return office, (ann, bea), hire(run.store, office, "dan", "adjudicator")
+    return office, (ann, bea)
 
 
 def build_once(
@@ -52,12 +51,11 @@ def answer(
     office: MemoryOffice,
     person: str,
     opinion: Opinion,
-    purpose: Purpose = "review",
     limit: int | None = None,
 ) -> list[StoredEntity]:
     """Answer the open tasks of a person, at most `limit`; return the entities they were shown."""
     desk = office(person)
-    waiting = desk.open_tasks(purpose)[:limit]
+    waiting = desk.open_tasks()[:limit]
     tasks = tasks_by_key(run.store, [task.key for task in waiting])
     shown = fetch(run.store, [task.entity_id for task in tasks.values()])
     asked = [shown[tasks[task.key].entity_id] for task in waiting]
@@ -107,16 +105,13 @@ def wrong(shown: StoredEntity) -> Regions:
     return [ticked("verdict", "reject"), ticked("problems", problem[shown.kind])]
 
 
-def edited_strategy(
-    difference: DifferenceType | None = None, **texts: str
-) -> Callable[[StoredEntity], Regions]:
-    """Return an opinion that edits the type or the texts of a strategy."""
+def edited_strategy(**texts: str) -> Callable[[StoredEntity], Regions]:
+    """Return an opinion that edits the texts of a strategy."""
 
     def edited(shown: StoredEntity) -> Regions:
         strategy = shown.record(Strategy)
-        kind = (difference or strategy.difference).value
         fields = [written(field, texts.get(field, getattr(strategy, field))) for field in TEXTS]
-        return [ticked("verdict", "edit"), ticked("type", kind), *fields]
+        return [ticked("verdict", "edit"), ticked("type", strategy.difference.value), *fields]
 
     return edited
 

@@ -35,24 +35,24 @@ def kill_at(
     run: RunningProgram,
     model: CountingServer,
     share: float,
-    requests: int,
     stages: int,
     chance: random.Random,
-) -> None:
-    """Kill a run after a share of all requests, or of all stages, chosen by `chance`.
+    requests: int | None,
+) -> int | None:
+    """Kill a run after a share of its stages, or of its `requests`; return the stages it finished.
 
     A run may end before that, if earlier runs have done most of the work. It must then have
     succeeded, and later runs have nothing left to do.
     """
-    by_requests = chance.random() < 0.5
     while not run.ended_within(0.005):
-        answered = model.ledger.counts.total() / requests if by_requests else 0.0
-        if max(answered, run.count(SUMMARY) / stages) >= share:
+        done = model.ledger.counts.total() / requests if requests else run.count(SUMMARY) / stages
+        if done >= share:
             if not run.ended_within(chance.uniform(0, 0.1)):
                 run.kill()
-                return
+                return run.count(SUMMARY)
             break
     assert run.wait() == 0, run.output
+    return None
 
 
 def calls_in(home: Path) -> int:

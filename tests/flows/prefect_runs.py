@@ -1,7 +1,5 @@
 """A Prefect server with a worker, on which tests run deployments as a user does."""
 
-import subprocess
-import sys
 import time
 from typing import Any, NamedTuple
 
@@ -9,7 +7,7 @@ import httpx
 
 from db.store import Store
 from models.profiles.settings import Settings
-from services.prefect_server import prefect_environment, prefect_login
+from services.prefect_server import prefect_login
 from services.process import PLAIN_HTTP
 
 FINAL = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED", "PAUSED")
@@ -64,20 +62,6 @@ class Prefect(NamedTuple):
         """Return the server's record of a deployment."""
         found: dict[str, Any] = self._request("GET", f"deployments/name/{name}")
         return found
-
-    def typed(self, deployment: str, **parameters: object) -> subprocess.CompletedProcess[str]:
-        """Run a deployment with Prefect's command line, which takes some seconds longer."""
-        given = [f"--param={name}={value}" for name, value in parameters.items()]
-        return subprocess.run(
-            [sys.executable, "-m", "prefect", "deployment", "run", deployment, *given, "--watch"],
-            cwd=self.settings.home,
-            env=prefect_environment(self.settings.home, self.url),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=LONGEST_SECONDS,
-            check=False,
-        )
 
     def newest_state(self) -> dict[str, Any]:
         """Return the state of the newest flow run."""

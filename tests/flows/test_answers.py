@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
@@ -16,40 +15,24 @@ from flows.answers import (
     clean_answer,
     find_object,
     quoted_answer,
-    read_answer,
-    read_line,
     read_text,
     refusal_in,
     words_of,
 )
 from schemas.records import Rejection
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
-from tests.flows.steps.contrast_strategies.proposals import answered
 
 ENGLISH = "A red car stands on a street."
 FOREIGN = (
-    "Das Auto ist rot.",
     "Ein rotes Auto steht auf der Straße.",
-    "Ändere die Farbe des Autos von Rot zu Blau.",
-    "Male das Auto blau und lass alles andere, wie es ist.",
-    "La voiture est rouge.",
     "Une voiture rouge est garée dans la rue.",
-    "Changer la couleur de la voiture du rouge au bleu.",
     "Un homme marche.",
-    "El coche es rojo.",
     "Un coche rojo está en la calle.",
-    "Cambia el color del coche de rojo a azul.",
-    "La macchina è rossa.",
     "Una macchina rossa si trova sulla strada.",
-    "Cambia il colore della macchina da rosso a blu.",
     "De auto is rood.",
-    "Een rode auto staat op straat.",
     "Verander de kleur van de auto van rood naar blauw.",
-    "O carro é vermelho.",
     "Um carro vermelho está na rua.",
-    "Samochód jest czerwony.",
     "Czerwony samochód stoi na ulicy.",
-    "Mobil itu berwarna merah.",
     "Sebuah mobil merah berdiri di jalan.",
     "Một chiếc xe màu đỏ đứng trên đường.",
     "街上有一辆红色的汽车。",
@@ -134,25 +117,8 @@ def test_a_quoted_answer_is_one_line_without_markers(raw: str) -> None:
         assert json.loads(quoted) == raw
 
 
-def test_an_answer_without_exactly_one_object_is_rejected() -> None:
-    for raw in ('{"a": ' + "9" * 5000 + "}", "no", '{"a": 1} {"b": 2}', "[1]"):
-        found = read_answer(answered(raw), "ask", dict)
-        assert isinstance(found, Rejection), raw
-        assert (found.stage, found.reason) == ("ask", "unparseable_answer"), raw
-        assert found.context["answer"] == raw
-
-
 def test_a_foreign_text_in_quotation_marks_is_rejected() -> None:
-    assert fault(check_language, f'"{FOREIGN[1]}"', "It", ENGLISH) == "wrong_language"
-
-
-@given(st.text(max_size=80))
-def test_reading_a_text_changes_only_white_space(text: str) -> None:
-    unseen = "\u00ad\u200b\u2060\ufeff"
-    for read in (read_line, read_text):
-        with suppress(UnusableAnswerError):
-            line = read(text, "It", 80)
-            assert line.split() == "".join(one for one in text if one not in unseen).split()
+    assert fault(check_language, f'"{FOREIGN[0]}"', "It", ENGLISH) == "wrong_language"
 
 
 def test_markup_in_a_text_is_accepted_only_in_a_quotation() -> None:
@@ -193,15 +159,6 @@ _AROUND = st.sampled_from(
 def test_texts_of_the_object_are_returned_unchanged(text: str, around: str) -> None:
     content = {"caption": text}
     assert find_object(around.replace("{}", json.dumps(content))) == content
-
-
-@given(_TEXTS, st.text(max_size=20))
-def test_any_answer_gives_an_object_or_none_or_an_unusable_answer_error(
-    one: str, other: str
-) -> None:
-    with suppress(UnusableAnswerError):
-        found = find_object(one + other)
-        assert found is None or isinstance(found, dict)
 
 
 def test_truncated_and_ambiguous_answers_are_rejected() -> None:
@@ -284,7 +241,7 @@ def test_an_answer_at_the_token_limit_is_rejected() -> None:
     assert result.reason == "truncated_answer"
 
 
-@settings(max_examples=400, deadline=None)
+@settings(deadline=None)
 @given(
     start=st.integers(0, len(ANSWER)),
     length=st.integers(0, 12),
@@ -303,12 +260,6 @@ def test_mutated_answers_are_cleaned_or_rejected_with_the_raw_answer(
     assert result
     assert len(result) <= 200
     assert not any(mark in result.lower() for mark in ('{"', "<think", "```", '"rewrite":'))
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.integers(1, len(ANSWER) - 1))
-def test_a_cut_json_answer_is_rejected(end: int) -> None:
-    assert isinstance(clean_answer(ANSWER[:end], 200), Rejection)
 
 
 def test_control_characters_escaped_in_json_are_rejected() -> None:
@@ -374,22 +325,6 @@ def test_chatter_is_detected() -> None:
 
 
 # When two captions say the same: the rule that all stages use.
-
-
-def test_operators_and_numbers_count_as_words() -> None:
-    assert words_of("3.5 × 2 = 7!") == ("3.5", "×", "2", "=", "7")
-
-
-def test_captions_with_the_same_words_are_equal() -> None:
-    cases = [
-        ("A red car.", "a RED  car"),
-        ("A red car, parked", "A red car – parked!"),
-        ("“Exit” is written there.", "Exit is written there"),
-        ("The man’s hat", "The man's hat."),
-        ("街上有一辆车。", "街上有一辆车"),
-    ]
-    for one, other in cases:
-        assert words_of(one) == words_of(other), one
 
 
 def test_captions_with_different_words_differ() -> None:

@@ -106,6 +106,7 @@ def expect_each_call_once(world: World, *runs: RunningProgram) -> None:
     assert [bill.deferred for bill in bills] == [0] * len(bills)
 
 
+@pytest.mark.soak
 @on_sqlite
 def test_runs_in_separate_pid_namespaces_pay_each_call_once(world: World) -> None:
     require("unshare")
@@ -116,6 +117,7 @@ def test_runs_in_separate_pid_namespaces_pay_each_call_once(world: World) -> Non
     expect_each_call_once(world, *runs)
 
 
+@pytest.mark.soak
 def test_a_run_with_a_fast_stepping_clock_pays_each_call_once(world: World) -> None:
     require("faketime")
     offset = world.folder / "offset"

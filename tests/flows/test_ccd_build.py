@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,32 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from db.blob_check import BlobCheck
 from db.blobs import BlobStore
-from db.entities import LIVE, parents_of
-from db.quarantine import quarantined
 from flows.blob_repair import repair_blobs
-from flows.cli.main import app
 from flows.engine.context import RunContext
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.contrast import ContrastGroup, StoredEdit
 from schemas.errors import ConfigurationError
 from schemas.proposals import Candidate, CaptionGroup, Strategy
-from schemas.provenance import Role
-from schemas.records import Caption, Granularity, Image, Method
+from schemas.records import Caption, Image
 from sources.demonstration.stills import StillsWorld
-from tests.flows.ccd_world import (
-    ANCHORS,
-    DATASET,
-    contrast_build,
-    entities,
-    image_pipeline,
-    run_unattended,
-    searched_folder,
-)
+from tests.flows.ccd_world import ANCHORS, DATASET, contrast_build, entities, run_unattended
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.runs import copied_run
 
@@ -105,45 +92,6 @@ def hidden(folder: Path) -> Iterator[None]:
         away.rename(folder)
 
 
-def test_the_images_of_a_group_are_distinct(built: RunContext) -> None:
-    pictures = defaultdict(list)
-    for image in entities(built, Image.kind, *LIVE):
-        pictures[image.group].append(image.record(Image).sha256)
-    assert all(len(set(group)) == len(group) for group in pictures.values())
-
-
-def test_lineage_leads_from_a_contrastive_image_to_its_strategy(built: RunContext) -> None:
-    images = [one for one in entities(built, Image.kind) if one.record(Image).contrast]
-    ids = [image.id for image in images]
-    anchors, candidates = (
-        parents_of(built.store, ids, Role.CONTRAST_OF),
-        parents_of(built.store, ids, Role.ACCEPTED_FROM),
-    )
-    for image in images:
-        contrast = image.record(Image).contrast
-        assert contrast is not None
-        assert anchors[image.id] == [contrast.anchor_id] == [image.group]
-    strategies = {one.id: one.record(Strategy) for one in entities(built, Strategy.kind)}
-    parents = parents_of(built.store, [one[0] for one in candidates.values()], Role.MADE_FOR)
-    for image in images:
-        strategy = strategies[parents[candidates[image.id][0]][0]]
-        contrast = image.record(Image).contrast
-        assert contrast is not None
-        assert (strategy.difference, strategy.plan) == (contrast.difference, contrast.plan)
-
-
-def test_fine_captions_have_authors_and_coarse_captions_stay_proposed(built: RunContext) -> None:
-    captions = [one.record(Caption) for one in entities(built, Caption.kind, "accepted")]
-    assert {caption.author for caption in captions} == {"loupe-coded-stills-contraster@2"}
-    coarse = [
-        one.record(Caption)
-        for one in entities(built, Caption.kind, "proposed")
-        if one.record(Caption).granularity is Granularity.COARSE
-    ]
-    assert len(coarse) == 5 * ANCHORS
-    assert not any(caption.author for caption in coarse)
-
-
 def test_without_review_flagged_candidates_and_groups_are_rejected(built: RunContext) -> None:
     groups = entities(built, CaptionGroup.kind)
     candidates = entities(built, Candidate.kind)
@@ -170,26 +118,6 @@ _KINDS = (Image.kind, Strategy.kind, Candidate.kind, ContrastGroup.kind, Caption
 _PAID = ("propose strategies", "edit images", "refine captions")
 
 
-def test_a_folder_is_searched_before_images_are_edited(
-    run: RunContext, drawn_stills: DrawnStills, tmp_path: Path
-) -> None:
-    stills = drawn_stills(40)
-    folder = searched_folder(stills, tmp_path / "pictures")
-    with (folder / "licences.jsonl").open("a", encoding="utf-8") as listed:
-        listed.write('{"file_name": "none-such.jpg", "licence": "CC0-1.0"}\n')
-    methods: tuple[Method, ...] = ("search", "edit")
-    build = contrast_build(stills, anchors=4, methods=methods, search_folder=folder)
-    run_unattended(run, build, pipeline=image_pipeline)
-    candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
-    found = [one for one in candidates if one.origin.method == "search"]
-    assert found, "the folder holds similar images"
-    rejected = {one.strategy_id for one in candidates if one.warnings}
-    accepted = Counter(one.strategy_id for one in candidates if not one.warnings)
-    assert set(accepted.values()) == {1}, "one image a strategy"
-    assert "missing_image" in {one.reason for one in quarantined(run.store, DATASET)}
-    assert any(one.origin.method == "edit" and one.strategy_id in rejected for one in candidates)
-
-
 def test_a_missing_search_folder_is_reported_before_any_model_is_asked(
     run: RunContext, stills: StillsWorld, tmp_path: Path
 ) -> None:
@@ -200,27 +128,3 @@ def test_a_missing_search_folder_is_reported_before_any_model_is_asked(
             run_unattended(run, build)
         assert entities(run, Image.kind) == []
         folder.mkdir(exist_ok=True)
-
-
-def test_the_command_builds_the_demonstration_from_a_file(
-    stills: StillsWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LOUPE_HOME", str(tmp_path / "home"))
-    config = tmp_path / "ccd.toml"
-    config.write_text(
-        f"""
-dataset = "{DATASET}"
-anchors = 2
-methods = ["edit"]
-[[sources]]
-name = "stills"
-format = "coco-captions"
-annotations = "{stills.annotation_file}"
-images = "{stills.image_root}"
-licence = "CC0-1.0"
-""",
-        encoding="utf-8",
-    )
-    done = CliRunner().invoke(app, ["run", "build-ccd", "--in-process", "--config", str(config)])
-    assert done.exit_code == 0, done.output
-    assert verify_release(tmp_path / "home" / "releases" / f"{DATASET}-0.1.0") == []

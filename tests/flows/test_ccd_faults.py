@@ -115,34 +115,6 @@ def test_a_wrong_key_is_reported_after_one_request_that_does_not_count(
     assert requests(run) == 0
 
 
-def test_an_unreachable_service_is_asked_three_times_only(
-    run_build: RunBuild, service: SearchServer
-) -> None:
-    service.faults = [Reply(hang_up=True)] * 9
-    with pytest.raises(ModelError, match=r"2 not_asked, 3 unreachable\); unreachable: .*127\.0"):
-        run_build()
-    assert len(service.seen) == 3
-
-
-def test_results_found_before_a_service_failed_are_used(
-    run_build: RunBuild, run: RunContext, service: SearchServer
-) -> None:
-    known, before = service.results_of, list[str]()
-
-    def two_only(query: str) -> list[dict[str, Any]]:
-        before.append(query)
-        if len(before) == 2:
-            service.faults = [WRONG_KEY]
-        return known(query)
-
-    service.results_of = two_only
-    with pytest.raises(ModelError, match=r"1 misconfigured, 2 not_asked"):
-        run_build()
-    assert accepted(run) == 2
-    run_build()
-    assert accepted(run) == len(set(service.queries)) == 5
-
-
 def test_an_unreadable_answer_affects_no_other_request(
     run_build: RunBuild, run: RunContext, service: SearchServer
 ) -> None:
@@ -154,16 +126,6 @@ def test_an_unreadable_answer_affects_no_other_request(
     assert rejected.context["raw"] == '{"results": "none"}'
     run_build(max_retries=4)
     assert len(service.seen) == 5
-
-
-def test_results_with_invalid_unicode_and_odd_fields_are_used(
-    run_build: RunBuild, run: RunContext, service: SearchServer
-) -> None:
-    known = service.results_of
-    odd = {"title": "\ud800", "width": 640.5, "height": "x", "filetype": 3}
-    service.results_of = lambda query: [{**one, **odd} for one in known(query)]
-    run_build()
-    assert accepted(run) == 5
 
 
 def test_results_without_an_image_address_are_rejected_with_a_count(

@@ -96,13 +96,6 @@ def test_an_undecided_strategy_holds_back_only_its_anchor(
         "2 items of contrasts wait for people (1 in strategies, 1 in groups); run again when they "
         "have decided"
     )
-    fourth = ann.build_once(build)
-    assert (fourth.waiting, fourth.release) == (1, None)
-
-    while (report := ann.build_once(build)).waiting:
-        assert ann.answer(right, lambda _: True)
-    assert report.release is not None
-    assert len(entities(ann.run, ContrastGroup.kind)) == 2, "no group was formed twice"
 
 
 def test_a_release_is_the_same_whether_items_are_decided_at_once_or_one_by_one(

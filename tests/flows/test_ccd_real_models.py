@@ -10,25 +10,20 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import select
 
-from annotate.backend import Desks
 from annotate.queues import SHARED
-from db.entities import StoredEntity, parents_of
+from db.entities import StoredEntity
 from db.quarantine import quarantined
 from db.tables import ModelCall
 from flows.ccd.edit_measures import concerns_all
-from flows.ccd.pipeline import ccd_pipeline
-from flows.ccd.run import is_anchor
 from flows.engine.context import RunContext
-from flows.engine.pipeline import run_pipeline
 from release.verify import verify_release
 from schemas.build import CcdBuild
-from schemas.contrast import ContrastGroup, ImageRequest, StrategyDraft
+from schemas.contrast import ContrastGroup, ImageRequest
 from schemas.errors import UsageError
 from schemas.image_edit import QwenImageEdit
 from schemas.profile import OpenAIChat, Profile, Sampling
 from schemas.proposals import Candidate, CaptionGroup, Strategy
-from schemas.provenance import Role
-from schemas.records import Caption, Image, Rejection
+from schemas.records import Caption, Rejection
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_reviewers import answer, build_once, right
@@ -75,10 +70,6 @@ def vllm_model(server: VllmServer) -> OpenAIChat:
     )
 
 
-def no_desks() -> Desks:
-    raise AssertionError("no annotator may be asked")
-
-
 def rejected_answers(run: RunContext, stage: str) -> list[Rejection]:
     """Return the rejections of a stage, which must hold the raw answers."""
     found = [one for one in quarantined(run.store, DATASET) if one.stage == stage]
@@ -93,26 +84,6 @@ def calls(run: RunContext) -> Counter[tuple[str, str]]:
             (row.stage, row.status)
             for row in connection.execute(select(ModelCall.stage, ModelCall.status))
         )
-
-
-def test_nonsense_strategies_are_quarantined_and_nothing_is_released(
-    run: RunContext, stills: StillsWorld, editor: QwenImageEdit, vllm_server: VllmServer
-) -> None:
-    model = vllm_model(vllm_server)
-    profile = contrast_profile(strategist=model, refiner=model, editor=editor)
-    build = contrast_build(stills, anchors=ANCHORS, max_unusable_share=1.0)
-    for _ in range(2):
-        with pytest.raises(UsageError, match=f"nothing of '{DATASET}' can be released"):
-            run_pipeline(run, ccd_pipeline(), build, profile, no_desks)
-        asked = calls(run)
-        assert asked["propose_strategies", "answered"] == ANCHORS, asked
-        assert asked.total() == 2 * ANCHORS, "one repair for each anchor, and no more"
-    anchors = {one.id for one in entities(run, Image.kind) if is_anchor(one)}
-    drafts = [one.id for one in entities(run, StrategyDraft.kind)]
-    understood = {found[0] for found in parents_of(run.store, drafts, Role.ANCHOR).values()}
-    lost = rejected_answers(run, "propose_strategies")
-    assert len(lost) + len(understood) == len(anchors) == ANCHORS
-    assert len(entities(run, ImageRequest.kind)) == len(entities(run, Strategy.kind, "accepted"))
 
 
 def test_nonsense_edits_go_to_annotators_and_nonsense_captions_to_quarantine(

@@ -162,6 +162,7 @@ def test_parallel_builds_repeat_no_request_search_download_or_edit(
     both.assert_equal(alone)
 
 
+@pytest.mark.soak
 @pytest.mark.usefixtures("small_chunks")
 @pytest.mark.timeout(300)
 def test_a_picture_is_used_for_one_strategy_only(

@@ -6,7 +6,6 @@ The service and all hosts are local servers; a request to any other host fails.
 import io
 import json
 import socket
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +24,7 @@ from release.files import ATTRIBUTION
 from release.markup import as_text
 from release.verify import verify_release
 from schemas.base import sha256_of
-from schemas.contrast import FoundHit, FoundPicture, ImageRequest
+from schemas.contrast import FoundHit, FoundPicture
 from schemas.image_search import DownloadSettings, OpenverseSearch
 from schemas.profile import Profile
 from schemas.proposals import Candidate
@@ -324,34 +323,6 @@ def test_only_permitted_images_are_requested(web: Web) -> None:
     assert asked >= {"/place.jpg", "/moved.jpg", "/broken.jpg", "/inside.jpg", "/drawing.svg"}
     licences = {seen.parameters["license"] for seen in web.service.seen}
     assert licences == {"by,by-nc,by-nc-sa,by-sa,cc0,pdm"}
-
-
-def test_a_request_without_an_image_has_a_reason(web: Web) -> None:
-    of_orders = Counter(
-        (one.stage, one.reason)
-        for one in quarantined(web.run.store, DATASET)
-        if one.stage in ("search_images", "choose_candidates")
-    )
-    assert of_orders == {
-        ("search_images", "no_results"): 1,
-        ("choose_candidates", "no_download"): 1,
-    }
-    (rejected,) = quarantined(web.run.store, DATASET, "no_download")
-    assert rejected.detail == (
-        "none of 5 results could be downloaded (1 http_status, 3 licence_not_permitted, "
-        "1 not_an_address)"
-    )
-    orders = entities(web.run, ImageRequest.kind)
-    assert len(orders) == len(CREDITS) + of_orders.total()
-
-
-def test_a_result_without_an_image_address_is_counted(web: Web) -> None:
-    (rejected,) = (
-        one for one in quarantined(web.run.store, DATASET) if one.stage == "read_results"
-    )
-    assert (rejected.reason, rejected.context["rank"]) == ("no_address", 4)
-    (report,) = (one for one in web.report.stages if one.stage == "read results")
-    assert report.rejected == {"no_address": 1}
 
 
 def test_released_images_record_their_download_and_terms(

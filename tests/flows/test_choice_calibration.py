@@ -16,7 +16,7 @@ from flows.ccd.choice_calibration import (
 from flows.ccd.editing import edit_bounds_warning
 from models.profiles.loader import load_profile
 from schemas.contrast import ChoiceCalibration, ObservedResult, SuggestedBound
-from schemas.profile import ChoiceSettings, ContrastSettings, EditCheckSettings
+from schemas.profile import ChoiceSettings
 
 SETTINGS = ChoiceSettings(floor=0.3, ceiling=0.97)
 NONE = np.empty(0)
@@ -39,18 +39,6 @@ def calibrate(
     results: list[ObservedResult], unrelated: NDArray[np.float64] = NONE
 ) -> ChoiceCalibration:
     return calibrate_choice(results, 10, unrelated, SETTINGS, "embedder@1")
-
-
-def test_the_ceiling_separates_near_duplicates_from_other_results() -> None:
-    results = observed(draws(0.2, 0.8, 101))
-    results += observed(draws(0.9, 1.0, 40), near_duplicate=True)
-    found = calibrate(results)
-    assert found.ceiling.value == pytest.approx(0.85)
-    assert found.ceiling.reason == "tells near-duplicates from other results but for 0 of 141"
-    assert (found.near_duplicates, found.results, found.anchors) == (40, 141, 10)
-    assert found.within == sum(0.3 <= one.similarity <= 0.97 for one in results[:101])
-    assert found.quantiles[0] == (0.0, 0.2)
-    assert found.quantiles[3] == (0.5, 0.5)
 
 
 def test_the_ceiling_makes_the_fewest_errors() -> None:
@@ -198,9 +186,3 @@ def test_measured_bounds_give_no_warning() -> None:
     assert edit_bounds_warning(settings) is None
     other = settings.model_copy(update={"bounds_measured_with": "another"})
     assert uncalibrated_threshold_warning(other, found(LITTLE, LITTLE)) is not None
-
-
-def test_bounds_of_an_unused_embedder_give_no_warning() -> None:
-    assert edit_bounds_warning(ContrastSettings()) is not None
-    unused = ContrastSettings(edit_check=EditCheckSettings(least_shift=None))
-    assert edit_bounds_warning(unused) is None

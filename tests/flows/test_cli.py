@@ -18,7 +18,6 @@ from db.store import Store
 from flows.cli import run
 from flows.cli.main import app, main
 from flows.engine.build_files import SEED
-from schemas.errors import MissingExtraError
 from schemas.records import Caption, Granularity
 from sources.demonstration import write_people_world
 from tests.flows.command_line import Loupe
@@ -48,11 +47,6 @@ def test_without_arguments_the_commands_are_listed() -> None:
     result = CliRunner().invoke(app, [])
     assert "Usage" in result.output
     assert "import" in result.output
-
-
-def test_wrong_usage_exits_with_code_2(loupe: Loupe) -> None:
-    wrong = (["fly"], ["import"], ["run", "build-nothing"], ["quarantine", "x", "--limit=0"])
-    assert [loupe(*arguments).exit_code for arguments in wrong] == [2] * len(wrong)
 
 
 @pytest.fixture
@@ -128,17 +122,6 @@ def test_a_corrected_record_is_imported(loupe: Loupe, source: Path) -> None:
     assert "no quarantined records with the reason missing_image; the reasons are " in none.err
 
 
-def test_an_uncorrected_record_returns_to_quarantine(loupe: Loupe, source: Path) -> None:
-    path = write_hostile(source)
-    loupe("import", "json-lines", path, "--name", "hostile")
-    before = loupe("quarantine", "hostile", "--json").json
-    back = loupe("quarantine", "hostile", "--reason", "too_many_pixels", "--retry", "--json").json
-    assert back == {"dataset": "hostile", "reason": "too_many_pixels", "put_back": 1}
-    assert loupe("quarantine", "hostile", "--json").json != before
-    loupe("import", "json-lines", path, "--name", "hostile")
-    assert loupe("quarantine", "hostile", "--json").json == before
-
-
 def test_an_empty_quarantine(loupe: Loupe) -> None:
     assert "nothing is quarantined" in loupe("quarantine").out
     assert loupe("quarantine", "--json").json == {"counts": [], "records": []}
@@ -166,30 +149,6 @@ def test_wrong_arguments_give_a_one_sentence_error(loupe: Loupe) -> None:
         assert sentence in refused.err, arguments
         assert "Traceback" not in refused.err, arguments
         assert refused.out == "", arguments
-
-
-def test_brackets_in_an_error_are_printed_literally(capsys: pytest.CaptureFixture[str]) -> None:
-    def lack() -> None:
-        raise MissingExtraError("the profile", "torch")
-
-    with pytest.raises(SystemExit, match="2"):
-        main(lack)
-    assert "uv pip install -e '.[torch]'" in capsys.readouterr().err
-
-
-def test_ctrl_c_reports_that_nothing_is_half_written(capsys: pytest.CaptureFixture[str]) -> None:
-    interrupted = typer.Typer()
-
-    @interrupted.command()
-    def wait() -> None:
-        raise KeyboardInterrupt
-
-    def run() -> None:
-        interrupted([])
-
-    with pytest.raises(SystemExit, match="130"):
-        main(run)
-    assert "stopped; nothing is left half-written" in capsys.readouterr().err
 
 
 def test_a_full_disk_gives_a_one_sentence_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -300,14 +259,6 @@ def _check_lineage(loupe: Loupe, store: Store) -> None:
     graph = ProvDocument.deserialize(content=document, format="json")
     kinds = re.findall(r"entity\(loupe:[0-9a-f]{32}", graph.get_provn())
     assert len(kinds) >= 5
-
-
-def test_an_error_names_an_unknown_key_of_a_build_file(loupe: Loupe, build_file: Path) -> None:
-    text = build_file.read_text(encoding="utf-8").replace("dataset =", "datset =")
-    build_file.write_text(text, encoding="utf-8")
-    refused = loupe("run", "build-ufine3c", "--config", build_file, "--in-process")
-    assert refused.exit_code == 2
-    assert "unknown key 'datset'; did you mean 'dataset'?" in refused.err
 
 
 def test_a_budget_without_prices_is_refused(loupe: Loupe, build_file: Path, tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from tests.flows.homes import contents_of
 from tests.flows.recos_world import small_build, small_profile
 from tests.flows.runs import context_of
 
+pytestmark = pytest.mark.soak
+
 _SECONDS = 0.004
 _WORKERS = 6
 

@@ -5,17 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.build_files import load_source
 from flows.engine.pipeline import load_build
 from release.published import RECOS_TASKS
-from schemas.build import (
-    CcdBuild,
-    RecosBuild,
-    SourceSpec,
-    UFine3CBuild,
-    UFine6926Build,
-    VideoSourceSpec,
-)
+from schemas.build import CcdBuild, RecosBuild, UFine3CBuild, UFine6926Build
 from schemas.errors import ConfigurationError
 
 BUILD = """
@@ -74,21 +66,6 @@ def test_two_sources_with_the_same_name_are_refused(tmp_path: Path) -> None:
         load_build(write(tmp_path, twice), UFine3CBuild)
 
 
-def test_an_error_names_the_unreadable_file(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read: No such file"):
-        load_build(tmp_path / "none.toml", UFine3CBuild)
-    with pytest.raises(ConfigurationError, match="Is a directory"):
-        load_build(tmp_path, UFine3CBuild)
-    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigurationError, match="not valid TOML"):
-        load_build(tmp_path / "bytes.toml", UFine3CBuild)
-
-
-def test_a_source_with_a_wrong_value_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="source: name: must be up to 64"):
-        load_source(SourceSpec, name="a/b", format="json-lines", annotations="x", images="y")
-
-
 VIDEO_BUILD = """
 dataset = "walkers"
 tracklets_gate = "required"
@@ -120,12 +97,6 @@ def test_an_unknown_home_is_reported(tmp_path: Path) -> None:
         )
 
 
-def test_a_single_video_path_needs_no_list(tmp_path: Path) -> None:
-    text = VIDEO_BUILD.replace('["clips/*.mp4", "s3://bucket/street", "/data/list.txt"]', '"clips"')
-    (street,) = load_build(write(tmp_path, text), UFine6926Build).sources
-    assert street.videos == (str(tmp_path / "clips"),)
-
-
 def test_an_error_names_the_wrong_key_of_a_video_build(tmp_path: Path) -> None:
     cases = [
         ('licence = "CC BY 4.0"', "", r"sources\.0\.licence is missing"),
@@ -140,11 +111,6 @@ def test_an_error_names_the_wrong_key_of_a_video_build(tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError) as raised:
             load_build(write(tmp_path, VIDEO_BUILD.replace(old, new, 1)), UFine6926Build)
         assert re.search(sentence, str(raised.value)), new
-
-
-def test_videos_without_a_licence_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match="source: licence: must not be blank"):
-        load_source(VideoSourceSpec, name="street", videos="clips", licence="")
 
 
 def test_folders_to_compare_a_release_with_are_relative_to_the_build_file(tmp_path: Path) -> None:

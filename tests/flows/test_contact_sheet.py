@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from db.entities import find
 from db.store import Store
-from flows.engine.pages import figure, histogram
+from flows.engine.pages import histogram
 from flows.ufine6926.filter_explanation import SHOWN_FAR, SHOWN_NEAR, Sheet, collect, sheet_document
 from flows.ufine6926.noise_filter import Thresholds
 from schemas.errors import UsageError
@@ -77,13 +77,6 @@ def test_crops_near_the_threshold_and_some_others_are_shown_in_order(sheet: Shee
         assert shown == sorted(shown)
     assert {tile.outcome for tile in blurred.dropped} == {"dropped"}
     assert blurred.only_here == 50
-
-
-def test_crops_of_an_upper_threshold_are_in_descending_order(filled: Store) -> None:
-    store_tracks(filled, [track([observation(f, overlap=f / 20) for f in range(20)], 30)])
-    overlaps = rule(collect(filled, DATASET, THRESHOLDS), "most_overlap")
-    assert [tile.value for tile in overlaps.dropped] == [f / 20 for f in range(19, 5, -1)]
-    assert [tile.value for tile in overlaps.left][:3] == [0.25, 0.2, 0.15]
 
 
 def test_a_crop_is_shown_beside_the_crop_it_was_compared_with(sheet: Sheet) -> None:
@@ -178,7 +171,7 @@ def test_the_page_shows_every_crop_in_a_browser(
 finite = st.floats(-1e4, 1e4, allow_nan=False).map(lambda value: round(value, 3))
 
 
-@settings(deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.one_of(finite, st.integers(0, 64)), st.integers(0, 2)), min_size=1),
     finite,
@@ -201,16 +194,3 @@ def test_a_histogram_counts_every_value_once_and_contains_its_threshold(
     assert 0 <= drawn.threshold <= 100
     assert all(-0.01 <= place <= 100.01 for place, _ in drawn.marks)
     json.dumps(drawn.marks)
-
-
-def test_integers_get_one_bar_each_and_integer_marks() -> None:
-    drawn = histogram(np.array([0.0, 0, 1, 3]), np.array([0, 0, 1, 1], np.int8), 2, 0.5)
-    assert len(drawn.bars) == 3
-    assert all(mark == int(mark) for _, mark in drawn.marks)
-    assert drawn.bars[0].left < drawn.threshold < drawn.bars[1].left + 1
-
-
-def test_figures_are_rounded() -> None:
-    shown = [figure(value) for value in (0.25349, 1.5, 72.41, 1234.5, 0, -2.0)]
-    assert shown == ["0.253", "1.50", "72.4", "1,234", "0", "−2.00"]
-    assert figure(8.0, is_count=True) == "8"

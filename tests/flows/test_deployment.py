@@ -254,15 +254,6 @@ def test_every_other_deployment_runs_its_own_flow(here: Prefect, tmp_path: Path)
     assert f"| {record.best.metrics['R@1']:.2f} |" in artifacts["out-training"]
 
 
-def test_a_user_error_gives_a_one_sentence_message(installation: Prefect, tmp_path: Path) -> None:
-    absent = tmp_path / "absent.toml"
-    typed = installation.typed("build-ufine3c/default", config=absent, profile="builtin")
-    state = installation.newest_state()
-    assert (typed.returncode, state["type"]) == (1, "FAILED"), typed.stdout
-    assert state["message"] == f"build file {absent} cannot be read: No such file or directory"
-    assert "Traceback" not in typed.stdout
-
-
 def test_a_cancelled_run_stores_the_answers_in_flight(
     installation: Prefect, tmp_path: Path
 ) -> None:

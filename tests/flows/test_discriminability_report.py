@@ -13,7 +13,6 @@ from PIL import Image
 from flows.engine.pages import BINS, shrunk_uri, write_report_page
 from flows.recos.validation_loop import (
     EXAMPLES,
-    VERDICTS,
     CaptionHistory,
     Draft,
     ValidationReport,
@@ -101,35 +100,6 @@ def test_every_caption_is_counted_in_the_histogram_of_every_round(
             assert min(top for _, top, _ in bar.parts) >= -0.1
     tops = [min(top for _, top, _ in bar.parts) for bars in histograms for bar in bars]
     assert min(tops) == pytest.approx(0, abs=0.05)
-
-
-def test_bars_outside_the_interval_are_over_or_under_detailed(
-    report: ValidationReport,
-) -> None:
-    width = 100 / BINS
-    lower, upper = (100 * end / math.log(10) for end in report.interval)
-    for bar in report.bars[0][0]:
-        kinds = {VERDICTS[series] for series, _, _ in bar.parts}
-        if bar.left + width < lower:
-            assert kinds == {OVER}
-        elif bar.left > upper:
-            assert kinds == {UNDER}
-        elif lower < bar.left and bar.left + width < upper:
-            assert kinds == {PASS}
-
-
-def test_the_share_of_passing_captions_rises_with_every_round(
-    report: ValidationReport,
-) -> None:
-    rounds = report.rounds
-    shares = [one.share_passing for one in rounds]
-    assert shares == sorted(shares)
-    assert shares[0] < 0.8 < shares[-1]
-    assert sum(rounds[0].counts.values()) == 600
-    assert len(report.histories) == rounds[0].written == 600
-    assert report.for_people == 600 - rounds[-1].counts[PASS]
-    assert [one.task for one in report.tasks] == list(RetrievalTask)
-    assert sum(one.for_people for one in report.tasks) == report.for_people
 
 
 def test_a_report_without_captions_is_rendered() -> None:

@@ -170,21 +170,8 @@ def test_a_replacement_annotator_gets_no_draft(
     run_build()
     assert len([task for _, task in sent(office) if draft_in(task)]) == len(drafted)
     assert len(sent(office)) == 3 * len(drafted)
-    write(office, lambda name, _: f"{OWN_WORDS} as {name}")
-    built = run_build()
-    assert built.release is not None
-    assert "started as a draft" not in (built.release / "README.md").read_text("utf-8")
     unused = [one.state for one in captions(run) if one.record(Caption).author == MODEL]
     assert unused == ["proposed"] * len(drafted)
-
-
-def test_without_the_setting_no_annotator_gets_a_draft(
-    run: RunContext, office: MemoryOffice, run_build: RunBuild
-) -> None:
-    run_build(drafts=False)
-    assert sent(office)
-    assert not any(draft_in(task) for _, task in sent(office))
-    assert captions(run) == []
 
 
 def test_drafts_are_deactivated_if_the_setting_is_removed(

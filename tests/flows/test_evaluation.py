@@ -31,7 +31,6 @@ from retrieval.evaluation import chance_scores
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
-    EmbeddingModelSpec,
     OpenClipEmbedder,
     TransformersEmbedder,
 )
@@ -182,19 +181,6 @@ def test_the_hardest_queries_list_what_they_retrieved(
         assert first.rank == hard.first_match_rank
 
 
-def test_a_result_states_everything_it_depends_on(
-    result: EvaluationResult, read: ReadRelease, home_run: RunContext
-) -> None:
-    assert result.release.id == read.manifest.id
-    assert (result.release.dataset, result.release.version) == ("ufine3c", "1.0.0")
-    assert (result.split, result.images, result.identities) == ("test", 12, 6)
-    assert result.captions == sum(len(row.captions) for row in read.rows)
-    assert result.code_revision == home_run.code_revision
-    assert result.hardware.cores >= 1
-    assert result.hardware.processor
-    assert (result.model.provider, str(result.model.ref)) == ("precomputed", "given@1")
-
-
 def test_other_vectors_with_the_same_name_are_another_model(
     home_run: RunContext, released: Path, read: ReadRelease, given: RandomVectors, tmp_path: Path
 ) -> None:
@@ -219,31 +205,7 @@ def test_vectors_of_a_model_are_embedded_once(home_run: RunContext, released: Pa
     assert [report.done for report in second.progress.reports] == [0, 0]
     assert [report.already_done for report in second.progress.reports] == embedded
     assert two.evaluation == one.evaluation
-
-
-@pytest.mark.parametrize("spec", [BuiltinEmbedder(), BuiltinStillsEmbedder()])
-def test_built_in_models_are_marked_as_demonstration(
-    home_run: RunContext, released: Path, spec: EmbeddingModelSpec
-) -> None:
-    found = evaluate_release(home_run, released, spec)
-    assert found.evaluation.result.model.demonstration
-
-
-def test_a_model_and_its_saved_vectors_get_the_same_scores(
-    home_run: RunContext, released: Path, read: ReadRelease, tmp_path: Path
-) -> None:
-    from PIL import Image
-
-    model = build_embedder(BuiltinEmbedder())
-    pictures = [Image.open(released / row.file_path).convert("RGB") for row in read.rows]
-    texts = [caption.text for row in read.rows for caption in row.captions]
-    given = saved_vectors(tmp_path, "same", model.embed_images(pictures), model.embed_texts(texts))
-    by_model, by_rows = (
-        evaluate_release(home_run, released, spec).evaluation.result
-        for spec in (BuiltinEmbedder(), given)
-    )
-    assert by_model.directions == by_rows.directions
-    assert by_model.groups == by_rows.groups
+    assert one.evaluation.result.model.demonstration
 
 
 def test_the_command_stores_the_evaluation_and_writes_the_leaderboard(
@@ -328,8 +290,7 @@ def test_an_embedder_is_parsed_from_provider_name_and_revision() -> None:
         named_embedder("word2vec:x")
 
 
-@pytest.mark.parametrize("name", ["", "two\nlines", "\x1b[31mred", "a\n"])
-def test_a_name_must_be_printable(tmp_path: Path, name: str) -> None:
+def test_a_name_must_be_printable(tmp_path: Path) -> None:
     folder = tmp_path / "checkpoint"
     folder.mkdir()
     for file in ("model.safetensors", "settings.json"):
@@ -337,7 +298,7 @@ def test_a_name_must_be_printable(tmp_path: Path, name: str) -> None:
     asked = EvaluationRequest("r", checkpoint=str(folder), name="mine")
     assert str(requested_embedders(asked, "small")[0].ref) == "mine@checkpoint"
     with pytest.raises(UsageError, match=r"--checkpoint: a name must be at least one character"):
-        requested_embedders(asked._replace(name=name), "small")
+        requested_embedders(asked._replace(name="a\n"), "small")
     with pytest.raises(UsageError, match=r"a revision must be at least one character"):
         named_embedder("open_clip:ViT-B-16@\x07")
 
@@ -350,10 +311,7 @@ def test_without_an_embedder_those_of_the_current_profile_are_evaluated() -> Non
     )
 
 
-@pytest.mark.parametrize("format_name", ["cuhk-pedes", "ufine6926"])
-def test_an_imported_dataset_is_released_and_evaluated(
-    loupe: Loupe, tmp_path: Path, format_name: str
-) -> None:
+def test_an_imported_dataset_is_released_and_evaluated(loupe: Loupe, tmp_path: Path) -> None:
     folder = tmp_path / "given"
     annotations = write_people(folder, "coarse", identities=4, images=2, captions=2)  # type: ignore[arg-type]
     rows = json.loads(annotations.read_text(encoding="utf-8"))
@@ -361,7 +319,7 @@ def test_an_imported_dataset_is_released_and_evaluated(
         row["split"] = "train" if row["id"] == 1 else "test"
     annotations.write_text(json.dumps(rows), encoding="utf-8")
     terms = ("--licence", "CC0-1.0", "--citation", "nobody", "--name", "people")
-    assert loupe("import", format_name, annotations, *terms).exit_code == 0
+    assert loupe("import", "ufine6926", annotations, *terms).exit_code == 0
     out = tmp_path / "release"
     built = loupe("release", "build", "people", "--version", "1.0.0", "--out", out)
     assert built.exit_code == 0, built.err
@@ -371,7 +329,7 @@ def test_an_imported_dataset_is_released_and_evaluated(
         *("test", 6, 12, 3),
     )
     board = json.loads(Path(done["leaderboard"]).with_suffix(".json").read_text("utf-8"))
-    assert board["like"] == {"ufine6926": "UFine6926", "cuhk-pedes": "CUHK-PEDES"}[format_name]
+    assert board["like"] == "UFine6926"
 
 
 def test_blip2_is_evaluated_with_maximum_cosine_and_reranking(

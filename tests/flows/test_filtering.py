@@ -13,7 +13,6 @@ from db.entities import (
     NewDecision,
     StoredEntity,
     WorkResult,
-    fetch,
     find,
     new_entity,
     parents_of,
@@ -150,14 +149,6 @@ def test_restored_thresholds_restore_their_tracklets_and_edits(
     assert all(len(one.record(Tracklet).frames) <= 3 for one in few.values())
     walk.filter()
     assert walk.proposed(lenient).keys() == {*tracklets, edited}
-
-
-def test_edits_of_a_tracklet_are_kept_after_a_threshold_without_effect(walk: TrackedRun) -> None:
-    tracklets = walk.proposed(walk.filter(merge_similarity=0.85))
-    edited = edit(walk.run, next(iter(tracklets.values())))
-    again = edit(walk.run, fetch(walk.run.store, [edited])[edited])
-    later = walk.filter(merge_similarity=0.86)
-    assert walk.proposed(later).keys() == {*tracklets, edited, again}
 
 
 def edit(run: RunContext, tracklet: StoredEntity) -> str:

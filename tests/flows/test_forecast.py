@@ -31,11 +31,6 @@ def build() -> UFine3CBuild:
     return UFine3CBuild(dataset=DATASET, sources=(source,))
 
 
-def test_an_empty_dataset_needs_no_calls(sqlite_store: Store, build: UFine3CBuild) -> None:
-    (row,) = forecast(sqlite_store, build, PROFILE)
-    assert (row.model, row.calls, row.tokens_in, row.tokens_out, row.cost) == ("m@1", 0, 0, 0, 0)
-
-
 def test_before_the_first_call_tokens_are_estimated(
     sqlite_store: Store, build: UFine3CBuild
 ) -> None:

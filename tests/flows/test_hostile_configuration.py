@@ -149,15 +149,15 @@ def test_many_mutated_files_are_loaded_or_refused(tmp_path: Path) -> None:
     assert count_refused(tmp_path, range(25, 1500)) > 5000
 
 
-@pytest.mark.parametrize("content", [None, "/dev/zero", "/", "missing"])
+@pytest.mark.parametrize("content", [None, "/dev/zero"])
 def test_a_link_that_leads_to_no_regular_file_is_refused(
     tmp_path: Path, content: str | None
 ) -> None:
-    """The link leads to a device, a folder, a missing file or itself."""
+    """The link leads to a device or to itself."""
     for name, (_, load) in FILES.items():
         path = tmp_path / f"{name}.toml"
         path.symlink_to(path if content is None else content)
-        if name in ("queues", "releases") and content in (None, "missing"):
+        if name in ("queues", "releases") and content is None:
             continue  # these files are optional
         with pytest.raises(ConfigurationError):
             load(path)

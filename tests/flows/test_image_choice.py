@@ -51,13 +51,6 @@ def chosen(*arguments: object) -> int:
     return found.place
 
 
-def test_the_most_similar_result_that_does_not_repeat_the_anchor_is_chosen() -> None:
-    assert chosen([0.5, 0.8, 0.7]) == 1
-    assert chosen([0.5, 0.8, 0.7], [False, True, False]) == 2
-    assert chosen([0.5, 0.96, 0.7]) == 2
-    assert chosen([0.2, 0.96, 0.31], [False, False, False]) == 2
-
-
 def test_the_bounds_are_inclusive() -> None:
     assert chosen([0.95, 0.5]) == 0
     assert chosen([0.3]) == 0
@@ -65,14 +58,6 @@ def test_the_bounds_are_inclusive() -> None:
 
 def test_ties_are_resolved_in_favour_of_the_first_result() -> None:
     assert chosen([0.4, 0.7, 0.7, 0.7]) == 1
-
-
-def test_only_the_first_results_are_considered() -> None:
-    assert chosen([0.5, 0.6, 0.4, 0.4, 0.4, 0.9]) == 1
-    found = choose([0.5, 0.6, 0.4, 0.4, 0.4, 0.9])
-    assert isinstance(found, Choice)
-    assert [one.rank for one in found.considered] == [1, 2, 3, 4, 5]
-    assert chosen([0.5, 0.9], [], SETTINGS.model_copy(update={"first": 1})) == 0
 
 
 def test_the_verdict_on_each_result_is_listed() -> None:

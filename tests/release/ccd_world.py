@@ -157,13 +157,11 @@ def coarse_caption(world: Composer, image: str, text: str, position: int) -> str
     )
 
 
-def refine(
-    world: Composer, image: str, of: Source, what: str, count: int = CAPTIONS
-) -> Sequence[str]:
+def refine(world: Composer, image: str, of: Source, what: str) -> Sequence[str]:
     """Add captions written by a model and accepted by annotators."""
     return [
         drafted(world, image, of, f"A picture of {what}, in detail {place}.", place)
-        for place in range(count)
+        for place in range(CAPTIONS)
     ]
 
 

@@ -1,20 +1,32 @@
-"""Edits after changed settings: pictures are kept, their measurements are renewed."""
+"""Edited images: changed settings, faults of the editor, edits outside the requested region."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image as Pictures
 
-from db.entities import LIVE, StoredEntity, children_of, parents_of
-from flows.ccd.editing import known_pin, pin
+from db.entities import LIVE, StoredEntity, parents_of
+from flows.ccd.editing import MOST_ATTEMPTS, known_pin, pin
 from flows.engine.context import RunContext
-from models.builtin.stills.editor import StillsEditor
+from models.builtin.stills.editor import Change, StillsEditor, say_change
+from models.builtin.stills.scene import KINDS, Thing, apart, read_scene
+from schemas.base import Box
 from schemas.build import CcdBuild
 from schemas.contrast import ImageRequest, StoredEdit
 from schemas.errors import ModelError
-from schemas.image_edit import BuiltinEditor, EditedPicture, EditOutcome, QwenImageEdit
+from schemas.image_edit import (
+    BuiltinEditor,
+    EditedPicture,
+    EditFailure,
+    EditOutcome,
+    EditRequest,
+    FailedEdit,
+    QwenImageEdit,
+)
 from schemas.profile import EditCheckSettings
 from schemas.proposals import Candidate
 from schemas.provenance import Role
@@ -35,6 +47,12 @@ from tests.flows.runs import copied_run
 pytestmark = pytest.mark.xdist_group("ccd_build")  # the shared installation is built once
 
 OTHER_CHECK = EditCheckSettings(visible_difference=9.5)
+EDIT = StillsEditor.edit
+TOO_LARGE = EditFailure(
+    reason="out_of_memory", detail="it needs 80 GB; offload = 'model' needs less", retriable=True
+)
+ALL_PASS = EditCheckSettings(least_shift=-4.0, doubtful_shift=-4.0, doubtful_unplaced_shift=-4.0)
+"""Bounds with which the embedder rejects no edit."""
 
 
 @pytest.fixture(scope="module")
@@ -75,12 +93,6 @@ def edits(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return counted
 
 
-def unattended(run: RunContext, build: CcdBuild, version: str = "0.1.0", **contrast: Any) -> None:
-    """Run the whole build without annotators."""
-    later = build.model_copy(update={"version": version})
-    run_unattended(run, later, contrast_profile(**contrast))
-
-
 def active_candidates(run: RunContext) -> dict[str, StoredEntity]:
     """Return the live candidate of each strategy."""
     live = entities(run, Candidate.kind, *LIVE)
@@ -100,7 +112,8 @@ def test_changed_check_settings_measure_existing_pictures_again_without_editing(
 ) -> None:
     before = active_candidates(done)
     ordered = len(entities(done, ImageRequest.kind))
-    unattended(done, whole, "0.2.0", edit_check=OTHER_CHECK)
+    later = [whole.model_copy(update={"version": f"0.{number}.0"}) for number in (2, 3)]
+    run_unattended(done, later[0], contrast_profile(edit_check=OTHER_CHECK))
     failed = ordered - len(entities(done, StoredEdit.kind))
     assert sum(edits) <= failed, "only failed edits are tried again"
     after = active_candidates(done)
@@ -112,7 +125,7 @@ def test_changed_check_settings_measure_existing_pictures_again_without_editing(
         assert old.image == new.image
         assert old.measurement != new.measurement
     assert accepted_candidates(done) == {one.id for one in after.values()}
-    unattended(done, whole, "0.3.0")
+    run_unattended(done, later[1])
     assert active_candidates(done).keys() == before.keys()
     assert accepted_candidates(done) == {one.id for one in before.values()}
 
@@ -130,7 +143,7 @@ def test_candidates_of_a_new_editor_replace_those_of_the_old_one(
 def test_verdicts_on_a_picture_hold_after_it_is_measured_again(
     run: RunContext, build: CcdBuild
 ) -> None:
-    office, people, _ = open_office(run)
+    office, people = open_office(run)
     build = build.model_copy(update={"candidates_gate": GATES["candidates_gate"]})
     profile = contrast_profile()
     assert build_once(run, build, office, profile, image_pipeline).waiting
@@ -148,25 +161,8 @@ def test_verdicts_on_a_picture_hold_after_it_is_measured_again(
     assert before.items() <= after.items()
 
 
-def test_an_edited_picture_is_linked_to_its_strategy_and_candidate(
-    edited_contrasts: RunContext,
-) -> None:
-    run = edited_contrasts
-    candidates = active_candidates(run)
-    stored_edits = parents_of(run.store, [one.id for one in candidates.values()], Role.EDITED_AS)
-    of_strategy = children_of(run.store, candidates, Role.EDITED_FOR)
-    assert all(
-        stored_edits[one.id][0] in of_strategy[strategy] for strategy, one in candidates.items()
-    )
-    pictures = {one.id: one.record(StoredEdit) for one in entities(run, StoredEdit.kind)}
-    for one in candidates.values():
-        edit = pictures[stored_edits[one.id][0]]
-        assert edit.picture == one.record(Candidate).image
-        assert edit.model == "loupe-coded-stills-editor@2"
-
-
-def test_an_editor_revision_is_looked_up_at_the_first_edit_and_once_a_dataset(
-    run: RunContext, build: CcdBuild, monkeypatch: pytest.MonkeyPatch
+def test_an_editor_revision_is_looked_up_once_a_dataset(
+    run: RunContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[QwenImageEdit] = []
 
@@ -176,10 +172,6 @@ def test_an_editor_revision_is_looked_up_at_the_first_edit_and_once_a_dataset(
 
     monkeypatch.setattr("models.qwen_image_edit.pinned_editor", hub)
     editor = QwenImageEdit(provider="qwen-image-edit")
-    office, _, _ = open_office(run)
-    asking = build.model_copy(update={"strategies_gate": "required"})
-    assert build_once(run, asking, office, contrast_profile(editor=editor)).waiting
-    assert asked == []
     assert known_pin(run, DATASET, editor) is None
     first = pin(run, DATASET, editor)
     again = pin(run, DATASET, editor.model_copy(update={"steps": 9}))
@@ -192,7 +184,7 @@ def test_an_editor_revision_is_looked_up_at_the_first_edit_and_once_a_dataset(
 def test_edits_made_before_an_editor_fault_are_kept(
     run: RunContext, build: CcdBuild, edits: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    edit = StillsEditor.edit
+    edit = StillsEditor.edit  # counting
     delivered: list[EditedPicture] = []
 
     def failing(self: StillsEditor, requests: Any) -> Iterator[tuple[int, EditOutcome]]:
@@ -214,3 +206,96 @@ def test_edits_made_before_an_editor_fault_are_kept(
     pictures = Counter(one.record(StoredEdit).key for one in entities(run, StoredEdit.kind))
     assert set(pictures.values()) == {1}
     assert kept.record(StoredEdit).key in pictures
+
+
+def test_an_edit_that_never_fits_into_memory_is_given_up(
+    run: RunContext, build: CcdBuild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first: list[str] = []
+
+    def edit(
+        self: StillsEditor, requests: Iterable[EditRequest]
+    ) -> Iterator[tuple[int, EditOutcome]]:
+        for place, request in enumerate(requests):
+            first.append(request.instruction)
+            if request.instruction == first[0]:
+                yield place, TOO_LARGE
+            else:
+                ((_, outcome),) = EDIT(self, [request])
+                yield place, outcome
+
+    monkeypatch.setattr(StillsEditor, "edit", edit)
+    candidates = []
+    for attempt in range(1, MOST_ATTEMPTS):
+        with pytest.raises(ModelError, match=r"1 out_of_memory\).*it needs 80 GB"):
+            run_unattended(run, build)
+        failed = [one.record(FailedEdit) for one in entities(run, FailedEdit.kind)]
+        assert [one.attempt for one in failed] == list(range(1, attempt + 1))
+        candidates.append({one.id for one in entities(run, Candidate.kind)})
+    assert candidates[0]
+    assert all(one == candidates[0] for one in candidates), "the first run made the others"
+    assert run_unattended(run, build).release_id is not None
+    assert {one.id for one in entities(run, Candidate.kind)} == candidates[0]
+    assert len(entities(run, FailedEdit.kind)) == MOST_ATTEMPTS
+
+
+def recolour_another_object(
+    self: StillsEditor, requests: Iterable[EditRequest]
+) -> Iterator[tuple[int, EditOutcome]]:
+    """Edit like the built-in editor, but recolour an object not in the instruction."""
+    for place, request in enumerate(requests):
+        ((_, asked),) = EDIT(self, [request])
+        if isinstance(asked, EditedPicture) and asked.regions:
+            asked = recoloured_object(self, request, asked)
+        yield place, asked
+
+
+def recoloured_object(
+    editor: StillsEditor, request: EditRequest, asked: EditedPicture
+) -> EditedPicture:
+    """Recolour another object of the picture; return the requested edit if there is none."""
+    with Pictures.open(BytesIO(request.image.data)) as opened:
+        scene = read_scene(opened.convert("RGB"))
+        scale = 320 / opened.width
+    assert scene is not None
+    for thing in scene.things:
+        if thing.colour is None or any(touches(thing, box, scale) for box in asked.regions):
+            continue
+        for colour in KINDS[thing.kind].colours:
+            instruction = say_change(Change("colour", colour, thing.colour, thing.kind))
+            ((_, done),) = EDIT(editor, [request.model_copy(update={"instruction": instruction})])
+            if isinstance(done, EditedPicture):
+                return asked.model_copy(update={"image": done.image})
+    return asked
+
+
+def touches(thing: Thing, box: Box, scale: float) -> bool:
+    left, top, right, bottom = (scale * value for value in box)
+    return not apart(thing.box, (left, top, right, bottom))
+
+
+def test_the_region_to_change_is_stored_and_compared_with_the_change(
+    edited_contrasts: RunContext,
+) -> None:
+    run = edited_contrasts
+    candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
+    known = [one for one in candidates if one.measurement and one.measurement.region_by]
+    assert known
+    assert all(one.measurement.outside_share is not None for one in known if one.measurement)
+    assert not [one.warnings for one in known if any("region" in doubt for doubt in one.warnings)]
+    assert any(one.record(StoredEdit).regions for one in entities(run, StoredEdit.kind))
+
+
+def test_an_edit_outside_the_region_is_flagged(
+    run: RunContext, stills: StillsWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(StillsEditor, "edit", recolour_another_object)
+    build, profile = contrast_build(stills, anchors=4), contrast_profile(edit_check=ALL_PASS)
+    run_unattended(run, build, profile, pipeline=image_pipeline)
+    candidates = [one.record(Candidate) for one in entities(run, Candidate.kind)]
+    wrong = [one for one in candidates if one.measurement and one.measurement.outside_share]
+    assert len(wrong) >= 4
+    for one in wrong:
+        assert "Next to nothing changed in the wanted region." in one.warnings
+    accepted = entities(run, Candidate.kind, "accepted")
+    assert not any(one.record(Candidate).warnings for one in accepted)
