@@ -65,53 +65,25 @@ def assert_are_unit_rows(vectors: object, rows: int, embedder: ImageTextEmbedder
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
 
 
-def test_an_embedder_has_the_reference_of_its_specification(
+def test_every_input_has_a_unit_row_of_its_own(
     spec: PlainModelSpec, embedder: ImageTextEmbedder
 ) -> None:
     assert isinstance(embedder, ImageTextEmbedder)
     assert embedder.ref == spec.ref
-    assert embedder.dimension > 0
-
-
-def test_every_input_has_a_unit_row(embedder: ImageTextEmbedder) -> None:
-    assert_are_unit_rows(embedder.embed_images(IMAGES), len(IMAGES), embedder)
-    assert_are_unit_rows(embedder.embed_texts(TEXTS), len(TEXTS), embedder)
-
-
-def test_different_inputs_have_different_vectors(embedder: ImageTextEmbedder) -> None:
-    images, texts = embedder.embed_images(IMAGES[:2]), embedder.embed_texts(TEXTS[:2])
+    images, texts = embedder.embed_images(IMAGES), embedder.embed_texts(TEXTS)
+    assert_are_unit_rows(images, len(IMAGES), embedder)
+    assert_are_unit_rows(texts, len(TEXTS), embedder)
     assert np.abs(images[0] - images[1]).max() > 10 * CLOSE
     assert np.abs(texts[0] - texts[1]).max() > 10 * CLOSE
+    long = " ".join([TEXTS[0]] * 400)
+    assert_are_unit_rows(embedder.embed_texts([long, TEXTS[1]]), 2, embedder)
+    assert_are_unit_rows(embedder.embed_images([]), 0, embedder)
+    assert_are_unit_rows(embedder.embed_texts([]), 0, embedder)
 
 
 def test_a_row_does_not_depend_on_the_rest_of_the_batch(embedder: ImageTextEmbedder) -> None:
     images, texts = embedder.embed_images(IMAGES), embedder.embed_texts(TEXTS)
     alone = np.concatenate([embedder.embed_images([image]) for image in IMAGES])
     np.testing.assert_allclose(images, alone, atol=CLOSE)
-    np.testing.assert_allclose(embedder.embed_images(IMAGES[::-1]), images[::-1], atol=CLOSE)
     alone = np.concatenate([embedder.embed_texts([text]) for text in TEXTS])
     np.testing.assert_allclose(texts, alone, atol=CLOSE)
-    np.testing.assert_allclose(embedder.embed_texts(TEXTS[::-1]), texts[::-1], atol=CLOSE)
-
-
-def test_empty_input_gives_empty_output(embedder: ImageTextEmbedder) -> None:
-    assert_are_unit_rows(embedder.embed_images([]), 0, embedder)
-    assert_are_unit_rows(embedder.embed_texts([]), 0, embedder)
-
-
-def test_very_long_texts_are_truncated(embedder: ImageTextEmbedder) -> None:
-    long = " ".join([TEXTS[0]] * 400)
-    assert_are_unit_rows(embedder.embed_texts([long, TEXTS[1]]), 2, embedder)
-
-
-def test_huge_images_are_accepted(embedder: ImageTextEmbedder) -> None:
-    huge = noise("RGB", (60, 120), 1).resize((3000, 6000))
-    assert_are_unit_rows(embedder.embed_images([huge]), 1, embedder)
-
-
-def test_a_second_instance_gives_equal_vectors(
-    spec: PlainModelSpec, embedder: ImageTextEmbedder
-) -> None:
-    again = build_embedder(spec)
-    np.testing.assert_array_equal(again.embed_texts(TEXTS), embedder.embed_texts(TEXTS))
-    np.testing.assert_array_equal(again.embed_images(IMAGES), embedder.embed_images(IMAGES))

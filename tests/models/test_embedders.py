@@ -2,13 +2,11 @@
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from PIL import Image
 from pydantic import ValidationError
 
 from models.embedding import Vectors
@@ -30,32 +28,7 @@ from tests.models.test_embedder_contract import IMAGES, TEXTS
 
 pytestmark = pytest.mark.slow
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PICTURES = [image.convert("RGB") for image in IMAGES[:2]]
-
-WITHOUT = """
-import sys
-sys.modules["{missing}"] = None  # as if it were not installed
-from models.registry import build_embedder
-from schemas.embedding import OpenClipEmbedder, MllmEmbedder, TransformersEmbedder
-from schemas.errors import MissingExtraError
-for kind, provider in (
-    (OpenClipEmbedder, "open_clip"), (TransformersEmbedder, "transformers"),
-    (MllmEmbedder, "mllm"),
-):
-    try:
-        family = dict(family="gme") if provider == "mllm" else dict()
-        build_embedder(kind(provider=provider, name="some/" + provider, revision="1", **family))
-    except MissingExtraError as error:
-        print(error)
-"""
-
-
-def run_python(program: str) -> str:
-    command = [sys.executable, "-c", program]
-    return subprocess.run(
-        command, cwd=REPOSITORY, capture_output=True, text=True, check=True
-    ).stdout.strip()
 
 
 def transformers_spec(folder: Path, **changes: object) -> TransformersEmbedder:
@@ -80,13 +53,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "blip2": tiny_embedders.build_blip2(home / "blip2"),
         "qwen2-vl": tiny_embedders.build_qwen2_vl(home / "qwen2-vl"),
     }
-
-
-def test_a_missing_extra_is_named() -> None:
-    lines = run_python(WITHOUT.format(missing="torch")).splitlines()
-    assert ["some/open_clip" in lines[0], "some/transformers" in lines[1]] == [True, True]
-    assert all(line.endswith(".[torch]'") for line in lines)
-    assert len(lines) == 3
 
 
 def test_open_clip_vectors_equal_those_of_the_library(folders: dict[str, Path]) -> None:
@@ -327,11 +293,3 @@ def test_a_zero_vector_is_an_error(folders: dict[str, Path]) -> None:
         embedder._model.text_projection.weight.zero_()  # type: ignore[attr-defined]
     with pytest.raises(ModelError, match="gives no direction for input 0"):
         embedder.embed_texts(["a man"])
-
-
-def test_images_of_other_modes_are_converted_to_rgb(folders: dict[str, Path]) -> None:
-    embedder = build_embedder(transformers_spec(folders["clip"]))
-    grey = Image.new("L", (40, 60), 90)
-    np.testing.assert_array_equal(
-        embedder.embed_images([grey]), embedder.embed_images([grey.convert("RGB")])
-    )

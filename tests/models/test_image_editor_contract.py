@@ -36,15 +36,23 @@ def pixels(outcome: EditOutcome) -> bytes:
         return picture.tobytes()
 
 
-def test_an_editor_has_a_reference_and_parameters(subject: Subject) -> None:
-    assert isinstance(subject.editor, ImageEditor)
-    assert subject.editor.ref.name
-    assert subject.editor.ref.revision
-    assert json.loads(json.dumps(subject.editor.parameters)) == subject.editor.parameters
+def test_requests_are_taken_lazily_and_each_image_is_changed_in_its_size(subject: Subject) -> None:
+    editor = subject.editor
+    assert isinstance(editor, ImageEditor)
+    assert editor.ref.name
+    assert editor.ref.revision
+    assert json.loads(json.dumps(editor.parameters)) == editor.parameters
+    taken = []
 
+    def requests() -> Iterator[EditRequest]:
+        for request in subject.requests:
+            taken.append(request)
+            yield request
 
-def test_an_edit_keeps_the_size_and_changes_the_image(subject: Subject) -> None:
-    outcomes = run(subject, *subject.requests)
+    edits = editor.edit(requests())
+    first = next(edits)
+    assert len(taken) == 1
+    outcomes = [outcome for _, outcome in (first, *edits)]
     for request, outcome in zip(subject.requests, outcomes, strict=True):
         assert isinstance(outcome, EditedPicture)
         with Image.open(io.BytesIO(request.image.data)) as given:
@@ -55,6 +63,7 @@ def test_an_edit_keeps_the_size_and_changes_the_image(subject: Subject) -> None:
             assert picture.tobytes() != before
         assert outcome.image.media_type == "image/png"
         assert outcome.seconds >= 0
+    assert run(subject) == []
 
 
 def test_equal_requests_give_equal_images_in_any_batch(subject: Subject) -> None:
@@ -75,21 +84,3 @@ def test_an_undecodable_image_does_not_affect_the_other_requests(
     assert outcomes[0].reason == "image_unreadable"
     assert not outcomes[0].retriable
     assert isinstance(outcomes[1], EditedPicture)
-
-
-def test_requests_are_taken_lazily(subject: Subject) -> None:
-    taken = []
-
-    def requests() -> Iterator[EditRequest]:
-        for request in subject.requests:
-            taken.append(request)
-            yield request
-
-    edits = subject.editor.edit(requests())
-    next(edits)
-    assert len(taken) == 1
-    assert len(list(edits)) == len(subject.requests) - 1
-
-
-def test_no_requests_give_no_outcomes(subject: Subject) -> None:
-    assert run(subject) == []

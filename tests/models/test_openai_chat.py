@@ -5,8 +5,6 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from pydantic import ValidationError
 
@@ -132,14 +130,6 @@ def test_images_are_sent_as_data_urls_before_the_prompt(counting: CountingServer
     ]
 
 
-def test_the_key_comes_from_the_named_variable(
-    counting: CountingServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MY_MODEL_KEY", SECRET)
-    ask(model_of(counting.base_url, api_key_variable="MY_MODEL_KEY"))
-    assert counting.ledger.seen[0].headers["Authorization"] == f"Bearer {SECRET}"
-
-
 def test_openai_credentials_in_the_environment_are_not_sent(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -155,19 +145,20 @@ def test_a_missing_key_variable_is_named(monkeypatch: pytest.MonkeyPatch) -> Non
         model_of("http://127.0.0.1:1/v1", api_key_variable="MY_MODEL_KEY")
 
 
-def test_the_key_is_not_logged(
+def test_the_key_is_sent_and_not_logged(
     counting: CountingServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("MY_MODEL_KEY", SECRET)
     counting.ledger.add_faults(Fault("status", status=500))
     with caplog.at_level(logging.DEBUG):
         ask(model_of(counting.base_url, api_key_variable="MY_MODEL_KEY"))
+    assert counting.ledger.seen[0].headers["Authorization"] == f"Bearer {SECRET}"
     assert "chat/completions" in caplog.text
     assert SECRET not in caplog.text
 
 
 def test_a_transient_status_is_retried(subtests: pytest.Subtests, counting: CountingServer) -> None:
-    for place, status in enumerate((408, 409, 429, 500, 503), 1):
+    for place, status in enumerate((429, 503), 1):
         with subtests.test(status=status):
             counting.ledger.add_faults(Fault("status", status=status, retry_after_seconds=0.01))
             assert isinstance(ask(model_of(counting.base_url)), ChatAnswer)
@@ -175,12 +166,12 @@ def test_a_transient_status_is_retried(subtests: pytest.Subtests, counting: Coun
 
 
 def test_retry_after_is_honoured(counting: CountingServer) -> None:
-    counting.ledger.add_faults(Fault("status", status=429, retry_after_seconds=1.5))
+    counting.ledger.add_faults(Fault("status", status=429, retry_after_seconds=0.5))
     start = time.monotonic()
     answer = ask(model_of(counting.base_url))
-    assert time.monotonic() - start >= 1.5
+    assert time.monotonic() - start >= 0.5
     assert isinstance(answer, ChatAnswer)
-    assert answer.seconds < 1.5  # the time of the call, without the wait
+    assert answer.seconds < 0.5  # the time of the call, without the wait
 
 
 def test_a_lost_connection_is_retried(counting: CountingServer) -> None:
@@ -240,25 +231,28 @@ def test_a_missing_server_is_unreachable() -> None:
     assert base_url in failure.detail
 
 
-@pytest.mark.parametrize(
-    ("fault", "part"),
-    [
-        (Fault("malformed"), '"choices"'),
-        (Fault("page"), "Please log in"),
-        (Fault("body", text='{"choices": [{"mess', headers={"Content-Length": "99"}), '"choices"'),
-        (Fault("body", text='{"choices": []}', headers={"Content-Encoding": "gzip"}), '"choices"'),
-    ],
-    ids=["cut", "page", "connection lost within it", "not compressed as it says"],
-)
 def test_a_body_that_is_not_a_completion_is_kept_and_not_retried(
-    counting: CountingServer, fault: Fault, part: str
+    subtests: pytest.Subtests, counting: CountingServer
 ) -> None:
-    counting.ledger.add_faults(fault)
-    failure = ask(model_of(counting.base_url))
-    assert isinstance(failure, ChatFailure)
-    assert (failure.reason, failure.retriable) == ("unreadable_answer", False)
-    assert part in failure.raw
-    assert counting.ledger.summary()["total"] == 1
+    cases = {
+        "a page": (Fault("page"), "Please log in"),
+        "a connection lost within it": (
+            Fault("body", text='{"choices": [{"mess', headers={"Content-Length": "99"}),
+            '"choices"',
+        ),
+        "not compressed as it says": (
+            Fault("body", text='{"choices": []}', headers={"Content-Encoding": "gzip"}),
+            '"choices"',
+        ),
+    }
+    for number, (what, (fault, part)) in enumerate(cases.items(), start=1):
+        with subtests.test(what=what):
+            counting.ledger.add_faults(fault)
+            failure = ask(model_of(counting.base_url))
+            assert isinstance(failure, ChatFailure)
+            assert (failure.reason, failure.retriable) == ("unreadable_answer", False)
+            assert part in failure.raw
+            assert counting.ledger.summary()["total"] == number
 
 
 def test_an_answer_with_invalid_token_counts_is_used(subtests: pytest.Subtests) -> None:
@@ -283,19 +277,12 @@ def test_the_parts_of_an_answer_are_joined() -> None:
         assert answer_in({"choices": [{"message": {"content": content}}]}).text == "Said."
 
 
-def test_an_answer_cut_at_the_token_limit_is_marked_truncated(counting: CountingServer) -> None:
-    counting.ledger.add_faults(Fault("content", text='{"rewr', finish_reason="length"))
-    answer = ask(model_of(counting.base_url))
-    assert isinstance(answer, ChatAnswer)
-    assert (answer.text, answer.truncated) == ('{"rewr', True)
-
-
-def test_an_empty_answer_still_counts_its_tokens(counting: CountingServer) -> None:
+def test_an_empty_answer_is_truncated_and_counts_its_tokens(counting: CountingServer) -> None:
     """A model may spend all tokens on reasoning, and they were paid for."""
     counting.ledger.add_faults(Fault("content", text=None, finish_reason="length"))
     answer = ask(model_of(counting.base_url))
     assert isinstance(answer, ChatAnswer)
-    assert answer.text == ""
+    assert (answer.text, answer.truncated) == ("", True)
     assert answer.tokens_in
     assert answer.tokens_out
 
@@ -309,15 +296,16 @@ def test_reasoning_is_left_out_and_a_refusal_is_the_answer() -> None:
 
 
 def test_tokens_of_an_unreadable_answer_are_counted() -> None:
-    outcome = _read_completion('{"choices": [], "usage": {"prompt_tokens": 3}}', 0.1)
-    assert isinstance(outcome, ChatFailure)
-    assert (outcome.reason, outcome.tokens_in, outcome.tokens_out) == ("unreadable_answer", 3, None)
-
-
-@settings(deadline=None)
-@given(st.text() | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(json.dumps))
-def test_any_body_gives_an_outcome(body: str) -> None:
-    assert isinstance(_read_completion(body, 0.1), ChatFailure)
+    for body, tokens in (
+        ('{"choices": [], "usage": {"prompt_tokens": 3}}', 3),
+        ("[]", None),
+        ("null", None),
+        ("3", None),
+    ):
+        outcome = _read_completion(body, 0.1)
+        assert isinstance(outcome, ChatFailure), body
+        found = (outcome.reason, outcome.tokens_in, outcome.tokens_out)
+        assert found == ("unreadable_answer", tokens, None)
 
 
 def test_one_refused_request_does_not_affect_the_others(counting: CountingServer) -> None:

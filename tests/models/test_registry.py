@@ -1,4 +1,6 @@
 import importlib.util
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,32 @@ from models.chat import ChatModel
 from models.registry import build_chat_model
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import BuiltinRewriter, OpenAIChat, TransformersChat, VllmChat
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+WITHOUT_TORCH = """
+import sys
+sys.modules["torch"] = None  # as if it were not installed
+from pathlib import Path
+from models import registry
+from models.pose import build_pose_model
+from schemas import embedding, tracking
+from schemas.errors import MissingExtraError
+for build, spec in (
+    (registry.build_embedder, embedding.OpenClipEmbedder(
+        provider="open_clip", name="some/open_clip", revision="1")),
+    (registry.build_embedder, embedding.TransformersEmbedder(
+        provider="transformers", name="some/transformers", revision="1")),
+    (registry.build_embedder, embedding.MllmEmbedder(
+        provider="mllm", name="some/mllm", revision="1", family="gme")),
+    (registry.build_detector, tracking.FairMOTDetector(
+        provider="fairmot", checkpoint=Path("some.pth"))),
+    (build_pose_model, tracking.ViTPoseModel(name="some/pose", revision="1")),
+):
+    try:
+        build(spec)
+    except MissingExtraError as error:
+        print(error)
+"""
 
 
 def test_the_builtin_model_and_the_client_need_no_extra() -> None:
@@ -30,3 +58,13 @@ def test_a_missing_model_is_named(tmp_path: Path) -> None:
     spec = TransformersChat(provider="transformers", name=str(tmp_path), revision="1")
     with pytest.raises(ModelError, match=tmp_path.name):
         build_chat_model(spec)
+
+
+@pytest.mark.slow
+def test_each_model_of_the_missing_extra_torch_is_named() -> None:
+    command = [sys.executable, "-c", WITHOUT_TORCH]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    names = ("some/open_clip", "some/transformers", "some/mllm", "fairmot_dla34", "some/pose")
+    for name, line in zip(names, done.stdout.splitlines(), strict=True):
+        assert name in line
+        assert line.endswith(".[torch]'")

@@ -9,7 +9,7 @@ from models.builtin.pedestrians.background import Boxes
 from models.pose import build_pose_model
 from models.registry import build_detector
 from models.tracking.detector import Frame
-from schemas.tracking import MediaPipePoseModel, SSDLiteDetector, TrackingSettings
+from schemas.tracking import MediaPipePoseModel, TrackingSettings
 from sources.video.reader import open_video
 from tests.requirements import unavailable
 
@@ -28,13 +28,9 @@ def frames() -> list[Frame]:
 @pytest.fixture(scope="module")
 def confident(frames: list[Frame]) -> list[Boxes]:
     """The boxes of each frame with a score of at least 0.5."""
-    detector = build_detector(SSDLiteDetector())
+    detector = build_detector(TrackingSettings().detector)
     found = [detector.detect(frame) for frame in frames]
     return [one.boxes_xyxy[one.scores >= 0.5] for one in found]
-
-
-def test_ssdlite_is_the_default_detector() -> None:
-    assert TrackingSettings().detector == SSDLiteDetector()
 
 
 def test_people_are_found_in_upright_boxes(confident: list[Boxes]) -> None:
@@ -42,15 +38,6 @@ def test_people_are_found_in_upright_boxes(confident: list[Boxes]) -> None:
     assert [len(boxes) >= 4 for boxes in confident] == [True, True]  # of six and five people
     assert ((wide / high > 0.2) & (wide / high < 0.8)).all()
     assert ((high > 35) & (high < 120)).all()
-
-
-def test_detections_do_not_depend_on_earlier_frames(frames: list[Frame]) -> None:
-    detector = build_detector(SSDLiteDetector())
-    first, _, again = (detector.detect(frame) for frame in (frames[0], frames[1], frames[0]))
-    for one, other in zip(first, again, strict=True):
-        assert one is not None
-        assert other is not None
-        assert np.array_equal(one, other)
 
 
 def test_a_person_has_a_body_and_the_lawn_does_not(

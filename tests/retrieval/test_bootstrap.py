@@ -8,19 +8,6 @@ import pytest
 from retrieval.ranking import Interval, bootstrap_means
 
 
-def test_the_interval_matches_theory_for_grouped_values() -> None:
-    """With equal values per group, the width matches theory for as many independent values."""
-    random = np.random.default_rng(0)
-    of_group = random.standard_normal(400)
-    groups = np.repeat(np.arange(400), 10)
-    found = bootstrap_means({"m": of_group[groups]}, groups, replicates=4000)["m"]
-    wanted = 1.96 * of_group.std() / math.sqrt(400)
-    assert found.value == pytest.approx(of_group.mean())
-    assert (found.high - found.low) / 2 == pytest.approx(wanted, rel=0.05)
-    alone = bootstrap_means({"m": of_group[groups]}, np.arange(4000))["m"]
-    assert (alone.high - alone.low) / 2 == pytest.approx(wanted / math.sqrt(10), rel=0.1)
-
-
 def test_the_interval_equals_a_literal_bootstrap() -> None:
     """The reference draws groups and pools their queries."""
     random = np.random.default_rng(1)

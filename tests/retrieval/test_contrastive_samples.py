@@ -27,20 +27,6 @@ def test_anchors_are_found_in_any_order() -> None:
     assert samples.pair_differences == [DifferenceType.SCENE_TYPE, DifferenceType.ENTITY_EMOTION]
 
 
-def test_spellings_of_the_authors_are_accepted(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[str, DifferenceType]] = [
-        ("Entity Relationship", DifferenceType.ENTITY_RELATION),
-        ("Event Category", DifferenceType.EVENT_TYPE),
-        ("Event Element", DifferenceType.EVENT_ATTRIBUTE),
-        ("Style and Presentation", DifferenceType.STYLE),
-        ("style & presentation", DifferenceType.STYLE),
-    ]
-    for spelling, kind in cases:
-        with subtests.test(spelling=spelling, kind=kind):
-            listed = [sample("a", "a"), sample("a_1", "a", spelling)]
-            assert contrastive_samples(listed, "samples.json").differences == (None, kind)
-
-
 def test_further_fields_are_ignored() -> None:
     samples = contrastive_samples([{**sample("a", "a"), "captions": ["one"]}], "samples.json")
     assert samples.images == ("a",)

@@ -63,9 +63,8 @@ def literal_recall(
     return {direction: 100 * sum(hits) / len(hits) for direction, hits in found.items()}
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_recall_equals_plain_loops(seed: int) -> None:
-    world = contrastive_world(seed)
+def test_recall_equals_plain_loops() -> None:
+    world = contrastive_world(0)
     recall = score(world).recall
 
     def original(sample_at: int) -> bool:
@@ -111,7 +110,7 @@ def literal_accuracy(world: World) -> dict[str, dict[str, list[bool]]]:
 
 
 def test_accuracy_equals_plain_loops(subtests: pytest.Subtests) -> None:
-    for seed in range(12):
+    for seed in range(3):
         with subtests.test(seed=seed):
             world = contrastive_world(seed)
             literal = literal_accuracy(world)
@@ -132,7 +131,7 @@ def test_accuracy_equals_plain_loops(subtests: pytest.Subtests) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=6)
 def test_scores_do_not_depend_on_sample_order(seed: int) -> None:
     world = contrastive_world(seed, groups=12, dimension=40)
     order = np.random.default_rng(seed + 1).permutation(len(world.images))
@@ -194,12 +193,6 @@ def test_ties_are_errors() -> None:
         assert direction[ContrastiveSetting.ORIGINAL_TO_ORIGINAL].percent[1] == 100
 
 
-def test_the_best_of_five_captions_counts_in_image_to_text_recall() -> None:
-    world = by_angles([0, 90], [0, 80, 80, 80, 80, 90, 90, 90, 90, 90], PAIR)
-    recall = score(world).recall["image-to-text"]
-    assert recall[ContrastiveSetting.ALL_TO_ALL].percent == {1: 100, 5: 100}
-
-
 def test_queries_and_candidates_are_counted() -> None:
     world = contrastive_world(3)
     recall = score(world).recall
@@ -234,26 +227,14 @@ def test_a_group_without_contrastive_images_has_recall_but_no_accuracy() -> None
     assert (spread.pairs, spread.mean, spread.quantiles) == (0, None, ())
 
 
-def test_types_without_a_pair_are_reported() -> None:
-    found = score(by_angles([0, 60], list(range(10)), PAIR)).accuracy["text-to-image"]
-    assert set(found.secondary) == set(DifferenceType)
-    assert found.secondary[DifferenceType.SCENE_TYPE].accuracy is None
-    assert found.primary[PrimaryType.SCENE].comparisons == 0
-
-
-@pytest.mark.parametrize(
-    ("images", "texts", "message"),
-    [
+def test_rows_that_do_not_match_the_samples_are_refused() -> None:
+    samples = contrastive_samples(PAIR, "samples.json")
+    for images, texts, message in (
         (3, 10, r"the image embeddings must have 2 rows, one for each sample; got 3"),
         (2, 9, r"the text embeddings must have 10 rows, 5 for each sample; got 9"),
-    ],
-)
-def test_rows_that_do_not_match_the_samples_are_refused(
-    images: int, texts: int, message: str
-) -> None:
-    samples = contrastive_samples(PAIR, "samples.json")
-    with pytest.raises(FormatError, match=message):
-        score_contrastive(np.ones((images, 2)), np.ones((texts, 2)), samples)
+    ):
+        with pytest.raises(FormatError, match=message):
+            score_contrastive(np.ones((images, 2)), np.ones((texts, 2)), samples)
 
 
 def pairs_of_random_types(groups: int) -> ContrastiveSamples:

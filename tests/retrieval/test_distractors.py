@@ -25,7 +25,7 @@ def literal_mean(rows: FloatRows, samples: Ids, at: int, nearest: int) -> float:
 
 def test_means_equal_plain_loops(subtests: pytest.Subtests) -> None:
     """Many rows are equal or nearly equal, so float32 often cannot rank the nearest."""
-    for seed, nearest in itertools.product(range(10), (1, 5)):
+    for seed, nearest in itertools.product(range(2), (1, 5)):
         with subtests.test(seed=seed, nearest=nearest):
             random = np.random.default_rng(seed)
             rows = tied_rows(random, 60, 16, kinds=4)
@@ -58,7 +58,7 @@ def test_a_single_sample_has_no_distractors() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=5)
 def test_the_order_of_rows_does_not_matter(seed: int) -> None:
     random = np.random.default_rng(seed)
     rows, samples = tied_rows(random, 300, 24, kinds=40), random.integers(60, size=300)

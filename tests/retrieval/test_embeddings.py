@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
-from retrieval.embeddings import check_same_space, checked_ids, unit_rows
+from retrieval.embeddings import checked_ids, unit_rows
 from schemas.errors import FormatError, UsageError
 
 VALUES = st.floats(-1e6, 1e6, width=32).filter(lambda value: value == 0 or abs(value) > 1e-6)
@@ -23,9 +23,8 @@ def test_rows_are_normalised_to_unit_length(array: NDArray[np.float64]) -> None:
     np.testing.assert_allclose(units, wanted, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-def test_any_precision_memory_order_and_scale_is_accepted(dtype: type[np.floating]) -> None:
-    array = np.array([[3, 4], [-6, 8], [0, 0.5]], dtype=dtype)
+def test_any_precision_memory_order_and_scale_is_accepted() -> None:
+    array = np.array([[3, 4], [-6, 8], [0, 0.5]], dtype=np.float16)
     wanted = np.array([[0.6, 0.8], [-0.6, 0.8], [0, 1]], dtype=np.float32)
     np.testing.assert_array_equal(unit_rows(array, "rows"), wanted)
     np.testing.assert_array_equal(unit_rows(np.asfortranarray(array), "rows"), wanted)
@@ -93,9 +92,3 @@ def test_ids_of_any_integer_type_are_accepted() -> None:
         ids = checked_ids(np.array([3, 0], dtype=dtype), 2, "ids.npy")
         assert ids.dtype == np.int64
         assert ids.tolist() == [3, 0]
-
-
-def test_rows_of_different_lengths_are_refused() -> None:
-    two, three = np.ones((1, 2), dtype=np.float32), np.ones((1, 3), dtype=np.float32)
-    with pytest.raises(FormatError, match=r"Q and G must have rows of one length; got 2 and 3"):
-        check_same_space(two, three, ("Q", "G"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.embeddings import FloatRows, Ids, unit_rows
@@ -91,7 +91,6 @@ def test_a_single_value_has_a_histogram() -> None:
     assert (sum(counts.matches), sum(counts.others)) == (5, 4)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1000), st.integers(1, 8), st.integers(1, 6))
 def test_the_hardest_queries_have_the_lowest_first_matches(
     seed: int, count: int, shown: int

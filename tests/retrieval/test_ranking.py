@@ -45,26 +45,23 @@ def with_similarities(values: Sequence[float]) -> NDArray[np.float64]:
     return np.stack([cosines, np.sqrt(1 - cosines**2)], axis=1)
 
 
-@pytest.mark.parametrize(
-    ("values", "wanted"),
-    [
+def test_values_of_the_figure_in_the_paper() -> None:
+    for values, wanted in (
         ((0.81, 0.79, 0.77, 0.76, 0.75), 0.536),
         ((0.81, 0.79, 0.77, 0.15, 0.12), 0.744),
         ((0.81, 0.79, 0.55, 0.15, 0.12), 0.697),
-    ],
-)
-def test_values_of_the_figure_in_the_paper(values: tuple[float, ...], wanted: float) -> None:
-    gallery = with_similarities(values)
-    means = score_retrieval([[1.0, 0.0]], gallery, [7], [7, 1, 7, 2, 3]).means()
-    assert means["mSD"] == pytest.approx(100 * wanted, abs=0.05)
-    assert means["mAP"] == pytest.approx(100 * 5 / 6)
-    assert means["mINP"] == pytest.approx(100 * 2 / 3)
-    assert means["R@1"] == 100
-    assert means["median_rank"] == 1
+    ):
+        gallery = with_similarities(values)
+        means = score_retrieval([[1.0, 0.0]], gallery, [7], [7, 1, 7, 2, 3]).means()
+        assert means["mSD"] == pytest.approx(100 * wanted, abs=0.05)
+        assert means["mAP"] == pytest.approx(100 * 5 / 6)
+        assert means["mINP"] == pytest.approx(100 * 2 / 3)
+        assert means["R@1"] == 100
+        assert means["median_rank"] == 1
 
 
 def test_scores_equal_plain_loops_in_both_directions(subtests: pytest.Subtests) -> None:
-    for seed in range(12):
+    for seed in range(5):
         with subtests.test(seed=seed):
             problem = random_problem(seed)
             for direction in (problem, problem.swapped):
@@ -88,7 +85,7 @@ def test_any_precision_is_accepted(dtype: type[np.floating]) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8)
 def test_the_order_of_the_gallery_does_not_matter(seed: int) -> None:
     problem = random_problem(seed, queries=40, gallery=300, dimension=33)
     order = np.random.default_rng(seed).permutation(300)
@@ -96,14 +93,14 @@ def test_the_order_of_the_gallery_does_not_matter(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000), workers=st.integers(1, 3))
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 def test_memory_and_workers_do_not_matter(seed: int, workers: int) -> None:
     problem = random_problem(seed, queries=150, gallery=2500, dimension=16, identities=40)
     assert_same(problem.scores(memory_mib=1, workers=workers), problem.scores(workers=1))
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8)
 def test_scores_of_a_query_do_not_depend_on_other_queries(seed: int) -> None:
     problem = random_problem(seed)
     order = np.random.default_rng(seed).integers(len(problem.queries), size=70)
@@ -211,22 +208,6 @@ def test_the_released_calculator_depends_on_the_order_of_the_gallery() -> None:
     released = [100 * one.similarity_distribution_released.mean() for one in scores]
     assert max(released) - min(released) > 0.01
     assert all(62.5 < value < 64 for value in released)
-
-
-def test_memory_mapped_files_are_read(tmp_path_factory: pytest.TempPathFactory) -> None:
-    problem = random_problem(6)
-    folder = tmp_path_factory.mktemp("arrays")
-    for name, array in problem._asdict().items():
-        np.save(folder / f"{name}.npy", array)
-    mapped = Problem(*(np.load(folder / f"{name}.npy", mmap_mode="r") for name in problem._fields))
-    assert_same(mapped.scores(), problem.scores())
-
-
-def test_the_error_names_the_row_with_nan() -> None:
-    problem = random_problem(1, queries=3000, gallery=50)
-    problem.queries[2345, 3] = np.nan
-    with pytest.raises(UsageError, match=r"queries: every row must be finite, row 2,345"):
-        problem.scores(memory_mib=1)
 
 
 def test_less_memory_than_a_mebibyte_is_refused() -> None:

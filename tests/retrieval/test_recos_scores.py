@@ -38,7 +38,7 @@ def percent(counts: list[int], depth: int) -> float | None:
 
 
 def test_recall_equals_plain_loops_overall_and_by_task(subtests: pytest.Subtests) -> None:
-    for seed in range(10):
+    for seed in range(3):
         with subtests.test(seed=seed):
             images, texts, samples = world(seed)
             recall = score_recos(images, texts, samples).recall
@@ -63,7 +63,7 @@ def test_recall_equals_plain_loops_overall_and_by_task(subtests: pytest.Subtests
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8)
 def test_scores_do_not_depend_on_sample_order(seed: int) -> None:
     rows, captions, samples = world(seed, fewest=0)
     order = np.random.default_rng(seed + 1).permutation(len(samples))
@@ -106,10 +106,6 @@ def test_task_names_ignore_case_spaces_and_hyphens(subtests: pytest.Subtests) ->
     for spelling, task in cases:
         with subtests.test(spelling=spelling, task=task):
             assert recos_samples([sample("a", spelling, 1)], "samples.json").tasks == (task,)
-
-
-def test_the_benchmark_has_twelve_tasks() -> None:
-    assert len(RetrievalTask) == 12
 
 
 BROKEN: dict[str, tuple[Any, str]] = {

@@ -35,12 +35,13 @@ def test_references_to_other_images_are_found(subtests: pytest.Subtests) -> None
             assert PhraseKind.OTHER_IMAGE in kinds(text)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["Unlike before, it rains.", "A cat instead of a dog.", "A street that is no longer empty."],
-)
-def test_comparisons_with_things_not_shown_are_found(text: str) -> None:
-    assert PhraseKind.COMPARISON in kinds(text)
+def test_comparisons_with_things_not_shown_are_found() -> None:
+    for text in (
+        "Unlike before, it rains.",
+        "A cat instead of a dog.",
+        "A street that is no longer empty.",
+    ):
+        assert PhraseKind.COMPARISON in kinds(text), text
 
 
 def test_mentions_of_absent_things_are_found(subtests: pytest.Subtests) -> None:
@@ -105,22 +106,14 @@ def test_function_words_are_not_content_words() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("kind", "captions"),
-    [
-        (
-            DifferenceType.EVENT_ATTRIBUTE,
-            ["The dogs chase the cat.", "The cat chase the dogs."],
-        ),
+def test_order_and_prepositions_count_where_they_are_the_difference() -> None:
+    for kind, captions in (
+        (DifferenceType.EVENT_ATTRIBUTE, ["The dogs chase the cat.", "The cat chase the dogs."]),
         (DifferenceType.ENTITY_RELATION, ["A cup on a book.", "A cup under a book."]),
-    ],
-)
-def test_order_and_prepositions_count_where_they_are_the_difference(
-    kind: DifferenceType, captions: list[str]
-) -> None:
-    assert indistinct(captions, [None, kind]) == [[], []]
-    assert indistinct(captions, [None, DifferenceType.ENTITY_TYPE]) == [[1], [0]]
-    assert indistinct(["A cup.", "A blue cup on a book."], [None, kind]) == [[1], []]
+    ):
+        assert indistinct(captions, [None, kind]) == [[], []]
+        assert indistinct(captions, [None, DifferenceType.ENTITY_TYPE]) == [[1], [0]]
+        assert indistinct(["A cup.", "A blue cup on a book."], [None, kind]) == [[1], []]
 
 
 def test_images_are_named_by_letters() -> None:

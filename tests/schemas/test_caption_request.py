@@ -3,7 +3,6 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
 
 from schemas.errors import FormatError
 from schemas.recos import CaptionVerdict
@@ -68,11 +67,6 @@ def test_other_lines_are_refused(subtests: pytest.Subtests) -> None:
     for text, part in cases:
         with subtests.test(text=text, part=part), pytest.raises(FormatError, match=part):
             CaptionBrief.parse(text)
-
-
-def test_a_caption_to_replace_needs_a_direction() -> None:
-    with pytest.raises(ValidationError, match="together"):
-        CaptionBrief(task=RetrievalTask.COLOR, caption="A car.")
 
 
 def test_the_direction_follows_from_the_verdict() -> None:

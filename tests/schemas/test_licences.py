@@ -139,14 +139,12 @@ def test_the_name_of_a_licence_is_its_own_name(text: str) -> None:
     assert licence_name(None, text) is None or "commons" in text.casefold() or "usa.gov" in text
 
 
-@pytest.mark.parametrize(
-    "words", ["except portraits", "editorial use only", "or all rights reserved", "until 2020"]
-)
-@given(st.sampled_from(["CC BY", "CC0", "Public domain", "CC BY-SA 4.0", "pdm"]))
-def test_additional_words_make_a_licence_unknown(words: str, licence: str) -> None:
-    assert licence_name(licence) is not None
-    assert licence_name(f"{licence} {words}") is None
-    assert licence_name(f"{licence}, {words}") is None
+def test_additional_words_make_a_licence_unknown() -> None:
+    for licence in ("CC BY", "CC0", "Public domain", "CC BY-SA 4.0", "pdm"):
+        assert licence_name(licence) is not None
+        for words in ("except portraits", "editorial use only", "or all rights reserved"):
+            assert licence_name(f"{licence} {words}") is None
+            assert licence_name(f"{licence}, {words}") is None
 
 
 def test_one_of_several_licences_permits_only_what_all_permit() -> None:

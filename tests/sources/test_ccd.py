@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from release.row_files import spelled
@@ -171,6 +171,7 @@ def test_an_image_name_of_one_slash_is_read_as_a_row(tmp_path: Path) -> None:
         assert row.index == 1
 
 
+@settings(max_examples=100)
 @given(
     st.lists(
         st.fixed_dictionaries(

@@ -82,15 +82,6 @@ def test_bad_captions_leave_gaps_and_bad_images_are_reported(tmp_path: Path) -> 
     assert cat.positions == (0, 2, 3)
 
 
-def test_a_list_may_occur_twice(tmp_path: Path) -> None:
-    path = tmp_path / "captions.json"
-    one, two = json.dumps(IMAGES[:1]), json.dumps(IMAGES[1:])
-    annotations = json.dumps(ANNOTATIONS)
-    path.write_text(f'{{"images": {one}, "images": {two}, "annotations": {annotations}}}')
-    rows = list(importer_for("coco-captions").rows(path))
-    assert [r.identity for r in rows if isinstance(r, SourceRow)] == ["9", "4"]
-
-
 def test_a_truncated_file_keeps_the_captions_read_so_far(tmp_path: Path) -> None:
     path = tmp_path / "captions.json"
     text = json.dumps({"images": IMAGES, "annotations": ANNOTATIONS})

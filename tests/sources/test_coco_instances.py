@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.errors import FormatError
@@ -132,6 +132,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=100)
 @given(section=st.sampled_from(["images", "annotations", "categories", "licenses"]), data=st.data())
 def test_any_value_in_a_field_is_accounted_for(
     tmp_path_factory: pytest.TempPathFactory, section: str, data: st.DataObject

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sources.importer import importer_for
@@ -63,6 +63,7 @@ def assert_accounted_for(rows: list[Row], records: int) -> None:
         row.model_dump_json().encode("utf-8")
 
 
+@settings(max_examples=100)
 @given(format=st.sampled_from(sorted(GOOD)), data=st.data())
 def test_any_value_in_a_field_is_accounted_for(format: str, data: st.DataObject) -> None:  # noqa: A002
     good = GOOD[format]

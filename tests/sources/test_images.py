@@ -170,10 +170,10 @@ def test_inspection_in_threads_gives_the_same_results(tmp_path: Path) -> None:
     }
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
-    names = sorted(files) * 25
+    names = sorted(files) * 5
     with ThreadPoolExecutor(max_workers=8) as threads:
         together = list(threads.map(lambda name: inspect_image(tmp_path, name), names))
-    assert together == [inspect_image(tmp_path, name) for name in sorted(files)] * 25
+    assert together == [inspect_image(tmp_path, name) for name in sorted(files)] * 5
 
 
 def test_inspection_closes_its_files(tmp_path: Path) -> None:
@@ -186,13 +186,6 @@ def test_inspection_closes_its_files(tmp_path: Path) -> None:
 
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-@needs_data
-def test_real_photographs_keep_their_bytes() -> None:
-    for path in sorted((DATA / "coco_captions").glob("*.jpg")):
-        image = inspected(DATA, f"coco_captions/{path.name}")
-        assert image.data == path.read_bytes()
 
 
 @needs_data

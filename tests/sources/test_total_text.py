@@ -3,7 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.io import savemat
 
@@ -152,6 +152,7 @@ def test_strings_printed_by_python_are_read(texts: list[str]) -> None:
     }
 
 
+@settings(max_examples=100)
 @given(st.text(alphabet="x:y[]'u 0123\n,#ornt\\") | st.text())
 def test_any_text_gives_words_or_problems(text: str) -> None:
     for one in words_of(text, ReadOptions()):

@@ -1,12 +1,8 @@
-import json
 import re
-from collections.abc import Iterator
 from typing import Literal
 
 from flows.ufine3c.faithfulness import check_faithfulness
 from models.builtin.person.composer import RuleRewriter
-from models.chat import ChatModel
-from schemas.chat import ChatAnswer, ChatRequest
 from schemas.faithfulness import FaithfulnessReport, RewritePair
 from schemas.profile import BuiltinRewriter, FaithfulnessSettings
 from tests.person_sets import REAL, own_texts, real_texts
@@ -20,32 +16,6 @@ MAN = (
 
 def rewriter(style: Style = "plain", seed: int = 0) -> RuleRewriter:
     return RuleRewriter(BuiltinRewriter(style=style, seed=seed))
-
-
-def request(subject: str) -> ChatRequest:
-    return ChatRequest(purpose="test", prompt="Rewrite.", prompt_digest="0", subject=subject)
-
-
-def test_the_rewriter_is_a_chat_model_that_answers_in_json() -> None:
-    model = rewriter()
-    assert isinstance(model, ChatModel)
-    [(position, outcome)] = model.answer([request(MAN)])
-    assert position == 0
-    assert isinstance(outcome, ChatAnswer)
-    assert set(json.loads(outcome.text)) == {"rewrite"}
-
-
-def test_requests_are_taken_lazily() -> None:
-    taken = []
-
-    def requests() -> Iterator[ChatRequest]:
-        for text in ("A man.", MAN):
-            taken.append(text)
-            yield request(text)
-
-    answers = rewriter().answer(requests())
-    next(answers)
-    assert taken == ["A man."]
 
 
 def test_the_answer_depends_on_seed_and_text() -> None:

@@ -117,14 +117,6 @@ def test_thresholds_and_limits_of_the_settings_apply(saved_checkpoint: Path) -> 
     assert_detections(nothing)
 
 
-def test_frames_of_any_shape_are_accepted(
-    subtests: pytest.Subtests, detector: PersonDetector
-) -> None:
-    for height, width in [(333, 40), (40, 900)]:
-        with subtests.test(height=height, width=width):
-            assert_detections(detector.detect(noise(height, width)))
-
-
 def test_frames_are_processed_independently(detector: PersonDetector, found: Detections) -> None:
     detector.detect(noise(seed=1))
     assert detector.state() == b""

@@ -47,17 +47,6 @@ def test_letterboxed_images_equal_the_reference_exactly(subtests: pytest.Subtest
             np.testing.assert_array_equal(sampled, golden[f"{name}_tensor_rgb_at"])
 
 
-def test_mapped_boxes_equal_the_reference(subtests: pytest.Subtests) -> None:
-    for frame in [Size(500, 333), Size(320, 480)]:
-        with subtests.test(frame=frame):
-            golden = arrays("fairmot_dla34_golden.npz")
-            decoded = golden["decode_dets"][0]
-            found = boxes_in_frame(decoded[:, :4], Size(40, 24), frame)
-            mapped = golden[f"mapped_{frame.width}x{frame.height}"]
-            np.testing.assert_allclose(found, mapped[:, :4], rtol=1e-5, atol=1e-4)
-            assert found.dtype == np.float32
-
-
 @given(frame=st.builds(Size, sides, sides), network=st.builds(Size, network_sides, network_sides))
 def test_frame_and_padding_fill_the_network_input(frame: Size, network: Size) -> None:
     placement: Placement = place(frame, network)

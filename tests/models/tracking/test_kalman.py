@@ -43,13 +43,3 @@ def test_boxes_are_filtered_independently(boxes: NDArray[np.float64]) -> None:
     together = corrected(predicted(started(boxes)), boxes + 1)
     alone = [corrected(predicted(started(box[None])), box[None] + 1) for box in boxes]
     assert np.array_equal(together, np.concatenate([np.empty((0, 5, 4)), *alone]))
-
-
-def test_uncertainty_grows_without_measurements() -> None:
-    motions = started(np.array([[100.0, 200.0, 0.4, 150.0]]))
-    place = np.array([[130.0, 200.0, 0.4, 150.0]])
-    distances = []
-    for _ in range(5):
-        motions = predicted(motions)
-        distances.append(gate_distances(motions, place)[0, 0])
-    assert distances == sorted(distances, reverse=True)

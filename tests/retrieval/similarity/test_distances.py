@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -27,22 +27,17 @@ hashes = st.lists(
     st.integers(0, 2**64 - 1) | st.integers(0, 63).map(lambda bit: 1 << bit), max_size=12
 )
 
-BUSY_MACHINE = settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow]
-)
-
 
 def bits(first: int, second: int) -> int:
     return (first ^ second).bit_count()
 
 
-@pytest.fixture(autouse=True, params=[1, 7, 1 << 22])
-def block_cells(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run every test with several block sizes, which must not matter."""
-    monkeypatch.setattr(distances, "_BLOCK_CELLS", request.param)
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run every test with small blocks, whose size must not matter."""
+    monkeypatch.setattr(distances, "_BLOCK_CELLS", 7)
 
 
-@BUSY_MACHINE
 @given(hashes, hashes, st.integers(0, 64), st.integers(1, 6))
 def test_the_nearest_hash_pairs_equal_a_full_sort(
     first: list[int], second: list[int], limit: int, count: int
@@ -55,7 +50,6 @@ def test_the_nearest_hash_pairs_equal_a_full_sort(
     assert found.within == sum(distance <= limit for distance, _, _ in pairs)
 
 
-@BUSY_MACHINE
 @given(st.integers(0, 2**32), st.integers(1, 6), st.sampled_from([1e-7, 0.02, 0.3]))
 def test_the_nearest_embeddings_equal_a_float64_reference(
     seed: int, count: int, noise: float
@@ -75,7 +69,6 @@ def test_the_nearest_embeddings_equal_a_float64_reference(
     assert found.nearest == pairs
 
 
-@BUSY_MACHINE
 @given(hashes, st.integers(0, 64))
 def test_pairs_within_one_collection_equal_the_literal_search(
     values: list[int], limit: int

@@ -65,28 +65,25 @@ def test_a_uniform_image_has_no_hash() -> None:
     assert (found.perceptual_hash, found.mirrored_hash, found.spectrum) == (None, None, "")
 
 
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
+def test_a_broken_image_is_rejected_with_its_name() -> None:
+    for data, what in (
         (b"", "not an image of a known format"),
         (b"no image", "not an image of a known format"),
         (encoded(street(0))[:2000], "truncated"),
         (encoded(street(0), "PNG")[:2000], "truncated"),
-    ],
-)
-def test_a_broken_image_is_rejected_with_its_name(data: bytes, what: str) -> None:
-    found = fingerprint(data, "broken.jpg")
-    assert isinstance(found, Rejection)
-    assert (found.stage, found.reason) == ("fingerprint_images", "undecodable_image")
-    assert "'broken.jpg'" in found.detail
-    assert what in found.detail
-    assert found.context == {"file": "broken.jpg"}
+    ):
+        found = fingerprint(data, "broken.jpg")
+        assert isinstance(found, Rejection)
+        assert (found.stage, found.reason) == ("fingerprint_images", "undecodable_image")
+        assert "'broken.jpg'" in found.detail
+        assert what in found.detail
+        assert found.context == {"file": "broken.jpg"}
 
 
 def test_damaged_images_never_raise() -> None:
     random = np.random.default_rng(0)
     valid_images = [encoded(street(0)), encoded(street(0), "PNG"), encoded(street(0), "WEBP")]
-    for number in range(150):
+    for number in range(60):
         data = bytearray(valid_images[number % 3])
         for place in random.integers(0, len(data) if number % 2 else 60, 8):
             data[place] = random.integers(256)

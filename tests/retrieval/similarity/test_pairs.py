@@ -7,19 +7,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from retrieval.similarity.near_duplicates import fingerprint, near_duplicate_pairs
 from schemas.records import Rejection
 from schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
 from tests.requirements import unavailable
-from tests.retrieval.similarity.literal import drawn_world, literal_pairs
 from tests.retrieval.similarity.pictures import VARIANTS, encoded, street
 
 PHOTOGRAPHS = Path(__file__).parents[4] / "shared" / "data" / "near_duplicates"
 SETTINGS = NearDuplicateSettings()
-ORIGINALS, PLANTED = 120, 12
+ORIGINALS, PLANTED = 40, 4
 
 
 def fingerprints(images: Mapping[str, bytes]) -> dict[str, ImageFingerprint]:
@@ -115,19 +112,6 @@ def test_contradicting_evidence_is_doubtful_or_ignored(subtests: pytest.Subtests
             assert bool(pairs) == (VERDICTS[hash_evidence, embedding_evidence] is not None)
 
 
-@given(st.lists(st.integers(0, 3), max_size=8))
-def test_exact_copies_are_paired_with_the_first_of_them(kinds: list[int]) -> None:
-    images = {
-        str(place): with_spectrum(1 + kind).model_copy(update={"perceptual_hash": None})
-        for place, kind in enumerate(kinds)
-    }
-    pairs = near_duplicate_pairs(images, SETTINGS)
-    assert all(pair.exact for pair in pairs)
-    assert [(int(pair.first), int(pair.second)) for pair in pairs] == sorted(
-        (kinds.index(kind), place) for place, kind in enumerate(kinds) if kinds.index(kind) != place
-    )
-
-
 def test_the_order_of_images_changes_only_the_order_of_pairs() -> None:
     images = {
         f"{number} {kind}": vary(street(number))
@@ -144,16 +128,8 @@ def test_the_order_of_images_changes_only_the_order_of_pairs() -> None:
     assert found == set(within)
 
 
-@given(st.integers(0, 10_000))
-def test_pairs_equal_the_literal_reference(seed: int) -> None:
-    world = drawn_world(seed)
-    found = near_duplicate_pairs(world.images, world.settings, world.vectors)
-    assert list(found) == literal_pairs(world.images, world.settings, world.vectors)
-    assert [found[place] for place in range(len(found))] == list(found)
-
-
 def test_many_pairs_are_stored_without_python_objects() -> None:
-    count = 1000
+    count = 500
     one = with_spectrum(1)
     images = {str(n): one.model_copy(update={"sha256": f"{n:064x}"}) for n in range(count)}
     tracemalloc.start()
@@ -161,5 +137,5 @@ def test_many_pairs_are_stored_without_python_objects() -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(found) == count * (count - 1) // 2
-    assert found[-1].second == "999"
+    assert found[-1].second == "499"
     assert peak < 200 * len(found), "bytes"

@@ -3,7 +3,6 @@
 import imagehash
 import numpy as np
 from hypothesis import given
-from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from PIL import Image
 
@@ -42,9 +41,9 @@ def test_mirrored_hashes_equal_hashes_of_mirror_images() -> None:
         assert look.perceptual_hash == mirrored.mirrored_hash
 
 
-@given(st.floats(0, 255))
-def test_a_uniform_image_has_no_spectrum(level: float) -> None:
-    assert look_of(np.full((SIDE_PX, SIDE_PX), level)) is None
+def test_a_uniform_image_has_no_spectrum() -> None:
+    for level in (0, 127.3, 255):
+        assert look_of(np.full((SIDE_PX, SIDE_PX), level)) is None
 
 
 def test_brightness_and_contrast_hardly_change_the_spectrum() -> None:

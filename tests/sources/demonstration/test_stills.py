@@ -7,7 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.builtin.stills.scene import HEIGHT_PX, KINDS, STRIP_BOX, WIDTH_PX, apart
@@ -97,7 +97,6 @@ def test_more_pairs_than_images_are_refused(tmp_path: Path) -> None:
         write_stills_world(tmp_path, 1, 2, same_caption_pairs=3)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS))
 def test_captions_name_everything_drawn(seed: int, task: RetrievalTask) -> None:
     chance = Chance(seed)
@@ -115,7 +114,6 @@ def test_captions_name_everything_drawn(seed: int, task: RetrievalTask) -> None:
             assert content.action in text
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS))
 def test_things_do_not_overlap_and_keep_the_composed_relations(
     seed: int, task: RetrievalTask

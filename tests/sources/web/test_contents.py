@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
@@ -43,15 +43,6 @@ def tarred() -> bytes:
     with tarfile.open(fileobj=(buffer := io.BytesIO()), mode="w") as tar:
         tar.addfile(entry := tarfile.TarInfo("a.jpg"), io.BytesIO(JPEG[: entry.size]))
     return buffer.getvalue()
-
-
-def test_an_image_without_metadata_keeps_its_bytes(subtests: pytest.Subtests) -> None:
-    for image_format in ("JPEG", "PNG", "WEBP", "BMP"):
-        with subtests.test(image_format=image_format):
-            body = encoded(image_format, size=(120, 90))
-            content = read(body)
-            assert content.data is body
-            assert content == (body, f"image/{image_format.lower()}", (120, 90), (120, 90))
 
 
 REFUSED = {
@@ -105,11 +96,11 @@ def test_other_contents_are_refused(subtests: pytest.Subtests) -> None:
             assert "s3cr3t" not in found.what
 
 
-def test_images_of_every_orientation_are_turned_upright_without_gps_data(
+def test_turned_images_are_turned_upright_without_gps_data(
     subtests: pytest.Subtests,
 ) -> None:
     for resize_longest_px, image_format, orientation in itertools.product(
-        (None, 60), ("JPEG", "PNG", "WEBP"), range(1, 9)
+        (None, 60), ("JPEG", "PNG", "WEBP"), (3, 6)
     ):
         with subtests.test(
             resize_longest_px=resize_longest_px, image_format=image_format, orientation=orientation
@@ -225,7 +216,6 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
 """JPEGs: plain, progressive, in RGB, with restart markers, in grey, in CMYK."""
 
 
-@settings(max_examples=80, deadline=None)
 @given(kind=st.sampled_from(KINDS), data=st.data())
 def test_a_damaged_jpeg_is_refused_exactly_if_full_decoding_fails(
     kind: tuple[str, dict[str, Any]], data: st.DataObject

@@ -148,9 +148,8 @@ def gzip_bomb(megabytes: int) -> bytes:
 
 
 def test_a_compressed_body_is_not_inflated_beyond_the_limit(adversary: Adversary) -> None:
-    gzipped = gzip_bomb(30)
-    for coding in ("gzip", "x-gzip", "deflate"):
-        bomb = zlib.compress(bytes(30 * 2**20), 9) if coding == "deflate" else gzipped
+    bombs = {"gzip": gzip_bomb(5), "deflate": zlib.compress(bytes(5 * 2**20), 9)}
+    for coding, bomb in bombs.items():
         assert len(bomb) < 40_000
         adversary.replies["/a.jpg"] = answer(bomb, Content_Encoding=coding)
         assert refused(adversary).reason == "too_large", coding
@@ -281,19 +280,6 @@ def test_every_url_gets_one_result(adversary: Adversary) -> None:
         "image", "not_an_image", "timed_out", "too_large", "too_many_redirects", "http_status",
         "scheme_not_allowed", "scheme_not_allowed", "port_not_allowed", "image", "image",
     ]  # fmt: skip
-
-
-def test_an_absurd_retry_after_date_is_one_rejection(adversary: Adversary) -> None:
-    asks = "Mon, 20 Nov 99999999999999999999 00:00:00 GMT"
-    adversary.replies |= {
-        "/busy": answer(status="503 Busy", Retry_After=asks),
-        "/a.jpg": answer(JPEG),
-    }
-    with downloads(adversary, attempts=1) as web:
-        busy, image = web.each(adversary.url("/busy"), adversary.url())
-    assert isinstance(busy, Rejection)
-    assert (busy.reason, busy.context["status"]) == ("http_status", 503)
-    assert isinstance(image, DownloadedImage)
 
 
 def test_an_unexpected_error_rejects_only_its_own_url(adversary: Adversary) -> None:

@@ -7,8 +7,6 @@ from email.utils import format_datetime
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from schemas.records import Rejection
 from sources.web.requests import retry_after_seconds
@@ -80,13 +78,6 @@ def test_a_timed_out_download_is_not_retried(adversary: Adversary) -> None:
     assert len(adversary.requests) == 1
 
 
-def test_retry_after_is_respected(adversary: Adversary) -> None:
-    for status in ("429 Slowly", "503 Later"):
-        reason, pauses = attempts(adversary, answer(status=status, Retry_After="0.8"), GOOD)
-        assert reason == "image", status
-        assert pauses[0] >= 0.8, status
-
-
 def test_a_pause_applies_to_all_urls_of_a_host(adversary: Adversary) -> None:
     adversary.replies |= {
         "/a.jpg": [answer(status="429 Slowly", Retry_After="0.7"), GOOD],
@@ -147,16 +138,10 @@ def test_retry_after_may_be_seconds_or_a_date() -> None:
 def test_other_retry_after_values_mean_no_pause() -> None:
     for header in (None, "", "soon", "-5", "nan", "inf", "Wed, 21 Oct 2015 07:28:00 GMT"):
         assert retry_after_seconds(header) == 0, header
-
-
-NUMBER = st.integers(-(10**25), 10**25).map(str)
-DATE = st.tuples(NUMBER, NUMBER, NUMBER, NUMBER, NUMBER, st.sampled_from(["GMT", "+0100"]) | NUMBER)
-
-
-@given(st.text() | NUMBER | DATE.map(lambda parts: "Mon, {} Nov {} {}:{}:{} {}".format(*parts)))
-@example("Mon, 20 Nov 99999999999999999999 00:00:00 GMT")
-@example("Mon, 20 Nov 2026 00:00:00 +99999999999999999999")
-@example("Fri, 31 Dec 9999 23:59:59 -2359")
-@example("9" * 400)
-def test_any_retry_after_value_gives_a_finite_number(header: str) -> None:
-    assert 0 <= retry_after_seconds(header) < math.inf
+    for header in (
+        "Mon, 20 Nov 99999999999999999999 00:00:00 GMT",
+        "Mon, 20 Nov 2026 00:00:00 +99999999999999999999",
+        "Fri, 31 Dec 9999 23:59:59 -2359",
+        "9" * 400,
+    ):
+        assert 0 <= retry_after_seconds(header) < math.inf, header

@@ -66,20 +66,18 @@ def test_walking_people_are_found_and_nothing_else() -> None:
 
 
 def test_a_restored_detector_continues_identically() -> None:
-    frames = walk(8, [(0, 0), (1, 0), (2, 0)])
+    frames = walk(5, [(0, 0), (1, 0), (2, 0)])
     whole = detected(frames)
-    for stop in (1, 5):
-        first = detector()
-        for frame in frames[:stop]:
-            first.detect(frame)
-        second = detector()
-        second.restore(first.state())
-        for frame, wanted in zip(frames[stop:], whole[stop:], strict=True):
-            assert_same(second.detect(frame), wanted)
+    first, second = detector(), detector()
+    for frame in frames[:3]:
+        first.detect(frame)
+    second.restore(first.state())
+    for frame, wanted in zip(frames[3:], whole[3:], strict=True):
+        assert_same(second.detect(frame), wanted)
 
 
 def test_detectors_share_no_state_and_a_reset_one_equals_a_new_one() -> None:
-    frames = walk(4, [(0, 0), (1, 0), (2, 0)])
+    frames = walk(2, [(0, 0), (1, 0)])
     used, other = detector(), detector()
     for frame, wanted in zip(frames, detected(frames), strict=True):
         other.detect(frame_of([], frame.number, street=place()[::-1]))
@@ -92,11 +90,6 @@ def test_an_invalid_state_is_refused() -> None:
     for state in (b"", b"nonsense", as_bytes({"known": np.zeros((0, 4))})):
         with pytest.raises(IntegrityError, match="cannot be read"):
             detector().restore(state)
-
-
-def test_nothing_is_found_on_an_empty_street() -> None:
-    seen = detected([frame_of([], number) for number in range(4)])
-    assert not any((result.scores >= 0.4).any() for result in seen)
 
 
 def test_a_change_of_light_is_not_a_person() -> None:

@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.builtin.person.lexicon import Phrase, Tag, find_mentions, load_lexicon
@@ -24,7 +24,6 @@ def longest_first(words: list[str]) -> list[str]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from([*_KNOWN, "unheard"]), max_size=12))
 def test_the_longest_phrase_is_matched_first(words: list[str]) -> None:
     assert phrases(" ".join(words)) == longest_first(words)
@@ -48,7 +47,6 @@ def test_unknown_words_and_punctuation_have_separate_tags() -> None:
     assert tags == [{Tag.OTHER}, {Tag.COMMA}, {Tag.STOP}, {Tag.OTHER}]
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
 def test_spans_are_ordered_and_within_the_text(text: str) -> None:
     end = 0

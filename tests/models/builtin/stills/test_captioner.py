@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from functools import cache
 from itertools import product
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -30,7 +30,7 @@ from schemas.retrieval_task import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import TASKS, StillTruth, compose, jpeg_of, lay_out, plan_stills
 
-SEED, COUNT = 321, 40
+SEED, COUNT = 321, 24
 FACTS = (
     "the sum 3 + 4 is written in black on a whiteboard",
     "the result is 7",
@@ -175,7 +175,6 @@ def test_facts_make_captions_and_confusions() -> None:
     assert word_change(captions[0], text).share < 0.4
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS), st.integers(1, 8))
 def test_every_caption_of_a_still_is_true_and_grammatical(
     seed: int, task: RetrievalTask, size: int

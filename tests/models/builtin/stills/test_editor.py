@@ -226,15 +226,14 @@ def _measured(
 
 
 def test_recolouring_the_wrong_object_is_flagged(editor: ImageEditor) -> None:
-    for size in ((320, 240), (800, 600)):
-        picture = draw_still(_scene("things")).resize(size, Image.Resampling.BICUBIC)
-        asked = _edit(editor, _jpeg(picture), "Change the colour of the car from red to blue.")
-        done = _edit(editor, _jpeg(picture), "Change the colour of the cat from black to white.")
-        assert isinstance(asked, EditedPicture)
-        assert _measured(picture, asked, asked.regions)[1] == (), size
-        measured, warnings = _measured(picture, done, asked.regions)
-        assert measured.outside_share == measured.changed_share, size
-        assert "Next to nothing changed in the wanted region." in warnings, size
+    picture = draw_still(_scene("things")).resize((400, 300), Image.Resampling.BICUBIC)
+    asked = _edit(editor, _jpeg(picture), "Change the colour of the car from red to blue.")
+    done = _edit(editor, _jpeg(picture), "Change the colour of the cat from black to white.")
+    assert isinstance(asked, EditedPicture)
+    assert _measured(picture, asked, asked.regions)[1] == ()
+    measured, warnings = _measured(picture, done, asked.regions)
+    assert measured.outside_share == measured.changed_share
+    assert "Next to nothing changed in the wanted region." in warnings
 
 
 def test_a_larger_drawing_keeps_its_size_and_unchanged_pixels(editor: ImageEditor) -> None:
@@ -292,16 +291,3 @@ def test_objects_in_photographs_and_grey_photographs_are_not_changed(editor: Ima
     outcome = _edit(editor, grey, "Redraw the picture as a black-and-white picture.")
     assert isinstance(outcome, EditFailure)
     assert outcome.reason == "nothing_to_change"
-
-
-def test_broken_images_do_not_affect_the_other_requests(editor: ImageEditor) -> None:
-    broken = ChatImage(media_type="image/png", data=b"not an image")
-    requests = [
-        EditRequest(image=image, instruction="Replace the park by a beach.", seed=0)
-        for image in (broken, _jpeg(draw_still(_scene("things"))), broken)
-    ]
-    outcomes = list(editor.edit(iter(requests)))
-    assert [position for position, _ in outcomes] == [0, 1, 2]
-    assert [isinstance(outcome, EditedPicture) for _, outcome in outcomes] == [False, True, False]
-    assert isinstance(outcomes[0][1], EditFailure)
-    assert outcomes[0][1].reason == "image_unreadable"

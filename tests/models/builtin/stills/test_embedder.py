@@ -82,7 +82,3 @@ def test_images_without_a_coded_strip_are_compared_by_layout() -> None:
     similarity = EMBEDDER.embed_images(scenes) @ EMBEDDER.embed_images(noisy).T
     assert (similarity.argmax(axis=1) == np.arange(6)).all()
     assert similarity.diagonal().min() > 0.9
-
-
-def test_the_name_of_the_embedder_describes_it() -> None:
-    assert str(EMBEDDER.ref) == "loupe-coded-stills-lexicon@2"

@@ -26,13 +26,13 @@ SEED = 2718
 
 
 def test_the_scene_read_from_a_still_equals_the_drawn_scene() -> None:
-    for truth in plan_stills(SEED, 40):
+    for truth in plan_stills(SEED, 15):
         with Image.open(io.BytesIO(jpeg_of(draw_still(truth.scene)))) as picture:
             assert read_scene(picture.convert("RGB")) == truth.scene
 
 
 def test_a_resized_still_is_read() -> None:
-    for truth in plan_stills(SEED, 8):
+    for truth in plan_stills(SEED, 3):
         still = draw_still(truth.scene)
         for size in ((200, 150), (280, 210), (321, 241), (532, 392), (640, 480)):
             resized = still.resize(size, Image.Resampling.BICUBIC)
@@ -52,7 +52,7 @@ _THINGS = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(_THINGS, max_size=6))
 def test_eight_objects_at_any_position_fit_into_the_strip(things: list[Thing]) -> None:
     worn = tuple((garment, "red") for garment in GARMENTS)
@@ -90,7 +90,7 @@ def test_no_scene_is_read_from_other_images(subtests: pytest.Subtests) -> None:
 def test_every_kind_is_drawn_in_its_colours_within_its_box(subtests: pytest.Subtests) -> None:
     empty = np.asarray(draw_still(Scene("street", STYLES[0], 5, ())), int)[:224]
     for kind in THINGS:
-        for colour in KINDS[kind].colours:
+        for colour in KINDS[kind].colours[:2]:
             with subtests.test(kind=kind, colour=colour):
                 thing = Thing(kind, colour, 100, 200, 90)
                 drawn = np.asarray(draw_still(Scene("street", STYLES[0], 5, (thing,))), int)[:224]

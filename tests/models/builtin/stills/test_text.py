@@ -1,7 +1,7 @@
 """Texts about stills: parsing, changing details, and distinguishing images."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from models.builtin.stills.text import (
@@ -58,7 +58,6 @@ def test_objects_have_no_action() -> None:
     assert read_text("A house stands on a street.").action is None
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(TASKS))
 def test_captions_are_parsed_to_their_content(seed: int, task: RetrievalTask) -> None:
     content = compose(Chance(seed), task)

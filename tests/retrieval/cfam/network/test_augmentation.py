@@ -75,14 +75,6 @@ def test_a_sample_depends_only_on_seed_epoch_and_row(
         assert not torch.equal(sample(*place)[0], first[0])
 
 
-def test_the_global_generator_of_torch_is_not_used(
-    image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
-) -> None:
-    before = torch.get_rng_state()
-    PairAugmentation(CfamAugmentation(), backbone, tokenizer)(image, SIDED, generator_for(0, 0, 0))
-    assert torch.equal(torch.get_rng_state(), before)
-
-
 def test_flipping_handles_left_and_right_in_the_text(
     subtests: pytest.Subtests, image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
 ) -> None:
@@ -111,12 +103,6 @@ def test_only_whole_words_name_a_side() -> None:
         assert not names_a_side(text)
 
 
-@given(st.text())
-def test_swapping_sides_twice_restores_the_text(text: str) -> None:
-    twice = swapped_sides(swapped_sides(text))
-    assert twice.lower() == text.lower()
-
-
 def test_half_of_the_images_are_flipped(
     image: Image.Image, backbone: CfamBackbone, tokenizer: ClipTokenizer
 ) -> None:
@@ -126,9 +112,9 @@ def test_half_of_the_images_are_flipped(
     plain = clip_pixels(image, backbone)
     flipped = [
         not torch.equal(augment(image, PLAIN, generator_for(0, 0, row))[0], plain)
-        for row in range(200)
+        for row in range(100)
     ]
-    assert 70 < sum(flipped) < 130
+    assert 35 < sum(flipped) < 65
 
 
 @given(st.integers(0, 12), st.integers(0, 500))

@@ -86,16 +86,12 @@ def test_a_checkpoint_of_the_same_size_is_loaded_unchanged(
         assert torch.equal(loaded[name], value), name
 
 
-@pytest.mark.parametrize("suffix", ["safetensors", "pt"])
-def test_only_the_positions_of_a_square_checkpoint_are_resized(suffix: str, tmp_path: Path) -> None:
+def test_only_the_positions_of_a_square_checkpoint_are_resized(tmp_path: Path) -> None:
     square = ClipBackbone(
         small_backbone(tmp_path, image_height_px=64, image_width_px=64, text_tokens=77)
     )
-    path = tmp_path / f"clip.{suffix}"
-    if suffix == "safetensors":
-        saved(square, path)
-    else:
-        torch.save(square.clip.state_dict(), path)
+    path = tmp_path / "clip.pt"
+    torch.save(square.clip.state_dict(), path)
     tall = ClipBackbone(small_backbone(tmp_path, checkpoint=path)).clip.state_dict()
     for name, value in square.clip.state_dict().items():
         if "positional_embedding" not in name:
@@ -135,15 +131,15 @@ def test_code_in_a_checkpoint_is_not_executed(tmp_path: Path) -> None:
     assert not trace.exists()
 
 
-@pytest.mark.parametrize("name", ["clip.safetensors", "clip.pt"])
-def test_damaged_and_missing_checkpoints_are_refused(name: str, tmp_path: Path) -> None:
-    path = tmp_path / name
-    settings = small_backbone(tmp_path, checkpoint=path)
-    with pytest.raises(ModelError, match="could not be read"):
-        ClipBackbone(settings)
-    path.write_bytes(b"no weights")
-    with pytest.raises(ModelError, match="could not be read"):
-        ClipBackbone(settings)
+def test_damaged_and_missing_checkpoints_are_refused(tmp_path: Path) -> None:
+    for name in ("clip.safetensors", "clip.pt"):
+        path = tmp_path / name
+        settings = small_backbone(tmp_path, checkpoint=path)
+        with pytest.raises(ModelError, match="could not be read"):
+            ClipBackbone(settings)
+        path.write_bytes(b"no weights")
+        with pytest.raises(ModelError, match="could not be read"):
+            ClipBackbone(settings)
 
 
 def test_unknown_openclip_weights_are_refused() -> None:
@@ -151,20 +147,3 @@ def test_unknown_openclip_weights_are_refused() -> None:
         ClipBackbone(CfamBackbone(weights="none-such"))
     with pytest.raises(ModelError, match="wanted the architecture 'ViT-B-16-quickgelu'"):
         ClipBackbone(CfamBackbone(architecture="ViT-B-16", weights="openai"))
-
-
-def test_recomputed_activations_give_the_same_gradients(
-    tmp_path: Path, pixels: torch.Tensor, tokens: torch.Tensor
-) -> None:
-    torch.manual_seed(3)
-    backbone = ClipBackbone(small_backbone(tmp_path))
-    gradients = []
-    for recomputed in (False, True):
-        if recomputed:
-            backbone.checkpoint_activations()
-        backbone.zero_grad()
-        both = backbone.encode_images(pixels).pooled @ backbone.encode_texts(tokens).pooled.T
-        torch.autograd.backward(both.square().sum())
-        gradients.append([p.grad.clone() for p in backbone.parameters() if p.grad is not None])
-    assert len(gradients[0]) > 50
-    assert all(torch.equal(kept, again) for kept, again in zip(*gradients, strict=True))

@@ -66,9 +66,3 @@ def test_local_similarities_equal_the_literal_mean_cosines() -> None:
     assert torch.allclose(
         local_similarities(visual, visual).diagonal(), torch.ones(3).double(), atol=1e-12
     )
-
-
-def test_gradients_of_local_similarities() -> None:
-    visual = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True)
-    textual = torch.randn(3, 3, 4, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(local_similarities, (visual, textual))

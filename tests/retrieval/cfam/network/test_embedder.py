@@ -63,18 +63,9 @@ def test_vectors_equal_the_output_of_the_network(
 
 def test_the_batch_size_does_not_change_vectors(folder: Path, images: list[Image.Image]) -> None:
     whole = embedder(folder)
-    for size in (1, 2, 3):
-        pieces = embedder(folder, batch_size=size)
-        np.testing.assert_allclose(
-            pieces.embed_images(images), whole.embed_images(images), atol=1e-6
-        )
-        np.testing.assert_allclose(pieces.embed_texts(TEXTS), whole.embed_texts(TEXTS), atol=1e-6)
-
-
-def test_texts_are_compared_case_insensitively(folder: Path) -> None:
-    rows = embedder(folder).embed_texts(TEXTS)
-    assert rows[0] @ rows[3] == pytest.approx(1, abs=1e-5)
-    assert rows[0] @ rows[1] < 0.999
+    pieces = embedder(folder, batch_size=2)
+    np.testing.assert_allclose(pieces.embed_images(images), whole.embed_images(images), atol=1e-6)
+    np.testing.assert_allclose(pieces.embed_texts(TEXTS), whole.embed_texts(TEXTS), atol=1e-6)
 
 
 def test_bfloat16_is_close_to_float32(folder: Path, images: list[Image.Image]) -> None:

@@ -12,14 +12,11 @@ def measured(first: float, second: float, norm: float | None) -> Measured:
     return Measured(12, 3, [{"matching": first}, {"matching": second}], norm, IMAGES)
 
 
-@pytest.mark.parametrize("norm", [None, 0.0, 7.0])
-def test_finite_losses_pass(norm: float | None, tmp_path: Path) -> None:
-    fine = measured(0.1, 2.0, norm)
-    require_finite(fine, tmp_path)
-    with pytest.raises(TrainingError):  # one loss is NaN
-        require_finite(
-            fine._replace(losses=[{"matching": 0.1}, {"matching": float("nan")}]), tmp_path
-        )
+def test_finite_losses_pass(tmp_path: Path) -> None:
+    for norm in (None, 0.0, 7.0):
+        require_finite(measured(0.1, 2.0, norm), tmp_path)
+    with pytest.raises(TrainingError):  # in one process
+        require_finite(measured(0.1, float("nan"), None), tmp_path)
 
 
 def test_the_error_names_the_loss_the_step_and_the_images(tmp_path: Path) -> None:

@@ -1,11 +1,8 @@
-import json
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
-from open_clip import get_model_config
 from pydantic import ValidationError
 from torch import Tensor
 
@@ -43,14 +40,6 @@ def settings(tmp_path: Path) -> CfamTraining:
     return small_training(tmp_path, losses=ALL_ON)
 
 
-def test_every_enabled_loss_is_computed(settings: CfamTraining, batch: Batch) -> None:
-    losses = Cfam(settings, 3)(*batch)
-    assert sorted(losses) == sorted(NAMES)
-    for name, loss in losses.items():
-        assert loss.shape == (), name
-        assert loss.isfinite(), name
-
-
 def test_only_modules_of_enabled_losses_are_built(
     subtests: pytest.Subtests, tmp_path: Path, batch: Batch
 ) -> None:
@@ -64,19 +53,15 @@ def test_only_modules_of_enabled_losses_are_built(
             assert built == {"backbone", *expected.get(name, set())}
 
 
-def test_every_parameter_receives_a_gradient(
-    subtests: pytest.Subtests, tmp_path: Path, batch: Batch
-) -> None:
-    for losses in (ALL_ON, *map(only, NAMES)):
-        with subtests.test(losses=losses):
-            model = Cfam(small_training(tmp_path, losses=losses), 3)
-            torch.autograd.backward(total_loss(model(*batch), losses))
-            untouched = [
-                name
-                for name, parameter in model.named_parameters()
-                if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any())
-            ]
-            assert untouched == []
+def test_every_parameter_receives_a_gradient(settings: CfamTraining, batch: Batch) -> None:
+    model = Cfam(settings, 3)
+    torch.autograd.backward(total_loss(model(*batch), ALL_ON))
+    untouched = [
+        name
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and (parameter.grad is None or not parameter.grad.any())
+    ]
+    assert untouched == []
 
 
 def test_disabling_all_losses_is_refused() -> None:
@@ -132,14 +117,6 @@ def test_an_unshared_decoder_has_separate_weights_for_texts(
     assert all(one.grad is not None and one.grad.any() for one in queries)
 
 
-def test_global_vectors_have_unit_length(settings: CfamTraining, batch: Batch) -> None:
-    model = Cfam(settings, 3).eval()
-    with torch.no_grad():
-        for vectors in (model.encode_images(batch[0]), model.encode_texts(batch[1])):
-            assert vectors.shape == (4, model.dimension)
-            assert torch.allclose(vectors.norm(dim=1), torch.ones(4))
-
-
 @torch.no_grad()
 def test_padding_does_not_change_losses(settings: CfamTraining, batch: Batch) -> None:
     model = Cfam(settings, 3)
@@ -157,11 +134,6 @@ def test_the_order_of_the_batch_does_not_matter(settings: CfamTraining, batch: B
     plain, turned = model(*batch), model(*(part[order] for part in batch))
     for name in NAMES:
         assert torch.isclose(plain[name], turned[name], atol=1e-4), name
-
-
-def test_a_batch_of_one_identity_has_finite_losses(settings: CfamTraining, batch: Batch) -> None:
-    losses = Cfam(settings, 3)(batch[0], batch[1], torch.zeros(4, dtype=torch.long))
-    assert all(loss.isfinite() for loss in losses.values())
 
 
 def test_losses_are_float32_under_bfloat16_autocast(settings: CfamTraining, batch: Batch) -> None:
@@ -195,48 +167,13 @@ def test_the_total_loss_is_a_weighted_sum() -> None:
     assert total_loss(losses, weights).item() == 31
 
 
-def test_the_model_overfits_one_batch(settings: CfamTraining, batch: Batch) -> None:
-    model = Cfam(settings, 3)
-    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
-    history = []
-    for _ in range(12):
-        optimizer.zero_grad()
-        losses = model(*batch)
-        loss = total_loss(losses, ALL_ON)
-        torch.autograd.backward(loss)
-        optimizer.step()
-        history.append(loss.item())
-    assert history[-1] < history[0] / 4
-
-
 def test_the_network_of_the_paper_has_its_shapes_and_parameters() -> None:
+    paper = CfamTraining()
+    backbone = paper.backbone.model_copy(update={"weights": None})
     with torch.device("meta"):  # without memory
-        model = Cfam(published(), 3500)
+        model = Cfam(paper.model_copy(update={"backbone": backbone}), 3500)
         pixels, tokens = torch.zeros(2, 3, 384, 128), torch.ones(2, 168, dtype=torch.long)
         images, texts = model.backbone.encode_images(pixels), model.backbone.encode_texts(tokens)
     assert images.tokens.shape == (2, 24 * 8 + 1, 512)
     assert texts.tokens.shape == (2, 168, 512)
     assert 160e6 < sum(parameter.numel() for parameter in model.parameters()) < 175e6
-
-
-def test_a_shallow_network_of_the_paper_takes_a_training_step(tmp_path: Path) -> None:
-    """Of full width, with one layer instead of twelve in each tower."""
-    architecture: Any = get_model_config(CfamTraining().backbone.architecture)
-    for tower in ("vision_cfg", "text_cfg"):
-        architecture[tower]["layers"] = 1
-    (tmp_path / "shallow.json").write_text(json.dumps(architecture), encoding="utf-8")
-    settings = published(architecture_file=tmp_path / "shallow.json")
-    model = Cfam(settings, 3500)
-    tokens = ClipTokenizer(168)(["a man in a red coat " * 20, "a woman"])
-    optimizer = torch.optim.Adam(model.parameters(), 1e-5)
-    losses = model(torch.randn(2, 3, 384, 128), tokens, torch.tensor([3, 3499]))
-    torch.autograd.backward(total_loss(losses, settings.losses))
-    optimizer.step()
-    assert all(parameter.isfinite().all() for parameter in model.parameters())
-
-
-def published(**changes: Any) -> CfamTraining:
-    """The paper's settings, with random weights."""
-    paper = CfamTraining()
-    backbone = paper.backbone.model_copy(update={"weights": None, **changes})
-    return paper.model_copy(update={"backbone": backbone})

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import pytest
 import torch
 from PIL import Image
 
@@ -15,11 +14,8 @@ def test_the_constants_are_those_of_openai_clip() -> None:
     assert DEVIATION == OPENAI_DATASET_STD
 
 
-@pytest.mark.parametrize("size", [(10, 500), (300, 40), (1, 1)])
-def test_images_are_resized_to_the_network_and_keep_their_colour(
-    size: tuple[int, int], tmp_path: Path
-) -> None:
-    pixels = clip_pixels(Image.new("RGB", size, (255, 0, 51)), small_backbone(tmp_path))
+def test_images_are_resized_to_the_network_and_keep_their_colour(tmp_path: Path) -> None:
+    pixels = clip_pixels(Image.new("RGB", (10, 500), (255, 0, 51)), small_backbone(tmp_path))
     assert pixels.shape == (3, HEIGHT_PX, WIDTH_PX)
     assert pixels.dtype == torch.float32
     colour = pixels * torch.tensor(DEVIATION)[:, None, None] + torch.tensor(MEAN)[:, None, None]

@@ -11,12 +11,6 @@ def random_positions(rows: int, width: int = 5) -> torch.Tensor:
     return torch.randn(rows, width, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize(("rows", "grid"), [(17, (4, 4)), (193, (24, 8)), (13, (6, 2))])
-def test_a_grid_of_the_right_size_is_unchanged(rows: int, grid: tuple[int, int]) -> None:
-    positions = random_positions(rows)
-    assert torch.equal(resized_grid(positions, grid), positions)
-
-
 def test_a_resized_grid_keeps_the_embedding_of_the_class_token(
     subtests: pytest.Subtests,
 ) -> None:
@@ -66,8 +60,3 @@ def test_stretched_positions_are_evenly_spaced() -> None:
     new = stretched(ramp, 168, 20).flatten()
     assert torch.equal(new[:20], torch.arange(20.0))
     assert torch.allclose(new[20:], torch.linspace(20, 76, 148), atol=1e-4)
-
-
-def test_text_positions_of_the_right_length_are_unchanged() -> None:
-    positions = random_positions(77)
-    assert torch.equal(stretched(positions, 77, 20), positions)

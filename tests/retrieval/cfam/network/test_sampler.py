@@ -88,12 +88,10 @@ def test_a_training_can_resume_at_any_batch() -> None:
         assert list(BatchSequence(batches, 6, epochs=3, first=done)) == whole[done:]
 
 
-@pytest.mark.parametrize("processes", [1, 2, 4])
-def test_the_shards_of_all_processes_form_the_batch(processes: int) -> None:
+def test_the_shards_of_all_processes_form_the_batch() -> None:
     batches = IdentityBatches(pairs_of([3] * 8), 8)
     parts = [
-        list(BatchSequence(batches, 6, epochs=2, shard=Shard(process, processes)))
-        for process in range(processes)
+        list(BatchSequence(batches, 6, epochs=2, shard=Shard(process, 4))) for process in range(4)
     ]
     joined = [list(chain.from_iterable(step)) for step in zip(*parts, strict=True)]
     assert joined == list(BatchSequence(batches, 6, epochs=2))

@@ -31,14 +31,10 @@ def test_long_texts_are_truncated_before_the_end_token() -> None:
     assert len(set(tokens[1:-1].tolist())) == 1
 
 
-def test_a_context_of_168_tokens_holds_long_texts(tokenizer: ClipTokenizer) -> None:
-    assert tokenizer(["red " * 150])[0].argmax() == 151
-
-
-@pytest.mark.parametrize("mark", ["<end_of_text>", "<START_OF_TEXT>", "&lt;end_of_text&gt;"])
-def test_special_tokens_in_a_text_are_ignored(mark: str, tokenizer: ClipTokenizer) -> None:
-    honest, hostile = tokenizer(["a man in red", f"a man {mark} in red"])
-    assert torch.equal(hostile, honest)
+def test_special_tokens_in_a_text_are_ignored(tokenizer: ClipTokenizer) -> None:
+    for mark in ("<end_of_text>", "<START_OF_TEXT>", "&lt;end_of_text&gt;"):
+        honest, hostile = tokenizer(["a man in red", f"a man {mark} in red"])
+        assert torch.equal(hostile, honest), mark
 
 
 def test_the_mask_token_is_a_rare_word() -> None:

@@ -95,11 +95,6 @@ def test_the_best_checkpoint_has_the_best_validation_score(
     assert (trainings.home("uninterrupted") / "best").readlink() == Path(f"checkpoints/{best:08d}")
 
 
-def test_the_trained_weights_depend_on_the_seed(trainings: Trainings, uninterrupted: Notes) -> None:
-    trainings.run("other", trainings.settings(seed=1))
-    assert not same(trainings.weights("other"), trainings.weights("uninterrupted"))
-
-
 @pytest.mark.slow
 def test_data_loading_workers_do_not_change_the_weights(
     trainings: Trainings, uninterrupted: Notes
@@ -173,7 +168,7 @@ def test_the_error_names_an_unreadable_image(trainings: Trainings) -> None:
         train(settings, splits, trainings.home("damaged"), Notes())
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_killed_and_resumed_training_gives_the_same_weights(
     trainings: Trainings, uninterrupted: Notes
 ) -> None:

@@ -61,15 +61,16 @@ def test_saving_is_deterministic(model: Cfam, folder: Path, tmp_path: Path) -> N
         assert sha256_of(again) == sha256_of(first)
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, SETTINGS])
-def test_a_missing_or_damaged_file_is_refused(name: str, folder: Path) -> None:
-    content = (folder / name).read_bytes()
-    (folder / name).write_bytes(content[: len(content) // 2])
-    with pytest.raises(ModelError, match=name):
-        load_model(folder)
-    (folder / name).unlink()
-    with pytest.raises(ModelError, match=name):
-        load_model(folder)
+def test_a_missing_or_damaged_file_is_refused(folder: Path) -> None:
+    for name in (WEIGHTS, SETTINGS):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+        with pytest.raises(ModelError, match=name):
+            load_model(folder)
+        (folder / name).unlink()
+        with pytest.raises(ModelError, match=name):
+            load_model(folder)
+        (folder / name).write_bytes(content)
 
 
 def test_files_of_two_trainings_are_refused(folder: Path) -> None:

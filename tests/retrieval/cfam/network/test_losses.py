@@ -1,0 +1,175 @@
+"""The losses of CFAM equal their formulas in plain Python."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from retrieval.cfam.network.model import (
+    contrast,
+    identity,
+    info_nce,
+    matching,
+    similarity_distribution_matching,
+)
+
+IDENTITIES = torch.tensor([0, 2, 1, 1])
+MATCHED = torch.tensor([True, True, False, False])
+# two groups: sample 1 is the anchor of samples 0 and 3, sample 4 the anchor of sample 2
+GROUPS = torch.tensor([0, 0, 1, 0, 1])
+WEIGHTS = torch.tensor([2.0, -1, 1, 0.5, -1])
+PAIRS = [(1, 0, 2.0), (1, 3, 0.5), (4, 2, 1.0)]
+
+
+def literal_divergence_of_rows(
+    similarities: list[list[float]], identities: list[int], temperature: float, epsilon: float
+) -> float:
+    """Equations 3 and 4 of IRRA, in the direction from rows to columns."""
+    total = 0.0
+    for row, owner in zip(similarities, identities, strict=True):
+        powers = [math.exp((value - max(row)) / temperature) for value in row]
+        partners = [float(other == owner) for other in identities]
+        for power, partner in zip(powers, partners, strict=True):
+            predicted, wanted = power / sum(powers), partner / sum(partners)
+            if predicted > 0:
+                total += predicted * math.log(predicted / (wanted + epsilon))
+    return total / len(similarities)
+
+
+def literal_divergence(
+    similarities: list[list[float]], identities: list[int], temperature: float, epsilon: float
+) -> float:
+    across = [list(column) for column in zip(*similarities, strict=True)]
+    return literal_divergence_of_rows(
+        similarities, identities, temperature, epsilon
+    ) + literal_divergence_of_rows(across, identities, temperature, epsilon)
+
+
+def random_cosines(size: int, seed: int) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return 2 * torch.rand(size, size, generator=generator, dtype=torch.float64) - 1
+
+
+@given(
+    st.integers(0, 1000),
+    st.lists(st.integers(0, 3), min_size=1, max_size=8),
+    st.sampled_from([0.02, 0.1, 1.0]),
+)
+def test_sdm_equals_the_literal_divergence(seed: int, identities: list[int], heat: float) -> None:
+    similarities = random_cosines(len(identities), seed)
+    found = similarity_distribution_matching(similarities, torch.tensor(identities), heat)
+    expected = literal_divergence(similarities.tolist(), identities, heat, 1e-8)
+    assert math.isclose(found.item(), expected, rel_tol=1e-9, abs_tol=1e-7)
+
+
+def test_epsilon_of_sdm_is_configurable() -> None:
+    similarities, whose = random_cosines(4, 1), torch.tensor([0, 1, 1, 2])
+    found = similarity_distribution_matching(similarities, whose, 0.5, epsilon=1e-3)
+    assert math.isclose(
+        found.item(), literal_divergence(similarities.tolist(), whose.tolist(), 0.5, 1e-3)
+    )
+
+
+def test_sdm_is_zero_for_perfect_and_large_for_reversed_similarities() -> None:
+    whose = torch.tensor([0, 0, 1, 2])
+    perfect = (whose[:, None] == whose).double() * 2 - 1
+    assert abs(similarity_distribution_matching(perfect, whose, 0.02).item()) < 1e-6
+    assert similarity_distribution_matching(-perfect, whose, 0.02).item() > 30
+
+
+def test_sdm_of_extreme_cosines_is_finite_in_float32() -> None:
+    similarities = torch.tensor([[-1.0, 1.0], [1.0, -1.0]], requires_grad=True)
+    loss = similarity_distribution_matching(similarities, torch.tensor([0, 1]), 0.001)
+    torch.autograd.backward(loss)
+    assert loss.isfinite()
+    assert similarities.grad is not None
+    assert similarities.grad.isfinite().all()
+
+
+def literal_identity(logits: list[list[float]], whose: list[int], matched: list[bool]) -> float:
+    total = 0.0
+    for row, owner, yes in zip(logits, whose, matched, strict=True):
+        wanted = owner if yes else len(row) - 1
+        total -= row[wanted] - math.log(sum(math.exp(value) for value in row))
+    return total / len(logits)
+
+
+def test_the_identity_loss_equals_the_literal_cross_entropy() -> None:
+    logits = torch.randn(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = literal_identity(logits.tolist(), IDENTITIES.tolist(), MATCHED.tolist())
+    assert identity(logits, IDENTITIES, MATCHED).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_unmatched_pairs_belong_to_the_last_class() -> None:
+    perfect = 50 * torch.eye(4)[[0, 2, 3, 3]]
+    assert identity(perfect, IDENTITIES, MATCHED) < 1e-6
+    assert identity(50 * torch.eye(4)[[0, 2, 1, 1]], IDENTITIES, MATCHED) > 20
+
+
+def literal_info_nce(similarities: list[list[float]], temperature: float) -> float:
+    size = len(similarities)
+    total = 0.0
+    for place in range(size):
+        row = [math.exp(value / temperature) for value in similarities[place]]
+        column = [math.exp(line[place] / temperature) for line in similarities]
+        total -= math.log(row[place] / sum(row)) + math.log(column[place] / sum(column))
+    return total / (2 * size)
+
+
+def test_info_nce_equals_the_literal_formula() -> None:
+    similarities = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = literal_info_nce(similarities.tolist(), 0.1)
+    assert info_nce(similarities, 0.1).item() == pytest.approx(expected, rel=1e-12)
+
+
+def test_info_nce_of_equal_similarities_is_the_log_of_the_batch_size() -> None:
+    assert info_nce(torch.full((8, 8), 0.3), 0.02).item() == pytest.approx(math.log(8), rel=1e-6)
+
+
+def literal_matching(logits: list[float], matched: list[bool]) -> float:
+    total = 0.0
+    for logit, yes in zip(logits, matched, strict=True):
+        sure = 1 / (1 + math.exp(-logit))
+        total -= math.log(sure if yes else 1 - sure)
+    return total / len(logits)
+
+
+def test_the_matching_loss_equals_the_literal_cross_entropy() -> None:
+    logits = [2.0, -1.0, 0.3, 0.0, -4.0]
+    matched = [True, True, False, False, False]
+    found = matching(torch.tensor(logits, dtype=torch.float64), torch.tensor(matched))
+    assert found.item() == pytest.approx(literal_matching(logits, matched), rel=1e-12)
+
+
+def test_the_matching_loss_of_huge_logits_is_finite() -> None:
+    assert matching(torch.tensor([1e4, -1e4]), torch.tensor([False, True])).isfinite()
+
+
+def literal_contrast(similarities: list[list[float]], temperature: float, margin: float) -> float:
+    total = 0.0
+    for anchor, other, weight in PAIRS:
+        for one, two in ((anchor, other), (other, anchor)):
+            right = similarities[one][one]
+            for wrong in (similarities[one][two], similarities[two][one]):
+                odds = math.exp((wrong + margin - right) / temperature)
+                total += weight * math.log(1 + odds) / 4
+    return total / len(PAIRS)
+
+
+def test_the_contrast_loss_equals_the_literal_formula() -> None:
+    similarities = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for margin in (0.0, 0.2):
+        found = contrast(similarities, GROUPS, WEIGHTS.double(), 0.1, margin).item()
+        assert found == pytest.approx(
+            literal_contrast(similarities.tolist(), 0.1, margin), rel=1e-12
+        )
+
+
+def test_only_pairs_with_an_anchor_contribute_to_the_contrast_loss() -> None:
+    similarities = torch.eye(5)
+    similarities[0, 3] = similarities[3, 0] = similarities[0, 2] = 9.0
+    plain = contrast(torch.eye(5), GROUPS, WEIGHTS, 0.1)
+    assert torch.equal(contrast(similarities, GROUPS, WEIGHTS, 0.1), plain)
+    assert contrast(similarities, torch.arange(5), WEIGHTS, 0.1) == 0
