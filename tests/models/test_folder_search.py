@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.search.folder import FolderImageSearch, folder_url, path_in_folder
+from models.search.folder import FolderImageSearch, path_in_folder
 from schemas.errors import ConfigurationError
 from schemas.image_search import FolderSearch, SearchAnswer
 from tests.models.image_searches import ColourWords, folder, folder_image
@@ -46,14 +46,6 @@ def test_licence_creator_and_page_come_from_the_list() -> None:
     assert (second.licence, second.page_url) == (None, "folder:stills/red%20%26%20more.png")
     assert path_in_folder(second.image_url) == "stills/red & more.png"
     assert outcome.requests == 0
-
-
-def test_a_folder_url_can_be_converted_back_to_its_path(subtests: pytest.Subtests) -> None:
-    cases: list[str] = ["a.png", "a b/ü 猫%20#?.jpg", "x:y/z.png"]
-    for path in cases:
-        with subtests.test(path=path):
-            assert path_in_folder(folder_url(path)) == path
-            assert path_in_folder(f"https://example.org/{path}") is None
 
 
 def test_parameters_depend_only_on_images_and_licences() -> None:

@@ -107,17 +107,6 @@ def test_a_long_retry_after_is_not_awaited(server: SearchServer) -> None:
     assert len(server.seen) == 1
 
 
-def test_wrong_settings_are_reported_as_misconfigured(
-    subtests: pytest.Subtests, server: SearchServer
-) -> None:
-    for status in (401, 403, 404, 301):
-        with subtests.test(status=status):
-            location = {"Location": f"{server.base_url}elsewhere"}
-            server.faults = [Reply(status, {"error": {"message": "no"}}, location)]
-            assert failure(google(server).search("a cat", 5)).reason == "misconfigured"
-    assert len(server.seen) == 4
-
-
 def test_a_wrong_key_is_misconfigured_and_a_wrong_query_is_refused(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

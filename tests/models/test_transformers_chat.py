@@ -108,22 +108,6 @@ def test_a_vision_model_answers_with_and_without_images(tiny_qwen3_vl: Path) -> 
     assert "does not decode" in reason_of(undecodable)
 
 
-def test_a_device_map_does_not_change_the_answers(tiny_qwen3: Path) -> None:
-    asked = [request("A man walks."), request("A woman runs in the rain.")]
-    spec = TransformersChat(
-        provider="transformers",
-        name=str(tiny_qwen3),
-        revision="1",
-        device_map={"": "cpu"},
-        batch_size=4,
-        sampling=Sampling(max_tokens=10),
-    )
-    mapped = dict(build_chat_model(spec).answer(asked))
-    assert [text_of(mapped[place]) for place in (0, 1)] == [
-        text_of(one) for one in answers(tiny_qwen3, asked, max_tokens=10)
-    ]
-
-
 def test_a_missing_quantisation_library_is_named(tiny_qwen3: Path) -> None:
     spec = TransformersChat(
         provider="transformers",
@@ -134,3 +118,27 @@ def test_a_missing_quantisation_library_is_named(tiny_qwen3: Path) -> None:
     assert spec.parameters["quantization"]["load_in_4bit"] is True
     with pytest.raises(ModelError, match="asks for bitsandbytes, which is not installed here"):
         build_chat_model(spec)
+
+
+def draws(count: int, seed: int | None) -> list[int]:
+    """Draw `count` tokens in sequence from the distribution (0.5, 0.3, 0.2, 0)."""
+    import torch
+
+    from models.transformers_chat import SeededDraw
+
+    scores = torch.tensor([[0.5, 0.3, 0.2, 0.0]]).log()
+    draw = SeededDraw(1, seed, torch.device("cpu"))
+    return [int(draw(torch.zeros(1, 1), scores).argmax()) for _ in range(count)]
+
+
+def test_tokens_are_drawn_from_the_distribution() -> None:
+    drawn = draws(4000, seed=0)
+    frequencies = [drawn.count(token) / 4000 for token in range(4)]
+    assert frequencies == pytest.approx([0.5, 0.3, 0.2, 0.0], abs=0.03)
+    assert 3 not in drawn
+
+
+def test_draws_are_reproducible_only_with_a_seed() -> None:
+    assert draws(50, seed=1) == draws(50, seed=1)
+    assert draws(50, seed=1) != draws(50, seed=2)
+    assert draws(50, seed=None) != draws(50, seed=None)

@@ -27,11 +27,6 @@ def test_anchors_are_found_in_any_order() -> None:
     assert samples.pair_differences == [DifferenceType.SCENE_TYPE, DifferenceType.ENTITY_EMOTION]
 
 
-def test_further_fields_are_ignored() -> None:
-    samples = contrastive_samples([{**sample("a", "a"), "captions": ["one"]}], "samples.json")
-    assert samples.images == ("a",)
-
-
 BROKEN: dict[str, tuple[Any, str]] = {
     "no list": ({"image": "a"}, r"s\.json must be a list of at least one sample; got {'image'"),
     "empty": ([], r"s\.json must be a list of at least one sample; got \[\]"),

@@ -193,29 +193,6 @@ def test_ties_are_errors() -> None:
         assert direction[ContrastiveSetting.ORIGINAL_TO_ORIGINAL].percent[1] == 100
 
 
-def test_queries_and_candidates_are_counted() -> None:
-    world = contrastive_world(3)
-    recall = score(world).recall
-    samples = len(world.images)
-    anchors = sum(one["contrastive_type"] is None for one in world.listed)
-    counts = {
-        direction: {setting: (found.queries, found.candidates) for setting, found in by.items()}
-        for direction, by in recall.items()
-    }
-    assert counts == {
-        "text-to-image": {
-            "original_to_all": (5 * anchors, samples),
-            "original_to_original": (5 * anchors, anchors),
-            "all_to_all": (5 * samples, samples),
-        },
-        "image-to-text": {
-            "original_to_all": (anchors, 5 * samples),
-            "original_to_original": (anchors, 5 * anchors),
-            "all_to_all": (samples, 5 * samples),
-        },
-    }
-
-
 def test_a_group_without_contrastive_images_has_recall_but_no_accuracy() -> None:
     world = by_angles([0], [0, 1, 2, 3, 4], [sample("a", "a")])
     scores = score(world)

@@ -38,13 +38,6 @@ def test_means_equal_plain_loops(subtests: pytest.Subtests) -> None:
                 assert mean == pytest.approx(np.mean(literal), abs=1e-14)
 
 
-def test_rows_of_the_same_sample_are_no_distractors() -> None:
-    rows = unit_rows(np.array([[1, 0.0], [1, 0.1], [0, 1], [1, 1]]), "rows")
-    found = means_with_nearest(rows, np.array([0, 0, 1, 2]), nearest=1)
-    assert found[0] == pytest.approx(math.cos(math.radians(45)))
-    assert found[2] == pytest.approx(math.cos(math.radians(45)))
-
-
 def test_all_others_count_if_there_are_fewer_than_requested() -> None:
     rows = unit_rows([[1.0, 0], [0, 1.0], [1.0, 1.0]], "rows")
     found = means_with_nearest(rows, np.arange(3))

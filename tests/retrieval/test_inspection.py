@@ -84,13 +84,6 @@ def test_the_histogram_counts_every_pair_once() -> None:
         assert np.abs(np.subtract(counted, literal)).sum() <= 2
 
 
-def test_a_single_value_has_a_histogram() -> None:
-    rows, ids = unit_rows(np.ones((3, 2)), "rows"), np.array([1, 1, 2])
-    counts = similarity_histogram(rows, rows, ids, ids)
-    assert counts.low < counts.high
-    assert (sum(counts.matches), sum(counts.others)) == (5, 4)
-
-
 @given(st.integers(0, 1000), st.integers(1, 8), st.integers(1, 6))
 def test_the_hardest_queries_have_the_lowest_first_matches(
     seed: int, count: int, shown: int

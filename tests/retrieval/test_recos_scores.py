@@ -96,18 +96,6 @@ def test_images_without_captions_are_only_candidates() -> None:
     assert found.tasks[RetrievalTask.CODE].percent == {1: None, 5: None, 10: None}
 
 
-def test_task_names_ignore_case_spaces_and_hyphens(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[str, RetrievalTask]] = [
-        ("ocr", RetrievalTask.OCR),
-        ("Code-Reasoning", RetrievalTask.CODE),
-        ("numerical_calculation", RetrievalTask.CALCULATION),
-        ("Text  Translation", RetrievalTask.TRANSLATION),
-    ]
-    for spelling, task in cases:
-        with subtests.test(spelling=spelling, task=task):
-            assert recos_samples([sample("a", spelling, 1)], "samples.json").tasks == (task,)
-
-
 BROKEN: dict[str, tuple[Any, str]] = {
     "a task that is no name": (
         [sample("a", "colo/r", 1)],

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from release.row_files import spelled
 from schemas.errors import FormatError
 from schemas.records import Attribution
 from schemas.taxonomy import DifferenceType
@@ -69,19 +68,6 @@ def test_anchors_are_searched_under_the_names_of_their_originals(tmp_path: Path)
         "flickr30k-images/391895.jpg",
     } <= set(paths)
     assert len(set(paths)) == len(paths)
-
-
-def test_both_spellings_of_a_difference_type_are_accepted(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
-    for kind in DifferenceType:
-        with subtests.test(kind=kind):
-            for spelling in (spelled(kind), kind.value, kind.value.upper()):
-                found = rows(
-                    read(tmp_path / "t", ANCHOR, {**CONTRAST, "contrastive_aspect": spelling})
-                )
-                assert found[1].contrast is not None
-                assert found[1].contrast.difference is kind
 
 
 def test_additional_fields_of_releases_are_read(tmp_path: Path) -> None:

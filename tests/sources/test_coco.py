@@ -6,7 +6,7 @@ import pytest
 
 from schemas.errors import FormatError
 from sources.importer import importer_for, read_source
-from sources.records import BadRow, ReadOptions, Row, SourceRow
+from sources.records import BadRow, Row, SourceRow
 
 IMAGES = [{"id": 9, "file_name": "000009.jpg"}, {"id": 4, "file_name": "000004.jpg"}]
 ANNOTATIONS = [
@@ -127,10 +127,3 @@ def test_the_split_is_read_from_the_file_name(subtests: pytest.Subtests, tmp_pat
             path.write_text(json.dumps({"images": IMAGES, "annotations": ANNOTATIONS}))
             found = importer_for("coco-captions").rows(path)
             assert {one.split for one in found if isinstance(one, SourceRow)} == {split}
-
-
-def test_the_split_of_the_options_takes_precedence(tmp_path: Path) -> None:
-    path = tmp_path / "captions_val2017.json"
-    path.write_text(json.dumps({"images": IMAGES, "annotations": ANNOTATIONS}))
-    rows = importer_for("coco-captions").rows(path, ReadOptions(split="train"))
-    assert {r.split for r in rows if isinstance(r, SourceRow)} == {"train"}

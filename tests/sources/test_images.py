@@ -6,7 +6,6 @@ from PIL import Image
 
 from schemas.base import sha256_of
 from sources.images import ImageLimits, ImageProblem, InspectedImage, decoded, inspect_image
-from sources.records import SourceRow
 from tests.sources.carriers import CARRIERS, contains_place
 from tests.sources.pictures import encoded, png_header
 
@@ -85,21 +84,6 @@ def test_the_limits_are_configurable(tmp_path: Path) -> None:
     )
 
 
-def test_images_with_too_many_pixels_are_refused_by_their_header(
-    subtests: pytest.Subtests, tmp_path: Path
-) -> None:
-    """The first size makes Pillow warn, and warnings are errors in the tests."""
-    cases: list[tuple[int, int]] = [
-        (10_000, 10_000),
-        (30_000, 30_000),
-        (2**31 - 1, 2**31 - 1),
-    ]
-    for size in cases:
-        with subtests.test(size=size):
-            (tmp_path / "bomb.png").write_bytes(png_header(*size))
-            assert problem(tmp_path, "bomb.png").reason == "too_many_pixels"
-
-
 def test_paths_outside_the_image_root_are_refused(
     subtests: pytest.Subtests, tmp_path: Path
 ) -> None:
@@ -148,17 +132,6 @@ def test_links_that_stay_below_the_root_are_followed(tmp_path: Path) -> None:
 
 def test_a_device_is_refused() -> None:
     assert problem(Path("/dev"), "null").reason == "not_a_file"
-
-
-def test_a_problem_becomes_the_bad_row_of_its_row() -> None:
-    row = SourceRow(
-        index=4, identity="1", split="test", file_path="a.jpg", captions=("A man.",), positions=(0,)
-    )
-    found = ImageProblem(file_path="a.jpg", reason="missing_image", detail="image 'a.jpg' …")
-    bad = found.as_bad_row(row, "reid_raw.json")
-    assert (bad.file, bad.index, bad.field) == ("reid_raw.json", 4, "file_path")
-    assert (bad.scope, bad.reason, bad.detail) == ("record", "missing_image", "image 'a.jpg' …")
-    assert SourceRow.model_validate_json(bad.raw) == row
 
 
 def test_inspection_in_threads_gives_the_same_results(tmp_path: Path) -> None:

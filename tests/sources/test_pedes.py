@@ -69,16 +69,6 @@ def test_texts_are_normalised_and_a_bad_caption_leaves_a_gap(tmp_path: Path) -> 
     ]
 
 
-def test_the_limits_are_configurable(tmp_path: Path) -> None:
-    options = ReadOptions(max_words=2)
-    *bad, row = read(write_annotations(tmp_path, [GOOD]), options=options)
-    assert isinstance(row, SourceRow)
-    assert row.captions == ("A man.",)
-    assert [b.detail for b in bad if isinstance(b, BadRow)] == [
-        "captions[1] is too long: got 3 words, wanted at most 2"
-    ]
-
-
 def test_a_file_of_another_format_is_refused(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[str, str]] = [
         ("", "is empty; expected an annotation file"),

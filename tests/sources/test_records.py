@@ -1,31 +1,6 @@
 import json
 
-from sources.records import BadRow, raw_text, shown
-
-
-def test_a_bad_row_becomes_a_rejection_with_its_position() -> None:
-    bad = BadRow(
-        file="a.json",
-        index=3,
-        field="captions[1]",
-        reason="too_long",
-        detail="captions[1] is too long",
-        raw="{}",
-        scope="caption",
-    )
-    rejection = bad.as_rejection()
-    assert (rejection.stage, rejection.reason, rejection.detail) == (
-        "import_source",
-        bad.reason,
-        bad.detail,
-    )
-    assert rejection.context == {
-        "file": "a.json",
-        "index": 3,
-        "field": "captions[1]",
-        "raw": "{}",
-        "scope": "caption",
-    }
+from sources.records import raw_text, shown
 
 
 def test_raw_text_is_shortened_and_states_its_full_length() -> None:

@@ -81,10 +81,6 @@ def test_styles_differ_are_deterministic_and_state_only_visible_facts() -> None:
     assert describe(plain, figure()) != describe(flowing, figure())
 
 
-def test_background_beside_the_body_is_not_taken_for_clothes() -> None:
-    assert read_crop(np.asarray(figure())).upper.names == ("red",)
-
-
 def test_a_request_without_an_image_is_refused() -> None:
     request = ChatRequest(purpose="test", prompt="Describe.", prompt_digest="0")
     [(position, outcome)] = build_chat_model(BuiltinDescriber()).answer([request])

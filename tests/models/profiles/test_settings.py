@@ -10,7 +10,7 @@ from pydantic import SecretStr
 
 from db.engine import open_engine
 from db.store import Store
-from models.profiles.settings import close_home, load_settings
+from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError
 
 
@@ -49,13 +49,6 @@ def test_a_misspelt_variable_is_refused_with_a_suggestion(
         ConfigurationError, match="LOUPE_HOEM is not a setting; did you mean LOUPE_HOME"
     ):
         load_settings()
-
-
-def test_values_of_a_profile_are_not_mistaken_for_settings(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("LOUPE_PROFILE__REWRITE__MAX_CHARACTERS", "500")
-    assert load_settings().profile == "builtin"
 
 
 def test_an_invalid_port_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,16 +109,6 @@ def test_an_accessible_home_is_closed_with_all_its_files(tmp_path: Path) -> None
     assert open_to_others(home) == []
     assert stat.S_IMODE(program.stat().st_mode) == 0o700
     assert stat.S_IMODE(outside.stat().st_mode) == 0o666
-
-
-@pytest.mark.usefixtures("generous_umask")
-def test_files_left_accessible_by_a_killed_call_are_closed_by_the_next(tmp_path: Path) -> None:
-    deep = tmp_path / "releases" / "r" / "images" / "1.jpg"
-    deep.parent.mkdir(parents=True)
-    deep.write_bytes(b"x")
-    tmp_path.chmod(0o700)  # as after a call that was killed early
-    close_home(tmp_path)
-    assert open_to_others(tmp_path) == []
 
 
 @pytest.mark.usefixtures("generous_umask")

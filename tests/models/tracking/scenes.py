@@ -78,12 +78,6 @@ def xyxy(boxes_tlwh: NDArray[Any]) -> NDArray[Any]:
     return np.concatenate([boxes_tlwh[:, :2], boxes_tlwh[:, :2] + boxes_tlwh[:, 2:]], axis=1)
 
 
-def xyah(boxes_tlwh: NDArray[Any]) -> NDArray[Any]:
-    """Convert left, top, width, height to centre, width / height, height."""
-    left, top, width, height = boxes_tlwh.astype(np.float64).T
-    return np.stack([left + width / 2, top + height / 2, width / height, height], axis=1)
-
-
 def tlwh(people: tuple[TrackedPerson, ...]) -> NDArray[np.float64]:
     """Return the boxes of people as left, top, width, height."""
     boxes = np.array([person.box_xyxy for person in people]).reshape(-1, 4)

@@ -27,17 +27,6 @@ def on_a_circle(place: float, *, number: int = 0, pixels: int = 1) -> ImageFinge
     )
 
 
-def test_the_largest_image_is_kept_and_ties_go_to_the_earliest() -> None:
-    images = {
-        "small": on_a_circle(0, number=0, pixels=1),
-        "large": on_a_circle(0, number=1, pixels=9),
-        "as large": on_a_circle(0, number=2, pixels=9),
-    }
-    found = find_near_duplicates(images, SETTINGS)
-    assert found.kept == ("large",)
-    assert [cluster.members for cluster in found.clusters] == [("large", "small", "as large")]
-
-
 def test_duplicates_of_duplicates_are_not_merged() -> None:
     images = {str(n): on_a_circle(10 * n, number=n, pixels=9 - n) for n in range(5)}
     found = find_near_duplicates(images, SETTINGS)
@@ -55,14 +44,6 @@ def test_protected_images_are_kept_and_replace_larger_ones() -> None:
     found = find_near_duplicates(images, SETTINGS, protected={"v1 a", "v1 b"})
     assert found.kept == ("v1 a", "v1 b")
     assert [cluster.members for cluster in found.clusters] == [("v1 a", "large", "copy")]
-
-
-def test_the_protected_one_of_two_exact_copies_is_kept() -> None:
-    images = {"a": on_a_circle(0, number=1), "b": on_a_circle(0, number=1)}
-    found = find_near_duplicates(images, SETTINGS, protected={"b"})
-    assert found.kept == ("b",)
-    (pair,) = found.clusters[0].dropped
-    assert (pair.first, pair.second, pair.exact) == ("a", "b", True)
 
 
 collections = st.lists(

@@ -1,14 +1,11 @@
 """Lookups of single images and of many at once find the same duplicates."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from retrieval.similarity.near_duplicates import AlikeImages
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings
 from tests.retrieval.similarity.literal import drawn_world, literal_near_duplicates
 
 
@@ -36,28 +33,3 @@ def test_an_unknown_image_has_no_duplicates() -> None:
     assert duplicates.get("none of them") is None
     with pytest.raises(KeyError):
         duplicates["none of them"]
-
-
-def test_looking_up_one_image_copies_no_vectors() -> None:
-    count, width = 4000, 256
-    random = np.random.default_rng(0)
-    vectors = random.normal(size=(count, width)).astype(np.float32)
-    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    vectors[count - 1] = vectors[0]
-    images = {
-        str(number): ImageFingerprint(
-            sha256=f"{number:064x}",
-            width_px=8,
-            height_px=8,
-            perceptual_hash=None,
-            mirrored_hash=None,
-            spectrum="",
-        )
-        for number in range(count)
-    }
-    duplicates = AlikeImages(images, NearDuplicateSettings(), vectors)
-    tracemalloc.start()
-    assert duplicates["0"] == {str(count - 1)}
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < vectors.nbytes / 4

@@ -44,10 +44,3 @@ def test_mirrored_hashes_equal_hashes_of_mirror_images() -> None:
 def test_a_uniform_image_has_no_spectrum() -> None:
     for level in (0, 127.3, 255):
         assert look_of(np.full((SIDE_PX, SIDE_PX), level)) is None
-
-
-def test_brightness_and_contrast_hardly_change_the_spectrum() -> None:
-    grey = random.normal(128, 20, (SIDE_PX, SIDE_PX))
-    looks = [look_of(one) for one in (grey, grey + 30, 0.5 * grey)]
-    first, *others = (look.spectrum[None] for look in looks if look is not None)
-    assert all(spectrum_distances(first, other)[0] < 0.001 for other in others)

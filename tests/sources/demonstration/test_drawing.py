@@ -5,14 +5,13 @@ import itertools
 import numpy as np
 from PIL import Image
 
-from sources.demonstration.figure import STATURE_METRES, Action, Pose, View, draw_figure, draw_pose
+from sources.demonstration.figure import STATURE_METRES, Action, Pose, draw_figure
 from sources.demonstration.people import (
     CLOTH,
     Carried,
     Chance,
     Garment,
     Hair,
-    Pattern,
     Person,
     Side,
     draw_person_attributes,
@@ -50,17 +49,6 @@ def test_the_chest_has_the_colour_of_the_garment() -> None:
         assert np.abs(seen - CLOTH[colour]).max() < 22, (colour, yaw_degrees)
 
 
-def test_a_pattern_shows_its_second_colour() -> None:
-    for pattern in (Pattern.STRIPED, Pattern.PLAID, Pattern.DOTTED):
-        upper = Garment(
-            kind="shirt", colour="blue", pattern=pattern, second_colour="white", sleeve="long"
-        )
-        picture = _draw(_person_in_plain_clothes(3, upper=upper, hair=_SHORT), 180)
-        torso = np.asarray(picture.crop((65, 95, 95, 160)), float)
-        assert (np.abs(torso - CLOTH["white"]).max(axis=2) < 70).mean() > 0.03, pattern
-        assert (np.abs(torso - CLOTH["blue"]).max(axis=2) < 45).mean() > 0.3, pattern
-
-
 def test_a_bag_is_on_the_left_or_right_of_the_person() -> None:
     for side, (yaw_degrees, mirrored) in itertools.product(Side, ((0, False), (180, True))):
         person = _person_in_plain_clothes(
@@ -71,14 +59,3 @@ def test_a_bag_is_on_the_left_or_right_of_the_person() -> None:
         assert bag.sum() > 100, (side, yaw_degrees)
         on_the_right_of_the_image = np.nonzero(bag)[1].mean() > 80
         assert on_the_right_of_the_image == ((side is Side.LEFT) != mirrored), (side, yaw_degrees)
-
-
-def test_a_figure_has_the_height_of_its_scale_and_stands_on_its_foot() -> None:
-    for number in range(6):
-        canvas = Image.new("RGB", (160, 320), _BACKGROUND)
-        person = _person_in_plain_clothes(number)
-        pose = draw_pose(Chance("box", number), person, View.FRONT)
-        left, top, right, bottom = draw_figure(person, pose, _SCALE).paste(canvas, _FOOT)
-        assert abs(top - 20) < 16
-        assert abs(bottom - 300) < 14
-        assert 0 < left < 80 < right < 160

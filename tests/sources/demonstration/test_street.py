@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from sources.demonstration.figure import Action, View
+from sources.demonstration.figure import View
 from sources.demonstration.people import Chance, draw_person_attributes
 from sources.demonstration.street import (
     FaultKind,
@@ -20,7 +20,6 @@ from sources.demonstration.street import (
     write_street_world,
 )
 from sources.demonstration.street_script import (
-    STRIDE_METRES,
     Camera,
     Place,
     Script,
@@ -38,31 +37,10 @@ def _visit(number: int, *points: tuple[float, float, float]) -> Visit:
     return Visit(number=number, identity=number, path=path)
 
 
-def test_a_visit_has_positions_from_its_start_to_its_end() -> None:
-    visit = _visit(1, (1, 0, 8), (3, 4, 8))
-    assert [visit.place_at(seconds) for seconds in (0.99, 2, 3.01)] == [None, Place(2, 8), None]
-
-
 def test_people_face_their_walking_direction() -> None:
     ends = {View.RIGHT: (4, 8), View.LEFT: (-4, 8), View.FRONT: (0, 4), View.BACK: (0, 12)}
     for view, end in ends.items():
         assert _visit(1, (0, 0, 8), (3, *end)).pose_at(1.5, phases=8).view is view
-
-
-def test_one_stride_is_one_full_leg_cycle() -> None:
-    visit = _visit(1, (0, 0, 8), (10, 10 * STRIDE_METRES, 8))
-    phases = [visit.pose_at(0.5 + step / 8 + 0.01, phases=8).phase for step in range(9)]
-    assert sorted(phases[:8]) == [step / 8 for step in range(8)]
-    assert phases[8] == phases[0]
-
-
-def test_a_standing_person_keeps_direction_and_pose() -> None:
-    visit = _visit(1, (0, 0, 8), (2, 3, 8), (4, 3, 8), (6, 3, 12))
-    [pose] = {visit.pose_at(2.4 + step / 10, phases=8) for step in range(13)}
-    assert (pose.action, pose.view) == (Action.STANDING, View.RIGHT)
-    assert visit.is_standing(2, 3.9)
-    assert not visit.is_standing(1.9, 3)
-    assert not visit.is_standing(3, 4)
 
 
 _NEAR = _visit(1, (0, 0.0, 6.5), (1, 0.6, 6.5))
@@ -133,18 +111,6 @@ def test_frozen_frames_repeat_the_frame_before_while_time_continues() -> None:
     assert [frame.sightings[0].frame for frame in frames] == list(range(6))
     assert frames[5].sightings[0].box_xyxy == smooth[2].sightings[0].box_xyxy
     assert frames[5].sightings[0].box_xyxy != frames[1].sightings[0].box_xyxy
-
-
-def test_blur_softens_edges() -> None:
-    for trouble in (Trouble.DEFOCUS, Trouble.MOTION_BLUR):
-        stretch = Stretch(trouble=trouble, first_frame=1, last_frame=1)
-        sharp, blurred = _frames(_script(_NEAR, stretches=(stretch,)), 2)
-        assert _edges(blurred.pixels) < 0.5 * _edges(sharp.pixels), trouble
-
-
-def _edges(pixels: NDArray[np.uint8]) -> float:
-    grey = pixels.mean(axis=2)
-    return float(np.maximum(0, np.abs(np.diff(grey, axis=1)) - 8).mean())
 
 
 @pytest.fixture(scope="module")

@@ -29,16 +29,6 @@ def downloads(adversary: Adversary, names: Names) -> Downloads:
     return Downloads(adversary, quick(adversary.port), lookup=names)
 
 
-def test_a_name_is_looked_up_once_for_a_download(adversary: Adversary) -> None:
-    adversary.replies["/a.jpg"] = redirect("/b.jpg")
-    adversary.replies["/b.jpg"] = answer(JPEG)
-    names = Names({"images.example": [["127.0.0.1"]]})
-    with downloads(adversary, names) as web:
-        web.image(adversary.url(host="images.example"))
-    assert names.asked == ["images.example"]
-    assert adversary.requests[-1].headers["Host"] == f"images.example:{adversary.port}"
-
-
 def test_dns_rebinding_does_not_reach_an_internal_server(adversary: Adversary) -> None:
     """DNS rebinding: a second lookup would return the address of an internal server."""
     with serving("127.0.0.2", adversary.port) as inside:

@@ -45,11 +45,3 @@ def test_hyphens_join_and_apostrophes_split_words(subtests: pytest.Subtests) -> 
 def test_unknown_words_and_punctuation_have_separate_tags() -> None:
     tags = [mention.tags for mention in find_mentions("zorp , ; 777", _LEXICON)]
     assert tags == [{Tag.OTHER}, {Tag.COMMA}, {Tag.STOP}, {Tag.OTHER}]
-
-
-@given(st.text(max_size=60))
-def test_spans_are_ordered_and_within_the_text(text: str) -> None:
-    end = 0
-    for mention in find_mentions(text, _LEXICON):
-        assert end <= mention.span[0] < mention.span[1] <= len(text)
-        end = mention.span[1]

@@ -2,17 +2,14 @@
 
 import io
 import json
-import re
 from collections import Counter, defaultdict
 from functools import cache
 from itertools import product
 
-from hypothesis import given
-from hypothesis import strategies as st
 from PIL import Image
 
 from flows.recos.confusion_checks import word_change
-from models.builtin.stills.captioner import FactTeller, StillTeller, confused
+from models.builtin.stills.captioner import StillTeller, confused
 from models.builtin.stills.drawing import draw_still
 from models.builtin.stills.text import Content, Group, content_of, is_true
 from models.registry import build_chat_model
@@ -27,22 +24,13 @@ from schemas.requests import (
     Direction,
 )
 from schemas.retrieval_task import RetrievalTask
-from sources.demonstration.people import Chance
-from sources.demonstration.stills import TASKS, StillTruth, compose, jpeg_of, lay_out, plan_stills
+from sources.demonstration.stills import (
+    StillTruth,
+    jpeg_of,
+    plan_stills,
+)
 
 SEED, COUNT = 321, 24
-FACTS = (
-    "the sum 3 + 4 is written in black on a whiteboard",
-    "the result is 7",
-    "the first number is 3",
-    "the text is printed in letters with serifs",
-)
-OTHER_FACTS = (
-    "the sum 13 + 4 is written in white on a blackboard",
-    "the result is 17",
-    "the first number is 13",
-    "the text is printed in letters without serifs",
-)
 
 
 @cache
@@ -121,22 +109,6 @@ def test_a_revision_changes_detail_as_requested_without_repetition() -> None:
     assert min(asked[direction] for direction in Direction) > 12
 
 
-def test_a_revision_between_bounds_goes_halfway() -> None:
-    facts = FactTeller([f"fact number {n} holds" for n in "abcdefgh"])
-    [long] = [next(facts.captions(8))]
-    [short] = [next(facts.captions(2))]
-    brief = CaptionBrief(
-        task=RetrievalTask.CALCULATION,
-        count=1,
-        facts=tuple(f"fact number {n} holds" for n in "abcdefgh"),
-        caption=long,
-        direction=Direction.LESS_DETAIL,
-        too_general=(short,),
-    )
-    [new] = captions_in(ask(REVISION_PURPOSE, brief))
-    assert facts.size_of(new) == 5
-
-
 def test_a_confusing_caption_is_true_of_its_image_with_few_changed_words() -> None:
     families: dict[int, list[tuple[ChatImage, StillTruth]]] = defaultdict(list)
     for image, truth in stills():
@@ -160,34 +132,6 @@ def test_a_caption_that_is_already_true_is_confused_by_an_added_detail() -> None
     assert confused("A black dog in a desert.", content) is None
 
 
-def test_facts_make_captions_and_confusions() -> None:
-    brief = CaptionBrief(task=RetrievalTask.CALCULATION, facts=FACTS)
-    captions = captions_in(ask(CAPTION_PURPOSE, brief))
-    assert len(set(captions)) == 5
-    for caption in captions:
-        assert any(fact in caption.casefold() for fact in FACTS)
-        assert re.fullmatch(r"[A-Z].*\.", caption)
-    confusion = ConfusionBrief(
-        task=RetrievalTask.CALCULATION, caption=captions[0], facts=OTHER_FACTS
-    )
-    [text] = captions_in(ask(CONFUSION_PURPOSE, confusion))
-    assert "13 + 4" in text
-    assert word_change(captions[0], text).share < 0.4
-
-
-@given(st.integers(0, 10**6), st.sampled_from(TASKS), st.integers(1, 8))
-def test_every_caption_of_a_still_is_true_and_grammatical(
-    seed: int, task: RetrievalTask, size: int
-) -> None:
-    content = content_of(lay_out(compose(Chance(seed), task), Chance(seed, "layout")))
-    teller = StillTeller(content, task)
-    texts = list(teller.captions(size))
-    assert texts
-    for text in texts[:12]:
-        assert is_true(text, content)
-        assert not re.search(r"\ba [aeiou]|\ban [^aeiou]|  ", text)
-
-
 def test_unsupported_requests_are_refused() -> None:
     broken = ChatImage(media_type="image/jpeg", data=b"\xff\xd8 no picture")
     color = CaptionBrief(task=RetrievalTask.COLOR)
@@ -200,21 +144,6 @@ def test_unsupported_requests_are_refused() -> None:
         assert isinstance(outcome, ChatFailure)
         assert (outcome.reason, outcome.retriable) == ("cannot_answer", False)
         assert detail in outcome.detail
-
-
-def test_colours_supplement_a_single_fact() -> None:
-    facts = ("the sign says EXIT",)
-    buffer = io.BytesIO()
-    picture = Image.new("RGB", (90, 60), (44, 94, 190))
-    picture.paste((48, 142, 76), (0, 40, 90, 60))
-    picture.save(buffer, "PNG")
-    image = ChatImage(media_type="image/png", data=buffer.getvalue())
-    captions = captions_in(
-        ask(CAPTION_PURPOSE, CaptionBrief(task=RetrievalTask.OCR, facts=facts), image)
-    )
-    assert len(set(captions)) == 5
-    assert any("blue at the top" in caption for caption in captions)
-    assert any("green at the bottom" in caption for caption in captions)
 
 
 def test_photographs_are_refused_with_a_remedy() -> None:

@@ -3,7 +3,6 @@
 import io
 import json
 
-import numpy as np
 import pytest
 from PIL import Image
 
@@ -19,13 +18,11 @@ from schemas.profile import BuiltinContraster
 from schemas.requests import (
     CAPTIONS_FIELD,
     REFINEMENT_PURPOSE,
-    REPAIR_PURPOSE,
     STRATEGIES_FIELD,
     STRATEGY_PURPOSE,
     RefinementBrief,
     StrategyBrief,
 )
-from schemas.taxonomy import DifferenceType
 from sources.demonstration.stills import jpeg_of, plan_stills
 
 SEED = 5150
@@ -86,56 +83,6 @@ def test_strategies_can_be_drawn_and_captions_are_true_of_one_image_only(
                 place == other for other in range(len(contents))
             ]
     assert len(types) >= 5
-
-
-def test_strategies_have_different_types_and_a_repair_gives_the_same_answer(
-    model: ChatModel,
-) -> None:
-    image, caption = _still(3)
-    brief = StrategyBrief(caption=caption).text()
-    first, again, repaired = (
-        _answer(model, purpose, brief, image)
-        for purpose in (STRATEGY_PURPOSE, STRATEGY_PURPOSE, REPAIR_PURPOSE)
-    )
-    assert isinstance(first, ChatAnswer)
-    assert isinstance(again, ChatAnswer)
-    assert isinstance(repaired, ChatAnswer)
-    assert first.text == again.text == repaired.text
-    found = json.loads(first.text)[STRATEGIES_FIELD]
-    types = [DifferenceType(strategy["type"]) for strategy in found]
-    assert 3 <= len(types) == len(set(types)) <= 4
-    assert DifferenceType.ENTITY_EMOTION not in types
-    assert all(strategy["caption"] != caption for strategy in found)
-    fewer = _answer(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption, count=1).text(), image)
-    assert isinstance(fewer, ChatAnswer)
-    assert json.loads(fewer.text)[STRATEGIES_FIELD] == found[:1]
-
-
-def test_only_style_and_light_are_proposed_for_photographs(model: ChatModel) -> None:
-    generator = np.random.default_rng(1)
-    coarse = Image.fromarray(generator.integers(60, 250, (12, 16, 3), np.uint8))
-    picture = coarse.resize((320, 240), Image.Resampling.BICUBIC)
-    grain = np.asarray(picture) + generator.normal(0, 9, (240, 320, 3))
-    image = ChatImage(
-        media_type="image/jpeg",
-        data=jpeg_of(Image.fromarray(np.clip(grain, 0, 255).astype(np.uint8))),
-    )
-    caption = "A man rides a horse along the shore"
-    answer = _answer(model, STRATEGY_PURPOSE, StrategyBrief(caption=caption).text(), image)
-    assert isinstance(answer, ChatAnswer)
-    found = json.loads(answer.text)[STRATEGIES_FIELD]
-    assert {strategy["type"] for strategy in found} == {
-        DifferenceType.STYLE, DifferenceType.SCENE_ATTRIBUTE,
-    }  # fmt: skip
-    assert all(strategy["caption"].startswith(caption) for strategy in found)
-    brief = RefinementBrief(
-        images=3, caption=caption, differences=tuple(one["plan"] for one in found[:2])
-    )
-    fine = _answer(model, REFINEMENT_PURPOSE, brief.text(), image, image, image)
-    assert isinstance(fine, ChatAnswer)
-    captions = json.loads(fine.text)[CAPTIONS_FIELD]
-    assert len(set(captions)) == 3
-    assert all(text.startswith(caption) for text in captions)
 
 
 def test_images_that_cannot_be_distinguished_are_refused(model: ChatModel) -> None:

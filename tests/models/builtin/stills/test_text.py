@@ -33,31 +33,6 @@ def test_objects_are_parsed(subtests: pytest.Subtests) -> None:
             assert [tuple(group) for group in read_text(text).groups] == groups
 
 
-def test_relations_are_parsed(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[str, list[tuple[str, str, str]]]] = [
-        ("A cat to the left of a red box.", [("cat", "left", "box")]),
-        ("A cat is right of the red box.", [("box", "left", "cat")]),
-        ("A cat on a beach.", []),
-        ("A cat on a chair on a beach.", [("cat", "on", "chair")]),
-        ("A ball under two kites.", [("kite", "above", "ball")]),
-    ]
-    for text, relations in cases:
-        with subtests.test(text=text):
-            assert list(read_text(text).relations) == relations
-
-
-def test_people_signs_and_styles_are_parsed() -> None:
-    parsed = read_text(
-        'A pencil sketch of a woman in a red shirt, blue jeans and a hat running past "Cafe".'
-    )
-    assert parsed.clothes == (("shirt", "red"), ("trousers", "blue"))
-    assert (parsed.action, parsed.style, parsed.word) == ("running", "pencil sketch", "CAFE")
-
-
-def test_objects_have_no_action() -> None:
-    assert read_text("A house stands on a street.").action is None
-
-
 @given(st.integers(0, 10**6), st.sampled_from(TASKS))
 def test_captions_are_parsed_to_their_content(seed: int, task: RetrievalTask) -> None:
     content = compose(Chance(seed), task)

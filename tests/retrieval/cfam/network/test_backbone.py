@@ -61,16 +61,6 @@ def test_a_zero_token_inside_a_text_is_no_padding() -> None:
     assert padding_of(row).tolist() == [[False] * 5 + [True] * 2]
 
 
-@torch.no_grad()
-def test_padding_does_not_change_other_tokens(backbone: ClipBackbone, tokens: torch.Tensor) -> None:
-    texts = backbone.encode_texts(tokens)
-    assert texts.padding is not None
-    other = backbone.encode_texts(tokens.masked_fill(texts.padding, 320))
-    real = ~texts.padding
-    assert torch.allclose(texts.tokens[real], other.tokens[real], atol=1e-6)
-    assert torch.allclose(texts.pooled, other.pooled, atol=1e-6)
-
-
 def saved(backbone: ClipBackbone, path: Path, **changes: torch.Tensor) -> Path:
     state = {name: value.contiguous() for name, value in backbone.clip.state_dict().items()}
     save_file(state | changes, path)

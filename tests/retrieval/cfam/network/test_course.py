@@ -1,9 +1,10 @@
+import math
 from pathlib import Path
 
 import pytest
 
 from retrieval.cfam.network.pairs import Shard
-from retrieval.cfam.network.training import course_of
+from retrieval.cfam.network.training import course_of, rate_factor
 from retrieval.cfam.training_data import TrainingPair
 from schemas.cfam import CfamSchedule, CfamTraining
 from schemas.errors import UsageError
@@ -40,3 +41,16 @@ def test_each_step_and_process_has_its_own_seed() -> None:
 def test_too_few_pairs_for_one_step_are_refused() -> None:
     with pytest.raises(UsageError, match="6 batches, fewer than one step accumulates"):
         course_of(PAIRS, settings(batch_pairs=8, accumulate=7))
+
+
+def test_the_rate_warms_up_linearly_and_decays_by_half_a_cosine() -> None:
+    factors = [rate_factor(step, steps=12, warmup_steps=4) for step in range(12)]
+    literal = [0.25, 0.5, 0.75, 1.0] + [0.5 + 0.5 * math.cos(math.pi * t / 8) for t in range(8)]
+    assert factors == pytest.approx(literal, abs=1e-12)
+    assert factors[4] == 1.0
+    assert factors[8] == pytest.approx(0.5)
+
+
+def test_without_warmup_the_first_step_has_the_full_rate() -> None:
+    assert rate_factor(0, steps=10, warmup_steps=0) == 1.0
+    assert rate_factor(10, steps=10, warmup_steps=0) == pytest.approx(0.0, abs=1e-12)

@@ -104,16 +104,6 @@ def test_all_pairs_occur_over_several_epochs() -> None:
     assert seen == set(range(len(pairs)))
 
 
-def test_identities_meet_varying_others_within_an_epoch() -> None:
-    pairs = pairs_of([8] * 40)
-    met: Counter[tuple[int, int]] = Counter()
-    for batch in IdentityBatches(pairs, 8).epoch(0):
-        identities = sorted(pairs[place].identity for place in batch)
-        met.update((a, b) for a in identities for b in identities if a < b)
-    assert max(met.values()) <= 9  # of 16 batches with each identity
-    assert len(met) > 600  # of 780 possible pairs
-
-
 def test_impossible_batch_sizes_are_refused() -> None:
     with pytest.raises(UsageError, match="6 pairs to train on, and one batch wants 8"):
         IdentityBatches(pairs_of([1, 2]), 8)
