@@ -43,8 +43,7 @@ def wilson_interval(count: float, total: float) -> Interval:
     """Return the 95 % score interval of the share `count / total` (Wilson 1927).
 
     It is 0 to 1 if `total` is 0. Both may be fractions: `total` may be an effective sample size.
-    It is computed here and only tested against statsmodels, whose import takes longer than most
-    commands.
+    It is computed here because importing statsmodels takes longer than most commands.
     """
     if total <= 0:
         return Interval(0.0, 1.0)

@@ -1,10 +1,9 @@
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
-from schemas.cfam import CfamAugmentation, CfamBackbone, CfamDecoder, CfamLosses, CfamTraining
+from schemas.cfam import CfamLosses, CfamTraining
 
 OFF = {"global_sdm": 0, "local_sdm": 0, "matching": 0, "identity": 0}
 
@@ -51,12 +50,3 @@ def test_which_losses_need_the_decoder() -> None:
     assert CfamLosses().fine_grained
     assert CfamLosses(**OFF | {"matching": 1}).fine_grained
     assert not CfamLosses(**OFF | {"info_nce": 1}).fine_grained
-
-
-def test_a_backbone_without_weights_starts_random() -> None:
-    assert CfamBackbone(weights=None).starts_random
-    assert CfamBackbone.model_validate({"weights": ""}).weights is None
-    assert not CfamBackbone(weights=None, checkpoint=Path("clip.pt")).starts_random
-    assert not CfamBackbone().starts_random
-    assert CfamAugmentation().flipped_sides == "swap"
-    assert CfamDecoder(queries=4).queries == 4

@@ -1,9 +1,8 @@
 """Evaluations as values: JSON round trips and ids."""
 
 import pytest
-from pydantic import ValidationError
 
-from schemas.evaluation import DirectionResult, Score
+from schemas.evaluation import Score
 from tests.schemas.evaluations import evaluation
 
 
@@ -38,8 +37,3 @@ def test_directions_are_found_by_name() -> None:
     assert found is not None
     assert found.scores["R@1"] == Score(value=50.0, low=40.0, high=60.0)
     assert evaluation().direction("image-to-text") is None
-
-
-def test_counts_are_not_negative() -> None:
-    with pytest.raises(ValidationError):
-        DirectionResult(direction="text-to-image", queries=-1, gallery=1, unmatched=0, scores={})

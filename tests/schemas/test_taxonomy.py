@@ -2,8 +2,6 @@ import tomllib
 from importlib.resources import files
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from schemas.taxonomy import DifferenceType, PrimaryType
 
@@ -45,10 +43,3 @@ def test_the_file_defines_each_type_once_and_no_alias_is_ambiguous() -> None:
     for kind in DifferenceType:
         for spelling in (kind.value, *kind.aliases):
             assert DifferenceType(spelling) is kind, spelling
-
-
-@given(st.sampled_from(list(DifferenceType)), st.sampled_from(("", " ", "_", "-")))
-def test_spellings_may_differ_in_case_and_separators(kind: DifferenceType, sign: str) -> None:
-    for spelling in (kind.value, *kind.aliases):
-        swapped = spelling.swapcase().replace(" ", f" {sign} ")
-        assert DifferenceType(f"{sign}{swapped}{sign}") is kind

@@ -57,20 +57,6 @@ def test_a_place_is_removed_from_every_carrier(subtests: pytest.Subtests, tmp_pa
             assert (after.format, after.mode) == (before.format, before.mode)
 
 
-def test_unsupported_formats_are_no_images(subtests: pytest.Subtests, tmp_path: Path) -> None:
-    for image_format in ("GIF", "TIFF", "PPM", "ICO"):
-        with subtests.test(image_format=image_format):
-            (tmp_path / "a.jpg").write_bytes(encoded(image_format))
-            assert problem(tmp_path, "a.jpg").reason == "not_an_image"
-
-
-def test_an_empty_file_is_not_an_image(tmp_path: Path) -> None:
-    (tmp_path / "a.jpg").write_bytes(b"")
-    assert problem(tmp_path, "a.jpg").detail == (
-        "image 'a.jpg' is not an image: begins with b'', wanted JPEG, PNG, WebP or BMP"
-    )
-
-
 def test_the_limits_are_configurable(tmp_path: Path) -> None:
     data = encoded("PNG")
     (tmp_path / "a.png").write_bytes(data)

@@ -3,7 +3,6 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from PIL import Image
 
 from sources.images import UPRIGHT, read_orientation
 
@@ -11,16 +10,6 @@ from sources.images import UPRIGHT, read_orientation
 @given(st.binary(), st.sampled_from([b"", b"Exif\x00\x00"]), st.sampled_from([b"II*\0", b"MM\0*"]))
 def test_read_orientation_accepts_any_bytes(rest: bytes, header: bytes, order: bytes) -> None:
     assert 1 <= read_orientation(header + order + rest) <= 8
-
-
-def test_orientations_written_by_pillow_are_read(subtests: pytest.Subtests) -> None:
-    for orientation in range(1, 9):
-        with subtests.test(orientation=orientation):
-            exif = Image.Exif()
-            exif[0x010F] = "A camera"
-            exif[0x0112] = orientation
-            exif.get_ifd(0x8825)[1] = "N"
-            assert read_orientation(exif.tobytes()) == orientation
 
 
 def test_both_byte_orders_are_read_and_invalid_orientations_are_upright(

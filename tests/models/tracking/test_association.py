@@ -128,10 +128,6 @@ def detected(*boxes: tuple[float, ...], score: float = 0.9) -> Detections:
     return Detections(corners, np.full(count, score, np.float32), None)
 
 
-def moved(box: tuple[float, ...], right: float) -> tuple[float, ...]:
-    return (box[0] + right, box[1], box[2] + right, box[3])
-
-
 def numbers(people: tuple[TrackedPerson, ...]) -> list[int]:
     return [person.number for person in people]
 
@@ -149,16 +145,6 @@ def test_a_box_without_width_or_height_is_ignored() -> None:
     association = Association(PUBLISHED, 30)
     turned, line = (50.0, 50.0, 40.0, 90.0), (5.0, 5.0, 5.0, 9.0)
     assert numbers(association.update(detected(turned, BOX, line))) == [1]
-
-
-def test_a_lost_person_is_found_at_the_predicted_position() -> None:
-    association = Association(PUBLISHED, 30)
-    for frame in range(30):
-        association.update(detected(moved(BOX, 4.0 * frame)))
-    for _ in range(20):
-        assert association.update(detected()) == ()
-        assert association.alive == {1}
-    assert numbers(association.update(detected(moved(BOX, 4.0 * 50)))) == [1]
 
 
 def test_the_lifetime_of_lost_tracks_depends_on_the_frame_rate(

@@ -69,15 +69,6 @@ def test_the_nearest_embeddings_equal_a_float64_reference(
     assert found.nearest == pairs
 
 
-@given(hashes, st.integers(0, 64))
-def test_pairs_within_one_collection_equal_the_literal_search(
-    values: list[int], limit: int
-) -> None:
-    found = HashMeasure(limit).pairs_within(np.array(values, np.uint64)).tolist()
-    numbers = combinations(range(len(values)), 2)
-    assert sorted(found) == [[i, j] for i, j in numbers if bits(values[i], values[j]) <= limit]
-
-
 def encoded(picture: Image.Image, **options: object) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, "JPEG", **options)

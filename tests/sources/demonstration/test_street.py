@@ -165,17 +165,6 @@ def test_every_kind_of_fault_and_trouble_occurs(truth: StreetTruth) -> None:
     assert {one.trouble for video in truth.videos for one in video.stretches} == set(Trouble)
 
 
-def test_people_who_enter_or_leave_are_truncated(truth: StreetTruth) -> None:
-    video = truth.videos[0]
-    frames: dict[int, dict[int, frozenset[FaultKind]]] = {}
-    for sighting, kinds in video.faulty():
-        frames.setdefault(sighting.visit, {})[sighting.frame] = kinds
-    ends = [(min(seen), seen) for seen in frames.values() if min(seen) > 0]
-    ends += [(max(seen), seen) for seen in frames.values() if max(seen) < video.frame_count - 1]
-    assert len(ends) > 4
-    assert all(FaultKind.TRUNCATION in seen[end] for end, seen in ends)
-
-
 def test_one_person_visits_twice_and_nobody_is_in_two_videos(truth: StreetTruth) -> None:
     visits = [number for number, person in truth.videos[0].identities.items() if person == 3]
     assert len(visits) == 2

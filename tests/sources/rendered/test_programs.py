@@ -34,7 +34,7 @@ def test_python_programs_end_and_print_one_line() -> None:
 
 
 def test_a_family_prints_the_same_in_every_language(subtests: pytest.Subtests) -> None:
-    for language in available_languages():
+    for language in available_languages()[1:]:  # Python is the reference
         with subtests.test(language=language):
             compared = 0
             for number, family in enumerate(families()):

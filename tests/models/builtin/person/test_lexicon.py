@@ -24,25 +24,11 @@ def test_scales_contain_all_values_of_the_lexicon(subtests: pytest.Subtests) -> 
             assert values <= set(_LEXICON.scales[scale])
 
 
-def test_places_on_a_scale_count_empty_steps() -> None:
-    assert [_LEXICON.place("age", value) for value in ("child", "young", "elderly")] == [0, 2, 6]
-
-
 def test_is_a_holds_for_a_kind_itself_and_its_parents() -> None:
     assert _LEXICON.is_a("sneakers", "sneakers")
     assert _LEXICON.is_a("sneakers", "shoes")
     assert not _LEXICON.is_a("shoes", "sneakers")
     assert _LEXICON.is_a("an unheard thing", "an unheard thing")
-
-
-def test_every_parent_is_a_kind() -> None:
-    parents = {kind.parent for kind in _LEXICON.kinds.values() if kind.parent is not None}
-    assert parents <= set(_LEXICON.kinds)
-
-
-def test_near_colours_are_symmetric() -> None:
-    assert _LEXICON.same_colour("navy", "blue")
-    assert all((two, one) in _LEXICON.near_colours for one, two in _LEXICON.near_colours)
 
 
 def test_boots_are_more_specific_than_shoes_and_sneakers_are_not() -> None:

@@ -13,12 +13,6 @@ def decoder() -> GranularityDecoder:
     return GranularityDecoder(24, SETTINGS)
 
 
-def test_the_default_decoder_has_the_size_of_the_paper() -> None:
-    published = GranularityDecoder(512, CfamDecoder())
-    assert published.queries.shape == (16, 512)
-    assert len(published.blocks) == 2
-
-
 def test_padding_is_ignored(decoder: GranularityDecoder) -> None:
     tokens = torch.randn(2, 9, 24)
     padding = torch.arange(9) >= torch.tensor([[4], [9]])

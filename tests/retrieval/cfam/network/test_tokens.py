@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from retrieval.cfam.network.pairs import END, MASK, START, ClipTokenizer
+from retrieval.cfam.network.pairs import END, START, ClipTokenizer
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +35,3 @@ def test_special_tokens_in_a_text_are_ignored(tokenizer: ClipTokenizer) -> None:
     for mark in ("<end_of_text>", "<START_OF_TEXT>", "&lt;end_of_text&gt;"):
         honest, hostile = tokenizer(["a man in red", f"a man {mark} in red"])
         assert torch.equal(hostile, honest), mark
-
-
-def test_the_mask_token_is_a_rare_word() -> None:
-    import open_clip
-
-    assert open_clip.SimpleTokenizer().decoder[MASK] == "jekyll</w>"
