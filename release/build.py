@@ -369,7 +369,7 @@ def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) ->
     if digest_of_file(out / MANIFEST) != digest_of_file(content / MANIFEST):
         raise IntegrityError(
             f"{out} holds another release than what {manifest.dataset} {manifest.version} would be "
-            f"now ({manifest.id[:12]}); releases never change: choose a new version and folder"
+            f"now ({manifest.id[:12]}); releases never change: give the build another version"
         )
     findings = Findings()
     with suppress(TooManyProblemsError):

@@ -280,6 +280,11 @@ def load_build(path: Path, form: type[BuildT]) -> BuildT:
     """
     shipped = _SHIPPED / f"{path.name}.toml"
     is_shipped = shipped.exists() and not path.exists()
+    if not path.suffix and not path.exists() and not is_shipped:
+        names = ", ".join(sorted(one.stem for one in _SHIPPED.glob("*.toml")))
+        raise ConfigurationError(
+            f"{path} is neither a build file nor the name of a paper's build ({names})"
+        )
     values = read_toml(shipped if is_shipped else path, f"build file {path}")
     return validated(form, values, f"build file {path}", see=_KEYS, folder=path.parent)
 

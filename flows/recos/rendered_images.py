@@ -120,7 +120,7 @@ def import_rendered(
         annotation_file=TRUTHS_FILE,
         annotation_sha256=digest_file(spec.images / TRUTHS_FILE),
         licence=spec.licence or "Unknown: the format names none",
-        citation=spec.citation or "Unknown: the format names none",
+        citation=spec.citation or "",
         homepage=spec.homepage,
     )
     entity, source = register_source(context, described, spec)

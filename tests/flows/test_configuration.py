@@ -66,6 +66,13 @@ def test_two_sources_with_the_same_name_are_refused(tmp_path: Path) -> None:
         load_build(write(tmp_path, twice), UFine3CBuild)
 
 
+def test_an_error_names_the_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"none\.toml cannot be read: No such file"):
+        load_build(tmp_path / "none.toml", UFine3CBuild)
+    with pytest.raises(ConfigurationError, match=r"nor the name of a paper's build \(ccd-coco, "):
+        load_build(Path("ufin3c"), UFine3CBuild)
+
+
 VIDEO_BUILD = """
 dataset = "walkers"
 tracklets_gate = "required"
