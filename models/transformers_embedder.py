@@ -226,7 +226,7 @@ class MllmImageTextEmbedder(TorchEmbedder[MllmEmbedder]):
 
     Only the transformer is loaded. Texts are cut at `most_tokens`; the end of the prompt is kept. A
     Qwen2-VL resizes images to between `least_pixels` and `most_pixels`, a LLaVA to the tiles of its
-    processor.
+    processor, after the family's `image_size_px`.
 
     Raises:
         MissingExtraError: torch, torchvision or transformers is not installed.
@@ -264,6 +264,8 @@ class MllmImageTextEmbedder(TorchEmbedder[MllmEmbedder]):
 
     def _encode_images(self, images: Sequence[Image.Image]) -> Any:
         pictures = [plain_picture(image) for image in images]
+        if size := mllm_families()[self._spec.family].image_size_px:
+            pictures = [picture.resize((size, size)) for picture in pictures]
         inputs = self._processor(
             text=[self._spec.image_prompt] * len(pictures),
             images=pictures,

@@ -97,7 +97,7 @@ class TransformersEmbedder(TorchEmbedderSpec):
 class MllmFamily(Record):
     """How a family of multimodal language models is prompted for a vector.
 
-    The four prompts are explained in `mllm_families.toml`, which holds the known families.
+    The fields are explained in `mllm_families.toml`, which holds the known families.
     """
 
     model_type: str
@@ -107,6 +107,7 @@ class MllmFamily(Record):
     image_candidate: str
     text_query: str
     text_candidate: str
+    image_size_px: int | None = None
 
 
 @cache
@@ -173,7 +174,9 @@ class MllmEmbedder(TorchEmbedderSpec):
         """Return everything, besides name and revision, that determines a vector."""
         left_out = {"provider", "name", "revision", "device", "batch_size", "queries"}
         prompts = {"image_prompt": self.image_prompt, "text_prompt": self.text_prompt}
-        return self.model_dump(mode="json", exclude=left_out) | prompts
+        found = self.model_dump(mode="json", exclude=left_out) | prompts
+        size = mllm_families()[self.family].image_size_px
+        return found if size is None else {**found, "image_size_px": size}
 
 
 class CfamEmbedder(TorchEmbedderSpec):

@@ -1,6 +1,7 @@
 """Embedders of real classes: equal to their libraries, with clear errors for unusable models."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any, cast
@@ -227,6 +228,40 @@ def test_a_qwen_vl_loads_from_the_published_weight_names(
     wanted = build_embedder(tiny_embedders.mllm_spec(folders["qwen2-vl"], "gme"))
     found = build_embedder(tiny_embedders.mllm_spec(tmp_path, "gme"))
     np.testing.assert_array_equal(found.embed_texts(TEXTS), wanted.embed_texts(TEXTS))
+
+
+def test_a_llava_loads_from_the_published_weight_names(tmp_path: Path) -> None:
+    """LLaVA-NeXT and OneVision are published with the parts beside each other."""
+    from safetensors.torch import load_file, save_file
+
+    for family, build in (
+        ("bge-vl-mllm", tiny_embedders.build_llava_next),
+        ("unime-llava-onevision", tiny_embedders.build_llava_onevision),
+    ):
+        folder = build(tmp_path / family)
+        wanted = build_embedder(tiny_embedders.mllm_spec(folder, family))
+        published = {}
+        for name, tensor in load_file(folder / "model.safetensors").items():
+            bare = name.removeprefix("model.")
+            bare = re.sub(r"^vision_tower\.(?!vision_model)", "vision_tower.vision_model.", bare)
+            bare = re.sub(r"^language_model\.(?!model|lm_head)", "language_model.model.", bare)
+            published[re.sub("^lm_head", "language_model.lm_head", bare)] = tensor
+        parts = {name.split(".")[0] for name in published}
+        assert parts == {
+            "image_newline", "language_model", "multi_modal_projector", "vision_tower"
+        }  # fmt: skip
+        save_file(published, folder / "model.safetensors", metadata={"format": "pt"})
+        found = build_embedder(tiny_embedders.mllm_spec(folder, family))
+        np.testing.assert_array_equal(found.embed_images(PICTURES), wanted.embed_images(PICTURES))
+
+
+def test_images_of_a_family_are_resized_first(tmp_path: Path) -> None:
+    folder = tiny_embedders.build_llava_next(tmp_path / "llava")
+    embedder = build_embedder(tiny_embedders.mllm_spec(folder, "bge-vl-mllm"))
+    square = [picture.convert("RGB").resize((512, 512)) for picture in PICTURES]
+    np.testing.assert_allclose(
+        embedder.embed_images(PICTURES), embedder.embed_images(square), atol=1e-5
+    )
 
 
 def test_a_model_of_another_class_is_refused(folders: dict[str, Path]) -> None:

@@ -267,6 +267,46 @@ def build_llava_next(folder: Path) -> Path:
     return folder
 
 
+def build_llava_onevision(folder: Path) -> Path:
+    """Save a `LlavaOnevisionForConditionalGeneration` with its processor."""
+    import torch
+    import transformers as t
+
+    tokenizer = tiny_models._tokenizer((*QWEN_TOKENS, "<image>", "<video>"))
+    torch.manual_seed(0)
+    language = {
+        "model_type": "qwen2",
+        "vocab_size": len(tokenizer),
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    }
+    tiles = [[32, 32], [32, 64], [64, 32]]
+    config = t.LlavaOnevisionConfig(
+        vision_config={"model_type": "siglip_vision_model", "image_size": 32, "patch_size": 8,
+                       "vision_use_head": False, **_TOWER, "num_hidden_layers": 2},
+        text_config=language,
+        image_grid_pinpoints=tiles,
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        video_token_index=tokenizer.convert_tokens_to_ids("<video>"),
+    )  # fmt: skip
+    auto: Any = t.AutoModelForImageTextToText
+    auto.from_config(config).save_pretrained(folder)
+    size = {"height": 32, "width": 32}
+    _processor(
+        "LlavaOnevisionProcessor",
+        image_processor=t.LlavaOnevisionImageProcessor(size=size, image_grid_pinpoints=tiles),
+        tokenizer=tokenizer,
+        video_processor=t.LlavaOnevisionVideoProcessor(size=size),
+        num_image_tokens=16,
+        vision_feature_select_strategy="full",
+        chat_template="{{ messages }}",
+    ).save_pretrained(folder)
+    return folder
+
+
 def build_qwen2_vl(folder: Path) -> Path:
     """Save a `Qwen2VLForConditionalGeneration` with its processor."""
     import torch
@@ -366,6 +406,9 @@ BUILDERS: dict[str, Callable[[Path], PlainModelSpec]] = {
     "blip": lambda folder: _of_transformers(build_blip(folder)),
     "qwen2-vl": lambda folder: mllm_spec(build_qwen2_vl(folder), "gme"),
     "llava-next": lambda folder: mllm_spec(build_llava_next(folder), "unime-llava-next"),
+    "llava-onevision": lambda folder: mllm_spec(
+        build_llava_onevision(folder), "unime-llava-onevision"
+    ),
 }
 """Builders for each implementation: write its files to a folder, return its specification."""
 
