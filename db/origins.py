@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select
 
 from db.entities import StoredEntity, children_in, entities_by_id, links, pages, rows_in
-from db.tables import Entity
+from db.tables import Activity, Entity, Plan
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
 from schemas.proposals import Strategy, Tracklet, TrackletFrame
@@ -111,7 +111,7 @@ def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, t
     return found
 
 
-# Origins by embedder: which chose and validated images and captions of a benchmark of tasks.
+# Origins by embedder: which chose and validated images and captions of a benchmark.
 #
 # The graph around them::
 #
@@ -120,9 +120,11 @@ def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, t
 # confusion_check ─measured─► caption
 # confusion_match ─matches─► image similar to an existing one
 # candidate without captions ─expanded_with─► settings
+# contrastive image ─accepted_from─► candidate (─written_with─► settings, if edited)
 
 _DISCRIMINABILITY = ("k", "eta", "rounds")
 _EXPANSION = ("neighbours", "near_duplicates")
+_CHOICE = ("first", "floor", "ceiling")
 
 
 class EmbedderOrigin(NamedTuple):
@@ -154,6 +156,7 @@ def _origins(connection: Connection, ids: Sequence[str]) -> Iterator[tuple[str, 
     for id_, values in _settings(connection, ids, Role.EXPANDED_WITH):
         chosen = canonical_json({name: values[name] for name in _EXPANSION if name in values})
         yield id_, EmbedderOrigin(values["embedder"], "candidates", chosen)
+    yield from _contrastive_images(connection, ids)
 
 
 def _validations(
@@ -170,6 +173,32 @@ def _validations(
         settings = canonical_json({**limits, "temperature": values["temperature"]})
         for caption in reports[report_id]:
             yield caption, EmbedderOrigin(values["embedder"], "validated_captions", settings)
+
+
+def _contrastive_images(
+    connection: Connection, ids: Sequence[str]
+) -> Iterator[tuple[str, EmbedderOrigin]]:
+    """Return the images that were found or edited for an anchor, by their candidates."""
+    made = _above(connection, {id_: {id_} for id_ in ids}, Role.ACCEPTED_FROM)
+    images = {
+        candidate: image
+        for image, many in _with_edit_sources(connection, made).items()
+        for candidate in many
+    }
+    for candidate, values in _settings(connection, images, Role.WRITTEN_WITH):
+        chosen = canonical_json({"least_shift": values["check"]["least_shift"]})
+        yield images[candidate], EmbedderOrigin(values["embedder"], "edited_images", chosen)
+    query = (
+        select(Entity.id, Plan.configuration)
+        .join(Activity, Activity.id == Entity.activity_id)
+        .join(Plan, Plan.id == Activity.plan_id)
+    )
+    for candidate, configuration in rows_in(connection, query, Entity.id, images):
+        if "choice" in configuration:  # of a search
+            choice = configuration["choice"]
+            chosen = canonical_json({name: choice[name] for name in _CHOICE})
+            origin = EmbedderOrigin(configuration["embedder"], "found_images", chosen)
+            yield images[candidate], origin
 
 
 def _settings(

@@ -239,7 +239,11 @@ def _write_release(
         models=models,
         videos=videos,
         trackers=trackers,
-        embedders=_embedder_uses(connection, scratch.items()) if statistics.tasks else (),
+        embedders=(
+            _embedder_uses(connection, scratch.items())
+            if statistics.tasks or statistics.contrasts
+            else ()
+        ),
         statistics=statistics,
         leaks=tally.splits.certificate(wanted.leak_limits),
         contamination=checks.compare_with_others(own),

@@ -104,6 +104,8 @@ PURPOSES: dict[EmbedderPurpose, str] = {
     "similar_images": "images selected for their similarity to an existing image",
     "confusing_captions": "captions compared with both images of a pair",
     "candidates": "candidates without captions: neighbours of images with captions",
+    "found_images": "search results chosen by their similarity to the anchor",
+    "edited_images": "edited images compared with the captions before and after the edit",
 }
 """What an embedder decided, in words."""
 _WORDS = {"k": "k", "eta": "η", "near_duplicates": "near-duplicates"}

@@ -191,7 +191,12 @@ class ReleaseAbout(Record):
 # The models that chose and validated the items of a benchmark, by comparing images and texts.
 
 EmbedderPurpose = Literal[
-    "validated_captions", "similar_images", "confusing_captions", "candidates"
+    "validated_captions",
+    "similar_images",
+    "confusing_captions",
+    "candidates",
+    "found_images",
+    "edited_images",
 ]
 
 
@@ -204,11 +209,13 @@ class EmbedderUse(Record):
         embedder: the model, `name@revision`.
         purpose: `validated_captions` were measured by how well they tell their image from others,
             `similar_images` were chosen for their similarity to an existing image,
-            `confusing_captions` were compared with both images of a pair, and `candidates` are
-            neighbours of images with captions.
+            `confusing_captions` were compared with both images of a pair, `candidates` are
+            neighbours of images with captions, `found_images` were chosen among search results for
+            their similarity to the anchor, and `edited_images` were compared with the anchor's
+            caption and the contrastive one.
         count: the number of these captions or images.
-        settings: the settings: `k`, `eta`, `temperature` and `rounds`, `margin`, or
-            `neighbours` and `near_duplicates`.
+        settings: the settings: `k`, `eta`, `temperature` and `rounds`, `margin`, `neighbours` and
+            `near_duplicates`, `first`, `floor` and `ceiling`, or `least_shift`.
     """
 
     embedder: Annotated[str, Field(pattern=r"\S")]

@@ -110,6 +110,10 @@ def test_a_second_run_changes_nothing_and_gives_the_same_release(
         after = Counter((one.kind, one.state) for kind in _KINDS for one in entities(run, kind))
     first = read_manifest(built.settings.home / "releases" / f"{DATASET}-0.1.0")
     assert second.release_id == first.id
+    contrasts = first.statistics.contrasts
+    assert contrasts is not None
+    edited = sum(one.edited for one in contrasts.differences)
+    assert [(one.purpose, one.count) for one in first.embedders] == [("edited_images", edited)]
     assert before == after
     assert sum(stage.done for stage in second.stages if stage.stage in _PAID) == 0
 
