@@ -29,10 +29,10 @@ _CURVE_DEPTH = 50
 _HARDEST = 8
 """The number of hardest queries that are kept, and of results kept for each."""
 SHOWN = 6
-INTERVAL = f"95 %, percentile bootstrap over persons, {REPLICATES:,} draws"
+INTERVAL = f"95 %, percentile bootstrap over identities, {REPLICATES:,} draws"
 PROTOCOL = (
-    "every query against the whole gallery by cosine; what has the query's person is a match; "
-    "of equals, matches count last"
+    "every query against the whole gallery by cosine; items of the query's identity match; ties "
+    "count as errors"
 )
 
 

@@ -55,14 +55,14 @@ _NOTES = {
     "difference": "Pairs of an anchor and an image that differs from it in one detail, in both "
     "orders, by the type of that detail; ties are errors. FG-CDE is 100 − FG-CDA.",
     "aspect": "The same pairs, types of one aspect pooled.",
-    "method": "The same pairs by how the contrastive image was obtained. A model that is right of "
-    "edited images far more often than of found ones may see the traces of the editor.",
+    "method": "The same pairs by how the contrastive image was obtained. A model that is right "
+    "far more often on edited images than on found ones may see the traces of the editor.",
     "area": "The pairs with an edited image by the share of the anchor's area that was changed. A "
     "model that is right only where the area is large sees how much differs, but not what.",
-    "setting": "Original samples ask. original: coarse captions, original images; + fine captions: "
-    "fine ones in their place; + contrastive images: coarse captions, and contrastive images among "
-    "what is found; both: fine captions and contrastive images, as in the table above. Contrastive "
-    "images have no coarse captions, so that image to text has no such setting.",
+    "setting": "Queries are original samples. original: coarse captions, original images; + fine "
+    "captions: fine captions instead; + contrastive images: coarse captions, and contrastive "
+    "images in the gallery, too; both: fine captions and contrastive images, as in the table "
+    "above. Contrastive images have no coarse captions, so image to text lacks that setting.",
 }
 
 

@@ -202,15 +202,14 @@ def _telling(groups: Groups) -> Groups:
 # images, or neither.
 
 _CONTRASTIVE_PROTOCOL = (
-    "original samples ask, original and contrastive ones are found, by cosine; of equals, matches "
-    "count last; FG-CDA over pairs of an anchor and a contrastive image in both orders, ties are "
-    "errors"
+    "queries are original samples, the gallery is of original and contrastive ones, by cosine; "
+    "FG-CDA over pairs of an anchor and a contrastive image in both orders; ties count as errors"
 )
 _CONTRASTIVE_INTERVAL = (
     f"95 %, percentile bootstrap over images, of FG-CDA over groups, {REPLICATES:,} draws"
 )
 ORIGINAL, FINE, CONTRASTIVE = "original", "+ fine captions", "+ contrastive images"
-BOTH, ALL_ASK = "both", "both, all ask"
+BOTH, ALL_QUERIES = "both", "both, all as queries"
 """The settings of figure 4, and all samples as queries."""
 
 
@@ -301,14 +300,14 @@ class ContrastiveSides(NamedTuple):
                 (FINE, fine, originals),
                 (CONTRASTIVE, self.coarse, self.images),
                 (BOTH, fine, self.images),
-                (ALL_ASK, self.texts, self.images),
+                (ALL_QUERIES, self.texts, self.images),
             )
         else:
             settings = (
                 (ORIGINAL, originals, self.coarse),
                 (FINE, originals, fine),
                 (BOTH, originals, self.texts),
-                (ALL_ASK, self.images, self.texts),
+                (ALL_QUERIES, self.images, self.texts),
             )
         return {
             name: (queries, gallery)

@@ -163,7 +163,7 @@ class _Work:
         if self._request.target.sort == ANNOTATOR:
             yield Step("count answers no more", self._return_answers)
         if self._request.erases:
-            yield Step("delete on the desk", self._erase_tasks, may_fail=True, repeats=True)
+            yield Step("delete from Label Studio", self._erase_tasks, may_fail=True, repeats=True)
             yield Step("forget vectors", self._forget, repeats=True)
             yield Step("erase records of shards", self._erase_in_shards, repeats=True)
             yield Step("erase files", self._erase, repeats=True)

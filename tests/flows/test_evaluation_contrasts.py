@@ -13,7 +13,7 @@ from flows.engine.context import RunContext
 from flows.evaluation.leaderboard import FoundRelease, Leaderboard, arranged, leaderboard_document
 from flows.evaluation.leaderboard_page import render_markdown, render_page
 from flows.evaluation.run import (
-    ALL_ASK,
+    ALL_QUERIES,
     BOTH,
     CONTRASTIVE,
     FINE,
@@ -112,7 +112,7 @@ def test_scores_equal_those_of_score_contrastive(
         for setting, name in (
             (ContrastiveSetting.ORIGINAL_TO_ALL, BOTH),
             (ContrastiveSetting.ORIGINAL_TO_ORIGINAL, FINE),
-            (ContrastiveSetting.ALL_TO_ALL, ALL_ASK),
+            (ContrastiveSetting.ALL_TO_ALL, ALL_QUERIES),
         ):
             for depth, value in recall[setting].percent.items():
                 assert settings[name].scores[f"R@{depth}"].value == pytest.approx(value)
@@ -147,10 +147,15 @@ def test_settings_with_coarse_and_fine_captions_are_scored(
 ) -> None:
     result = evaluate_release(home_run, folder, BuiltinEmbedder()).evaluation.result
     texts = groups_of(result, "text-to-image", "setting")
-    assert list(texts) == [ORIGINAL, FINE, CONTRASTIVE, BOTH, ALL_ASK]
+    assert list(texts) == [ORIGINAL, FINE, CONTRASTIVE, BOTH, ALL_QUERIES]
     assert (texts[ORIGINAL].queries, texts[CONTRASTIVE].queries) == (45, 45)
     assert texts[CONTRASTIVE].scores["R@1"].value <= texts[ORIGINAL].scores["R@1"].value
-    assert list(groups_of(result, "image-to-text", "setting")) == [ORIGINAL, FINE, BOTH, ALL_ASK]
+    assert list(groups_of(result, "image-to-text", "setting")) == [
+        ORIGINAL,
+        FINE,
+        BOTH,
+        ALL_QUERIES,
+    ]
     found = result.direction("text-to-image")
     assert found is not None
     assert (found.queries, found.gallery) == (45, 36)
