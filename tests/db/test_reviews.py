@@ -16,6 +16,7 @@ from db.reviews import (
     load_cursor,
     open_image_media_type,
     place_tasks,
+    project_of_tasks,
     review_tasks,
     save_cursor,
     set_task_states,
@@ -79,6 +80,9 @@ def test_announcing_a_task_again_keeps_its_place_on_the_server(
     assert (stored.server, stored.project_id, stored.task_id) == ("http://desk:2", 5, 9)
     assert tasks_by_key(store, [task.key, "other"]) == {task.key: stored}
     assert review_tasks(store, "other") == {}
+    seat = ("reviewer-1", "review")
+    assert project_of_tasks(store, "http://desk:2", QUEUE, *seat) == 5
+    assert project_of_tasks(store, "http://desk:2", "other", *seat) is None
     assert count_tasks(store) == {(QUEUE, "open"): 1}
     assert assignments(store, QUEUE) == [("reviewer-1", "review")]
 
