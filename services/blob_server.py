@@ -24,6 +24,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from models.profiles.settings import Settings, load_settings
+from schemas.decoders import in_eight_bits
 from schemas.errors import IntegrityError
 from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
 
@@ -110,7 +111,8 @@ def _with_others_framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
         media_format = opened.format
         scale = max(1, -(-_LEAST_HEIGHT_PX // opened.height))
         width, height = opened.width * scale, opened.height * scale
-        drawn = opened.convert("RGB").resize((width, height), Image.Resampling.BICUBIC)
+        rgb = in_eight_bits(opened).convert("RGB")
+        drawn = rgb.resize((width, height), Image.Resampling.BICUBIC)
     draw = ImageDraw.Draw(drawn)
     for box in boxes:
         left, top, right, bottom = (round(side * scale) for side in box)

@@ -323,10 +323,11 @@ def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
     if length and length[0] in flags:
         at = flags.index(length[0])
         flags[at : at + 2], length = length, []
-    program = [] if launch.vllm is None else ["uvx", "--from", f"vllm=={launch.vllm}"]
-    lock = lock_file(f"vllm-{launch.vllm}")
-    if lock.exists():
-        program.extend(("--constraints", str(lock)))
+    program = []
+    if launch.vllm is not None:
+        program = ["uvx", "--from", f"vllm=={launch.vllm}"]
+        if (lock := lock_file(f"vllm-{launch.vllm}")).exists():
+            program += ["--constraints", str(lock)]
     address = ["--host", LOOPBACK, "--port", str(parts.port or 80)]
     return shlex.join([*program, "vllm", "serve", model.name, *address, *flags, *length])
 
