@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from schemas.chat import ModelRef
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 
 # The protocol of models that embed images and texts in one space.
 
@@ -63,4 +63,4 @@ def plain_picture(image: Image.Image) -> Image.Image:
         longest = _LONGEST_RATIO * min(width, height)
         left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
         image = image.crop((left, top, left + min(width, longest), top + min(height, longest)))
-    return in_eight_bits(image).convert("RGB")
+    return as_rgb(image)

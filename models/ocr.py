@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image
 
 from schemas.chat import ModelRef
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 from schemas.errors import MissingExtraError
 from schemas.profile import TextReaderName
 
@@ -96,7 +96,7 @@ class _RapidOcr:
 
     def read(self, picture: Image.Image) -> list[TextLine]:
         """The lines that it finds: see `TextReader`."""
-        pixels = np.asarray(in_eight_bits(picture).convert("RGB"))[:, :, ::-1]
+        pixels = np.asarray(as_rgb(picture))[:, :, ::-1]
         # Its angle classifier turns lines of code upside down.
         found, _ = self._engine()(np.ascontiguousarray(pixels), use_cls=False)
         return [_line(box, text) for box, text, _ in found or ()]

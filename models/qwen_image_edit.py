@@ -19,7 +19,7 @@ from PIL import Image
 from models.adapter import Adapter
 from models.torch_batches import loading_faults, torch_device
 from schemas.chat import ChatImage
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 from schemas.errors import MissingExtraError, ModelError
 from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit
 
@@ -265,7 +265,7 @@ class _Job(NamedTuple):
 def _opened(request: EditRequest) -> _Job | EditFailure:
     try:
         with Image.open(io.BytesIO(request.image.data)) as opened:
-            return _Job(request, in_eight_bits(opened).convert("RGB"))
+            return _Job(request, as_rgb(opened))
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         return EditFailure(reason="image_unreadable", detail=f"it does not decode: {error}")
 

@@ -19,7 +19,7 @@ from PIL import Image
 from models.adapter import Adapter
 from models.torch_batches import loading_faults
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 from schemas.errors import MissingExtraError, ModelError
 from schemas.profile import TransformersChat
 
@@ -329,4 +329,4 @@ def _refuse(detail: str) -> ChatFailure:
 
 def _decode(data: bytes) -> Image.Image:
     with Image.open(io.BytesIO(data)) as image:
-        return in_eight_bits(image).convert("RGB")
+        return as_rgb(image)

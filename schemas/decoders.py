@@ -81,11 +81,17 @@ def too_many_scans(data: bytes) -> str | None:
     return None
 
 
-def in_eight_bits(picture: "Image") -> "Image":
-    """Return a grey picture of 16 bits with 8; others as they are.
+def as_rgb(picture: "Image") -> "Image":
+    """Convert an image to RGB as viewers show it: transparent pixels become white.
 
-    Pillow clips instead of scaling, so that nearly every such picture becomes white.
+    Pillow would show the hidden colours of transparent pixels, and clip grey of 16 bits instead of
+    scaling it, so that nearly every such image becomes white.
     """
-    if not picture.mode.startswith("I;16"):
-        return picture
-    return picture.convert("I").point(lambda value: value / 256).convert("L")
+    if picture.has_transparency_data:
+        from PIL import Image
+
+        layer = picture.convert("RGBA")
+        picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    elif picture.mode.startswith("I;16"):
+        picture = picture.convert("I").point(lambda value: value / 256).convert("L")
+    return picture.convert("RGB")

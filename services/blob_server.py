@@ -24,7 +24,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 from models.profiles.settings import Settings, load_settings
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 from schemas.errors import IntegrityError
 from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
 
@@ -111,7 +111,7 @@ def _with_others_framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
         media_format = opened.format
         scale = max(1, -(-_LEAST_HEIGHT_PX // opened.height))
         width, height = opened.width * scale, opened.height * scale
-        rgb = in_eight_bits(opened).convert("RGB")
+        rgb = as_rgb(opened)
         drawn = rgb.resize((width, height), Image.Resampling.BICUBIC)
     draw = ImageDraw.Draw(drawn)
     for box in boxes:

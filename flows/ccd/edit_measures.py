@@ -12,6 +12,7 @@ from PIL import Image
 
 from models.embedding import plain_picture
 from schemas.base import Box
+from schemas.decoders import as_rgb
 from schemas.profile import EditCheckSettings
 from schemas.proposals import EditMeasurement
 from schemas.records import Rejection
@@ -45,7 +46,7 @@ def opened_picture(data: bytes) -> Image.Image:
 
 def lab_of(picture: Image.Image, size: tuple[int, int]) -> Lab:
     """Convert an image to CIELAB, scaled to `size` (width, height)."""
-    scaled = picture.convert("RGB")
+    scaled = as_rgb(picture)
     if scaled.size != size:
         scaled = scaled.resize(size, Image.Resampling.LANCZOS, reducing_gap=3)
     pixels = np.asarray(scaled, np.float32) / 255

@@ -6,7 +6,7 @@ import math
 from PIL import Image, ImageOps
 
 from schemas.chat import ChatImage
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 from schemas.profile import ImageArea
 from schemas.records import Rejection
 
@@ -28,7 +28,7 @@ def smart_resized(image: ChatImage, area: ImageArea = _DEFAULT) -> ChatImage | R
     try:
         with Image.open(io.BytesIO(image.data)) as opened:
             opened.load()
-            picture = _plain(ImageOps.exif_transpose(opened))
+            picture = as_rgb(ImageOps.exif_transpose(opened))
             as_it_is = _KEPT_FORMATS.get(str(opened.format)) and opened.mode == "RGB"
             as_it_is = as_it_is and opened.getexif().get(_ORIENTATION, 1) == 1
     except _FAULTS as fault:
@@ -71,16 +71,6 @@ def smart_size(width: int, height: int, area: ImageArea = _DEFAULT) -> tuple[int
         grow = math.sqrt(area.least_pixels / (width * height))
         sides = [math.ceil(side * grow / multiple) * multiple for side in (width, height)]
     return sides[0], sides[1]
-
-
-def _plain(picture: Image.Image) -> Image.Image:
-    """Convert the image to RGB, on white if it is transparent."""
-    picture = in_eight_bits(picture)
-    if picture.has_transparency_data:
-        coloured = picture.convert("RGBA")
-        white = Image.new("RGBA", coloured.size, "white")
-        return Image.alpha_composite(white, coloured).convert("RGB")
-    return picture.convert("RGB")
 
 
 def _rejected(reason: str, detail: str) -> Rejection:

@@ -19,7 +19,7 @@ from models.embedding import ImageTextEmbedder, Vectors
 from retrieval.embedders import build_embedder
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 from schemas.embedding import EmbeddingModelSpec
 from schemas.errors import BlobMismatchError, IntegrityError
 from schemas.processes import ordered_map
@@ -158,7 +158,7 @@ def read_image(file: ReadableImage) -> Image.Image:
     """
     try:
         picture = decoded(file.read(), ImageLimits().max_pixels)
-        return in_eight_bits(picture).convert("RGB")
+        return as_rgb(picture)
     except ImageRefusedError as refusal:
         raise IntegrityError(f"the image {file.name!r} {refusal.what}") from refusal
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.blobs import BlobStore
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 from schemas.errors import IntegrityError
 from schemas.pages import page_environment
 from schemas.records import Picture
@@ -71,10 +71,10 @@ def shrunk_uri(data: bytes, side_px: int) -> str:
     from PIL import Image
 
     with Image.open(BytesIO(data)) as opened:
-        small = in_eight_bits(opened)
+        small = as_rgb(opened)
         small.thumbnail((side_px, side_px))
         file = BytesIO()
-        small.convert("RGB").save(file, "JPEG", quality=_JPEG_QUALITY)
+        small.save(file, "JPEG", quality=_JPEG_QUALITY)
     return _data_uri(file.getvalue(), "image/jpeg")
 
 

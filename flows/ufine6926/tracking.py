@@ -41,6 +41,7 @@ from models.tracking.detector import Frame, PersonDetector
 from schemas import tracking
 from schemas.base import Record, digest_of
 from schemas.build import VideoSourceSpec
+from schemas.decoders import as_rgb
 from schemas.errors import IntegrityError
 from schemas.provenance import Role
 from schemas.records import Picture
@@ -69,7 +70,7 @@ def body_measurer(
 
     def body(crop: Picture) -> Body:
         with Image.open(io.BytesIO(read(crop.sha256, crop.media_type))) as picture:
-            pixels = np.asarray(picture.convert("RGB"))
+            pixels = np.asarray(as_rgb(picture))
         whole = np.array([[0, 0, crop.width_px, crop.height_px]], np.float64)
         return model.bodies(pixels, whole)[0]
 

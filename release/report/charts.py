@@ -14,8 +14,8 @@ from schemas.decoders import (
     DECODER_FAULTS,
     FORMATS,
     MOST_PIXELS,
+    as_rgb,
     decode_limited,
-    in_eight_bits,
     too_many_scans,
 )
 from schemas.limited import LimitExceededError
@@ -199,7 +199,6 @@ FOLDER_IMAGES = 1_000
 
 _QUALITY = 78
 _KEPT_BYTES = 12_000
-_PAPER = (255, 255, 255)
 
 
 def picture_path(kind: str, number: int) -> str:
@@ -224,10 +223,10 @@ def smaller(data: bytes, side_px: int) -> bytes | None:
                 return data
             # JPEGs are decoded at a half, a quarter or an eighth of their size if that is enough
             opened.draft("RGB", (2 * side_px, 2 * side_px))
-            upright = in_eight_bits(ImageOps.exif_transpose(opened))
+            upright = as_rgb(ImageOps.exif_transpose(opened))
             upright.thumbnail((side_px, side_px), Image.Resampling.BICUBIC, reducing_gap=2.0)
             file = BytesIO()
-            _opaque(upright).save(file, "JPEG", quality=_QUALITY)
+            upright.save(file, "JPEG", quality=_QUALITY)
     except (*DECODER_FAULTS, Image.DecompressionBombError):
         return None
     return file.getvalue()
@@ -241,17 +240,6 @@ def _is_small(image: "Image", size_bytes: int, side_px: int) -> bool:
         and size_bytes <= _KEPT_BYTES * max(1, side_px // THUMBNAIL_PX) ** 2
         and not image.getexif().get(0x0112, 1) > 1
     )
-
-
-def _opaque(image: "Image") -> "Image":
-    """Replace transparency by white."""
-    from PIL import Image
-
-    if image.mode not in ("RGBA", "LA", "PA") and "transparency" not in image.info:
-        return image.convert("RGB")
-    layered = image.convert("RGBA")
-    paper = Image.new("RGBA", layered.size, (*_PAPER, 255))
-    return Image.alpha_composite(paper, layered).convert("RGB")
 
 
 class PictureFolder:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from schemas.decoders import DECODER_FAULTS, MOST_PIXELS, in_eight_bits, too_many_scans
+from schemas.decoders import DECODER_FAULTS, MOST_PIXELS, as_rgb, too_many_scans
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -187,10 +187,8 @@ def _small_grey(image: "Image.Image") -> Grey:
     from PIL import Image
 
     image.draft("L", (_DRAFT_PX, _DRAFT_PX))
-    if image.has_transparency_data:
-        ground = Image.new("RGBA", image.size, "white")
-        image = Image.alpha_composite(ground, image.convert("RGBA"))
-    grey = in_eight_bits(image).convert("L").resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR)
+    shown = image if image.mode == "L" else as_rgb(image)
+    grey = shown.convert("L").resize((SIDE_PX, SIDE_PX), Image.Resampling.BILINEAR)
     turn = _turn(image)
     return np.asarray(grey if turn is None else grey.transpose(turn), np.float64)
 

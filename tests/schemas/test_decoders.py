@@ -1,4 +1,4 @@
-"""Pictures of 16 bits, which Pillow would make white."""
+"""Images that Pillow converts to RGB in another way than viewers show them."""
 
 import base64
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from flows.engine.pages import shrunk_uri
 from models.embedding import plain_picture
 from release.report.charts import smaller
 from retrieval.similarity.spectrum import look_hash
-from schemas.decoders import in_eight_bits
+from schemas.decoders import as_rgb
 
 SHADES = np.tile(np.arange(256, dtype=np.uint8), (200, 1))
 
@@ -23,7 +23,7 @@ def of_jpeg(data: bytes | None) -> Image.Image:
 
 
 READERS: dict[str, Callable[[Image.Image, bytes], Image.Image]] = {
-    "in_eight_bits": lambda picture, _: in_eight_bits(picture),
+    "as_rgb": lambda picture, _: as_rgb(picture),
     "plain_picture": lambda picture, _: plain_picture(picture),
     "shrunk_uri": lambda _, data: of_jpeg(
         base64.b64decode(shrunk_uri(data, 100).removeprefix("data:image/jpeg;base64,"))
@@ -45,3 +45,15 @@ def test_pictures_of_16_bits_keep_their_shades(subtests: pytest.Subtests) -> Non
     shallow = BytesIO()
     Image.fromarray(SHADES).save(shallow, "PNG")
     assert look_hash(file.getvalue()) == look_hash(shallow.getvalue()) is not None
+
+
+def test_transparent_pixels_are_white(subtests: pytest.Subtests) -> None:
+    clear = Image.new("RGBA", (200, 200), (0, 0, 0, 0))
+    indexed = Image.new("P", (200, 200))
+    indexed.info["transparency"] = 0
+    for picture in (clear, indexed):
+        file = BytesIO()
+        picture.save(file, "PNG")
+        for name, read in READERS.items():
+            with subtests.test(reader=name, mode=picture.mode):
+                assert np.asarray(read(picture, file.getvalue()).convert("L")).min() > 250

@@ -38,6 +38,7 @@ from models.builtin.stills.scene import (
 from models.builtin.stills.text import content_of, with_article
 from schemas.base import Box
 from schemas.chat import ChatImage
+from schemas.decoders import as_rgb
 from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
 from schemas.taxonomy import DifferenceType
 
@@ -68,7 +69,7 @@ def _edited(request: EditRequest) -> EditOutcome:
         )
     try:
         with Image.open(io.BytesIO(request.image.data)) as picture:
-            image = picture.convert("RGB")
+            image = as_rgb(picture)
         result, regions = edited_image(image, change, request.seed)
     except (OSError, Image.DecompressionBombError) as fault:
         return EditFailure(reason="image_unreadable", detail=f"the image cannot be read: {fault}")

@@ -22,7 +22,7 @@ from torchvision.transforms.v2 import InterpolationMode, functional
 from retrieval.cfam.training_data import TrainingPair
 from schemas.base import digest_of
 from schemas.cfam import CfamAugmentation, CfamBackbone, CfamTraining
-from schemas.decoders import DECODER_FAULTS, FORMATS, in_eight_bits, too_many_scans
+from schemas.decoders import DECODER_FAULTS, FORMATS, as_rgb, too_many_scans
 from schemas.errors import UsageError
 
 Batch = tuple[int, ...]
@@ -463,7 +463,7 @@ def read_image(path: Path) -> Image.Image | Unreadable:
         if what := too_many_scans(data):
             return Unreadable(f"the image {path} {what}")
         with Image.open(BytesIO(data), formats=FORMATS) as opened:
-            return in_eight_bits(opened).convert("RGB")
+            return as_rgb(opened)
     except (*DECODER_FAULTS, UnidentifiedImageError, Image.DecompressionBombError) as error:
         return Unreadable(f"the image {path} cannot be read: {str(error).splitlines()[0]}")
 
