@@ -133,7 +133,7 @@ class StageReport:
         """A one-line summary for people."""
         parts = [f"{self.done:,} done"]
         if self.already_done:
-            parts.append(f"{self.already_done:,} done earlier")
+            parts.append(f"{self.already_done:,} finished earlier")
         for counts, word in ((self.rejected, "rejected"), (self.deferred, "left for later")):
             if counts:
                 reasons = ", ".join(f"{n:,} {reason}" for reason, n in sorted(counts.items()))

@@ -136,11 +136,13 @@ class ForecastRow(NamedTuple):
         price = "" if self.cost is None else f", about {self.cost:.2f} {self.currency}"
         tokens = f"about {self.tokens_in + self.tokens_out:,} tokens{price}"
         free = not (self.tokens_in or self.tokens_out or self.cost)
-        return f"{self.model}: {self.calls:,} calls to make" + ("" if free else f", {tokens}")
+        return f"{self.model}: at most {self.calls:,} calls" + ("" if free else f", {tokens}")
 
 
 def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[ForecastRow]:
     """Count the pending calls of a dataset: rewrites by model, then those of the judge.
+
+    Equal captions are counted each, but sent once.
 
     Tokens per call are the mean of this model's calls so far. Before the first call, they are
     estimated from the prompt and the first captions (a rewrite is as long as its caption). Captions

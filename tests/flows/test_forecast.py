@@ -39,7 +39,7 @@ def test_before_the_first_call_tokens_are_estimated(
     assert row.calls == 10
     assert row.tokens_in > row.tokens_out > 10
     assert row.cost == row.tokens_in + row.tokens_out
-    assert row.sentence.startswith("m@1: 10 calls to make, about ")
+    assert row.sentence.startswith("m@1: at most 10 calls, about ")
 
 
 def test_the_judge_reads_every_rewrite_still_to_come(
