@@ -91,7 +91,7 @@ class PrefectProgress(Progress):
         ]
         rows += _reasons("rejected", report.rejected) + _reasons("left for later", report.deferred)
         if report.already_done:
-            rows.append({"outcome": "finished earlier", "reason": "", "inputs": report.already_done})
+            rows += _reasons("finished earlier", {"": report.already_done})
         create_table_artifact(
             table=rows, key=f"{artifact_key(report.stage)}-counts", description=report.summary
         )
