@@ -159,9 +159,12 @@ def request_strategies(
     if isinstance(resized, Rejection):
         return resized.model_copy(update={"stage": STAGE})
     text = brief.text()
+    values = {"brief": text, "count": str(brief.count)}
+    if "taxonomy" in prompt.variables:  # the paper's prompt has its own definitions
+        values["taxonomy"] = taxonomy_lines()
     return ChatRequest(
         purpose=STRATEGY_PURPOSE,
-        prompt=prompt.render(brief=text, count=str(brief.count), taxonomy=taxonomy_lines()),
+        prompt=prompt.render(**values),
         prompt_digest=prompt.digest,
         subject=text,
         images=(resized,),

@@ -120,7 +120,7 @@ def test_prompts_of_the_papers_agree_with_the_papers(subtests: pytest.Subtests) 
     cases: list[tuple[str, str, int]] = [
         ("paper_rewrite_description", "ufinebench", 1),
         ("paper_confuse_caption", "recos", 4),
-        ("paper_contrast_strategies", "ccd", 10),
+        ("paper_contrast_strategies", "ccd", 18),
         ("paper_refine_captions", "ccd", 10),
     ]
     for prompt_id, paper, lines in cases:

@@ -46,6 +46,9 @@ def test_the_prompt_contains_the_taxonomy() -> None:
     for kind in DifferenceType:
         assert f"- {kind.value}: {kind.definition}" in prompt
         assert all(example in prompt for example in kind.examples)
+    published = request_strategies(png(90, 60), BRIEF, load_prompt("paper_contrast_strategies"))
+    assert isinstance(published, ChatRequest)
+    assert all(f"- {kind.value}: " in published.prompt for kind in DifferenceType)
 
 
 def test_an_image_with_an_extreme_aspect_ratio_is_rejected() -> None:
