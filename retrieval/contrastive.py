@@ -327,13 +327,18 @@ def _with_captions(
 ) -> Similarities:
     """Similarities of each image with the captions of the sample beside it, of shape (n, most).
 
-    If a sample has fewer captions than another, its last one fills the row.
+    If a sample has fewer captions than another, its last one fills the row. If an image has several
+    vectors of the captions' length, end to end, the most similar counts.
     """
     places = np.arange(_most_captions(samples))
     last = samples.caption_counts[sample_at, None] - 1
     captions = samples.first_text[sample_at, None] + np.minimum(places, last)
     beside = np.repeat(image_at[:, None], len(places), axis=1)
-    return pair_similarities(images, texts, beside, captions)
+    found = [
+        pair_similarities(np.ascontiguousarray(vectors), texts, beside, captions)
+        for vectors in np.split(images, images.shape[1] // texts.shape[1], axis=1)
+    ]
+    return np.maximum.reduce(found)
 
 
 def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> ContrastAccuracy:

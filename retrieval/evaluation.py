@@ -126,7 +126,9 @@ def score_setting(setting: str, direction: Direction, queries: Side, gallery: Si
     Raises:
         UsageError: as above.
     """
-    scores = score_retrieval(queries.rows, gallery.rows, queries.ids, gallery.ids)
+    has_several = queries.rows.shape[1] != gallery.rows.shape[1]
+    score = score_similarities if has_several else score_retrieval
+    scores = score(queries.rows, gallery.rows, queries.ids, gallery.ids)
     found = _with_intervals(scores, queries.ids)
     return GroupResult(
         dimension="setting",

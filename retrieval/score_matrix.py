@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.embeddings import FloatRows, Ids
+from retrieval.embeddings import FloatRows, Ids, unit_rows
 from retrieval.ranking import (
     Floats,
     RankedMatches,
@@ -90,6 +90,13 @@ def greatest_cosines(left: FloatRows, right: FloatRows, dimension: int) -> Float
     products = (ours @ theirs.T).reshape(len(left), several[0], len(right), several[1])
     greatest: Floats = products.max(axis=(1, 3)).astype(np.float64)
     return greatest * float(np.sqrt(several[0] * several[1]))
+
+
+def mean_vectors(rows: FloatRows, dimension: int) -> FloatRows:
+    """One unit vector for each item: the mean of its vectors of length `dimension`."""
+    if rows.shape[1] == dimension:
+        return rows
+    return unit_rows(rows.reshape(len(rows), -1, dimension).mean(axis=1), "mean vectors")
 
 
 def _sort_first(similarities: Floats, rerank: Rerank, start: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import ReleaseArgument, SplitOption, opened_run, opened_store
-from flows.cli.output import Figure, JsonOption, answer, err, out, print_json, print_table, say
+from flows.cli.output import Figure, JsonOption, answer, err, print_json, print_table, say
 
 if TYPE_CHECKING:
     from flows.evaluation.leaderboard import Board, Leaderboard
@@ -30,7 +30,7 @@ def train(
 
     Args:
         release: Folder of a release with a train split, or a JSON file of rows.
-        config: Training file in TOML, 'paper', 'demo' or 'pairs' (default: our defaults).
+        config: Training file in TOML, 'paper', 'demo' or 'pairs' (default: docs/training.md).
         pairs: Train on contrastive pairs (default of --config: pairs).
         out_: Output folder (default: trainings/NAME in LOUPE_HOME).
         resume: Resume from the last checkpoint in the output folder.
@@ -115,7 +115,7 @@ def _print_evaluations(report: "EvaluationReport") -> None:
     for sentence in report.board.notes:
         say(sentence)
     if old := sum(not one.is_new for one in report.stored):
-        out.print(f"{old:,} of them were already evaluated; the stored results are shown")
+        say(f"stored results, not computed again: {old:,}")
 
 
 def leaderboard(

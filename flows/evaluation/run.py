@@ -48,7 +48,7 @@ from retrieval.embedders import CHECKPOINT_FILES, pinned
 from retrieval.embeddings import Ids, read_vectors
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
 from retrieval.ranking import REPLICATES, Floats
-from retrieval.score_matrix import Rerank
+from retrieval.score_matrix import Rerank, mean_vectors
 from schemas.embedding import (
     BuiltinEmbedder,
     BuiltinStillsEmbedder,
@@ -106,8 +106,8 @@ def _accelerator() -> str | None:
 
 # Images and texts of a release as queries and gallery, with the groups they belong to.
 
-_LENGTHS = (20, 40, 80)
-"""Upper limits of the groups of texts by length, in words."""
+_LENGTHS = {20: "1–20", 40: "21–40", 80: "41–80"}
+"""Groups of texts by length, in words: the upper limit and the name."""
 _UNKNOWN_TASK = "not known"
 """The group of images whose task is not known."""
 Groups = dict[str, list[str]]
@@ -141,7 +141,7 @@ def _wording(caption: ReleasedCaption) -> str:
 
 def length_group(words: int) -> str:
     """The group of a text by its length."""
-    return next((f"up to {most}" for most in _LENGTHS if words <= most), f"over {_LENGTHS[-1]}")
+    return next((name for most, name in _LENGTHS.items() if words <= most), f"over {max(_LENGTHS)}")
 
 
 def shown_image(row: ReleaseRow) -> ShownItem:
@@ -280,8 +280,12 @@ class ContrastiveSides(NamedTuple):
         )
 
     def result(self) -> ContrastiveResult:
-        """The similarities of contrastive pairs, and with the nearest other samples."""
-        images, texts, samples = self.images.rows, self.texts.rows, self.samples
+        """The similarities of contrastive pairs, and with the nearest other samples.
+
+        Images with several vectors are compared by the mean of these.
+        """
+        texts, samples = self.texts.rows, self.samples
+        images = mean_vectors(self.images.rows, texts.shape[1])
         return contrastive_result(
             contrast_similarity(images, samples),
             benchmark_distractors(images, texts, samples.image_of_text),
@@ -380,7 +384,7 @@ def evaluate_release(
     """
     read = read_release(folder, split, check_images=check_images)
     if isinstance(spec, TransformersEmbedder) and _is_contrastive(read):
-        spec = spec.model_copy(update={"scoring": "mean", "rerank": 0})  # images are compared, too
+        spec = spec.model_copy(update={"rerank": 0})  # a matching head compares no pairs in FG-CDA
     spec = pinned(spec)
     started = time.monotonic()
     embedded = _embedded(context, read, spec)

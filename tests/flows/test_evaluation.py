@@ -94,7 +94,7 @@ def result(home_run: RunContext, released: Path, given: RandomVectors) -> Evalua
 
 
 def test_texts_are_grouped_by_number_of_words() -> None:
-    lengths = {1: "up to 20", 20: "up to 20", 21: "up to 40", 80: "up to 80", 81: "over 80"}
+    lengths = {1: "1–20", 20: "1–20", 21: "21–40", 80: "41–80", 81: "over 80"}
     assert {words: length_group(words) for words in lengths} == lengths
 
 
@@ -223,7 +223,7 @@ def test_the_command_stores_the_evaluation_and_writes_the_leaderboard(
     for column in ("mSD", "median rank"):
         assert column in again.out
     assert re.search(r"│ +\d+(\.5)? │$", again.out, re.MULTILINE)
-    assert "1 of them were already evaluated" in again.out
+    assert "stored results, not computed again: 1" in again.out
     assert loupe("evaluate", released, "--profile", "builtin").exit_code == 0
     board = json.loads(Path(done.json["leaderboard"]).with_suffix(".json").read_text("utf-8"))
     rows = [row["name"] for row in board["boards"][0]["rows"]]

@@ -18,8 +18,10 @@ from flows.evaluation.run import (
     CONTRASTIVE,
     FINE,
     ORIGINAL,
+    ContrastiveSides,
     evaluate_release,
     samples_of,
+    sides,
 )
 from release.build import build_release
 from release.row_files import ReadRelease, read_release
@@ -160,6 +162,28 @@ def test_settings_with_coarse_and_fine_captions_are_scored(
     assert found is not None
     assert (found.queries, found.gallery) == (45, 36)
     assert found.scores["R@1"].value == texts[BOTH].scores["R@1"].value
+
+
+def test_images_with_several_vectors_are_scored_by_the_most_similar(folder: Path) -> None:
+    read = read_release(folder)
+    samples, chance = samples_of(read), np.random.default_rng(5)
+    images, texts = noisy(read, 1.5)
+    several = np.stack([images, chance.normal(size=images.shape) - images], axis=1)
+    several /= np.linalg.norm(several, axis=2, keepdims=True)
+    given = sides(read, several.reshape(len(images), -1), texts)
+    found = ContrastiveSides(samples, *given, None)
+    texts /= np.linalg.norm(texts, axis=1, keepdims=True)
+    greatest = np.einsum("ikd,td->itk", several, texts).max(axis=2)
+    right = [
+        greatest[samples.image_of_text[text], text] > greatest[other, text]
+        for at in samples.contrastive
+        for mine, other in ((at, samples.anchors[at]), (samples.anchors[at], at))
+        for text in np.flatnonzero(samples.image_of_text == mine)
+    ]
+    scores = found.scored("text-to-image").direction.scores
+    assert scores["FG-CDA"].value == pytest.approx(100 * np.mean(right))
+    mean = ContrastiveSides(samples, *sides(read, several.mean(axis=1), texts), None).result()
+    assert found.result().nearest_images == pytest.approx(mean.nearest_images)
 
 
 @pytest.fixture(scope="module")
