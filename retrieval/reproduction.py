@@ -12,7 +12,6 @@ from retrieval.published import published_tables
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.evaluation import DIRECTIONS, Direction
-from schemas.validation import nearest_hint
 
 _FOLDER = Path(__file__).with_name("reproduce")
 PAPERS = ("ufinebench", "recos", "ccd")
@@ -45,10 +44,24 @@ class Recipe(Record):
 class NamedDataset(Record):
     """A dataset of the tables; see `reproduce/datasets.toml`."""
 
-    where: str
-    make: str
+    where: str = ""
+    format: str = ""
+    flow: str = ""
     train_pairs: int = 0
     test: tuple[int, int]
+
+    @property
+    def how_to_get(self) -> str:
+        """How to get a release of it, in words."""
+        ways = []
+        if self.where:
+            ways.append(
+                f"download {self.where}, import it as {self.format} and build a release "
+                f"(docs/evaluation.md#published-datasets)"
+            )
+        if self.flow:
+            ways.append(f"build one like it: loupe run {self.flow}")
+        return "; or ".join(ways)
 
 
 class PublishedScores(NamedTuple):
@@ -104,7 +117,7 @@ def experiments_of(table: str, rows: tuple[str, ...] = ()) -> tuple[Experiment, 
         UsageError: there is no such table, or no such row in it.
     """
     if table not in table_names():
-        raise UsageError(f"no table is called {table!r}; {nearest_hint(table, table_names())}")
+        raise UsageError(f"{table!r} is none of the tables {', '.join(table_names())}")
     paper, _, name = table.partition("/")
     matrix = _matrix(paper)
     found: dict[tuple[str, str, str], list[PublishedScores]] = {}
@@ -128,8 +141,8 @@ def experiments_of(table: str, rows: tuple[str, ...] = ()) -> tuple[Experiment, 
     ]
     for words in rows:
         if not any(_names(words, one) for one in experiments):
-            hint = nearest_hint(words, [one.label for one in experiments])
-            raise UsageError(f"{table} has no row {words!r}; {hint}")
+            models = "; ".join(dict.fromkeys(one.model for one in experiments))
+            raise UsageError(f"{table} has no row {words!r}; its models are {models}")
     return tuple(one for one in experiments if not rows or any(_names(row, one) for row in rows))
 
 

@@ -105,6 +105,8 @@ def _close_home() -> None:
 def main(command: Callable[[], object] = app) -> None:
     """Run the command line; errors of Loupe are printed as one sentence with an exit code."""
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    # it logs every retry, twice; the error at the end says enough
+    logging.getLogger("huggingface_hub.utils._http").setLevel(logging.ERROR)
     try:
         with stopped_by_signals():
             command()

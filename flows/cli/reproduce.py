@@ -2,16 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.options import opened_run
-from flows.cli.output import Figure, JsonOption, out, print_json, print_table, say
+from flows.cli.output import Figure, JsonOption, print_json, print_table, say
 from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
-    from flows.evaluation.reproduction import Comparison, ListedTable, Plan
+    from flows.evaluation.reproduction import Comparison, Plan
 
 
 def reproduce(
@@ -40,7 +40,6 @@ def reproduce(
     from flows.evaluation.reproduction import (
         ASSUMED,
         Reproduction,
-        list_tables,
         load_reproduction,
         plan_table,
         run_plan,
@@ -52,12 +51,16 @@ def reproduce(
     context = opened_run()
     home = context.settings.home
     if table is None:
-        _print_list(list_tables(context.store, home, own), as_json=as_json)
+        listed = [plan_table(context.store, home, name, (), own).summary for name in _tables()]
+        if as_json:
+            print_json(listed)
+        else:
+            _print_list(listed)
         return
     plan = plan_table(context.store, home, table, tuple(row or ()), own)
     if not as_json:
         _print_needs(plan)
-        out.print(f"left to do: {plan.gpu_hours:.1f} GPU hours. {ASSUMED}.", soft_wrap=True)
+        say(f"left to do: {plan.gpu_hours:.1f} GPU hours. {ASSUMED}.")
     if not check:
         plan = run_plan(context, plan)
     if as_json:
@@ -74,43 +77,36 @@ def _tables() -> list[str]:
     return table_names()
 
 
-def _print_list(tables: "list[ListedTable]", *, as_json: bool) -> None:
-    if as_json:
-        print_json([one._asdict() for one in tables])
-        return
+def _print_list(tables: list[dict[str, Any]]) -> None:
     from flows.evaluation.reproduction import ASSUMED
 
     print_table(
         "tables of the papers",
         ["table", "rows", "Loupe can make", "GPU hours", "missing data"],
         [
-            [
-                one.table,
-                one.rows,
-                one.available,
-                Figure(f"{one.gpu_hours:.1f}"),
-                ", ".join(one.missing) or "–",
-            ]
-            for one in tables
+            [*values, Figure(hours), ", ".join(missing) or None]
+            for *values, hours, missing in map(dict.values, tables)
         ],
     )
-    out.print(f"{ASSUMED}.", soft_wrap=True)
+    say(f"Work that tables share is done once. {ASSUMED}.")
 
 
 def _print_needs(plan: "Plan") -> None:
     rows = []
     for need in plan.needs:
-        found = need.missing
+        found, size = "missing", None
         if need.release is not None:
-            manifest = need.release.manifest
-            drawn = "; a demonstration" if manifest.demonstration else ""
+            manifest, size = need.release.manifest, need.size
+            drawn = " (demonstration)" if manifest.demonstration else ""
             found = f"{manifest.dataset} {manifest.version}{drawn}"
-        rows.append([need.dataset, need.split, need.size, need.published_size, found])
+        rows.append([need.dataset, need.split, need.published_size, size, found])
     print_table(
         f"{plan.table} needs",
-        ["dataset", "split", "items", "published", "release, or what is missing"],
+        ["dataset", "split", "published size", "your size", "release"],
         rows,
     )
+    for dataset, how in {need.dataset: need.missing for need in plan.needs if need.missing}.items():
+        say(f"{dataset}: {how}")
 
 
 def _print_rows(plan: "Plan") -> None:
@@ -134,7 +130,8 @@ def _notes(plan: "Plan") -> dict[str, list[str]]:
     notes: dict[str, dict[str, None]] = {}
     for row in plan.rows:
         disputed = (f"disputed: {one.disputed}" for one in row.experiment.published if one.disputed)
-        for note in filter(None, (row.reason, row.experiment.recipe.note, *disputed)):
+        reason = "" if row.state == "no data" else row.reason  # the first table has it
+        for note in filter(None, (reason, row.experiment.recipe.note, *disputed)):
             notes.setdefault(note, {})[row.experiment.model] = None
     return {note: list(models) for note, models in notes.items()}
 

@@ -20,7 +20,7 @@ from flows.evaluation.run import evaluate_release, evaluated_model, named_embedd
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
 from release.row_files import chosen_split
 from retrieval.embedders import pinned
-from retrieval.reproduction import Experiment, experiments_of, named_datasets, table_names
+from retrieval.reproduction import Experiment, experiments_of, named_datasets
 from schemas.base import Record, canonical_json, digest_of
 from schemas.cfam import CfamTraining
 from schemas.embedding import CfamEmbedder, EmbedderSpec
@@ -29,18 +29,13 @@ from schemas.evaluation import Direction, EvaluationResult
 from schemas.validation import placed, read_settings, validated
 
 _KEYS = "docs/reproduction.md"
-_SPEEDS = {
-    "training": 250.0,
-    "cfam": 800.0,
-    "open_clip": 400.0,
-    "transformers": 200.0,
-    "mllm": 25.0,
-}
-"""Pairs trained, or images and texts embedded, per second of one H100: assumed, not measured."""
+_TRAINED = 250.0
+_EMBEDDED = {"cfam": 800.0, "open_clip": 400.0, "transformers": 200.0, "mllm": 25.0}
+"""Pairs trained, and images and texts embedded, per second of one H100: assumed, not measured."""
 ASSUMED = (
-    "GPU hours are for one H100 and assumed, not measured: per second "
-    + ", ".join(f"{speed:g} ({kind})" for kind, speed in _SPEEDS.items())
-    + " pairs trained or images and texts embedded, fewer for larger models"
+    f"GPU hours are for one H100 at assumed, not measured speeds: {_TRAINED:g} pairs trained, or "
+    + ", ".join(f"{speed:g} ({kind})" for kind, speed in _EMBEDDED.items())
+    + " images and texts embedded per second, fewer by large models"
 )
 
 # The user's own file: releases, models, settings.
@@ -137,11 +132,11 @@ def _size(found: FoundRelease, split: str) -> int:
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A row, what it needs, and its state: done, to do, missing (data or model) or failed."""
+    """A row, what it needs, and its state."""
 
     experiment: Experiment
     needs: tuple[Need, ...]
-    state: Literal["done", "to do", "missing", "failed"]
+    state: Literal["done", "to do", "no data", "no model", "failed"]
     reason: str = ""
     training: CfamTraining | None = None
     home: Path | None = None
@@ -164,11 +159,11 @@ class PlannedRow:
         own, test = self.experiment.recipe.per_second, self.needs[-1]
         if self.training is not None and not self.is_trained:
             pairs = self.needs[0].size * self.training.schedule.epochs
-            hours = pairs / (own or _SPEEDS["training"]) / 3600
+            hours = pairs / (own or _TRAINED) / 3600
             yield f"{self.needs[0].dataset} {self.training}", hours
         kind = "cfam" if self.embedder is None else self.embedder.provider
-        if kind in _SPEEDS:  # the others compute nothing
-            speed = _SPEEDS[kind] if self.training or own is None else own
+        if kind in _EMBEDDED:  # the others compute nothing
+            speed = _EMBEDDED[kind] if self.training or own is None else own
             yield f"{self.training} {self.embedder} {test.dataset}", test.size / speed / 3600
 
 
@@ -196,6 +191,17 @@ class Plan:
         left = (row for row in self.rows if row.state != "done")
         return sum(dict(cost for row in left for cost in row.costs).values())
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The number of rows, how many Loupe can compute, their cost, and the missing datasets."""
+        return {
+            "table": self.table,
+            "rows": len(self.rows),
+            "available": sum(row.is_available for row in self.rows),
+            "gpu_hours": round(self.gpu_hours, 1),
+            "missing": list(dict.fromkeys(one.dataset for one in self.needs if one.missing)),
+        }
+
     def as_json(self) -> dict[str, Any]:
         """The plan and its results, for `--json`."""
         return {
@@ -208,7 +214,7 @@ class Plan:
                     "split": need.split,
                     "release": need.release and str(need.release.folder),
                     "missing": need.missing or None,
-                    "items": need.size,
+                    "items": need.size if need.release else None,
                     "published_items": need.published_size,
                 }
                 for need in self.needs
@@ -296,8 +302,7 @@ class _Data:
         """The release for a split of a dataset, or what is missing."""
         found = self._named.get(dataset) or self._known.get(dataset)
         if found is None:
-            known = named_datasets()[dataset]
-            return Need(dataset, split, None, f"get it from {known.where}; then {known.make}")
+            return Need(dataset, split, None, named_datasets()[dataset].how_to_get)
         if found.folder is None:
             return Need(dataset, split, None, f"the files of {found.manifest.dataset} are gone")
         splits = {one.split for one in found.manifest.statistics.splits}
@@ -322,16 +327,16 @@ def _planned(
             embedder = CfamEmbedder(provider="cfam", name=name, checkpoint=folder / "best")
             row = replace(row, home=folder, embedder=embedder)
     elif embedder is None and recipe.unavailable:
-        return replace(row, state="missing", reason=recipe.unavailable)
+        return replace(row, state="no model", reason=recipe.unavailable)
     else:
         text = recipe.of.get(experiment.dataset, recipe.embedder)
         found = embedder or named_embedder(text)
         if embedder is None:
             found = type(found).model_validate(found.model_dump() | recipe.options)
         row = replace(row, embedder=found)
-    missing = "; ".join(f"no {one.split} of {one.dataset}" for one in row.needs if one.missing)
+    missing = ", ".join(f"{one.dataset} ({one.split})" for one in row.needs if one.missing)
     if missing:
-        return replace(row, state="missing", reason=missing)
+        return replace(row, state="no data", reason=missing)
     return replace(row, reason=_departure(row, own))
 
 
@@ -366,16 +371,19 @@ def _training_key(training: CfamTraining, release: FoundRelease) -> str:
 def _with_result(store: Store, row: PlannedRow) -> PlannedRow:
     """The row with its newest evaluation, if any."""
     release = row.needs[-1].release
-    if release is None or row.embedder is None or row.state == "missing" or not row.is_trained:
+    if release is None or row.embedder is None or row.state == "no data" or not row.is_trained:
+        return row
+    split, name = chosen_split(release.manifest, None), row.embedder.ref.name
+    stored = evaluations_of(store, release.manifest.id, split)
+    results = [one.result for one in stored if one.result.model.ref.name == name]
+    if not results:  # then nothing has to be pinned, which may need the network
         return row
     try:
         key = evaluated_model(pinned(row.embedder)).key
     except LoupeError:  # such as a hub model while offline: the run tries again
         return row
-    split = chosen_split(release.manifest, None)
-    stored = evaluations_of(store, release.manifest.id, split)
-    results = [one.result for one in stored if one.result.model.key == key]
-    return replace(row, state="done", result=results[-1]) if results else row
+    same = [one for one in results if one.model.key == key]
+    return replace(row, state="done", result=same[-1]) if same else row
 
 
 # Run the remaining work.
@@ -404,29 +412,3 @@ def _run(context: RunContext, row: PlannedRow) -> EvaluationResult:
     if row.embedder is None:
         raise UsageError(f"{row.experiment.label}: {row.reason}")
     return evaluate_release(context, row.needs[-1].folder, row.embedder).evaluation.result
-
-
-# All tables.
-
-
-class ListedTable(NamedTuple):
-    """A table: its rows, how many Loupe can compute, their GPU hours, and the missing datasets."""
-
-    table: str
-    rows: int
-    available: int
-    gpu_hours: float
-    missing: tuple[str, ...]
-
-
-def list_tables(store: Store, home: Path, own: Reproduction) -> list[ListedTable]:
-    """All tables with their cost and missing datasets."""
-    listed = []
-    for table in table_names():
-        plan = plan_table(store, home, table, (), own)
-        available = [row for row in plan.rows if row.is_available]
-        missing = dict.fromkeys(need.dataset for need in plan.needs if need.missing)
-        listed.append(
-            ListedTable(table, len(plan.rows), len(available), plan.gpu_hours, tuple(missing))
-        )
-    return listed
