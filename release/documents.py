@@ -42,7 +42,7 @@ from release.terms import (
 from schemas.licences import licence_of
 from schemas.quality import wilson_interval
 from schemas.release import Manifest, ReleaseAbout, TaskStatistics
-from schemas.retrieval_task import TIERS, tiers_within
+from schemas.retrieval_task import TIERS, in_order, tiers_within
 from schemas.similarity import Contamination
 from schemas.taxonomy import PrimaryType
 
@@ -282,7 +282,7 @@ def card_body(manifest: Manifest) -> str:
 
 
 def task_table(manifest: Manifest) -> list[dict[str, Any]]:
-    """A line for each task of the paper, then images without a known task, if any.
+    """A line for each task, those of the paper first if there is any; images without task last.
 
     Each has its images by tier, all its images and captions, and the published number of images of
     v0. Empty unless the release is a benchmark of tasks.
@@ -291,8 +291,9 @@ def task_table(manifest: Manifest) -> list[dict[str, Any]]:
     if not counted:
         return []
     nothing = TaskStatistics(task=None, images=0, captions=0, tiers=())
+    published = RECOS_TASKS.keys() if RECOS_TASKS.keys() & counted.keys() else ()
     lines = []
-    for task in (*RECOS_TASKS, None) if None in counted else RECOS_TASKS:
+    for task in in_order({*counted, *published}):
         found = counted.get(task, nothing)
         images = {one.tier: one.images for one in found.tiers}
         tiers = tiers_within(manifest.tier) if manifest.tier else ()
@@ -302,7 +303,7 @@ def task_table(manifest: Manifest) -> list[dict[str, Any]]:
                 "tiers": [images.get(tier, 0) for tier in tiers],
                 "images": found.images,
                 "captions": found.captions,
-                "published": RECOS_TASKS[task] if task else 0,
+                "published": RECOS_TASKS.get(task, 0) if task else 0,
             }
         )
     return lines

@@ -106,7 +106,7 @@ def _row(index: int, fields: Mapping[str, Any], seen: set[str], options: ReadOpt
         identity=file_path,
         split=options.split_or_test,
         file_path=file_path,
-        facts=() if name is None else (f"The person is {name}.",),
+        facts=() if name is None else (f"It shows {name}.",),
         attribution=attribution,
     )
 

@@ -360,7 +360,8 @@ def _show_recos(samples: "RecosSamples", scores: "RecosScores") -> None:
             out.print(f"{direction} is not scored: some images have no caption")
             continue
         columns = ("task", "queries", "R@1", "R@5", "R@10")
-        rows = [(name, one.queries, *one.percent.values()) for name, one in _parts(found)]
+        named = (part for part in _parts(found) if part[1].queries)
+        rows = [(name, one.queries, *one.percent.values()) for name, one in named]
         print_table(f"Recall {direction}, percent", columns, rows)
     captions = int(samples.captions.sum())
     out.print(f"{len(samples):,} images, {captions:,} captions, {scores.seconds:.1f} s")

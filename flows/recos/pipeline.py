@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from db.entities import NewEntity, StoredEntity, find, parents_of
+from db.entities import LIVE, NewEntity, StoredEntity, find, parents_of
 from flows.engine.build_files import demonstration_recos_build
 from flows.engine.context import sync_active
 from flows.engine.gates import reopen
@@ -21,13 +21,13 @@ from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, l
 from flows.recos.run import RecosRun
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from flows.recos.similar_images import Pool, load_judge, load_v0, match_images
-from flows.recos.task_images import TaskImages, rejected_images
+from flows.recos.task_images import TaskImages, images_of_tier, rejected_images
 from flows.recos.text_reading import read_texts
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
-from schemas.requests import CAPTION_PURPOSE
+from schemas.requests import CAPTION_PURPOSE, CAPTIONS_OF_AN_IMAGE
 from schemas.retrieval_task import Tier
 from schemas.video import StageSettings
 from sources.rendered import RenderOptions, task_refusal
@@ -60,7 +60,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
             Step(partial(read_texts, tier="v0"), enabled=lambda run: run.reader is not None),
             Step(_write_captions),
             Gate("captions", "captions_gate"),
-            Step(_name_tasks_without_caption),
+            Step(_report_captions),
             _release("v0"),
             Loop(
                 _until_captions_stay,
@@ -170,9 +170,18 @@ def _write_captions(run: RecosRun) -> None:
     validate_captions(run, written_with, lambda: _keep_settings(run))
 
 
-def _name_tasks_without_caption(run: RecosRun) -> None:
-    """Report the tasks without an accepted caption, which are in no release."""
-    left = {task_of(image) for image in load_v0(run.store, run.dataset).images}
+def _report_captions(run: RecosRun) -> None:
+    """Report missing captions; images and tasks without any are in no release."""
+    base = load_v0(run.store, run.dataset)
+    few = sum(len(base.captions[image.id]) < CAPTIONS_OF_AN_IMAGE for image in base.images)
+    without = sum(one.state in LIVE for one in images_of_tier(run.store, run.dataset, "v0"))
+    without -= len(base.images)
+    if few or without:
+        run.say(
+            f"images of v0 with fewer than {CAPTIONS_OF_AN_IMAGE} accepted captions: {few:,}; "
+            f"without any, and so left out: {without:,}"
+        )
+    left = {task_of(image) for image in base.images}
     for task in run.build.tasks:
         if task.task not in left:
             run.say(

@@ -115,7 +115,7 @@ def test_the_licence_of_an_image_is_kept_when_it_is_taken(run: RunContext, tmp_p
     assert take(run, licensed(tmp_path / "people"), task=RetrievalTask.CELEBRITY).done == 1
     (image,) = find(run.store, DATASET, Image.kind)
     assert image.record(Image).attribution == Attribution(licence="CC BY 4.0", creator="Chalon")
-    assert facts(run) == {"a.jpg": ("The person is Ada Lovelace.",)}
+    assert facts(run) == {"a.jpg": ("It shows Ada Lovelace.",)}
     (lost,) = quarantined(run.store, "people")
     assert lost.reason == "missing_licence"
     (original,) = parents_of(run.store, [image.id], Role.SAMPLED_FROM)[image.id]

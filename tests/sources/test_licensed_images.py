@@ -25,7 +25,7 @@ ADA_ROW = SourceRow(
     file_path="people/ada.jpg",
     captions=(),
     positions=(),
-    facts=("The person is Ada Lovelace.",),
+    facts=("It shows Ada Lovelace.",),
     attribution=Attribution(
         licence="CC BY 4.0", creator="A. E. Chalon", source_url="https://example.org/ada"
     ),
