@@ -182,7 +182,7 @@ def result(dataset: DatasetArgument, *, as_json: JsonOption = False) -> None:
     results = choice_results(Store.open_existing(settings.database_url), queue)
     if not results:
         raise UsageError(
-            f"no forced-choice test of {dataset!r} has been answered yet; create some with: "
+            f"no forced-choice test of {dataset!r} has been answered yet; draw and push some: "
             f"loupe quality choices draw {dataset}"
         )
     below = [one for one in results if one.share < EXPECTED]

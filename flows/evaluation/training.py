@@ -26,8 +26,14 @@ from retrieval.cfam.training_data import (
 )
 from schemas.base import Split
 from schemas.cfam import CfamTraining, StepLine, TrainingRecord, ValidationLine
-from schemas.errors import FormatError, IntegrityError, MissingExtraError, UsageError
-from schemas.validation import fault_of, read_settings
+from schemas.errors import (
+    ConfigurationError,
+    FormatError,
+    IntegrityError,
+    MissingExtraError,
+    UsageError,
+)
+from schemas.validation import fault_of, nearest_hint, read_settings
 
 if TYPE_CHECKING:
     from retrieval.cfam.network.training import Trained
@@ -51,6 +57,10 @@ def load_training(config: str | None) -> CfamTraining:
     if config is None:
         return CfamTraining()
     path = _SHIPPED.get(config, Path(config))
+    if not path.exists():
+        raise ConfigurationError(
+            f"there is no training file {path}; {nearest_hint(config, _SHIPPED)}"
+        )
     return read_settings(path, CfamTraining, f"training file {path}", see=_KEYS)
 
 
@@ -98,9 +108,14 @@ def _of_release(folder: Path, settings: CfamTraining) -> TrainingImages:
     name = f"{manifest.dataset} {manifest.version}"
     splits = [one.split for one in manifest.statistics.splits]
     if "train" not in splits:
+        with_one = (
+            'build-ccd with split = "train" in its sources'
+            if settings.losses.contrast
+            else "build-ufine6926"
+        )
         raise UsageError(
-            f"{name} has no train split, only {', '.join(splits)}: it is made to evaluate with; "
-            f"wanted a release with one, such as build-ufine6926 makes"
+            f"{name} has no train split, only {', '.join(splits)}; wanted a release with one, as "
+            f"{with_one} makes"
         )
     trained, validated = (
         _images(read_release(folder, split), by_group=bool(settings.losses.contrast))

@@ -65,7 +65,7 @@ def test_a_val_split_is_used_for_validation(tmp_path: Path) -> None:
 
 
 def test_a_release_without_a_train_split_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="has no train split, only test: it is made to evaluate"):
+    with pytest.raises(UsageError, match="has no train split, only test; wanted"):
         find_training_images(released(tmp_path, "test"), SETTINGS)
 
 
