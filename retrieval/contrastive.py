@@ -338,7 +338,8 @@ def _with_captions(
         pair_similarities(np.ascontiguousarray(vectors), texts, beside, captions)
         for vectors in np.split(images, images.shape[1] // texts.shape[1], axis=1)
     ]
-    return np.maximum.reduce(found)
+    greatest: Similarities = np.max(found, axis=0)
+    return greatest
 
 
 def _by_type(right: Ids, made: Ids, differences: list[DifferenceType]) -> ContrastAccuracy:

@@ -164,14 +164,18 @@ def test_settings_with_coarse_and_fine_captions_are_scored(
     assert found.scores["R@1"].value == texts[BOTH].scores["R@1"].value
 
 
+def scored_sides(read: ReadRelease, images: Rows, texts: Rows) -> ContrastiveSides:
+    given = sides(read, images.astype(np.float32), texts.astype(np.float32))
+    return ContrastiveSides(samples_of(read), *given, None)
+
+
 def test_images_with_several_vectors_are_scored_by_the_most_similar(folder: Path) -> None:
     read = read_release(folder)
     samples, chance = samples_of(read), np.random.default_rng(5)
     images, texts = noisy(read, 1.5)
     several = np.stack([images, chance.normal(size=images.shape) - images], axis=1)
     several /= np.linalg.norm(several, axis=2, keepdims=True)
-    given = sides(read, several.reshape(len(images), -1), texts)
-    found = ContrastiveSides(samples, *given, None)
+    found = scored_sides(read, several.reshape(len(images), -1), texts)
     texts /= np.linalg.norm(texts, axis=1, keepdims=True)
     greatest = np.einsum("ikd,td->itk", several, texts).max(axis=2)
     right = [
@@ -182,7 +186,7 @@ def test_images_with_several_vectors_are_scored_by_the_most_similar(folder: Path
     ]
     scores = found.scored("text-to-image").direction.scores
     assert scores["FG-CDA"].value == pytest.approx(100 * np.mean(right))
-    mean = ContrastiveSides(samples, *sides(read, several.mean(axis=1), texts), None).result()
+    mean = scored_sides(read, several.mean(axis=1), texts).result()
     assert found.result().nearest_images == pytest.approx(mean.nearest_images)
 
 
