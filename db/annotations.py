@@ -10,13 +10,12 @@ from itertools import groupby
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, true, update
-from sqlalchemy.orm import aliased
 
 from db.engine import select_columns
 from db.entities import AgentRef, pages, register_agents, rows_in
 from db.reviews import StoredTask, change_tasks
 from db.store import Store, retried
-from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask
+from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask, alias
 from schemas.provenance import Role
 
 _ROWS_AT_ONCE = 2000
@@ -307,8 +306,8 @@ def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set
 
 def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:
     """Return what people made from each entity, without rejected entities, oldest first."""
-    shown, made = aliased(Entity), aliased(Entity)
-    annotates, annotated_by = aliased(Derivation), aliased(Derivation)
+    shown, made = alias(Entity), alias(Entity)
+    annotates, annotated_by = alias(Derivation), alias(Derivation)
     query = (
         select(shown.id, made.id)
         .join(annotates, annotates.parent_seq == shown.seq)

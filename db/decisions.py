@@ -6,7 +6,6 @@ from datetime import UTC, datetime
 from typing import cast
 
 from sqlalchemy import Connection, exists, insert, select, update
-from sqlalchemy.orm import aliased
 
 from db.engine import select_columns
 from db.entities import (
@@ -19,7 +18,7 @@ from db.entities import (
     select_entities,
 )
 from db.store import Store, retried
-from db.tables import Activation, Agent, Decision, Entity
+from db.tables import Activation, Agent, Decision, Entity, alias
 from schemas.provenance import STATE_AFTER, AgentKind, State
 
 _COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annotation_key")
@@ -183,7 +182,7 @@ def decided_under_other_policies(
     others = select(Agent.id).where(
         Agent.kind == "software", Agent.name == gate, Agent.revision != policy
     )
-    later = aliased(Decision)
+    later = alias(Decision)
     query = (
         select_entities()
         .join(Decision, Decision.entity_id == Entity.id)

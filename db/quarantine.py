@@ -5,10 +5,9 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import and_, delete, func, select, update
-from sqlalchemy.orm import aliased
 
 from db.store import Store, retried
-from db.tables import Activity, Agent, Association, Entity, ModelCall, Plan, Work
+from db.tables import Activity, Agent, Association, Entity, ModelCall, Plan, Work, alias
 from db.work import reset_marks
 from schemas.provenance import ANSWERED
 from schemas.records import Rejection
@@ -94,7 +93,7 @@ def unused_answers(
         plan_id: only the requests of this plan, and the texts from its answers.
     """
     asked = Plan.stage.in_(select(ModelCall.stage).where(ModelCall.dataset == dataset))
-    judging = aliased(Plan)
+    judging = alias(Plan)
     requests = (
         select(Agent.name, Agent.revision, Plan.stage, Work.reason, func.count())
         .select_from(Work)

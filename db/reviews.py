@@ -28,7 +28,6 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.orm import aliased
 
 from db.engine import insert_new, select_columns
 from db.entities import pages, rows_in
@@ -45,6 +44,7 @@ from db.tables import (
     ReviewImage,
     ReviewPriority,
     ReviewTask,
+    alias,
 )
 from schemas.errors import UsageError
 
@@ -383,7 +383,7 @@ def open_image_media_type(connection: Connection, sha256: str) -> str | None:
 
     Returns None otherwise. Withdrawn images, and images made from them, are not shown.
     """
-    image, about = aliased(Entity), aliased(Entity)
+    image, about = alias(Entity), alias(Entity)
     query = (
         select(ReviewImage.media_type)
         .join(ReviewTask, ReviewTask.key == ReviewImage.task_key)

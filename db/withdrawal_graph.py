@@ -6,12 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, select, true
-from sqlalchemy.orm import aliased
 
 from db.engine import escape_like
 from db.entities import links, rows_in, scan
 from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
-from db.tables import Derivation, Entity
+from db.tables import Derivation, Entity, alias
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.provenance import Role
@@ -262,7 +261,7 @@ def _annotator(connection: Connection, target: WithdrawalTarget) -> Iterator[str
         for id_, payload in _naming(connection, author, kinds, _within(target))
         if payload["author"] == target.name
     ]
-    made, answer = aliased(Entity), aliased(Entity)
+    made, answer = alias(Entity), alias(Entity)
     query = (
         select(answer.id)
         .join(Derivation, Derivation.parent_seq == answer.seq)

@@ -4,7 +4,6 @@ import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, or_, select, update
-from sqlalchemy.orm import aliased
 
 from db.annotations import counted_answers
 from db.decisions import decided_states
@@ -26,6 +25,7 @@ from db.tables import (
     ReviewImage,
     ReviewTask,
     WithdrawnDigest,
+    alias,
 )
 from schemas.base import digest_of, sha256_of
 from schemas.provenance import Role
@@ -75,8 +75,8 @@ def close_reviews(
 
 def _answered_with(entity_ids: Sequence[str]) -> Select[str]:
     """Return the entities that people were shown when they wrote these."""
-    made, asked = aliased(Entity), aliased(Entity)
-    by, about = aliased(Derivation), aliased(Derivation)
+    made, asked = alias(Entity), alias(Entity)
+    by, about = alias(Derivation), alias(Derivation)
     return (
         select(asked.id)
         .join(about, about.parent_seq == asked.seq)
@@ -175,7 +175,7 @@ def judged_alone(connection: Connection, person: str) -> list[str]:
     The person decided last, and the state is not confirmed by counted answers of others who all
     agree with it. If others disagree, the remaining answers decide again.
     """
-    last = aliased(Decision)
+    last = alias(Decision)
     newer = exists().where(last.entity_id == Decision.entity_id, last.id > Decision.id)
     query = (
         select(Entity.id)
