@@ -40,7 +40,14 @@ environments: setup  ## Make the environments of Label Studio and of vLLM on the
 demo: setup  ## Build a small evaluation set from a generated world, offline
 	$(BIN)/loupe demo
 
-test: environments  ## Run all tests; ends with a list of what this machine could not run
+# In a fresh checkout one process compiles all modules while the environments are installed (its
+# errors are those of the tests); otherwise every worker would compile them.
+$(VENV)/.compiled: $(VENV)/.ready
+	$(MAKE) --no-print-directory environments & installation=$$!; \
+		$(BIN)/python -m pytest --collect-only -qq >/dev/null; wait $$installation
+	@touch $@
+
+test: $(VENV)/.compiled environments  ## Run all tests; ends with a list of what this machine could not run
 	LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
 soak: environments  ## Run the long tests: fuzzing, many kills, load

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import boto3
 import fsspec
 import pytest
-from moto.server import ThreadedMotoServer
 
 from db.blobs import BlobFault, BlobStore, suffix_of
 from schemas.base import sha256_of
@@ -22,6 +20,8 @@ JPEG = "image/jpeg"
 @pytest.fixture(scope="session")
 def s3_endpoint() -> Iterator[str]:
     """Start an S3-compatible server on localhost and return its URL."""
+    from moto.server import ThreadedMotoServer  # not at the top, because it takes a second
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -36,6 +36,8 @@ def blobs_url(
     """URL of an empty blob store: a local folder or an S3 bucket."""
     if request.param == "folder":
         return str(tmp_path / "blobs")
+    import boto3  # not at the top, because it takes half a second
+
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "nobody")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "nothing")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")

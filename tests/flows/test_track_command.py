@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from trackers.eval import evaluate_mot_sequence
 
 from tests.flows.command_line import Loupe
 from tests.requirements import unavailable
@@ -128,6 +127,8 @@ def test_an_output_path_that_is_a_file_is_refused(loupe: Loupe, file: Path) -> N
 def test_real_people_are_distinguished_by_their_motion(loupe: Loupe, tmp_path: Path) -> None:
     if not CAMPUS.exists():
         unavailable("TUD-Campus of MOTChallenge is not on this machine")
+    from trackers.eval import evaluate_mot_sequence  # not at the top, because it takes seconds
+
     ran = loupe("track", "--detections", CAMPUS, "--out", tmp_path, "--frame-rate", "25", "--json")
     assert ran.exit_code == 0
     assert ran.json["people"] == 8
