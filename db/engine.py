@@ -5,10 +5,9 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-import psycopg
 from sqlalchemy import (
     URL,
     Connection,
@@ -21,7 +20,7 @@ from sqlalchemy import (
     select,
     text,
 )
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -36,11 +35,12 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from db.tables import Base
 from schemas.errors import ConfigurationError, ServiceError
 
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
+
 NEWEST_VERSION: Final = "0001"
 """The last of `db/migrations/versions`."""
 _BUSY_TIMEOUT_SECONDS = 30
-DATABASE_FAULTS: Final = (SQLAlchemyError, sqlite3.Error, psycopg.Error)
-"""Exceptions of the database libraries, also those from temporary files."""
 _BUSY_OR_LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _OF_THE_DISK: Final = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
 # PostgreSQL: serialization, deadlock, too many connections, shutdown, crash, start.
@@ -300,6 +300,12 @@ def _is_database_fault(error: SQLAlchemyError) -> bool:
     return damaged or isinstance(error, OperationalError)
 
 
+def comes_from_database(error: BaseException) -> bool:
+    """Return whether an exception comes from a database library, also from temporary files."""
+    library = type(error).__module__.partition(".")[0]  # psycopg is imported only if it is used
+    return isinstance(error, (SQLAlchemyError, sqlite3.Error)) or library == "psycopg"
+
+
 def fault_sentence(error: BaseException, name: str = "of Loupe") -> str:
     """Return one sentence on what is wrong with the database `name` or with temporary files."""
     if isinstance(error, sqlite3.Error):  # not from SQLAlchemy, as only temporary files are
@@ -327,9 +333,11 @@ def _reason(error: DBAPIError) -> str:
     return " ".join(str(error.orig).split())
 
 
-def insert_into(connection: Connection, table: type[Base]) -> postgresql.Insert | sqlite.Insert:
+def insert_into(connection: Connection, table: type[Base]) -> "postgresql.Insert | sqlite.Insert":
     """Return an `INSERT` in the dialect of the database, which supports `ON CONFLICT`."""
     if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
         return postgresql.insert(table)
     return sqlite.insert(table)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flows.engine.context import DISTRIBUTION
+from flows.engine.software import DISTRIBUTION
 from tests.requirements import unavailable
 
 ROOT = Path(__file__).parents[1]

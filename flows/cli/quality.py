@@ -131,7 +131,7 @@ def draw_choices(
     """
     from db.store import Store
     from flows.ccd.choice_test import draw_and_store, released_samples, similarities
-    from flows.engine.context import code_revision, software
+    from flows.engine.software import code_revision, software
     from models.profiles.settings import load_settings
 
     store = Store.open_existing(load_settings().database_url)

@@ -6,9 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
-from importlib.metadata import version
-from pathlib import Path
-from subprocess import run
 from typing import Generic, TypeVar
 
 from annotate.backend import Desks
@@ -19,6 +16,7 @@ from db.decisions import set_active
 from db.entities import LIVE, ActivityRecord, AgentRef, StoredEntity, find, pages, parents_of
 from db.store import Store
 from flows.engine.report import BuildReport, Progress, StageReport
+from flows.engine.software import code_revision, software
 from flows.engine.stopping import Budget
 from models.profiles.settings import Settings
 from schemas.build import Build
@@ -26,7 +24,6 @@ from schemas.embedding import PlainModelSpec
 from schemas.profile import Profile
 from schemas.provenance import Role
 
-DISTRIBUTION = "loupe-datasets"
 StageRunner = Callable[[str, Callable[[], StageReport]], StageReport]
 BuildT = TypeVar("BuildT", bound=Build)
 
@@ -116,25 +113,6 @@ def open_context(
 def _exempt_loaded_modules_from_collection() -> None:
     """Exclude loaded modules from garbage collection, which took a sixth of a stage's CPU time."""
     gc.freeze()
-
-
-@cache
-def software() -> AgentRef:
-    """Return this code as an agent."""
-    return AgentRef("software", "loupe", version(DISTRIBUTION))
-
-
-@cache
-def code_revision() -> str:
-    """Return the commit of this code (with `+changed` if edited), or its version."""
-    folder = Path(__file__).parent
-    described = run(
-        ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+changed"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return described.stdout.strip() or f"{DISTRIBUTION} {version(DISTRIBUTION)}"
 
 
 _PAGE = 500

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
 
 from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
 from annotate.pull import pull
@@ -11,13 +12,14 @@ from annotate.push import push
 from annotate.queues import SHARED, Queue, apply_policy, count_proposed, reopen_for_people
 from db.reviews import annotators
 from db.store import Store
-from flows.engine.context import RunContext
 from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError
-from services.blob_server import blob_server_url
 from services.credentials import load_workspaces, workspaces_path
 from services.label_studio import label_studio_access, label_studio_name
 from services.process import LOOPBACK, free_port
+
+if TYPE_CHECKING:  # both take a third of the time of an import for `loupe queue pull`
+    from flows.engine.context import RunContext
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
@@ -38,6 +40,8 @@ def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBa
 
 def images_url(settings: Settings) -> str:
     """Return the URL from which browsers load images: our server's current or default address."""
+    from services.blob_server import blob_server_url
+
     server = blob_server_url(settings.home)
     return f"{server}/blobs" if server else settings.images_url
 
@@ -135,7 +139,7 @@ _REVIEW_POLL_SECONDS = 5.0
 
 
 def review(
-    context: RunContext, queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
+    context: "RunContext", queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
 ) -> int:
     """Apply the policy of the queue and ask people for the rest; return how many items wait.
 
@@ -166,7 +170,7 @@ def review(
         time.sleep(_REVIEW_POLL_SECONDS)
 
 
-def reopen(context: RunContext, queue: Queue) -> None:
+def reopen(context: "RunContext", queue: Queue) -> None:
     """Reopen items that the gate decided alone if people are now asked, and return how many."""
     if reopened := reopen_for_people(context.store, queue):
         context.progress.say(

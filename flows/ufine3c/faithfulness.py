@@ -25,10 +25,11 @@ from db.entities import (
 from db.store import Store
 from db.work import Pending
 from flows.answers import loop_in, refusal_in
-from flows.engine.context import RunContext, software
+from flows.engine.context import RunContext
 from flows.engine.programs import Program
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
+from flows.engine.software import software
 from flows.ufine3c.description_differences import find_differences
 from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description

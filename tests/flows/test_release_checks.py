@@ -9,9 +9,9 @@ import pytest
 from annotate.queues import shipped
 from db.store import Store
 from flows.ccd.choice_test import draw_and_store, released_samples, similarities
-from flows.engine.context import code_revision, software
 from flows.engine.embedding import CachedEmbedder, ReadableImage
 from flows.engine.releasing import choice_statistics, measured_nearest
+from flows.engine.software import code_revision, software
 from models.embedding import Vectors
 from release.contamination import WrittenSample
 from release.rows import ReleasedContrast
