@@ -68,3 +68,25 @@ document.addEventListener("click", event => {
     return said;
   };
 })();
+
+// Label Studio replaces the page by a spinner while it stores an answer, while it asks for the next
+// task and while it opens that task, and draws the old task again in between, which takes as long
+// as to draw the new one. The spinner stays until there is a new task, or nothing else to wait for.
+(() => {
+  const PAUSE_MS = 30;
+  let page = null, before, timer = 0;
+  const wrap = store => {
+    const setFlags = store?.setFlags;
+    if (!setFlags) return store;
+    const value = flags => {
+      if (typeof flags?.isLoading !== "boolean") return setFlags(flags);
+      clearTimeout(timer);
+      if (flags.isLoading && !store.isLoading) before = store.task?.id;
+      if (flags.isLoading || store.task?.id !== before) return setFlags(flags);
+      timer = setTimeout(setFlags, PAUSE_MS, flags);
+    };
+    Object.defineProperty(store, "setFlags", { configurable: true, value });
+    return store;
+  };
+  Object.defineProperty(window, "Htx", { get: () => page, set: store => { page = wrap(store); } });
+})();
