@@ -154,11 +154,20 @@ _LINES_AT_ONCE = 500
 
 
 class GoldLine(Record):
-    """A line of a file of known answers; `explanation` is shown to those who answer otherwise."""
+    """A line of a file of known answers; `explanation` is shown to those who answer otherwise.
+
+    Choices and texts that the answer leaves out are not compared.
+    """
 
     entity: str
     answer: ReviewAnswer
     explanation: str = ""
+
+
+def is_right(answer: ReviewAnswer, known: ReviewAnswer, same: "Same") -> bool:
+    """Return whether an answer agrees with what the known one states; it may state only a part."""
+    choices, texts = {**answer.choices, **known.choices}, {**answer.texts, **known.texts}
+    return same(answer, known.model_copy(update={"choices": choices, "texts": texts}))
 
 
 class LineProblem(Record):

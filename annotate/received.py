@@ -11,7 +11,7 @@ from sqlalchemy import Connection
 from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
 from annotate.backend import RemoteAnnotation, RemoteTask
 from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation_entity, load_shown
-from annotate.gold import enforce
+from annotate.gold import enforce, is_right
 from annotate.interfaces.page import adjudication_config, malformed, taken_answer
 from annotate.interfaces.registry import interface_of
 from annotate.queues import SHARED, Queue
@@ -217,7 +217,9 @@ class Reader:
             stored = self._insert(connection, shown, read, states)
             _move(connection, read, skipped)
             returned = self._check_gold(connection, stored)
-            decided = _decided(self._decider.decide(connection, shown))
+            asked = {one.task.entity_id for one in new if one.task.purpose != "audit"}
+            items = {id_: entity for id_, entity in shown.entities.items() if id_ in asked}
+            decided = _decided(self._decider.decide(connection, shown._replace(entities=items)))
         return decided.plus(Reading(returned=returned)).plus(_tally(stored, states))
 
     def _read(self, received: Received, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
@@ -277,14 +279,15 @@ class Reader:
             for received, answer in stored
             if received.task.gold and isinstance(answer, ReviewAnswer)
         ]
-        known = gold_answers(connection, self._queue.name) if gold else {}
+        items = gold_answers(connection, self._queue.name) if gold else {}
+        known = {key: ReviewAnswer.model_validate(item.answer) for key, item in items.items()}
         same = partial(self._interface.same, text_agreement=self._queue.text_agreement)
         checks = [
             NewCheck(
                 received.key,
                 self._queue.name,
                 received.task.assignee,
-                same(answer, ReviewAnswer.model_validate(known[received.task.entity_id].answer)),
+                is_right(answer, known[received.task.entity_id], same),
                 received.remote.updated_at,
             )
             for received, answer in gold

@@ -299,7 +299,7 @@ class ConfusingCaption(Interface):
         chosen = [
             choice
             for choice, outcome in _outcomes(shown.id).items()
-            if outcome in answer.choices[_FIT]
+            if outcome in answer.choices.get(_FIT, ())
         ]
         return [("The caption", self.labels(_FIT, chosen))]
 
@@ -367,7 +367,7 @@ class SixWayChoice(Interface):
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
         """Return the answer, without saying whether it is right."""
         also = [("Fits, too", number) for number in answer.choices.get(_ALSO, ())]
-        return [("Chosen", answer.choices[_PICK][0]), *also]
+        return [("Chosen", "".join(answer.choices.get(_PICK, ()))), *also]
 
 
 # The words by which a description mentions an attribute. They remind writers of what is missing;

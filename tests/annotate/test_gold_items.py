@@ -2,11 +2,14 @@
 
 import json
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from annotate.gold import add_gold_file, draw_gold
+from annotate.answers import ReviewAnswer
+from annotate.gold import add_gold_file, draw_gold, is_right
+from annotate.interfaces.registry import INTERFACES
 from annotate.queues import shipped
 from db.decisions import append_decisions
 from db.entities import NewDecision
@@ -117,6 +120,25 @@ def test_valid_lines_of_a_file_become_gold_and_others_are_reported(
     assert stored[first].origin == "given in known.jsonl"
     again = add_gold_file(sqlite_store, REWRITES, file)
     assert (again.added, again.known) == (0, 2)
+
+
+def test_an_answer_is_right_if_it_agrees_with_what_the_known_one_states() -> None:
+    strategies = INTERFACES["strategy-check"]
+    same = partial(strategies.same, text_agreement=1)
+    given = ReviewAnswer(
+        verdict="edit",
+        choices={"verdict": ("edit",), "type": ("Relation",)},
+        texts={"plan": "Turn it."},
+    )
+    for known, expected in (
+        (ReviewAnswer(verdict="edit"), True),
+        (ReviewAnswer(verdict="accept"), False),
+        (ReviewAnswer(verdict="edit", choices={"type": ("Relation",)}), True),
+        (ReviewAnswer(verdict="edit", choices={"type": ("Entity",)}), False),
+        (ReviewAnswer(verdict="edit", texts={"plan": "Paint it."}), False),
+        (given, True),
+    ):
+        assert is_right(given, known, same) is expected, known
 
 
 def test_an_unreadable_file_is_a_short_error(sqlite_store: Store, tmp_path: Path) -> None:
