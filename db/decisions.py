@@ -1,11 +1,11 @@
 """Append decisions and activations, and compute the state of entities from them."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
-from sqlalchemy import Connection, exists, insert, select, update
+from sqlalchemy import Connection, exists, insert, or_, select, update
 
 from db.engine import select_columns
 from db.entities import (
@@ -111,16 +111,18 @@ def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
     return found
 
 
-@retried
-def decided_by_people(store: Store, entity_ids: Sequence[str]) -> set[str]:
-    """Return those of the entities that a person has ever decided on."""
+def decided_by_people(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
+    """Return those that a person decided on, without those reopened since."""
     query = (
-        select(Decision.entity_id)
+        select(Decision.entity_id, Decision.verdict)
         .join(Agent, Agent.id == Decision.agent_id)
-        .where(Agent.kind == "person")
+        .where(or_(Agent.kind == "person", Decision.verdict == "reopen"))
+        .order_by(Decision.id)
     )
-    with store.read() as connection:
-        return {id_ for (id_,) in rows_in(connection, query, Decision.entity_id, entity_ids)}
+    decided: set[str] = set()
+    for entity_id, verdict in rows_in(connection, query, Decision.entity_id, entity_ids):
+        (decided.discard if verdict == "reopen" else decided.add)(entity_id)
+    return decided
 
 
 def _lock_entities(connection: Connection, entity_ids: Sequence[str]) -> None:

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
-from sqlalchemy import Connection, or_, select
+from sqlalchemy import Connection, select
 
+from db.decisions import decided_by_people
 from db.engine import faults_as_errors
 from db.entities import (
     LIVE,
@@ -33,7 +34,7 @@ from db.entities import (
 from db.origins import CropOrigin, crop_origins
 from db.releases import StoreVersion, time_travel
 from db.store import Store, retried
-from db.tables import Agent, Decision, Entity, ModelCall, Release, ReleaseItem
+from db.tables import Agent, Entity, ModelCall, Release, ReleaseItem
 from schemas.provenance import CallRow, Role
 from schemas.records import TermsCorrection
 
@@ -124,7 +125,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
     sources = _sources_of(connection, ids)
     nodes = _texts_below(connection, ids)
     edited = {link.child for link in links(connection, nodes, (Role.EDITED_FROM,))}
-    reviewed = _decided_by_people(connection, nodes)
+    reviewed = decided_by_people(connection, nodes)
     prompts = _prompts_of(connection, nodes)
     drafts = _drafts_of(connection, edited)
     texts: dict[str, list[DescribedText]] = defaultdict(list)
@@ -143,7 +144,7 @@ def described_images(connection: Connection, ids: Sequence[str]) -> list[Describ
         )
     crops = crop_origins(connection, images)
     tracklets = {id_: crop.tracklet_id for id_, crop in crops.items()}
-    selected = _decided_by_people(connection, set(tracklets.values()))
+    selected = decided_by_people(connection, set(tracklets.values()))
     return [
         DescribedImage(
             images[id_],
@@ -246,20 +247,6 @@ def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEn
     drafted = _prompts_of(connection, set(earlier.values()))
     drafts = entities_by_id(connection, drafted)
     return {id_: drafts[first] for id_, first in earlier.items() if first in drafts}
-
-
-def _decided_by_people(connection: Connection, ids: Iterable[str]) -> set[str]:
-    """Return those that a person decided on, without those reopened since."""
-    query = (
-        select(Decision.entity_id, Decision.verdict)
-        .join(Agent, Agent.id == Decision.agent_id)
-        .where(or_(Agent.kind == "person", Decision.verdict == "reopen"))
-        .order_by(Decision.id)
-    )
-    decided: set[str] = set()
-    for entity_id, verdict in rows_in(connection, query, Decision.entity_id, ids):
-        (decided.discard if verdict == "reopen" else decided.add)(entity_id)
-    return decided
 
 
 def candidates_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:

@@ -18,6 +18,7 @@ from sqlalchemy import (
     ColumnElement,
     Connection,
     bindparam,
+    case,
     delete,
     exists,
     func,
@@ -282,9 +283,10 @@ def count_tasks(store: Store) -> dict[tuple[str, str], int]:
 
 
 class GateCount(NamedTuple):
-    """Number of entities decided in a queue by `policy` (`auto`, `sample:0.1`) or by people.
+    """Number of items whose last decision was made by `policy` (`auto`, `sample:0.1`) or people.
 
-    `policy` is empty for people; `last` orders the counts of a queue by their newest decision.
+    Reopened items do not count, nor do texts that people wrote instead. `policy` is empty for
+    people; `last` orders the counts of a queue by their newest decision of any kind.
     """
 
     queue: str
@@ -296,7 +298,10 @@ class GateCount(NamedTuple):
 @retried
 def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
     """Return what decided at the gates of a dataset, or of all datasets, by queue."""
-    counted = func.count(Decision.entity_id.distinct()), func.max(Decision.id)
+    later = alias(Decision)
+    overruled = exists().where(later.entity_id == Decision.entity_id, later.id > Decision.id)
+    is_last = ~overruled & (Decision.verdict != "reopen")
+    counted = func.count(case((is_last, Decision.entity_id)).distinct()), func.max(Decision.id)
     by_policy = (
         select(func.substr(Agent.name, len(GATE_PREFIX) + 1), Agent.revision, *counted)
         .join(Decision, Decision.agent_id == Agent.id)
@@ -309,6 +314,7 @@ def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
         .join(Annotation, Annotation.review_task_key == ReviewTask.key)
         .join(Decision, Decision.annotation_key == Annotation.key)
         .join(Entity, Entity.id == Decision.entity_id)
+        .where(Entity.id == ReviewTask.entity_id)
         .group_by(ReviewTask.queue)
     )
     of_dataset = true() if dataset is None else Entity.dataset == dataset

@@ -653,7 +653,7 @@ class JudgeStatistics(Record):
 
 
 class GateStatistics(Record):
-    """The number of items decided by people at a gate, and by its policies alone."""
+    """The number of items whose last decision at a gate is one of people, or of a policy alone."""
 
     gate: str
     by_people: Count

@@ -115,7 +115,8 @@ def _outdated(store: Store, candidates: Sequence[str], edits: NewEntity | None) 
 
     `edits` is None if they are not known yet, so that nothing was made with them.
     """
-    by_people = decided_by_people(store, candidates)
+    with store.read() as connection:
+        by_people = decided_by_people(connection, candidates)
     outdated: set[str] = set()
     written = fetch_parents(store, candidates, Role.WRITTEN_WITH)
     for candidate, (settings, *_) in written.items():

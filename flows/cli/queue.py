@@ -86,12 +86,15 @@ def list_(*, as_json: JsonOption = False) -> None:
 
 
 def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
-    """Return the policy that decided last, or the declared one if nothing is decided yet."""
-    counts = [one for one in counts if one.policy != "lead"]
-    if not counts:
-        return str(queue.policy)
-    policies = [one for one in counts if one.policy.startswith("sample")] or counts
-    return max(policies, key=lambda one: one.last).policy or "required"
+    """Return the policy that decided last, or the declared one if nothing is decided yet.
+
+    If people decided last, it is the sample drawn before, or `required`.
+    """
+    newest = sorted((one.last, one.policy) for one in counts if one.policy != "lead")
+    policies = [policy for _, policy in newest[-2:]]
+    if policies[-1:] == [""] and policies[0].startswith("sample"):
+        policies.pop()
+    return (policies[-1] or "required") if policies else str(queue.policy)
 
 
 @command(app)
@@ -150,8 +153,8 @@ def reconcile(queue: QueuesArgument = None, *, as_json: JsonOption = False) -> N
 def _read(
     read: "Callable[[Store, Desks, Queue, str, str], ReportT]", name: str | None, flow_run: str
 ) -> "list[ReportT]":
-    from flows.engine.context import code_revision
     from flows.engine.gates import open_desks
+    from flows.engine.software import code_revision
 
     settings, store = _open()
     desks = open_desks(settings, store)
@@ -226,8 +229,8 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
     """
     from annotate.pull import pull as pull_queue
     from annotate.push import push as push_queue
-    from flows.engine.context import code_revision
     from flows.engine.gates import images_url, open_desks
+    from flows.engine.software import code_revision
     from schemas.errors import ServiceError, UsageError
 
     try:
@@ -300,7 +303,7 @@ def _queues(
 def _show_push(report: "PushReport", url: str) -> None:
     parts = [f"{report.pushed:,} tasks sent", f"{report.known:,} already there"]
     more = {
-        "gold items": report.gold,
+        "gold": report.gold,
         "conflicts for an adjudicator": report.conflicts,
         "duplicates removed": report.duplicates,
         "closed": report.closed,
@@ -316,8 +319,8 @@ def _show_push(report: "PushReport", url: str) -> None:
 def _show_pull(report: "PullReport") -> None:
     out.print(
         f"{report.queue}: {report.accepted:,} accepted, {report.edited:,} edited, "
-        f"{report.rejected:,} rejected, {report.skipped:,} skipped; {report.decided:,} items "
-        f"decided, {report.conflicts:,} in conflict, {report.returned:,} answers returned"
+        f"{report.rejected:,} rejected, {report.skipped:,} skipped; items: {report.decided:,} "
+        f"decided, {report.conflicts:,} in conflict; answers returned: {report.returned:,}"
     )
     _show_notices("unclear", report.unclear)
     _show_notices("interpreted", report.remarks)

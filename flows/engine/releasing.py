@@ -127,7 +127,9 @@ def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
             objects[str(check.judge), rewrite] = bool(check.warnings)
     rewrites = fetch(store, {rewrite for _, rewrite in objects})
     ids = [id_ for id_, one in rewrites.items() if one.state != "withdrawn"]
-    reports, reviewed = newest_reports(store, ids), decided_by_people(store, ids)
+    reports = newest_reports(store, ids)
+    with store.read() as connection:
+        reviewed = decided_by_people(connection, ids)
     found: dict[str, Counter[str]] = defaultdict(Counter)
     for (judge, id_), flagged in objects.items():
         if id_ not in reports:  # withdrawn
@@ -287,7 +289,9 @@ def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
         GateStatistics(
             gate=gate,
             by_people=sum(one.entities for one in counts if not one.policy),
-            by_policy=tuple((one.policy, one.entities) for one in counts if one.policy),
+            by_policy=tuple(
+                (one.policy, one.entities) for one in counts if one.policy and one.entities
+            ),
         )
         for gate, counts in sorted(found.items())
     )

@@ -12,6 +12,7 @@ from annotate.queues import shipped
 from db.decisions import append_decisions
 from db.entities import NewDecision, new_entity
 from db.review_audits import accepted_items, audited_draws
+from db.reviews import gate_counts
 from db.store import Store
 from schemas.errors import UsageError
 from schemas.provenance import Role
@@ -77,6 +78,21 @@ def test_accepted_items_state_how_they_were_accepted(desk: Desk) -> None:
         edited: ("test", "street", "edit"),
         adjudicated: ("test", "park", "adjudicated"),
     }
+
+
+def test_items_are_counted_by_their_last_decision(desk: Desk) -> None:
+    gate = REWRITES.agent
+    kept, overruled, reopened = store_rewrites(desk.store, 3, first=1000)
+    by_gate = [NewDecision(one, "accept", gate) for one in (kept, overruled, reopened)]
+    with desk.store.write() as connection:
+        append_decisions(connection, [*by_gate, NewDecision(reopened, "reopen", gate)])
+    desk.decide(overruled, "reject", desk.answer(overruled, "a", "reject"))
+    edit(desk, 50)
+    _, asked_again = accept(desk, 2)
+    with desk.store.write() as connection:
+        append_decisions(connection, [NewDecision(asked_again, "reopen", SOFTWARE)])
+    counts = {one.policy: one.entities for one in gate_counts(desk.store, "people")}
+    assert counts == {"required": 1, "": 3}, "kept; overruled, edited (not its text) and plain"
 
 
 def test_a_sample_is_proportional_and_drawing_again_does_not_change_it(desk: Desk) -> None:

@@ -81,7 +81,8 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
     flagged = {one.id for one in rewrites if objects_to(one.record(Rewrite).text)}
     assert calls == len(rewrites)
     assert 0 < len(flagged) < len(rewrites)
-    assert not decided_by_people(home_store, [one.id for one in rewrites])
+    with home_store.read() as connection:
+        assert not decided_by_people(connection, [one.id for one in rewrites])
     reasons = last_reasons(home_store, [one.id for one in rewrites])
     for one in rewrites:
         assert (one.state == "rejected") is (one.id in flagged)
@@ -105,6 +106,10 @@ def test_objections_of_a_judge_flag_rewrites_and_are_stated_on_the_card(
         append_decisions(connection, rejections)
     (reviewed,) = judge_statistics(home_store, "judged")
     assert (reviewed.reviewed, reviewed.as_people) == (2, 1)
+    with home_store.write() as connection:
+        append_decisions(connection, [NewDecision(wrong, "reopen", person)])
+    (reviewed,) = judge_statistics(home_store, "judged")
+    assert (reviewed.reviewed, reviewed.as_people) == (1, 1), "reopened, so not reviewed"
 
 
 def test_answers_of_other_forms_are_rejected() -> None:
