@@ -301,7 +301,7 @@ def _problems(
 
 
 def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> Iterator[str]:
-    """Return whether too few people may give first opinions."""
+    """Return whether too few people may give first opinions, else who is suspended."""
     try:
         eligible = people_of(store, queue).annotators
     except UsageError as error:
@@ -311,6 +311,7 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
     if gold < queue.qualification and answers_to_qualify(store, queue, eligible):
         yield too_little_gold(queue, gold)
     if len(eligible) >= queue.overlap:
+        yield from _suspensions(one, name)
         return
     who = "no one is"
     if eligible:
@@ -322,6 +323,18 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
         again = f"loupe annotator reinstate NAME {queue.name}"
         advice = f"reinstate {_listed(suspended, name)} ({again}) or {advice}"
     yield f"{who} eligible for overlap {queue.overlap}: {advice}"
+
+
+def _suspensions(one: QueueStatistics, name: _Name) -> Iterator[str]:
+    """Return who is suspended from the queue, and why."""
+    for revoked in one.returns:
+        if revoked.state == IN_FORCE:
+            right = round(revoked.accuracy * revoked.gold_answers)
+            yield (
+                f"{name(revoked.annotator)} is suspended ({right} of {revoked.gold_answers} gold "
+                f"answers right): loupe annotator report NAME, then loupe annotator reinstate NAME "
+                f"{one.queue}"
+            )
 
 
 def _idle_days(one: QueueStatistics, waiting: Sequence[TaskCount]) -> int:
@@ -451,7 +464,7 @@ def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
     parts = [f"{work}, no answer times are known"]
     if hours is not None:
         taken = f"{time.median_seconds:.0f} s (median of {time.known:,})"
-        parts = [f"{work} × {taken} = {hours:,.1f} hours"]
+        parts = [f"{work} × {taken} = {_in_words(hours)}"]
     if plan.per_day and days is not None:
         pace = f"{plan.per_day:,.1f} answers a day, as in the last {_count(plan.days, 'day')}"
         parts.append(f"{days:,.0f} days at {pace}")
@@ -480,7 +493,7 @@ def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
     if hours is not None:
         without = len(left) - len(known)
         some = f", {_count(without, 'queue')} without times left out" if without else ""
-        parts.append(f"{hours:,.1f} hours{some}")
+        parts.append(f"{_in_words(hours)}{some}")
     if cost is not None:
         parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
     return WorkLeft(
@@ -509,7 +522,7 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
     count = sum(one.calls for one in calls)
     parts = [
         f"{minutes:.1f} minutes of people" + (f" ({untimed:,} answers untimed)" if untimed else ""),
-        f"{count / accepted:,.1f} calls, {tokens:,.0f} tokens",
+        *([f"{count / accepted:,.1f} calls, {tokens:,.0f} tokens"] if count else []),
         *(f"{value:,.4f} {currency}" for currency, value in price.items()),
         *([f"{_count(unpriced, 'call')} without a price"] if unpriced else []),
     ]
@@ -524,6 +537,10 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
         unpriced=unpriced,
         sentence=f"{queue.name}: {accepted:,} accepted; each {'; '.join(parts)}",
     )
+
+
+def _in_words(hours: float) -> str:
+    return f"{hours:,.1f} hours" if hours >= 0.5 else f"{60 * hours:.0f} minutes"
 
 
 def _cost(hours: float | None, hourly_rate: float | None) -> float | None:

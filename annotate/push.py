@@ -240,8 +240,8 @@ def _progress_note(answers: int, correct: Sequence[bool]) -> str:
     if not correct:
         return said
     return (
-        f"{said} {sum(correct):,} of {len(correct):,} answers to items with a known answer agreed "
-        "with it; the lead of this queue can show you which did not, and why."
+        f"{said} {sum(correct):,} of {len(correct):,} answers to items with a known answer were "
+        "right; the lead of this queue can show you the others, and why they are wrong."
     )
 
 
@@ -249,17 +249,17 @@ def _qualification_note(queue: Queue) -> str:
     """Return the note for annotators who are not qualified yet."""
     return (
         f"Qualification: the first {queue.qualification} items have a known answer. You get the "
-        f"queue's other items once at least {queue.accuracy_floor:.0%} of your answers agree."
+        f"queue's other items once at least {queue.accuracy_floor:.0%} of your answers are right."
     )
 
 
 def _suspension_note(revocation: Revocation, queue: Queue) -> str:
-    agreed = round(revocation.accuracy * revocation.answers)
+    right = round(revocation.accuracy * revocation.answers)
     return (
-        f"Paused: {agreed} of your last {revocation.answers} answers to items with a known answer "
-        f"agreed with it; this queue requires {queue.accuracy_floor:.0%}. Items that only you had "
-        "answered go to other people now. Please read the instructions again and talk to the lead "
-        "of this queue, who can let you continue."
+        f"Suspended: {right} of your last {revocation.answers} answers to items with a known "
+        f"answer were right; this queue requires {queue.accuracy_floor:.0%}. Items that only you "
+        "had answered go to other people now. Please read the instructions again and talk to the "
+        "lead of this queue, who can let you continue."
     )
 
 

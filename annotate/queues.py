@@ -464,14 +464,22 @@ def search_items(
             if words.casefold() not in entity.payload.casefold():
                 continue
             if suspect is None or doubted is suspect:
-                text = json.loads(entity.payload).get("text", entity.payload)
                 yield FoundItem(
                     entity=entity.id,
                     state=entity.state,
                     split=entity.split,
                     suspect=doubted,
-                    text=str(text),
+                    text=" · ".join(_texts(json.loads(entity.payload))) or entity.payload,
                 )
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Return the texts of several words in a record, in order."""
+    if isinstance(value, str) and " " in value:
+        yield value
+    elif isinstance(value, dict | list):
+        for one in value.values() if isinstance(value, dict) else value:
+            yield from _texts(one)
 
 
 _BY_LEAD = "lead"

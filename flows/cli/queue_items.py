@@ -96,7 +96,7 @@ def search(
         for one in found:
             mark = " (flagged)" if one.suspect else ""
             out.print(f"{one.entity} {one.state}{mark}: {one.text[:100]}", markup=False)
-        out.print(f"{len(found):,} items")
+        out.print(f"{len(found):,} item{'' if len(found) == 1 else 's'}")
 
 
 def accept(
@@ -146,7 +146,7 @@ def prioritize(
     if as_json:
         print_json({"queue": chosen.name, "items": len(set(ids)), "priority": priority})
     else:
-        out.print(f"{chosen.name}: {len(set(ids)):,} items have priority {priority}")
+        out.print(f"{chosen.name}: priority {priority} for {len(set(ids)):,} of its items")
 
 
 def acceptance(queue: QueueArgument, *, as_json: JsonOption = False) -> None:

@@ -2,12 +2,14 @@
 
 import math
 from collections import Counter
+from datetime import UTC, datetime
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
 from annotate.audits import draw_audit_sample
+from annotate.overview import overview
 from annotate.pull import pull, reconcile
 from annotate.queues import SHARED, Queue, shipped
 from db.annotations import annotations_of
@@ -236,10 +238,12 @@ def test_failing_on_gold_items_revokes_unconfirmed_answers(
     assert states(world) == {"accepted": 40, "proposed": 20 + 20}  # 20 of them are gold items
     push(world.store, office, queue)
     assert office(careless).open_tasks() == []
-    assert [spec.note[:26] for spec in office(careless).specs.values()] == [
-        "Paused: 0 of your last 5 a"
+    assert [spec.note[:24] for spec in office(careless).specs.values()] == [
+        "Suspended: 0 of your las"
     ]
-    assert not any(spec.note.startswith("Paused") for spec in office(ann).specs.values())
+    assert not any(spec.note.startswith("Suspended") for spec in office(ann).specs.values())
+    (problem,) = overview(world.store, [queue], datetime.now(UTC), names=True).problems
+    assert "cem is suspended (0 of 5 gold answers right): loupe annotator" in problem.sentence
     for person in (ann, bea):
         work(world.store, office, person, says_accept)
     pull(world.store, office, queue)
@@ -248,7 +252,7 @@ def test_failing_on_gold_items_revokes_unconfirmed_answers(
     add_rewrites(world, 90)
     push(world.store, office, queue)
     assert office(careless).open_tasks() != []
-    assert not any(spec.note.startswith("Paused") for spec in office(careless).specs.values())
+    assert not any(spec.note.startswith("Suspended") for spec in office(careless).specs.values())
 
 
 def test_annotators_get_no_ordinary_items_before_qualification(
@@ -323,7 +327,8 @@ def test_audit_tasks_go_to_another_annotator(world: World, office: MemoryOffice)
     assert push(world.store, office, queue).pushed == 6
     assert push(world.store, office, queue).pushed == 0
     work(world.store, office, bea, says_reject, "audit")
-    pull(world.store, office, queue)
+    report = pull(world.store, office, queue)
+    assert (report.rejected, report.decided) == (6, 0), "audits decide nothing"
     assert states(world) == {"accepted": 8}
     with world.store.read() as connection:
         (draw,) = audited_draws(connection, DATASET)
