@@ -226,7 +226,7 @@ class EmbedderUse(Record):
 
 # The manifest of a release, its statistics, and problems of a copy.
 
-DOCUMENTS_VERSION = 7
+DOCUMENTS_VERSION = 8
 """The version of the wording of documents (`release.documents`), increased with every change."""
 
 GranularityName = Granularity | Literal["unstated"]
