@@ -15,6 +15,9 @@ from schemas.evaluation import DIRECTIONS, Direction
 
 _FOLDER = Path(__file__).with_name("reproduce")
 PAPERS = ("ufinebench", "recos", "ccd")
+_IN_NO_LIBRARY = (
+    "in no library: score vectors of its authors' code ([[models]], docs/reproduction.md)"
+)
 
 
 class Recipe(Record):
@@ -95,7 +98,10 @@ class _Matrix(Record):
 
 @cache
 def _matrix(paper: str) -> _Matrix:
-    return _Matrix.model_validate(tomllib.loads((_FOLDER / f"{paper}.toml").read_text("utf-8")))
+    values = tomllib.loads((_FOLDER / f"{paper}.toml").read_text("utf-8"))
+    for model in values.pop("in_no_library", ()):
+        values["models"][model] = {"unavailable": _IN_NO_LIBRARY}
+    return _Matrix.model_validate(values)
 
 
 @cache
@@ -108,6 +114,11 @@ def named_datasets() -> dict[str, NamedDataset]:
 def table_names() -> list[str]:
     """The tables that can be reproduced, as `PAPER/TABLE`."""
     return [f"{paper}/{table}" for paper in PAPERS for table in _matrix(paper).tables]
+
+
+def model_names() -> list[str]:
+    """The models of all tables."""
+    return [model for paper in PAPERS for model in _matrix(paper).models]
 
 
 def experiments_of(table: str, rows: tuple[str, ...] = ()) -> tuple[Experiment, ...]:

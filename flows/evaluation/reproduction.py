@@ -20,13 +20,13 @@ from flows.evaluation.run import evaluate_release, evaluated_model, named_embedd
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
 from release.row_files import chosen_split
 from retrieval.embedders import pinned
-from retrieval.reproduction import Experiment, experiments_of, named_datasets
+from retrieval.reproduction import Experiment, experiments_of, model_names, named_datasets
 from schemas.base import Record, canonical_json, digest_of
 from schemas.cfam import CfamTraining
 from schemas.embedding import CfamEmbedder, EmbedderSpec
 from schemas.errors import ConfigurationError, LoupeError, UsageError
 from schemas.evaluation import Direction, EvaluationResult
-from schemas.validation import placed, read_settings, validated
+from schemas.validation import nearest_hint, placed, read_settings, validated
 
 _KEYS = "docs/reproduction.md"
 _TRAINED = 250.0
@@ -80,11 +80,16 @@ def load_reproduction(path: Path) -> Reproduction:
     """
     what = f"reproduction file {path}"
     own = read_settings(path, Reproduction, what, see=_KEYS)
-    if unknown := sorted(own.releases.keys() - named_datasets().keys()):
-        known = ", ".join(named_datasets())
-        raise ConfigurationError(
-            f"{what}: no table has a dataset {unknown[0]!r}; known are {known}"
-        )
+    datasets = {*own.releases, *(one.dataset for one in own.models if one.dataset)}
+    rows = {row for one in own.models for row in one.rows}
+    for kind, named, known in (
+        ("dataset", datasets, [*named_datasets()]),
+        ("row", rows, model_names()),
+    ):
+        for name in sorted(named.difference(known)):
+            raise ConfigurationError(
+                f"{what}: no table has a {kind} {name!r}; {nearest_hint(name, known)}"
+            )
     return own
 
 

@@ -55,6 +55,18 @@ def test_missing_data_is_reported_with_its_address(loupe: Loupe) -> None:
     assert loupe("reproduce").exit_code == 2
 
 
+def test_a_misspelt_row_or_dataset_is_refused(loupe: Loupe, tmp_path: Path) -> None:
+    config = tmp_path / "own.toml"
+    for text, hint in (
+        (f'[[models]]\nrows = ["IRRAA"]\nembedder = {STILLS}', "did you mean IRRA?"),
+        ('releases = { MSCOCO-CC = "release" }', "did you mean MSCOCO-CCD?"),
+    ):
+        config.write_text(text, encoding="utf-8")
+        done = loupe("reproduce", "ccd/2", "--config", config)
+        assert done.exit_code == 2
+        assert hint in done.err
+
+
 def test_ufinebench_rows_are_trained_once_and_scored(
     loupe: Loupe, home: Path, tmp_path: Path
 ) -> None:
