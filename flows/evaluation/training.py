@@ -271,7 +271,8 @@ class TrainingReport(NamedTuple):
         if self.record is None:
             return []
         before = self.record.before
-        return [(name, before[name], value) for name, value in self.record.best.metrics.items()]
+        best = self.record.best.metrics.items()
+        return [(name.replace("_", " "), before[name], value) for name, value in best]
 
     @property
     def markdown(self) -> str:
