@@ -126,8 +126,8 @@ def report(name: NameArgument, *, as_json: JsonOption = False) -> None:
     found = []
     for queue in queues_in_use(store, load_queues(settings.queues_file)):
         answers = answer_counts(store, queue.name)
-        gold = gold_feedback(store, queue, interface_of(queue), person.pseudonym)
         if count := answers.get(person.pseudonym, 0):
+            gold = gold_feedback(store, queue, interface_of(queue), person.pseudonym)
             found.append((queue.name, count, gold))
     if as_json:
         print_json(

@@ -242,6 +242,7 @@ def judge_both(person: Person, verdict_on_plain: str) -> None:
             assert_the_next_task_is_prefetched(person)
             person.page.reload()  # the instructions do not open again
         else:
+            assert_a_lost_answer_can_be_sent_again(person)
             person.submit()
     assert sorted(judged) == sorted([REWRITE, PLAIN])
     assert person.has_finished()
@@ -258,6 +259,15 @@ def assert_the_next_task_is_prefetched(person: Person) -> None:
         "before => document.querySelector('.loupe-write textarea')?.value !== before", arg=before
     )
     assert False not in person.prefetched[known:]
+
+
+def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
+    """Assert that the page keeps an answer if the connection is lost while it is sent."""
+    answers = "**/api/tasks/*/annotations?*"
+    person.page.route(answers, lambda route: route.abort(), times=1)
+    person.press("Control+Enter")
+    person.page.get_by_text("Annotation is not saved").first.wait_for()
+    person.page.locator(SUBMIT).wait_for()
 
 
 def settle(person: Person, names: list[str]) -> None:

@@ -10,11 +10,13 @@ document.addEventListener("click", event => {
 
 // While somebody works on a task, the next one and its images are fetched, and again every minute.
 // Label Studio asks for the next task once the answer is stored, and gets the fetched one if it is
-// the one after the task that was answered.
+// the one after the task that was answered. If the connection is lost while an answer is sent, Label
+// Studio shows its spinner for ever, so it gets a refusal instead, and says that nothing is saved.
 (() => {
   const NEXT = /\/api\/dm\/actions\/?\?.*\bid=next_task\b/;
   const ANSWER = /\/api\/tasks\/(\d+)\/annotations\b(?!\/\d+)(?!.*drafts)/;
   const IMAGE = /https?:\/\/[^"\\\s<>/]+\/blobs\/[0-9a-f]{64}(\?others=[\d.,;]+)?/g;
+  const JSON_TYPE = { "Content-Type": "application/json" };
   const PAUSE_MS = 300, FRESH_MS = 60000;
   const send = window.fetch;
   let ahead = null, answered = null, images = [], timer = 0;
@@ -51,7 +53,11 @@ document.addEventListener("click", event => {
   window.fetch = async (address, options = {}) => {
     const url = String(address?.url ?? address), posts = options.method === "POST";
     if (!posts || !NEXT.test(url)) {
-      const said = await send(address, options), task = posts && ANSWER.exec(url)?.[1];
+      const task = posts && ANSWER.exec(url)?.[1];
+      const said = await send(address, options).catch(fault => {
+        if (!task) throw fault;
+        return new Response('{"detail": "no connection"}', { status: 503, headers: JSON_TYPE });
+      });
       if (task && said.ok) answered = Number(task);
       return said;
     }
@@ -60,7 +66,7 @@ document.addEventListener("click", event => {
     const kept = isCurrent ? await ahead.text : null;
     ahead = null;
     const said = kept
-      ? new Response(kept, { headers: { "Content-Type": "application/json" } })
+      ? new Response(kept, { headers: JSON_TYPE })
       : await send(address, options);
     if (said.ok) {
       timer = setTimeout(look, PAUSE_MS, url, options, (await said.clone().json()).id);
