@@ -9,13 +9,12 @@ end. This needs `--no-loadscope-reorder`; otherwise xdist starts with the groups
 import pytest
 
 _SERVERS = {
-    "installation": {"prefect", "label_studio"},
     "label_studio": {"label_studio"},
     "prefect": {"prefect"},
     "vllm": {"vllm"},
 }
-"""The servers of each group. A test belongs to the first group whose servers it all needs."""
-_GROUPS = ("installation", "label_studio", "scenario", "vllm", "kill", "prefect", "restored")
+"""The servers of each group. A test belongs to the first group whose servers it needs."""
+_GROUPS = ("label_studio", "vllm", "prefect", "scenario", "kill", "restored")
 """Groups from the longest to the shortest."""
 
 
