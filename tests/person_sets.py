@@ -24,7 +24,7 @@ def development_pairs() -> list[Pair]:
 
 
 def held_out_pairs() -> list[Pair]:
-    """Our own paraphrases that the checks were not developed on: half of a later file."""
+    """Half of a later file of our own paraphrases; since version 6 also used in development."""
     return _pairs(_read("person_paraphrases_held_out.json")[1::2])
 
 
@@ -65,9 +65,9 @@ class Person(NamedTuple):
 
 
 def hand_written(name: str) -> list[Person]:
-    """Descriptions written by hand: `hand_written_pairs` or `held_out_pairs`.
+    """Descriptions written by hand: `hand_written_pairs`, `more_pairs` or `untouched_pairs`.
 
-    The held-out pairs are not used for development.
+    Nothing may be developed on the last.
     """
     people = tomllib.loads((_HERE / f"{name}.toml").read_text("utf-8"))["person"]
     found = []

@@ -11,7 +11,10 @@ from flows.ufine3c.stray_words import (
     find_stray_words,
     has_colour,
     has_word,
+    is_other_side,
+    is_other_word,
     lost,
+    says_otherwise,
     word_fact,
 )
 from models.builtin.person.description import Description, Thing
@@ -69,6 +72,7 @@ def _compare_colours(
             for item in whole.items if whole is not None else ():  # of a uniform
                 if LEXICON.slot(item.kind) in ("whole", "clothing"):
                     loose += item.values(Attribute.COLOUR)
+            loose += LEXICON.all_said(source.kind)  # blue jeans
             yield added(fact, minor=has_colour(loose, fact.value))
     said = [fact.value for fact in theirs] + _of_parts(rewrite.parts)
     yield from (lost(fact) for fact in main if not has_colour(said, fact.value))
@@ -150,7 +154,12 @@ def _compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     closer = said & _TIED and "tied" not in said  # «a ponytail» says that it is tied
     yield from _compare_values(
         known,
-        [fact for fact in theirs if not (fact.value == "tied" and closer)],
+        [
+            fact
+            for fact in theirs
+            if not (fact.value == "tied" and closer)
+            and not any((fact.value, other) in LEXICON.near_styles for other in said)
+        ],
         against=lambda fact: next((one for one in known if _are_opposed(one, fact)), None),
         minor=lambda fact: fact.value in _WEAK,
     )
@@ -184,13 +193,17 @@ _PAIRED = ("feet", "socks", "wrist", "face")
 
 def _compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Compare patterns; one that another item of the source has may only have moved."""
-    known, implied = source.all(Attribute.PATTERN), LEXICON.all_said(source.kind)
+    known, implied = source.all(Attribute.PATTERN), set(LEXICON.all_said(source.kind))
+    implied |= {value for part in source.parts for value in part.values(Attribute.PATTERN)}
+    implied |= {"striped"} if any(part.kind == "panel" for part in source.parts) else set()
     elsewhere = {value for item in whole.items for value in item.values(Attribute.PATTERN)}
     yield from _compare_values(
         known,
         [fact for fact in rewrite.all(Attribute.PATTERN) if fact.value not in implied],
         against=lambda fact: known[0] if known and fact.value != "graphic" else None,
-        minor=lambda fact: fact.value in elsewhere or fact.value == "graphic",
+        minor=lambda fact: (
+            fact.value in elsewhere or fact.value == "graphic" or _is_suggested(fact.value, whole)
+        ),
     )
 
 
@@ -211,7 +224,14 @@ def _compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
         named = next((word_fact(Attribute.DETAIL, part.kind, part.span) for part in parts), None)
         if named is not None and sleeves[1][0][0] == 0:
             yield contradicted(named, sleeves[1][0][1])
-    yield from _compare_on_scale(*ends)
+    reached = [place for place, _ in ends[0]]
+    meant = [  # «long» may mean any greater length
+        (next((other for other in reached if other >= place), place), fact)
+        if fact.value == "long"
+        else (place, fact)
+        for place, fact in ends[1]
+    ]
+    yield from _compare_on_scale(ends[0], meant)
 
 
 def _compare_alternatives(source: Sequence[Fact], rewrite: Sequence[Fact]) -> Iterator[Finding]:
@@ -253,6 +273,7 @@ def _compare_counts(source: Thing, rewrite: Thing, whole: Description) -> Iterat
     paired = LEXICON.slot(rewrite.kind) in _PAIRED or len(same) == 2 or each
     usual = {"2"} if paired else set[str]()
     usual |= set() if source.all(Attribute.COUNT) else {"1"}
+    usual |= {"several"} if whole.text[slice(*source.span)].endswith("s") else set()
     theirs = [one for one in rewrite.all(Attribute.COUNT) if one.value not in usual]
     found = _compare_values(source.all(Attribute.COUNT), theirs)
     yield from (finding for finding in found if finding.change != "lost")
@@ -463,7 +484,7 @@ def _compare_unmatched(
         instead = next((other for other in left if same_place(other, item)), None)
         if negated is not None:
             yield contradicted(_name(negated), _name(item))
-        elif instead is not None:
+        elif instead is not None and not _is_named_in(item, source):
             left.remove(instead)
             yield contradicted(_name(instead), _name(item))
         elif not _repeats(item, present):
@@ -474,11 +495,13 @@ def _compare_unmatched(
 def _is_named_in(item: Thing, source: Description) -> bool:
     """Whether the source has the word without the item: «clipped to his belt», «high-heeled»."""
     if not item.known:
-        return _is_coloured_as(item, source)
+        return says_otherwise(source, item.kind) or _is_coloured_as(item, source)
     if any(related(other.kind, item.kind) for other in source.items):
         return False
     if any(item.kind in LEXICON.all_said(other.kind) for other in source.items):
         return True  # the vest of a three-piece suit
+    if _is_suggested(item.kind, source):
+        return True
     details = {value for value, _ in source.named[Tag.DETAIL]}
     if details & LEXICON.implied.get(item.kind, frozenset()):
         return True
@@ -515,6 +538,7 @@ def _compare_negated(source: Description, rewrite: Description) -> Iterator[Find
 
 # The person: sex, age, height, build, skin, and what the person does.
 
+_ON_FOOT = ("standing", "walking")
 _POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "crouching"))
 
 
@@ -538,13 +562,15 @@ def _compare_persons(source: Thing, rewrite: Thing, whole: Description) -> Itera
         known,
         rewrite.all(Attribute.ACTION),
         against=lambda fact: postures[0] if postures and fact.value in _POSTURES else None,
-        minor=lambda fact: fact.value == "standing" or _is_suggested(fact.value, whole),
+        minor=lambda fact: (
+            _is_suggested(fact.value, whole) or (fact.value in _ON_FOOT and not postures)
+        ),
     )
 
 
-def _is_suggested(action: str, source: Description) -> bool:
-    """Whether a word of the source says the action: «jogger» for running."""
-    words = LEXICON.suggested.get(action, frozenset())
+def _is_suggested(value: str, source: Description) -> bool:
+    """Whether a word of the source says it in another way: «jogger» for running."""
+    words = LEXICON.suggested.get(value, frozenset())
     return any(has_word(source.text, word) for word in words)
 
 
@@ -599,18 +625,36 @@ def is_open(finding: Finding, source: Description, rewrite: Description) -> bool
         return any(mention.values.get(tag) == fact.value for mention in source.mentions)
     if fact.attribute not in _OPEN:
         return False
-    if finding.source is not None and finding.source.value == fact.value:
+    if finding.source is not None and LEXICON.same_colour(finding.source.value, fact.value):
         return False  # only its shade differs
     ours, theirs = (_places_of(fact, text) for text in (source, rewrite))
     at = [i for i in theirs if fact.span[0] <= rewrite.mentions[i].span[0] < fact.span[1]]
-    if not ours or not at or len(theirs) > len(ours) or _is_before_noun(rewrite.mentions, at[0]):
+    if not ours or not at or len(theirs) > len(ours):
         return False
-    said = _nouns_around(rewrite.mentions, at[0], len(rewrite.mentions))
+    noun = _noun_after(rewrite.mentions, at[0])
+    said = {noun} if noun else _nouns_around(rewrite.mentions, at[0], len(rewrite.mentions))
     return any(
-        related(one, other) or one[:4] == other[:4]
+        _may_name_the_same(one, other)
         for place in ours
-        for one in _nouns_around(source.mentions, place, _NEAR)
+        for one in _nouns_of(source.mentions, place, directly=bool(noun))
         for other in said
+    )
+
+
+def _is_of_lost_item(
+    finding: Finding, findings: Sequence[Finding], source: Description, rewrite: Description
+) -> bool:
+    """Whether an item that the rewrite seems to leave out has the attribute: «checks beneath»."""
+    fact = finding.rewrite
+    if fact is None or fact.attribute not in (Attribute.PATTERN, Attribute.MATERIAL):
+        return False
+    starts = [mention.span[0] for mention in rewrite.mentions]
+    if fact.span[0] in starts and _noun_after(rewrite.mentions, starts.index(fact.span[0])):
+        return False
+    lost_names = {one.source.span for one in findings if one.change == "lost" and one.source}
+    return any(
+        item.span in lost_names and fact.value in item.values(fact.attribute)
+        for item in source.items
     )
 
 
@@ -626,14 +670,26 @@ def _places_of(fact: Fact, text: Description) -> list[int]:
     ]
 
 
-def _is_before_noun(mentions: Sequence[Mention], place: int) -> bool:
-    """Whether the noun of the attribute at `place` follows in the same noun phrase."""
+def _nouns_of(mentions: Sequence[Mention], place: int, *, directly: bool) -> set[str]:
+    """Return the noun that the attribute at `place` is before, or those near it."""
+    noun = _noun_after(mentions, place) if directly else ""
+    return {noun} if noun else _nouns_around(mentions, place, _NEAR)
+
+
+def _may_name_the_same(one: str, other: str) -> bool:
+    if related(one, other) or one[:4] == other[:4] or one in LEXICON.alike.get(other, ()):
+        return True
+    return one in LEXICON.related.get(other, ()) or other in LEXICON.related.get(one, ())
+
+
+def _noun_after(mentions: Sequence[Mention], place: int) -> str:
+    """Return the noun of the attribute at `place` that follows in the same noun phrase, if any."""
     for mention in mentions[place + 1 :]:
         if mention.has(Tag.ITEM, Tag.PART, Tag.HAIR):
-            return True
+            return _key(mention)
         if not mention.among(INSIDE):
-            return False
-    return False
+            break
+    return ""
 
 
 def _nouns_around(mentions: Sequence[Mention], place: int, reach: int) -> set[str]:
@@ -669,7 +725,11 @@ def find_differences(source: Description, rewrite: Description) -> tuple[Finding
     ]
     findings = [
         one.model_copy(update={"minor": True})
-        if is_open(one, source, rewrite) or _is_age_of_youth(one, source)
+        if is_open(one, source, rewrite)
+        or _is_age_of_youth(one, source)
+        or _is_of_lost_item(one, findings, source, rewrite)
+        or is_other_word(one, source, rewrite)
+        or is_other_side(one, source)
         else one
         for one in findings
     ]

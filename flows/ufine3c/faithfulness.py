@@ -194,7 +194,7 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "5"
+VERSION = "6"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
 

@@ -12,14 +12,25 @@ from schemas.faithfulness import Attribute, Fact, Finding, Span
 
 LEXICON = load_lexicon()
 _KEPT_PHRASES = 8192
+_KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 
 
 def find_stray_words(
     source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
     """Find words that the source has nowhere, except at spans that are `reported` already."""
+    seen = list(reported)
     for find in _SEARCHES:
-        yield from find(source, rewrite, reported)
+        for finding in find(source, rewrite, reported):
+            first, last = finding.rewrite.span if finding.rewrite is not None else (0, 0)
+            if any(start < last and first < end for start, end in seen):
+                continue
+            other = find not in _SURE and is_other_word(finding, source, rewrite)
+            if other or is_other_side(finding, source):
+                yield finding.model_copy(update={"minor": True})
+            else:
+                seen.append((first, last))
+                yield finding
 
 
 def _strange_colours(
@@ -43,29 +54,45 @@ def _strange_colours(
 def _strange_numbers(
     source: Description, rewrite: Description, reported: Collection[Span]
 ) -> Iterator[Finding]:
-    """Find numbers that the source does not have: of things it has one of, or in digits."""
+    """Find numbers that the source does not have: of things it counts, or in digits."""
     known = {value for value, _ in source.named[Tag.NUMBER]}
     known |= {"2"} if any(Tag.PAIR in mention.tags for mention in source.mentions) else set()
     nouns = [(_key(mention), mention.phrase.endswith("s")) for mention in source.mentions]
-    counted = {
-        _counted(source.mentions, place)
-        for place, mention in enumerate(source.mentions)
-        if Tag.NUMBER in mention.tags
-    }
-    for place, mention in enumerate(rewrite.mentions[:-1]):
-        number = mention.value(Tag.NUMBER)
-        if mention.phrase == "one" and Tag.BODY in rewrite.mentions[place + 1].tags:
-            number = "" if has_word(rewrite.text, "other") else "1"
-        said = number in known or has_word(source.text, mention.phrase)
-        if not number or said or mention.span in reported:
+    counts = {(noun, number) for noun, number, _ in _numbers(source)}
+    for noun, number, mention in _numbers(rewrite):
+        if mention.span in reported:
             continue
-        noun = _counted(rewrite.mentions, place)
-        plurals = [plural for key, plural in nouns if LEXICON.is_a(key, noun)]
-        if number.isdigit() and len(plurals) >= int(number) > 1:
-            continue
-        one_or_many = bool(plurals) and all(plural == (number == "1") for plural in plurals)
-        if mention.phrase.isdigit() or noun in counted or one_or_many:
+        same = {
+            value for key, value in counts if LEXICON.is_a(key, noun) or LEXICON.is_a(noun, key)
+        }
+        if same and number not in same and number.isdigit():
             yield added(word_fact(Attribute.COUNT, mention.phrase, mention.span))
+        elif number not in known and not has_word(source.text, mention.phrase):
+            plurals = [plural for key, plural in nouns if LEXICON.is_a(key, noun)]
+            if number.isdigit() and len(plurals) >= int(number) > 1:
+                continue
+            one_or_many = bool(plurals) and all(plural == (number == "1") for plural in plurals)
+            if mention.phrase.isdigit() or one_or_many:
+                yield added(word_fact(Attribute.COUNT, mention.phrase, mention.span))
+
+
+def _numbers(text: Description) -> Iterator[tuple[str, str, Mention]]:
+    """Yield (noun, number, word) of each number; «each hand» and «both hands» are two."""
+    single = len(re.findall(r"\bones?\b", text.text)) == 1 and not has_word(text.text, "other")
+    for place, mention in enumerate(text.mentions[:-1]):
+        number = mention.value(Tag.NUMBER)
+        if mention.phrase == "one":
+            follows = text.mentions[place + 1]
+            alone = single or (Tag.BODY in follows.tags and not has_word(text.text, "other"))
+            number = "1" if alone and Tag.OF not in follows.tags else ""
+        elif mention.phrase in _EACH and text.mentions[place + 1].has(*_COUNTABLE):
+            number = "2"
+        if number:
+            yield _counted(text.mentions, place), number, mention
+
+
+_EACH = ("both", "each", "either")
+_COUNTABLE = (Tag.BODY, Tag.LEVEL, Tag.ITEM, Tag.PART, Tag.POSSESSIVE, Tag.DEFINITE, Tag.THING)
 
 
 def _counted(mentions: Sequence[Mention], place: int) -> str:
@@ -80,49 +107,7 @@ _NOUNS = (*(Tag.ITEM, Tag.PART, Tag.BODY, Tag.LEVEL, Tag.THING, Tag.HAIR_STYLE, 
 def _key(mention: Mention) -> str:
     """Return what words of equal meaning share."""
     named = (mention.value(tag) for tag in _NOUNS)
-    return next(filter(None, named), mention.phrase)
-
-
-def _strange_places(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
-    """Find places of the body that the source has nowhere and that its items do not imply."""
-    known = {_place(mention.phrase) for mention in source.mentions}
-    known |= {_place(word) for mention in source.mentions for word in mention.phrase.split()}
-    for place, mention in enumerate(rewrite.mentions):
-        body = _place(mention.phrase)
-        before = rewrite.mentions[max(0, place - 3) : place]
-        if not body or mention.span in reported or body in known:
-            continue
-        if body in _implied_places(rewrite.mentions, place):
-            continue
-        near = any(LEXICON.same_place(body, other) for other in known)
-        if not near and any(one.has(*_LEADS_TO_PLACE) for one in before):
-            yield added(word_fact(Attribute.PLACE, mention.phrase, mention.span))
-
-
-_LEADS_TO_PLACE = (Tag.PREPOSITION, Tag.WEAR, Tag.COVERING)
-
-
-def _implied_places(mentions: Sequence[Mention], place: int) -> set[str]:
-    """Return the places of the body where something in the sentence usually is."""
-    implied = set(LEXICON.slot_places["person"])
-    for step in (mentions[place::-1], mentions[place:]):
-        for mention in step:
-            if Tag.STOP in mention.tags:
-                break
-            kind = mention.value(Tag.ITEM)
-            slot = "hair" if mention.has(Tag.HAIR, Tag.HAIR_STYLE) else LEXICON.slot(kind)
-            implied |= LEXICON.slot_places.get(slot, frozenset()) | LEXICON.all_said(kind)
-    return implied
-
-
-@lru_cache(maxsize=_KEPT_PHRASES)
-def _place(phrase: str) -> str:
-    """Return the place of the body that a phrase names, "" for other phrases."""
-    meaning = LEXICON.meanings.get(tuple(phrase.split()))
-    values = meaning.values if meaning is not None else {}
-    return values.get(Tag.BODY) or values.get(Tag.LEVEL, "")
+    return next(filter(None, named), mention.phrase.removesuffix("s"))
 
 
 def _strange_sides(
@@ -185,13 +170,16 @@ def _opposite_details(
     """Find details whose opposite is the only value in the source, for any item."""
     theirs = rewrite.named[Tag.DETAIL]
     ours = [*source.named[Tag.DETAIL], *source.named[Tag.BUILD]]
+    of_person = {fact.span for fact in source.person.all(Attribute.BUILD)}
+    ours = [pair for pair in ours if pair[1] not in of_person]
     known = {value for value, _ in ours}
     kinds = {item.kind for item in rewrite.items}
     ours += [
         (said, item.span)
         for item in source.items
         for said in LEXICON.all_said(item.kind)
-        if any(LEXICON.is_a(*pair) for kind in kinds for pair in permutations((kind, item.kind)))
+        if LEXICON.slot(item.kind) == "beard"
+        or any(LEXICON.is_a(*pair) for kind in kinds for pair in permutations((kind, item.kind)))
     ]
     said = {value for value, _ in theirs}
     said |= {detail for item in rewrite.items for detail in LEXICON.all_said(item.kind)}
@@ -279,6 +267,7 @@ def _strange_words(
         known |= {said for item in source.items for said in LEXICON.all_said(item.kind)}
         for value, span in theirs:
             near = any(LEXICON.same_material(value, other) for other in known)
+            near = near or says_otherwise(source, value)
             if not near and value not in loose and span not in reported:
                 yield added(word_fact(attribute, value, span))
 
@@ -292,7 +281,7 @@ def _strange_things(
     verbs = {
         mention.span
         for before, mention in pairwise(rewrite.mentions)
-        if before.has(Tag.PRONOUN, Tag.PERSON, Tag.ITEM)
+        if before.has(Tag.PRONOUN, Tag.PERSON, Tag.ITEM) and mention.phrase.endswith("s")
     }
     for thing, span in (*rewrite.named[Tag.THING], *likened):
         word = rewrite.text[slice(*span)]
@@ -300,11 +289,78 @@ def _strange_things(
         if (
             thing not in known
             and not general
+            and not says_otherwise(source, thing)
             and span not in verbs
             and not has_word(source.text, word[: max(4, len(word) - 2)])
             and not (len(word) > 3 and word in source.text)  # «chair» for «wheelchair»
         ):
             yield added(word_fact(Attribute.DETAIL, word, span))
+
+
+def says_otherwise(source: Description, noun: str) -> bool:
+    """Whether the source has a synonym, a closer or more general word, or one that suggests it."""
+    if any(has_word(source.text, word) for word in LEXICON.suggested.get(noun, ())):
+        return True
+    related = LEXICON.related.get(noun, frozenset())
+    return any(
+        other in related or noun in LEXICON.related.get(other, ()) for other in _nouns(source.text)
+    )
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _nouns(text: str) -> frozenset[str]:
+    """Return the words of a text, and without a plural ending."""
+    words = set(_PLAIN.findall(text.lower()))
+    words |= {word[: -len(end)] for word in words for end in ("s", "es") if word.endswith(end)}
+    return frozenset(word for word in words if word in LEXICON.related)
+
+
+def is_other_side(finding: Finding, source: Description) -> bool:
+    """Whether a side follows from «the other hand» in the source."""
+    fact = finding.rewrite
+    if fact is None or finding.change != "added" or fact.attribute is not Attribute.SIDE:
+        return False
+    return has_word(source.text, "other") and fact.value != "both"
+
+
+def is_other_word(finding: Finding, source: Description, rewrite: Description) -> bool:
+    """Whether the rewrite only uses another word than the source: «steps» for «stairs»."""
+    fact = finding.rewrite
+    if fact is None or finding.change == "lost":
+        return False
+    if fact.attribute in _EXACT and fact.value != "transparent":
+        return False
+    opposite = finding.change == "contradicted" and fact.subject != "text"
+    if opposite and fact.attribute in _STATED:
+        return False
+    ours, theirs = _phrases(source.text), _phrases(rewrite.text)
+    word = " ".join(_PLAIN.findall(rewrite.text[slice(*fact.span)].lower()))
+    words = {word, word.rpartition(" ")[2], word.partition(" ")[0]}
+    alike = {other for one in words for other in LEXICON.alike.get(one, ())}
+    repeated = finding.change == "added" and fact.attribute in _LOOSE and word in ours
+    repeated = repeated and word not in _denied(source.text)
+    return repeated or not alike.isdisjoint(ours - theirs)
+
+
+_STATED = (Attribute.DETAIL, Attribute.BUILD, Attribute.PATTERN, Attribute.MATERIAL)
+_LOOSE = (Attribute.ACTION, Attribute.HAIR, Attribute.ACCESSORY, Attribute.GARMENT)
+_EXACT = (
+    *(Attribute.COLOUR, Attribute.AGE, Attribute.SEX, Attribute.SIDE, Attribute.COUNT),
+    *(Attribute.LENGTH, Attribute.SKIN),
+)
+_PLAIN = re.compile(r"[a-z]+")
+_LONGEST = 4  # words a phrase
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _phrases(text: str) -> frozenset[str]:
+    """Return all phrases of a text, in lower case and without punctuation."""
+    words = _PLAIN.findall(text.lower())
+    return frozenset(
+        " ".join(words[at : at + length])
+        for length in range(1, _LONGEST + 1)
+        for at in range(len(words) - length + 1)
+    )
 
 
 def _nonsense(
@@ -326,10 +382,214 @@ def _nonsense(
         yield Finding(change="added", message=message, rewrite=fact)
 
 
+def _denied_things(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find things, parts and patterns that one text has and the other denies: «no tattoos»."""
+    ours, theirs = _affirmed(source), _affirmed(rewrite)
+    for noun in ours.keys() & theirs.keys():
+        (has, span), (still, other) = ours[noun], theirs[noun]
+        if has != still:
+            yield contradicted(
+                word_fact(Attribute.DETAIL, ("" if has else "no ") + noun, span),
+                word_fact(Attribute.DETAIL, ("" if still else "no ") + noun, other),
+            )
+
+
+_DENIABLE = (Tag.THING, Tag.PART, Tag.PATTERN, Tag.HAIR_STYLE)
+
+
+def _affirmed(text: Description) -> dict[str, tuple[bool, Span]]:
+    """Return whether the text has, or denies, each thing, part or pattern that it names."""
+    found = dict[str, tuple[bool, Span]]()
+    for place, mention in enumerate(text.mentions):
+        noun = _key(mention) if mention.has(*_DENIABLE) else ""
+        if noun:
+            back = place - 1
+            while back > 0 and text.mentions[back].among(INSIDE | {Tag.COLOUR, Tag.INDEFINITE}):
+                back -= 1
+            denied = back >= 0 and Tag.NEGATION in text.mentions[back].tags
+            found[noun] = (not denied or found.get(noun, (False,))[0], mention.span)
+    return found
+
+
+_CAPITALS = re.compile(r"\b[A-Z]{3,}\b|\b\d{3,}\b|\b(?<=letter )[A-Z]\b|\b(?<=letters )[A-Z]+\b")
+
+
+def _strange_texts(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find words in capitals, such as a text on a shirt, that the source does not have."""
+    for match in _CAPITALS.finditer(rewrite.text):
+        same = re.search(rf"\b{match[0]}\b", source.text, re.IGNORECASE)
+        known = (match[0].lower(),) in LEXICON.meanings and len(match[0]) > 1
+        if same is None and not known and not rewrite.text.isupper():
+            yield added(word_fact(Attribute.DETAIL, match[0], match.span()))
+
+
+def _moved_pictures(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find pictures, texts and parts at another place of the clothes: on the back, in front."""
+    ours = list(_pictures(source))
+    for noun, (place, span) in _pictures(rewrite):
+        others = [found for name, found in ours if name == noun]
+        if others and not any(LEXICON.same_place(place, other) for other, _ in others):
+            fact = word_fact(Attribute.PLACE, place, span)
+            yield contradicted(word_fact(Attribute.PLACE, *others[0]), fact)
+
+
+_AROUND = ("front", "back")
+_ON_CLOTHES = ("chest", "front", "back", "shoulder", "sleeve", "collar", "waist", "knee", "calf")
+_NEAR = 5  # mentions from a picture to its place
+
+
+def _pictures(text: Description) -> Iterator[tuple[str, tuple[str, Span]]]:
+    """Yield each thing that is followed by a place on clothes, with the place."""
+    for at, mention in enumerate(text.mentions):
+        if not mention.has(Tag.THING, Tag.PART, Tag.ITEM, Tag.PATTERN_NOUN):
+            continue
+        for follows in text.mentions[at + 1 : at + 1 + _NEAR]:
+            place = follows.value(Tag.BODY) or follows.value(Tag.LEVEL) or follows.value(Tag.PART)
+            if follows.has(Tag.STOP, Tag.ITEM, Tag.AND):
+                break
+            if place in (_AROUND if Tag.ITEM in mention.tags else _ON_CLOTHES):
+                yield _key(mention), (place, follows.span)
+                break
+
+
+def _contraries(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find new words that exclude words of the source which the rewrite does not repeat."""
+    ours, theirs = _phrases(source.text), _phrases(rewrite.text)
+    new, gone = theirs - ours - _denied(rewrite.text), ours - theirs - _denied(source.text)
+    for one, other in LEXICON.contrary:
+        if one.isdisjoint(new) or other.isdisjoint(gone):
+            continue
+        if one.isdisjoint(ours):
+            word, instead = min(one & new), min(other & gone)
+            yield contradicted(
+                word_fact(Attribute.DETAIL, instead, _span_of(instead, source.text)),
+                word_fact(Attribute.DETAIL, word, _span_of(word, rewrite.text)),
+            )
+
+
+def _denied(text: str) -> frozenset[str]:
+    """Return the words after «not», «neither» and the like."""
+    return frozenset(match[1] for match in _DENIED.finditer(text.lower()))
+
+
+_DENIED = re.compile(
+    r"\b(?:not|no|neither|nor|no longer|without|rather than)[^a-z]+(?:\w+ )?([a-z]+)"
+)
+
+
+def _span_of(phrase: str, text: str) -> Span:
+    match = re.search(r"\b" + phrase.replace(" ", r"[^a-z]+") + r"\b", text, re.IGNORECASE)
+    return match.span() if match is not None else (0, 0)
+
+
+def _opposite_modifiers(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find opposite adjectives of one noun that is no item: a long train and a short one."""
+    ours = _modifiers(source)
+    for noun, value, span in _modifiers(rewrite):
+        mine = {other: at for name, other, at in ours if name == noun}
+        opposed = [at for other, at in mine.items() if _excludes(other, value)]
+        if opposed and value not in mine:
+            other = word_fact(Attribute.DETAIL, source.text[slice(*opposed[0])], opposed[0])
+            yield contradicted(other, word_fact(Attribute.DETAIL, value, span))
+
+
+def _excludes(one: str, other: str) -> bool:
+    return LEXICON.are_opposed(one, other) or {one, other} == {"long", "short"}
+
+
+_DEGREES = (Tag.SIZE, Tag.DETAIL, Tag.BUILD, Tag.HEIGHT)
+
+
+def _modifiers(text: Description) -> list[tuple[str, str, Span]]:
+    """Return (noun, value, place) of each adjective directly before a noun that is no item."""
+    found = list[tuple[str, str, Span]]()
+    for at, mention in enumerate(text.mentions):
+        value = next(filter(None, map(mention.value, _DEGREES)), "")
+        if value:
+            ahead = text.mentions[at + 1 :]
+            noun = next((one for one in ahead if not one.among(_PASSED)), None)
+            if noun is not None and noun.has(Tag.OTHER, Tag.PART, Tag.THING, Tag.BODY):
+                found.append((_key(noun), value, mention.span))
+    return found
+
+
+_PASSED = INSIDE | {Tag.COLOUR, Tag.NUMBER}
+
+
+def _new_side(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find «left» if the source only says «right», or the reverse."""
+    ours = {mention.value(Tag.SIDE) for mention in source.mentions} & _SIDES
+    if not ours or has_word(source.text, "other") or has_word(source.text, "opposite"):
+        return
+    for before, mention in pairwise(rewrite.mentions):
+        side = mention.value(Tag.SIDE)
+        owned = before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.PREPOSITION, Tag.WEAR)
+        if side in _SIDES - ours and owned:
+            yield added(word_fact(Attribute.SIDE, side, mention.span))
+
+
+_SIDES = frozenset(("left", "right"))
+
+
+def _swapped_sides(
+    source: Description, rewrite: Description, _reported: Collection[Span]
+) -> Iterator[Finding]:
+    """Find things in the left hand that the source has in the right, or the reverse."""
+    ours = list(_held(source))
+    for noun, (side, span) in _held(rewrite):
+        others = [found for name, found in ours if name == noun]
+        if others and side not in {other for other, _ in others}:
+            fact = word_fact(Attribute.SIDE, side, span)
+            yield contradicted(word_fact(Attribute.SIDE, *others[0]), fact)
+
+
+def _held(text: Description) -> Iterator[tuple[str, tuple[str, Span]]]:
+    """Yield each noun directly before «in her left hand», or soon after it, with the side."""
+    mentions = text.mentions
+    for at, mention in enumerate(mentions):
+        if mention.value(Tag.SIDE) not in _SIDES:
+            continue
+        found = (mention.values[Tag.SIDE], mention.span)
+        back = at - 1
+        while back > 0 and mentions[back].has(Tag.POSSESSIVE, Tag.DEFINITE):
+            back -= 1
+        if back > 0 and mentions[back].has(Tag.PREPOSITION, Tag.WEAR):
+            before = mentions[back - 1]
+            if before.has(*_OBJECTS):
+                yield _key(before), found
+                continue
+        for follows in mentions[at + 1 : at + 1 + _NEAR]:
+            if follows.has(Tag.SIDE, Tag.STOP, Tag.AND):
+                break
+            if follows.has(*_OBJECTS) and Tag.BODY not in follows.tags:
+                yield _key(follows), found
+                break
+
+
+_OBJECTS = (Tag.ITEM, Tag.THING)
+_SURE = (_nonsense, _denied_things, _moved_pictures, _strange_texts, _new_side, _swapped_sides)
 _SEARCHES = (
+    _new_side,
+    _swapped_sides,
+    _opposite_modifiers,
+    _contraries,
+    _denied_things,
+    _strange_texts,
+    _moved_pictures,
     _strange_colours,
     _strange_sides,
-    _strange_places,
     _strange_numbers,
     _opposite_details,
     _strange_traits,

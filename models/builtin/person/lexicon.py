@@ -3,7 +3,7 @@
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from functools import cached_property, lru_cache
@@ -111,7 +111,12 @@ class Lexicon:
     and the details, hair styles and shades that exclude each other. `implied` are facts that the
     name of a kind states, `suggested` the phrases that say an action («jogger» for running),
     `part_slots` the slots whose items alone have a part, `classes` what some things are in general,
-    `slot_places` the places of the body where items of a slot are.
+    `renamed` the kinds that have another name in one length («short trousers» are shorts),
+    `hair_reach` and `sleeve_reach` how long hair and sleeves are that reach a place, `cropped`
+    where a cropped garment ends, `part_adjectives` words that give the colour before them to a part
+    («white-soled»), `related` the synonyms and more general words of nouns, `alike` the words that
+    may be used of the same thing as a word, `contrary` pairs of sets of words that exclude each
+    other, both ways.
     """
 
     meanings: Mapping[Phrase, Meaning]
@@ -129,7 +134,15 @@ class Lexicon:
     implied: Mapping[str, frozenset[str]]
     part_slots: Mapping[str, frozenset[str]]
     classes: Mapping[str, str]
-    slot_places: Mapping[str, frozenset[str]]
+    renamed: Mapping[str, Mapping[str, str]]
+    hair_reach: Mapping[str, str]
+    sleeve_reach: Mapping[str, str]
+    cropped: Mapping[str, str]
+    part_adjectives: Mapping[str, str]
+    near_styles: frozenset[tuple[str, str]]
+    related: Mapping[str, frozenset[str]]
+    alike: Mapping[str, frozenset[str]]
+    contrary: Sequence[tuple[frozenset[str], frozenset[str]]]
 
     @cached_property
     def lengths(self) -> Mapping[str, tuple[int, ...]]:
@@ -220,6 +233,11 @@ def load_lexicon() -> Lexicon:
         for phrase in (thing, plural(thing)):
             if tuple(phrase.split()) not in meanings:
                 meanings[tuple(phrase.split())][Tag.THING] = thing
+    related = {noun: words for noun, _, words in _nouns()}
+    for noun in [noun for noun, is_thing, _ in _nouns() if is_thing]:
+        for form in (noun, plural(noun)):
+            if (form,) not in meanings:
+                meanings[(form,)][Tag.THING] = noun
     for by_tag in meanings.values():
         if Tag.THING in by_tag or Tag.MEASURE in by_tag:  # would be unknown words
             by_tag.setdefault(Tag.OTHER, "")
@@ -249,7 +267,21 @@ def load_lexicon() -> Lexicon:
         implied={kind: frozenset(said) for kind, said in data["implied"].items()},
         part_slots={part: frozenset(slots) for part, slots in data["part_slots"].items()},
         classes=classes,
-        slot_places={slot: frozenset(places) for slot, places in data["slot_places"].items()},
+        renamed=data["renamed"],
+        hair_reach=data["hair_reach"],
+        sleeve_reach=data["sleeve_reach"],
+        cropped=data["cropped"],
+        part_adjectives={
+            word: part for part, words in data["part_adjectives"].items() for word in words
+        },
+        near_styles=near["styles"],
+        related=related,
+        contrary=[
+            (frozenset(one), frozenset(other))
+            for pair in data["contrary"]["pairs"]
+            for one, other in permutations(pair)
+        ],
+        alike=_groups(data["alike"]["groups"]),
     )
 
 
@@ -266,6 +298,9 @@ def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]
     """Yield (words, tags, canonical name, whether they have plurals), table by table."""
     for name, colour in data["colours"].items():
         yield colour["words"], Tag.COLOUR, name, False
+        alike = [word.removesuffix(" colored") for word in colour["words"]]
+        forms = ("the color of {}", "the colour of {}", "{} coloured")
+        yield [form.format(word) for word in alike for form in forms], Tag.COLOUR, name, False
     for slot in data["items"].values():
         for name, kind in slot["kinds"].items():
             yield kind["words"], Tag.ITEM, name, True
@@ -278,6 +313,20 @@ def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]
         yield words, Tag(name), name, True
 
 
+@lru_cache(maxsize=1)
+def _nouns() -> list[tuple[str, bool, frozenset[str]]]:
+    """Return nouns from WordNet, whether they only mean a thing, and their general words."""
+    found = []
+    for line in files(__package__).joinpath("nouns.tsv").read_text("utf-8").splitlines():
+        if not line.startswith("#"):
+            noun, is_thing, related = line.split("\t")
+            found.append((noun, bool(is_thing), frozenset(related.split())))
+    return found
+
+
+_ABOUT = ("about", "around", "roughly", "perhaps", "maybe", "approximately", "aged", "age")
+
+
 def _numbers(
     steps: dict[str, int], ones: list[str], tens: list[str]
 ) -> Iterator[tuple[list[str], Tag, str, bool]]:
@@ -287,6 +336,7 @@ def _numbers(
         step = next(name for name, last in steps.items() if years <= last)
         forms = ("years old", "year old", "years of age", "years", "odd years old", "odd years")
         said = [f"{number} {form}" for number in (years, words[years]) for form in forms]
+        said += [f"{form} {number}" for number in (years, words[years]) for form in _ABOUT]
         yield said, Tag.AGE, step, False
         yield (
             [str(years)] if years == 1 else [str(years), words[years]],
@@ -294,6 +344,21 @@ def _numbers(
             str(years),
             False,
         )
+
+
+def _groups(groups: Iterable[Sequence[str]]) -> Mapping[str, frozenset[str]]:
+    """Return the words of the groups, singular and plural, by each of them.
+
+    A first word with a colon is more general than the others, which are not alike themselves.
+    """
+    alike: dict[str, set[str]] = defaultdict(set)
+    for first, *others in groups:
+        general = first.removesuffix(":")
+        hub = {general, plural(general)}
+        rest = {form for word in others for form in (word, plural(word))}
+        for form in hub | rest:
+            alike[form] |= (hub | rest if form in hub or general == first else hub) - {form}
+    return {word: frozenset(others) for word, others in alike.items()}
 
 
 def _both_ways(groups: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:

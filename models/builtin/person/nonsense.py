@@ -111,7 +111,7 @@ def _class_of(mention: Mention, lexicon: Lexicon) -> str:
     if Tag.MEASURE in mention.tags:
         return "measure"
     if Tag.THING in mention.tags:
-        return lexicon.classes.get(mention.values[Tag.THING], "other")
+        return lexicon.classes.get(mention.values[Tag.THING], "unknown")
     if Tag.OTHER in mention.tags:
         return "unknown" if mention.phrase.isalpha() and Tag.ACTION not in mention.tags else ""
     if Tag.AGE in mention.tags and Tag.PERSON not in mention.tags:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from itertools import pairwise
 
 from models.builtin.person.description import Description, Place, Role, Thing
 from models.builtin.person.lexicon import (
@@ -28,6 +29,9 @@ _HEADS = frozenset((Tag.ITEM, Tag.PART, Tag.HAIR, Tag.SKIN, Tag.FIGURE, Tag.PERS
 _NAMING = _MODIFIERS | {Tag.OTHER, Tag.HAIR_STYLE, Tag.ITEM, Tag.PART, Tag.COLOUR_NOUN}
 _JOINING = frozenset((Tag.AND, Tag.COMMA))
 _BEFORE_HEAD = _MODIFIERS | _JOINING | {Tag.FILLER, Tag.OTHER, Tag.HAIR_STYLE}
+
+
+_LIKE = ("like", "look", "effect")
 
 
 @dataclass(slots=True)
@@ -117,6 +121,8 @@ class Reading:
     def take_modifier(self, mention: Mention) -> None:
         """Keep a modifier for the head, or for the subject of a phrase without a head."""
         phrase = self.phrase
+        if self.at(1).phrase in _LIKE and mention.among(_OF_THINGS):  # «leather-like»
+            return
         if not phrase.modifiers:
             phrase.before, phrase.earlier_still = self.at(-1), self.at(-2)
         phrase.modifiers.append(mention)
@@ -159,7 +165,7 @@ _SKIN_OF_COLOUR = {
     "brown": "dark",
     "black": "dark",
 }
-_SKIN_OF_WORD = {"tan": "medium"}  # as a colour of cloth it is beige
+_SKIN_OF_WORD = {"tan": "medium", "olive": "medium", "bronze": "medium", "caramel": "medium"}
 _SKIN_OF_SHADE = {"light": "fair", "dark": "dark"}
 _SHADES = {"navy": "dark"}
 _HAIR_COLOURS = frozenset(("blond", "brunette", "ginger"))
@@ -206,7 +212,7 @@ _STATED: dict[Role, dict[Tag, tuple[Attribute, str]]] = {
 
 def _state_modifiers(reading: Reading, thing: Thing) -> None:
     """State the modifiers collected so far of `thing`."""
-    modifiers = reading.phrase.modifiers
+    modifiers = _without_part_colours(reading, thing)
     for place, mention in enumerate(modifiers):
         of_person = thing.role is Role.PERSON or _names_a_trait(mention)
         role = Role.PERSON if of_person else Role.HAIR if thing.role is Role.HAIR else Role.ITEM
@@ -216,7 +222,9 @@ def _state_modifiers(reading: Reading, thing: Thing) -> None:
         for tag, value in mention.values.items():
             if role is Role.HAIR and tag is Tag.DETAIL and Tag.HAIR_STYLE in mention.tags:
                 continue
-            if rule := _STATED[role].get(tag):
+            if role is Role.PERSON and value == "large":
+                told.state(Attribute.BUILD, "heavy build", mention.span)
+            elif rule := _STATED[role].get(tag):
                 told.state(rule[0], rule[1].format(value), mention.span)
             elif role is Role.ITEM:
                 _state_length(reading, thing, tag, value, mention.span)
@@ -230,8 +238,28 @@ def _state_modifiers(reading: Reading, thing: Thing) -> None:
                 _state_colour_of_person(reading, mention, value, of_skin=thing is reading.skin)
             elif tag is Tag.SHADE and of_skin and value in _SKIN_OF_SHADE:
                 told.state(Attribute.SKIN, _SKIN_OF_SHADE[value], mention.span)
+        if role is Role.ITEM and mention.phrase == "cropped":
+            slot = reading.lexicon.slot(thing.kind)
+            if slot in reading.lexicon.cropped:
+                thing.state(Attribute.LENGTH, reading.lexicon.cropped[slot], mention.span)
         if not of_person and Tag.COLOUR in mention.tags:
             _state_colour(thing, mention, modifiers[place - 1] if place else NOTHING)
+
+
+def _without_part_colours(reading: Reading, thing: Thing) -> list[Mention]:
+    """Return the modifiers of `thing` but for colours of a part («white-soled»), which it gets."""
+    modifiers, rest = reading.phrase.modifiers, list[Mention]()
+    for mention in modifiers:
+        at = reading.mentions.index(mention) if Tag.COLOUR in mention.tags else -1
+        follows = reading.mentions[at + 1] if 0 <= at < len(reading.mentions) - 1 else NOTHING
+        part = reading.lexicon.part_adjectives.get(follows.phrase)
+        if part is None or thing.role is not Role.ITEM:
+            rest.append(mention)
+            continue
+        named = Thing(Role.PART, part, follows.span, mention.span)
+        _state_colour(named, mention, NOTHING)
+        thing.parts.append(named)
+    return rest
 
 
 def _names_a_trait(mention: Mention) -> bool:
@@ -307,9 +335,14 @@ def _end_predicate(reading: Reading) -> None:
     phrase.definite = phrase.indefinite = False
 
 
+_WORKED_IN = ("embroidered", "printed", "dotted", "striped", "trimmed", "edged", "lettered")
+
+
 def _targets(reading: Reading) -> list[Thing]:
     if reading.negated:
         return []
+    if reading.phrase.earlier_still.phrase in _WORKED_IN and reading.phrase.before.phrase == "in":
+        return []  # «embroidered in silver»
     if reading.copula:
         return reading.subject or [reading.description.person]
     phrase, last = reading.phrase, reading.last
@@ -318,8 +351,9 @@ def _targets(reading: Reading) -> list[Thing]:
         return [last]
     if phrase.before.phrase == "in":
         return [_dressed_in(reading)]
+    of = Tag.INDEFINITE in phrase.before.tags and Tag.OF in phrase.earlier_still.tags
     if last is not None and (
-        phrase.before.has(Tag.OF, Tag.REACHES) or phrase.earlier_still.phrase.endswith("ed")
+        of or phrase.before.has(Tag.OF, Tag.REACHES) or phrase.earlier_still.phrase.endswith("ed")
     ):
         return [last]
     return _trim(reading) or _person(reading)
@@ -555,8 +589,9 @@ def _end_part(reading: Reading, part: Thing) -> None:
 def _find_item(reading: Reading, mention: Mention) -> Thing:
     """Return the item that the head noun `mention` names."""
     kind = mention.value(Tag.ITEM)
-    if any(modifier.value(Tag.SIZE) == "short" for modifier in reading.phrase.modifiers):
-        kind = "shorts" if kind == "trousers" else kind  # «short blue trousers»
+    for modifier in reading.phrase.modifiers if kind in reading.lexicon.renamed else ():
+        length = modifier.value(Tag.SIZE) or modifier.value(Tag.SLEEVE)
+        kind = reading.lexicon.renamed.get(kind, {}).get(length, kind)
     return (
         _renamed(reading, kind, mention)
         or _earlier_item(reading, kind)
@@ -568,7 +603,7 @@ def _earlier_of_kind(reading: Reading, kind: str) -> Thing | None:
     """Return the last item that `kind` may be another word for."""
     is_a = reading.lexicon.is_a
     for item in reversed(reading.description.items):
-        if is_a(item.kind, kind) or is_a(kind, item.kind):
+        if not item.negated and (is_a(item.kind, kind) or is_a(kind, item.kind)):
             return item
     return None
 
@@ -578,8 +613,11 @@ def _renamed(reading: Reading, kind: str, mention: Mention) -> Thing | None:
     subject = reading.subject[0] if reading.subject else None
     if not reading.copula or subject is None or subject.role is not Role.ITEM:
         return None
-    if Tag.BE not in reading.at(-reading.back_over(_MEASURED_THROUGH)).tags:
+    verb = reading.back_over(_MEASURED_THROUGH)
+    if Tag.BE not in reading.at(-verb).tags:
         return None  # «her shirt is worn over a T-shirt»
+    if Tag.PREPOSITION in reading.at(-verb - 2).tags:
+        return None  # «beneath that is a T-shirt»
     if not reading.lexicon.is_a(kind, subject.kind):
         return None
     attribute = reading.lexicon.kinds[kind].attribute
@@ -667,6 +705,8 @@ def _take_body(reading: Reading, mention: Mention) -> None:
     if Tag.ITEM in reading.at(1).tags:
         return  # «wide-leg jeans»
     _end_predicate(reading)
+    _state_hair_reach(reading, mention, mention.value(Tag.BODY))
+    _state_sleeve_reach(reading, mention)
     if _wait_for_item(reading, mention.value(Tag.BODY), mention.span):
         return
     before, item = reading.at(-1), reading.last
@@ -678,6 +718,33 @@ def _take_body(reading: Reading, mention: Mention) -> None:
             _place(item, mention)
     elif item is not None and item.role is Role.PART and not elsewhere:
         _place(item, mention)
+
+
+def _state_hair_reach(reading: Reading, mention: Mention, place: str) -> None:
+    """Handle «her hair falls to her chest»: the length of hair."""
+    hair = reading.description.hair
+    length = reading.lexicon.hair_reach.get(place)
+    back = reading.back_over(_ALL - {Tag.HAIR, Tag.HAIR_STYLE, Tag.ITEM, Tag.ACTION, Tag.STOP})
+    if length is None or not reading.at(-back).has(Tag.HAIR, Tag.HAIR_STYLE):
+        return
+    before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
+    if any(Tag.REACHES in one.tags or one.phrase in _CUT for one in before):
+        hair.state(Attribute.LENGTH, length, mention.span)
+
+
+def _state_sleeve_reach(reading: Reading, mention: Mention) -> None:
+    """Handle «its sleeves end at the elbow»: the sleeves of the garment before."""
+    sleeves = reading.lexicon.sleeve_reach.get(mention.phrase.removesuffix("s"))
+    back = reading.back_over(_ALL - {Tag.PART, Tag.ITEM, Tag.ACTION, Tag.STOP})
+    if sleeves is not None and reading.owner is not None:
+        before = [reading.at(-near) for near in range(1, _VERB_REACH + 1)]
+        reaches = any(Tag.REACHES in one.tags for one in before)
+        if reaches and reading.at(-back).value(Tag.PART) == "sleeve":
+            reading.owner.state(Attribute.LENGTH, sleeves, mention.span)
+
+
+_ALL = frozenset(Tag)
+_CUT = ("cut", "cropped", "halfway", "middle", "down")
 
 
 def _place(thing: Thing, mention: Mention) -> None:
@@ -718,7 +785,9 @@ def _put(reading: Reading, item: Thing, place: Place, span: Span) -> None:
 
 _NAME_GOES_ON = _HEADS | _MODIFIERS | {Tag.OTHER}
 _STYLED = ("style", "styled", "like", "cut")
-_IN_LIKENESS = _MODIFIERS | {Tag.INDEFINITE, Tag.DEFINITE, Tag.OTHER, Tag.FILLER}
+_IN_LIKENESS = _MODIFIERS | {
+    *(Tag.INDEFINITE, Tag.DEFINITE, Tag.OTHER, Tag.FILLER, Tag.PERSON),
+}
 _LIST_GOES_ON = _NAME_GOES_ON | {Tag.AND, Tag.COMMA}
 
 
@@ -755,10 +824,10 @@ def _take_item(reading: Reading, mention: Mention) -> None:
 def _is_verb(reading: Reading, offset: int) -> bool:
     """Whether it is a verb: «ribbons tie the pigtails», «a top that ties at the waist»."""
     before, follows = reading.at(offset - 1), reading.at(offset + 1)
-    if before.phrase in ("that", "which"):
+    if before.phrase in ("that", "which", "who"):
         return reading.at(offset).phrase.endswith("s") and Tag.BE not in follows.tags
     opens = follows.has(Tag.DEFINITE, Tag.POSSESSIVE) and follows.phrase != "that"
-    if opens and before.has(Tag.ITEM, Tag.PRONOUN):
+    if opens and before.has(Tag.ITEM, Tag.PRONOUN, Tag.COLOUR, Tag.MATERIAL):
         return True
     shades = Tag.INDEFINITE in follows.tags and reading.at(offset).phrase.endswith("s")
     bare = Tag.HAIR in before.tags and follows.phrase in ("out", "down", "over")
@@ -1044,7 +1113,7 @@ def _take_hair_style(reading: Reading, mention: Mention) -> None:
     elif (
         _leads_to_hair(reading)
         or reading.at(1).among(_HEADS)
-        or (Tag.DETAIL in mention.tags and reading.head_ahead())
+        or reading.head_ahead()
         or not _is_of_hair(reading)
     ):
         reading.take_modifier(mention)
@@ -1136,10 +1205,17 @@ def _item_acts(reading: Reading) -> bool:
     if Tag.THING in reading.at(-1).tags:  # «tattoos run down», but not «on the bench sleeps»
         first = reading.at(-reading.back_over(_MEASURED_THROUGH | {Tag.OTHER}))
         return not first.has(Tag.PREPOSITION, Tag.WEAR)
-    if reading.person_acts:
-        return False
-    actor = reading.at(-reading.back_over(frozenset((Tag.OTHER, Tag.FILLER))))
-    return actor.has(Tag.ITEM, Tag.PART, Tag.HAIR, Tag.PATTERN_NOUN)
+    if reading.leads_to(frozenset((Tag.PERSON,)), _BEFORE_HEAD | {Tag.INDEFINITE, Tag.DEFINITE}):
+        return False  # «under an umbrella stands a girl»
+    for mention in reversed(reading.mentions[: reading.position]):
+        if mention.has(Tag.STOP, Tag.PERSON, Tag.PRONOUN, Tag.AND):
+            return False
+        if mention.has(*_ACTORS):
+            return not reading.person_acts
+    return False
+
+
+_ACTORS = (Tag.ITEM, Tag.PART, Tag.HAIR, Tag.HAIR_STYLE, Tag.PATTERN_NOUN)
 
 
 # Descriptions after a noun: «with long sleeves», «reaches his hips».
@@ -1164,6 +1240,7 @@ def _take_level(reading: Reading, mention: Mention) -> None:
         reading.take_modifier(mention)
         return
     _end_predicate(reading)
+    _state_hair_reach(reading, mention, mention.value(Tag.LEVEL))
     last = reading.last
     garment = last if last is not None and last.role is Role.ITEM else reading.owner
     before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
@@ -1254,7 +1331,11 @@ def parse_description(text: str) -> Description:
     colours = (mention for mention in mentions if Tag.COLOUR in mention.tags)
     description.colours = [(mention.values[Tag.COLOUR], mention.span) for mention in colours]
     description.named = {
-        tag: [(mention.values[tag], mention.span) for mention in mentions if tag in mention.tags]
+        tag: [
+            (mention.values[tag], mention.span)
+            for mention, follows in pairwise((*mentions, NOTHING))
+            if tag in mention.tags and follows.phrase not in _LIKE
+        ]
         for tag in _NAMED
     }
     unknown = [mention for mention in mentions if Tag.OTHER in mention.tags]

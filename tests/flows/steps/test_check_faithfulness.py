@@ -12,6 +12,7 @@ from tests.corruption import corrupt, corrupt_details
 from tests.person_sets import (
     REAL,
     development_pairs,
+    hand_written,
     held_out_pairs,
     real_pairs,
     real_paraphrases,
@@ -168,6 +169,18 @@ def test_hand_written_paraphrases_pass_and_changed_facts_are_suspect() -> None:
     for kind in ("colour", "garment", "accessory", "sex", "side"):
         assert tried[kind] >= 8, kind
         assert caught[kind] / tried[kind] >= (0.9 if kind == "side" else 0.95), kind
+
+
+def test_people_not_developed_on_keep_a_floor() -> None:
+    people = hand_written("untouched_pairs")
+    pairs = [pair for person in people for pair in person.pairs()]
+    results = {pair: check(*pair) for pair in pairs}
+    assert not any(isinstance(result, Rejection) for result in results.values())
+    alarms = sum(is_suspect(*pair) for pair in pairs)
+    changed = [(person.description, one) for person in people for one in person.changed]
+    caught = sum(is_suspect(source, one.text) for source, one in changed)
+    assert alarms / len(pairs) <= 0.25
+    assert caught / len(changed) >= 0.86
 
 
 @needs_real_texts
