@@ -1,56 +1,82 @@
-"""Shards compared with single records: equal results, processing time and bytes in the store.
+"""Shards compared with single records: equal results, processing time, memory, bytes in the store.
 
-    python -m benchmarks.shards [--captions 20000] [--same 2000]
+    python -m benchmarks.shards [--captions 1000000] [--rewritten 20000] [--same 10000]
 
-Imports captions of drawn people, two per image, into shards and rewrites them with a built-in
-model; `--same` captions are also imported and rewritten record by record, and compared. The bytes
-of the ledger are measured with shards of one record, as they do not depend on the size of a shard.
+`--captions` captions, four per image, are imported into shards and their images compared; one image
+of a hundred is a re-encoded copy. Of a smaller source, `--rewritten` captions are also rewritten by
+a built-in model and checked, and the images embedded. `--same` captions go through all steps twice,
+in shards and record by record, and the results are compared. Images are drawn at random; captions
+repeat a few thousand descriptions with a number added.
 """
 
 import argparse
+import io
+import json
+import resource
 import sqlite3
 import tempfile
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+import psutil
+from PIL import Image as Pictures
+
 from db.entities import find
+from db.quarantine import quarantine_counts
+from flows.engine.contamination import fingerprint_images, fingerprints_of
 from flows.engine.context import RunContext, open_context
+from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
-from flows.shards.files import RECORDS, RecordResult, computed_shards, imported_shards, read_shard
-from flows.shards.steps import import_shards, rewrite_shards
+from flows.shards.files import (
+    RECORDS,
+    RecordResult,
+    ShardRow,
+    computed_shards,
+    imported_shards,
+    read_shard,
+)
+from flows.shards.steps import embed_shards, find_shard_duplicates, import_shards, rewrite_shards
 from flows.ufine3c.faithfulness import check_rewrites
 from flows.ufine3c.rewriting import rewrite_captions
 from models.profiles.loader import load_profile
 from models.profiles.settings import load_settings
+from retrieval.similarity.near_duplicates import find_near_duplicates
 from schemas.build import SourceSpec
 from schemas.profile import Profile
-from schemas.records import Granularity
-from tests.flows.worlds import write_people
+from schemas.records import Granularity, Image
+from sources.demonstration.descriptions import describe
+from sources.demonstration.figure import View, draw_pose
+from sources.demonstration.people import Chance, draw_person_attributes
 
 NAME = "people"
-CAPTIONS = 2
+CAPTIONS = 4
+DESCRIPTIONS = 2000
+COPIES = 100
 MILLION = 1_000_000
 WANTED_BYTES = 1_000_000
-KINDS = ("image", "caption", "rewrite", "faithfulness")
+KINDS = ("image", "caption", "rewrite", "faithfulness", "image_fingerprint")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--captions", type=int, default=20_000)
-    parser.add_argument("--same", type=int, default=2_000)
+    parser.add_argument("--captions", type=int, default=MILLION)
+    parser.add_argument("--rewritten", type=int, default=20_000)
+    parser.add_argument("--same", type=int, default=10_000)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        print_ledger(root / "ledger")
-        compare_results(root / "same", arguments.same)
-        print_speed(root / "speed", arguments.captions)
-
-
-def open_home(home: Path) -> RunContext:
-    return open_context(load_settings(home=home))
+        if arguments.same:
+            compare_results(root / "same", arguments.same)
+        if arguments.rewritten:
+            measure(root / "rewritten", arguments.rewritten, is_rewritten=True)
+        if arguments.captions:
+            measure(root / "all", arguments.captions, is_rewritten=False)
 
 
 def profile() -> Profile:
@@ -61,35 +87,50 @@ def profile() -> Profile:
 
 
 def source(folder: Path, captions: int) -> SourceSpec:
-    people = write_people(
-        folder / "people",
-        Granularity.FINE,
-        identities=captions // (2 * CAPTIONS),
-        images=2,
-        captions=CAPTIONS,
-    )
+    """Write images of random patches, and an annotation file with captions of people."""
+    images = folder / "images"
+    images.mkdir(parents=True)
+    texts = list(map(description, range(min(captions, DESCRIPTIONS))))
+    with (folder / "people.json").open("w") as file:
+        for number in range(captions // CAPTIONS):
+            name = f"{number:07d}.jpg"
+            (images / name).write_bytes(picture(number))
+            first = number * CAPTIONS
+            said = [f"{texts[at % len(texts)]} {at}." for at in range(first, first + CAPTIONS)]
+            row = {"id": 1 + number // 2, "split": "test", "file_path": name, "captions": said}
+            file.write(("," if number else "[") + json.dumps(row))
+        file.write("]")
     return SourceSpec(
         name=NAME,
         format="cuhk-pedes",
-        annotations=people,
-        images=people.parent,
+        annotations=folder / "people.json",
+        images=images,
         licence="CC0-1.0",
         citation="none",
     )
 
 
-def print_ledger(folder: Path) -> None:
-    shards = 200
-    context = open_home(folder / "home")
-    before = store_bytes(folder / "home")
-    import_shards(context, source(folder, shards * CAPTIONS), size=1)
-    rewrite_shards(context, NAME, profile())
-    each = (store_bytes(folder / "home") - before) / shards
-    million = each * MILLION / (RECORDS * CAPTIONS)
-    print(f"ledger per shard, imported and rewritten   {each:>10,.0f} bytes")
-    print(f"  of a million captions                    {million:>10,.0f}  (below {WANTED_BYTES:,})")
-    million *= CAPTIONS
-    print(f"  with one caption per record              {million:>10,.0f}")
+def description(number: int) -> str:
+    chance = Chance("shards", number)
+    person = draw_person_attributes(chance)
+    pose = draw_pose(chance, person, chance.pick(tuple(View)))
+    return describe(person, pose, Granularity.FINE, 0, chance)
+
+
+def picture(number: int) -> bytes:
+    """An image of random patches; one of a hundred is an earlier one in lower quality."""
+    is_copy = number % COPIES == COPIES - 1
+    random = np.random.default_rng(number - 1 if is_copy else number)
+    patches = Pictures.fromarray(random.integers(0, 256, (12, 6, 3), dtype=np.uint8))
+    file = io.BytesIO()
+    patches.resize((24, 48), Pictures.Resampling.BICUBIC).save(
+        file, "JPEG", quality=85 if is_copy else 95
+    )
+    return file.getvalue()
+
+
+def open_home(home: Path) -> RunContext:
+    return open_context(load_settings(home=home))
 
 
 def store_bytes(home: Path) -> int:
@@ -100,54 +141,130 @@ def store_bytes(home: Path) -> int:
 
 
 def compare_results(folder: Path, captions: int) -> None:
-    spec, chosen = source(folder, captions), profile()
-    context = open_home(folder / "items")
+    """Compare the results of all steps in shards with those of single records."""
+    spec, chosen = source(folder / "source", captions), profile()
+    items, shards = open_home(folder / "items"), open_home(folder / "shards")
     before = store_bytes(folder / "items")
     started = time.process_time()
-    import_source(context, spec)
+    import_source(items, spec)
     (model,) = chosen.rewrite.models
-    rewrite_captions(context, NAME, model, chosen.rewrite)
-    check_rewrites(context, NAME, chosen.faithfulness, [str(model.ref)])
+    rewrite_captions(items, NAME, model, chosen.rewrite)
+    check_rewrites(items, NAME, chosen.faithfulness, [str(model.ref)])
     each = 1000 * (time.process_time() - started) / captions
-    stored = {one.id for kind in KINDS for one in find(context.store, NAME, kind)}
     size = (store_bytes(folder / "items") - before) * MILLION / captions
     print(f"record by record, a million captions       {size:>10,.0f} bytes in the store")
-    print(f"  the run's processor time                 {each:>10.2f} ms per caption")
-
-    context = open_home(folder / "shards")
-    import_shards(context, spec, captions // 4)
-    rewrite_shards(context, NAME, chosen)
-    found = {
-        entity.id
-        for imported in imported_shards(context.store, NAME)
-        for shard in (imported, *computed_shards(context.store, imported))
-        for row in read_shard(context.blobs, shard)
-        for entity in RecordResult.of(row).entities
-    }
-    print(
-        f"entities of {captions:,} captions {'equal' if found == stored else 'DIFFERENT'}: "
-        f"{len(found):,}"
+    print(f"  the run's processor time                 {each:>10.2f} ms per caption", flush=True)
+    fingerprint_images(items, NAME)
+    images = list(find(items.store, NAME, Image.kind))
+    embedder = CachedEmbedder(items.store, chosen.captioning.embedder)
+    vectors = embedder.embed_images([stored_image(items.blobs, one) for one in images])
+    kept = find_near_duplicates(
+        fingerprints_of(items.store, [one.id for one in images]),
+        chosen.captioning.near_duplicates,
+        embeddings=vectors,
     )
+    stored = {one.id for kind in KINDS for one in find(items.store, NAME, kind)}
+    refused = Counter[str]()
+    for one in quarantine_counts(items.store, NAME):
+        refused[one.reason] += one.inputs
+
+    import_shards(shards, spec, captions // (4 * CAPTIONS))
+    rewrite_shards(shards, NAME, chosen)
+    embed_shards(shards, NAME, chosen.captioning.embedder)
+    report = find_shard_duplicates(shards, NAME, chosen.captioning.near_duplicates)
+    rows = list(all_rows(shards))
+    results = [(step, RecordResult.of(row)) for step, row in rows]
+    found = {entity.id for _, result in results for entity in result.entities}
+    reasons = Counter(one.reason for _, result in results for one in result.rejections)
+    names = {row.number: row.image for _, row in rows if row.image}
+    dropped = {
+        names[row.number]
+        for step, row in rows
+        if step == "near_duplicates" and RecordResult.of(row).rejections
+    }
+    embedded = {names[row.number]: row.vector for _, row in rows if row.vector}
+    refused["near_duplicate"] = len(dropped)
+    for name, is_same in {
+        f"{len(found):,} entities": found == stored,
+        f"{sum(refused.values()):,} rejections": reasons == +refused,
+        f"{len(images):,} embeddings": embedded
+        == {one.id: vector.tobytes() for one, vector in zip(images, vectors, strict=True)},
+        f"{len(dropped):,} near-duplicates": report == kept.report
+        and dropped == {one.id for one in images} - set(kept.kept),
+    }.items():
+        print(f"{name} of {captions:,} captions {'equal' if is_same else 'DIFFERENT'}", flush=True)
 
 
-def print_speed(folder: Path, captions: int) -> None:
-    spec = source(folder, captions)
-    context = open_home(folder / "home")
+def all_rows(context: RunContext) -> Iterator[tuple[str | None, ShardRow]]:
+    """Yield the step and each row of all shards."""
+    for imported in imported_shards(context.store, NAME):
+        for shard in (imported, *computed_shards(context.store, imported)):
+            yield from ((shard.group, row) for row in read_shard(context.blobs, shard))
+
+
+def measure(folder: Path, captions: int, *, is_rewritten: bool) -> None:
+    """Print time and memory of the steps of one source, and the bytes that they take."""
+    spec, chosen, home = source(folder / "source", captions), profile(), folder / "home"
+    context = open_home(home)
+    before = store_bytes(home)
     timed("import", captions, partial(import_shards, context, spec))
-    timed("rewrite and check", captions, partial(rewrite_shards, context, NAME, profile()))
-    files = list((folder / "home" / "blobs" / "shards").rglob("*.parquet"))
-    size = sum(one.stat().st_size for one in files) / captions
-    print(f"{len(files)} shards, {size:,.0f} bytes per caption")
+    if is_rewritten:
+        timed("rewrite and check", captions, partial(rewrite_shards, context, NAME, chosen))
+        embed = partial(embed_shards, context, NAME, chosen.captioning.embedder)
+        timed("embed", captions, embed)
+    settings = chosen.captioning.near_duplicates
+    timed("near-duplicates", captions, partial(find_shard_duplicates, context, NAME, settings))
+    shards = list((home / "blobs" / "shards").rglob("*.parquet"))
+    size = sum(one.stat().st_size for one in shards)
+    ledger = store_bytes(home) - before
+    print(f"{len(shards):,} shards, {size / captions:,.0f} bytes per caption")
+    print(f"the store grew by {ledger:,} bytes; {ledger / len(shards):,.0f} per shard")
+    million = ledger / len(shards) * 5 * MILLION / (RECORDS * CAPTIONS)
+    print(f"  five steps, a million captions {million:,.0f} (below {WANTED_BYTES:,})", flush=True)
 
 
 def timed(name: str, captions: int, step: Callable[[], object]) -> None:
-    started, used = time.perf_counter(), time.process_time()
-    step()
-    seconds = time.perf_counter() - started
-    each = 1e6 * (time.process_time() - used) / captions
-    hours = seconds * MILLION / captions / 3600
-    print(f"{name:<18} {captions:,} captions in {seconds:,.0f} s; a million in {hours:.2f} h")
-    print(f"  the run's processor time                 {each:>10,.0f} µs per caption")
+    """Print the time of a step with its worker processes, and the peak of the run's own memory."""
+    started, used = time.perf_counter(), processor_seconds()
+    with peak_of_own_memory() as peak:
+        step()
+    seconds, used = time.perf_counter() - started, processor_seconds() - used
+    print(
+        f"{name:<18} {captions:,} captions: {used:,.0f} processor s, {seconds:,.0f} s; "
+        f"{1e6 * used / captions:,.0f} µs a caption; {max(peak):,.0f} MiB, before {peak[0]:,.0f}",
+        flush=True,
+    )
+
+
+def processor_seconds() -> float:
+    """Processor time of this process and its worker processes, which still run."""
+    own = psutil.Process()
+    times = [one.cpu_times() for one in (own, *own.children(recursive=True))]
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return sum(one.user + one.system for one in times) + ended.ru_utime + ended.ru_stime
+
+
+@contextmanager
+def peak_of_own_memory() -> Iterator[list[float]]:
+    """Sample the memory of this process, in MiB, without the pages of files, which can be freed."""
+    samples, stop = [own_mib()], threading.Event()
+
+    def sample() -> None:
+        while not stop.wait(0.1):
+            samples.append(own_mib())
+
+    thread = threading.Thread(target=sample, daemon=True)
+    thread.start()
+    try:
+        yield samples
+    finally:
+        stop.set()
+        thread.join()
+
+
+def own_mib() -> float:
+    status = Path("/proc/self/status").read_text()
+    return next(int(one.split()[1]) for one in status.splitlines() if "RssAnon" in one) / 1024
 
 
 if __name__ == "__main__":

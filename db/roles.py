@@ -51,6 +51,7 @@ ROLES: dict[str, RolePolicy] = {
     # images and videos
     Role.IMPORTED_FROM: _erase("was imported from the source"),
     Role.COMPUTED_FROM: _erase("holds what was computed from the records of the shard"),
+    Role.PROMOTED_FROM: _erase("is a record of the shard"),
     Role.SAMPLED_FROM: _erase("is a copy in another dataset"),
     Role.CROP_OF: _erase("is cut out of the video"),
     Role.TRACKED_IN: _erase("holds crops of the video"),
@@ -103,6 +104,7 @@ ROLES: dict[str, RolePolicy] = {
     Role.MATCHES: _remove("states how similar it is"),
     Role.CORRECTS: _remove("states its right terms"),
     # references
+    Role.PROMOTED_WITH: _keep("was promoted with what the shard holds of it"),
     Role.SIMILAR_TO: _keep("is another image, chosen because it is similar"),
     Role.DRAWN_FROM: _keep("is a record of a draw, and holds nothing of the source"),
     Role.MEMBER_OF: _keep("was drawn in that sample, and does not depend on it"),

@@ -127,6 +127,11 @@ def _payloads_naming(
             yield id_, kind, payload
 
 
+def image_with(connection: Connection, sha256: str) -> str | None:
+    """Return the id of the first image or video with that digest; None if there is none."""
+    return next((id_ for id_, _, _ in _payloads_naming(connection, [sha256])), None)
+
+
 def blobs_of(connection: Connection, ids: Iterable[str]) -> set[Blob]:
     """Return the files of entities in the blob store."""
     found = _payloads(connection, ids, WITH_FILES)

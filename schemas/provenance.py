@@ -1,9 +1,12 @@
 """Terms of provenance that the store writes and releases publish; they need no database."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from schemas.base import Record
+from pydantic import Field
+
+from schemas.base import HexSha256, Record, framed, leaf_hash, merkle_root
 
 AgentKind = Literal["person", "model", "software"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "inactive", "withdrawn"]
@@ -21,7 +24,7 @@ ANSWERED = ("answered", "truncated")
 """The states of calls that a model answered; all others describe an error."""
 
 PROMOTE = "promote_record"
-"""The stage that makes entities of records of shards; its configuration names their `rows`."""
+"""The stage that makes entities of records of shards; its configuration is a `Promotion`."""
 
 WITHHELD_WHOLE = "*"
 """The only entry of `withheld` if nothing of a payload is published."""
@@ -35,6 +38,8 @@ class Role(StrEnum):
 
     IMPORTED_FROM = "imported_from"
     COMPUTED_FROM = "computed_from"
+    PROMOTED_FROM = "promoted_from"
+    PROMOTED_WITH = "promoted_with"
     SAMPLED_FROM = "sampled_from"
     CROP_OF = "crop_of"
     TRACKED_IN = "tracked_in"
@@ -92,6 +97,54 @@ class Role(StrEnum):
     TRACKED_WITH = "tracked_with"
     FILTERED_WITH = "filtered_with"
     PROPOSED_WITH = "proposed_with"
+
+
+def record_hash(number: int, names: Iterable[str], rest: str) -> bytes:
+    """Return the hash of a record in the Merkle tree of its shard.
+
+    Args:
+        number: the number of the record in its source.
+        names: the ids of its entities and the keys of its model calls.
+        rest: the digest of everything else.
+    """
+    return leaf_hash(framed(str(number), rest, *names))
+
+
+class PromotedRow(Record):
+    """A row of a shard from which a record was promoted, with its proof.
+
+    Attributes:
+        shard: the id of the shard.
+        step: the step that made the shard.
+        root: the Merkle root of the shard, with so many `records`.
+        row: the position of the row, from 0.
+        proof: the hashes beside the path from the row to the root, as hex digits.
+        names: see `record_hash`, like `rest`.
+    """
+
+    shard: str
+    step: str
+    root: HexSha256
+    records: int = Field(gt=0)
+    row: int = Field(ge=0)
+    proof: str = Field(pattern=r"^([0-9a-f]{64})*$")
+    names: tuple[str, ...]
+    rest: HexSha256
+
+    def is_proven(self, number: int) -> bool:
+        """Return whether the shard contains the record with this number, by the proof."""
+        proof = bytes.fromhex(self.proof)
+        hashes = [proof[at : at + 32] for at in range(0, len(proof), 32)]
+        leaf = record_hash(number, self.names, self.rest)
+        root = merkle_root(leaf, self.row, self.records, hashes)
+        return root is not None and root.hex() == self.root
+
+
+class Promotion(Record):
+    """The promotion of one record: the row it was imported to first, then what was computed."""
+
+    number: int = Field(ge=0)
+    rows: tuple[PromotedRow, ...]
 
 
 class CallRow(NamedTuple):

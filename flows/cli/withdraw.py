@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from schemas.withdrawal import Ground
 
 
+_DIGEST_DIGITS = 64
+
+
 def withdraw(
     entity: str | None = None,
     *,
@@ -46,8 +49,8 @@ def withdraw(
     the same command, or --resume, finishes the withdrawal.
 
     Args:
-        entity: What to withdraw: an entity's id, or its first digits; with --release the file or
-            number of a row, such as images/12.jpg.
+        entity: What to withdraw: an entity's id, or its first digits, or the SHA-256 of an image,
+            also in shards; with --release the file or number of a row, such as images/12.jpg.
         identity: A person: by the name in the source, with --dataset; or by the published id, with
             --release.
         source: A source, or with --identity the source that uses this name.
@@ -80,6 +83,8 @@ def withdraw(
         if resume:
             _resume(context, as_json)
             return
+        if entity is not None and release is None and len(entity) == _DIGEST_DIGITS:
+            given["entity"] = _image_with(context, entity.lower(), dry_run=dry_run)
         target = _target(
             context.store, given, dataset, release, source if identity is not None else None
         )
@@ -109,6 +114,16 @@ def withdraw(
 
         agent = AgentRef("person", getpass.getuser())
         _finish(context, confirm(context.store, plan, str(reason), agent), as_json)
+
+
+def _image_with(context: "RunContext", sha256: str, *, dry_run: bool) -> str:
+    """Return the id of the image with that digest; one in shards is promoted."""
+    from db.withdrawal_graph import image_with
+    from flows.shards.promotion import promote_image
+
+    with context.store.read() as connection:
+        found = image_with(connection, sha256)
+    return found or promote_image(context, sha256, dry_run=dry_run)
 
 
 def _target(

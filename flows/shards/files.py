@@ -6,7 +6,6 @@ is erased by leaving its hash alone, so that the root and the proofs of all othe
 """
 
 import io
-import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic_core import from_json
 
 from db.blobs import BlobStore
 from db.entities import (
@@ -32,9 +32,9 @@ from db.entities import (
 from db.store import Store
 from db.withdrawal_graph import needed_blobs, own_blobs
 from db.work import configurations_of
-from schemas.base import canonical_json, framed, leaf_hash, merkle_levels
+from schemas.base import canonical_json, framed, merkle_levels, sha256_of
 from schemas.errors import IntegrityError, MissingBlobError, UsageError
-from schemas.provenance import PROMOTE, Role
+from schemas.provenance import PROMOTE, Role, record_hash
 from schemas.records import Rejection, Shard
 
 RECORDS = 10_000
@@ -80,10 +80,19 @@ class ShardRow(NamedTuple):
         """The hash of the record in the Merkle tree of its shard."""
         if self.erased is not None:
             return self.erased
+        return record_hash(self.number, self.names, self.rest)
+
+    @property
+    def names(self) -> list[str]:
+        """The ids of the entities and the keys of the model calls in `result`."""
+        entities, _, _, calls = from_json(self.result) if self.result else ((), (), (), ())
+        return [one[0] for one in (*entities, *calls)]
+
+    @property
+    def rest(self) -> str:
+        """The digest of everything except number and names."""
         named = (self.image or "", self.group or "", self.split or "", self.result or "")
-        return leaf_hash(
-            framed(str(self.number), *named, *sorted(self.digests)) + (self.vector or b"")
-        )
+        return sha256_of(framed(*named, *sorted(self.digests)) + (self.vector or b""))
 
 
 class RecordCall(NamedTuple):
@@ -124,7 +133,7 @@ class RecordResult(NamedTuple):
         """Return the result in a row; an empty one if it is erased."""
         if row.result is None:
             return cls()
-        entities, decisions, rejections, calls = json.loads(row.result)
+        entities, decisions, rejections, calls = from_json(row.result)
         return cls(
             tuple(
                 NewEntity(*one)._replace(parents=tuple((Role(role), id_) for role, id_ in one[6]))
@@ -279,7 +288,8 @@ def erase_withdrawn(
     ids = list(entity_ids)
     places: dict[str, set[int]] = defaultdict(set)
     for made_from in configurations_of(store, PROMOTE, ids):
-        places[made_from["rows"][0]["shard"]].add(made_from["rows"][0]["row"])
+        imported = made_from["rows"][0]
+        places[imported["shard"]].add(imported["row"])
     erased = 0
     for one in fetch(store, ids).values():
         if one.kind == Shard.kind:

@@ -5,12 +5,12 @@ them finds the answers. The activity that made the entities names shards, rows a
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pydantic import TypeAdapter
 
 from db.calls import NewCall, record_call
-from db.entities import NewEntity, StoredEntity, WorkResult, find
+from db.entities import NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
 from db.store import Store
 from db.withdrawals import refused_files
 from db.work import commit_chunk, configurations_of, register_plan, worked_inputs
@@ -28,11 +28,11 @@ from flows.shards.files import (
     read_index,
     read_shard,
 )
-from schemas.base import merkle_levels, merkle_proof, merkle_root
+from schemas.base import merkle_levels, merkle_proof
 from schemas.build import SourceSpec
 from schemas.chat import ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError, IntegrityError, UsageError
-from schemas.provenance import PROMOTE
+from schemas.provenance import PROMOTE, PromotedRow, Promotion, Role
 from schemas.records import Image, Rejection, Shard
 
 VERSION = "1"
@@ -87,13 +87,40 @@ def find_records(context: RunContext, dataset: str, names: Iterable[str]) -> lis
     """
     found = {int(name) for name in names if name.isdecimal() and len(name) < _DIGITS}
     digests = {name.lower() for name in names if not name.isdecimal() or len(name) == _DIGITS}
-    for shard in imported_shards(context.store, dataset) if digests else ():
-        if places := places_of(context.blobs, shard, digests):
-            rows = read_shard(context.blobs, shard)
-            found.update(rows[place].number for place in places)
+    found.update(row.number for row in _rows_with(context, dataset, digests))
     if digests and not found:
         raise UsageError(f"the shards of {dataset!r} have no image with one of these SHA-256")
     return sorted(found)
+
+
+def promote_image(context: RunContext, sha256: str, *, dry_run: bool = False) -> str:
+    """Promote the records of all shards that have an image with this digest, and return its id.
+
+    Raises:
+        UsageError: there is none, or it would be promoted (`dry_run`).
+        IntegrityError: a shard is missing or damaged.
+    """
+    images = []
+    for dataset in datasets_of(context.store):
+        for row in _rows_with(context, dataset, [sha256]):
+            images.append(str(row.image))
+            if dry_run:
+                raise UsageError(
+                    f"record {row.number} of the shards of {dataset!r} has that image; it is "
+                    f"promoted to be withdrawn, so there is no plan before: leave out --dry-run"
+                )
+            promote_records(context, dataset, [row.number])
+    if not images:
+        raise UsageError(f"no image in the store or in shards has the SHA-256 {sha256}")
+    return images[0]
+
+
+def _rows_with(context: RunContext, dataset: str, digests: Collection[str]) -> Iterator[ShardRow]:
+    """Return the records of a source that have a file with one of these digests."""
+    for shard in imported_shards(context.store, dataset) if digests else ():
+        if places := places_of(context.blobs, shard, digests):
+            rows = read_shard(context.blobs, shard)
+            yield from (rows[place] for place in sorted(places))
 
 
 def promote_records(
@@ -140,18 +167,19 @@ class _Table:
         self.rows = rows
         self._levels = merkle_levels([row.leaf for row in rows])
 
-    def named(self, place: int) -> dict[str, object]:
+    def named(self, place: int) -> PromotedRow:
         """Return what provenance states of a row."""
-        record = self.shard.record(Shard)
-        proof = b"".join(merkle_proof(self._levels, place)).hex()
-        return {
-            "shard": self.shard.id,
-            "step": record.step,
-            "root": record.root,
-            "records": record.records,
-            "row": place,
-            "proof": proof,
-        }
+        record, row = self.shard.record(Shard), self.rows[place]
+        return PromotedRow(
+            shard=self.shard.id,
+            step=record.step,
+            root=record.root,
+            records=record.records,
+            row=place,
+            proof=b"".join(merkle_proof(self._levels, place)).hex(),
+            names=tuple(row.names),
+            rest=row.rest,
+        )
 
 
 def _promote(
@@ -162,8 +190,9 @@ def _promote(
     place: int,
     report: StageReport,
 ) -> None:
-    configuration = {"number": number, "rows": [one.named(place) for one in tables]}
-    plan_id = register_plan(context.store, PROMOTE, VERSION, configuration)
+    used = (tables[0], *(one for one in tables[1:] if one.rows[place].names))
+    promotion = Promotion(number=number, rows=tuple(one.named(place) for one in used))
+    plan_id = register_plan(context.store, PROMOTE, VERSION, promotion.model_dump(mode="json"))
     if worked_inputs(context.store, plan_id, [number]):
         report.already_done += 1
         return
@@ -175,9 +204,19 @@ def _promote(
     if refused is None:
         for table in tables[1:]:
             _store_calls(context.store, dataset, RecordResult.of(table.rows[place]))
-    made = WorkResult(number, () if refused else result.entities, rejection=refused)
+    entities = () if refused else result.entities
+    known = fetch(context.store, [one.id for one in entities])  # links never change
+    linked = tuple(one if one.id in known else _linked(one, used) for one in entities)
+    made = WorkResult(number, linked, rejection=refused)
     commit_chunk(context.store, context.activity(plan_id, dataset), [made])
     report.add([made])
+
+
+def _linked(entity: NewEntity, tables: Sequence[_Table]) -> NewEntity:
+    """Return an entity with links to the shards that its promotion names; its id stays the same."""
+    imported, *computed = (one.shard.id for one in tables)
+    links = ((Role.PROMOTED_FROM, imported), *((Role.PROMOTED_WITH, one) for one in computed))
+    return entity._replace(parents=entity.parents + links)
 
 
 def _store_calls(store: Store, dataset: str, result: RecordResult) -> None:
@@ -191,26 +230,20 @@ def _store_calls(store: Store, dataset: str, result: RecordResult) -> None:
 
 def damaged_shards(context: RunContext, dataset: str) -> Iterator[str]:
     """Check all shards of a source and the proofs of promoted records; return what is wrong."""
-    leaves: dict[str, list[bytes]] = {}
+    roots: dict[str, str] = {}
     for imported in imported_shards(context.store, dataset):
         for shard in (imported, *computed_shards(context.store, imported)):
+            roots[shard.id] = shard.record(Shard).root
             try:
-                leaves[shard.id] = [row.leaf for row in read_shard(context.blobs, shard)]
+                read_shard(context.blobs, shard)
             except IntegrityError as error:
                 yield str(error)
-    for promoted in configurations_of(context.store, PROMOTE):
-        for one in promoted["rows"]:
-            if one["shard"] in leaves and not is_proven(one, leaves[one["shard"]][one["row"]]):
+    for configuration in configurations_of(context.store, PROMOTE):
+        promoted = Promotion.model_validate(configuration)
+        for one in promoted.rows:
+            is_known = roots.get(one.shard, one.root) == one.root
+            if one.names and not (is_known and one.is_proven(promoted.number)):
                 yield (
-                    f"record {promoted['number']} was promoted with a proof that does not lead to "
-                    f"the root of shard {one['shard']}"
+                    f"record {promoted.number} was promoted with a proof that does not lead to "
+                    f"the root of shard {one.shard}"
                 )
-
-
-def is_proven(named: dict[str, object], leaf: bytes) -> bool:
-    """Return whether a record with this hash is in the shard that its provenance names."""
-    proof = bytes.fromhex(str(named["proof"]))
-    hashes = [proof[at : at + 32] for at in range(0, len(proof), 32)]
-    row, records = int(str(named["row"])), int(str(named["records"]))
-    root = merkle_root(leaf, row, records, hashes)
-    return root is not None and root.hex() == named["root"]

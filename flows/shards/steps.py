@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from db.blobs import BlobStore
 from db.entities import NewEntity, StoredEntity, WorkResult, pages
@@ -43,7 +44,12 @@ from flows.ufine3c.rewriting import prompt_of, rewrite_step
 from models.embedding import ImageTextEmbedder
 from models.registry import OnDemandChatModel
 from retrieval.embedders import build_embedder, pinned
-from retrieval.similarity.near_duplicates import FINGERPRINTS_VERSION, find_near_duplicates
+from retrieval.similarity.distances import rows_on_disk
+from retrieval.similarity.near_duplicates import (
+    FINGERPRINTS_VERSION,
+    collect,
+    find_near_duplicates,
+)
 from schemas.base import digest_of
 from schemas.build import SourceSpec
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
@@ -478,32 +484,44 @@ def find_shard_duplicates(
 ) -> NearDuplicateReport:
     """Find near-duplicates among all images of a source's shards; one of each content is kept.
 
-    Embeddings are compared if all shards have them. Fingerprints and embeddings of all images are
-    in memory.
+    Embeddings are compared if all shards have them. Spectra and embeddings are in temporary files.
 
     Raises:
         UsageError, IntegrityError: see `run_step`.
     """
     run_step(context, dataset, ShardFingerprints(context.blobs.url))
-    images: dict[str, ImageFingerprint] = {}
-    vectors: list[bytes] = []
-    roots: list[str] = []
-    embedded = True
-    for shard in imported_shards(context.store, dataset):
-        steps = {one.group: one for one in computed_shards(context.store, shard)}
-        looks = read_shard(context.blobs, steps[ShardFingerprints.step])
-        embeddings = steps.get(ShardEmbedding.step)
-        embedded = embedded and embeddings is not None
-        shown = read_shard(context.blobs, embeddings) if embeddings else looks
-        used = [one for one in (steps[ShardFingerprints.step], embeddings) if one]
-        roots += [one.record(Shard).root for one in used]
-        for row, look, vector in zip(read_shard(context.blobs, shard), looks, shown, strict=True):
-            for one in RecordResult.of(look).entities:
-                if row.image is not None and row.image not in images:
-                    images[row.image] = _stored(one, 0).record(ImageFingerprint)
-                    vectors.append(vector.vector or b"")
-    array = np.frombuffer(b"".join(vectors), "<f4").reshape(len(images), -1) if embedded else None
-    found = find_near_duplicates(images, settings, embeddings=array)
+    sources = [
+        (shard, {one.group: one for one in computed_shards(context.store, shard)})
+        for shard in imported_shards(context.store, dataset)
+    ]
+    embedded = all(ShardEmbedding.step in steps for _, steps in sources)
+    used = (ShardFingerprints.step, *((ShardEmbedding.step,) if embedded else ()))
+    roots = [steps[name].record(Shard).root for _, steps in sources for name in used]
+    known: set[str] = set()
+    places: list[list[int]] = []  # of the first row with each image, by shard
+
+    def looks() -> Iterator[tuple[str, ImageFingerprint]]:
+        for shard, steps in sources:
+            rows = read_shard(context.blobs, shard)
+            found = read_shard(context.blobs, steps[ShardFingerprints.step])
+            places.append([])
+            for place, (row, look) in enumerate(zip(rows, found, strict=True)):
+                for one in RecordResult.of(look).entities:
+                    if row.image is not None and row.image not in known:
+                        known.add(row.image)
+                        places[-1].append(place)
+                        yield row.image, _stored(one, 0).record(ImageFingerprint)
+
+    def vectors() -> Iterator[NDArray[np.float32]]:
+        for (_, steps), chosen in zip(sources, places, strict=True):
+            rows = read_shard(context.blobs, steps[ShardEmbedding.step])
+            data = b"".join(rows[place].vector or b"" for place in chosen)
+            if chosen:
+                yield np.frombuffer(data, "<f4").reshape(len(chosen), -1)
+
+    images = collect(looks())
+    embeddings = rows_on_disk(vectors()) if embedded else None
+    found = find_near_duplicates(images.embedded_as(embeddings), settings)
     kept = {
         pair.first if pair.second == cluster.kept else pair.second: cluster.kept
         for cluster in found.clusters

@@ -17,7 +17,7 @@ from release.parquet import opened_parquet
 from release.publishable import published_name, published_text, published_values
 from schemas.base import canonical_json
 from schemas.processes import batches
-from schemas.provenance import WITHHELD_WHOLE
+from schemas.provenance import PROMOTE, WITHHELD_WHOLE
 from schemas.release import ReleasedFile
 
 # The part of the store's provenance that may be published.
@@ -127,8 +127,10 @@ def _published_field(kind: str, name: str, value: Any) -> Any:
     return _without_places(value, name)
 
 
-def published_configuration(configuration: dict[str, Any]) -> str:
-    """The configuration of a plan as canonical JSON."""
+def published_configuration(stage: str, configuration: dict[str, Any]) -> str:
+    """The configuration of a plan as canonical JSON; that of a promotion is published whole."""
+    if stage == PROMOTE:
+        return canonical_json(configuration)
     known = {name: value for name, value in configuration.items() if name in _SETTINGS}
     return canonical_json(published_values(known))
 

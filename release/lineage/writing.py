@@ -47,6 +47,7 @@ _TABLES = """
     );
     CREATE TABLE derivation (child INTEGER, role, parent INTEGER);
     CREATE TABLE decision (entity INTEGER, number INTEGER, verdict, agent, reason, successor);
+    CREATE TABLE activity (id PRIMARY KEY, stage, version, configuration, agents) WITHOUT ROWID;
     CREATE TABLE wanted (seq INTEGER PRIMARY KEY);
     CREATE TABLE counted (call PRIMARY KEY) WITHOUT ROWID;
 """
@@ -108,7 +109,6 @@ class _Lineage:
         self._connection = connection
         self._scratch = scratch
         self._activity_ids: dict[int, str] = {}
-        self._activities: dict[str, _Row] = {}
         self._agents: set[str] = set()
         self._counts: dict[str, int] = {}
 
@@ -176,11 +176,12 @@ class _Lineage:
         """Assign the ids of activities in a release, which are the same for all runs of a plan."""
         new = numbers - self._activity_ids.keys()
         for number, activity in activities_by_number(self._connection, new).items():
-            configuration = published_configuration(activity.configuration)
+            configuration = published_configuration(activity.stage, activity.configuration)
             named = (activity.stage, activity.version, configuration)
             id_ = digest_of("activity", *named, *activity.agent_ids)
             self._activity_ids[int(number)] = id_
-            self._activities[id_] = (id_, *named, list(activity.agent_ids))
+            row = (id_, *named, " ".join(activity.agent_ids))
+            self._scratch.execute("INSERT OR IGNORE INTO activity VALUES (?, ?, ?, ?, ?)", row)
             self._agents.update(activity.agent_ids)
 
     def _decisions(self, names: dict[str, int]) -> Iterator[_Row]:
@@ -216,12 +217,16 @@ class _Lineage:
             (*before, withheld.split(), activity, model_call)
             for *before, withheld, activity, model_call in find(_ENTITIES)
         )
+        activities = (
+            (*before, agents.split())
+            for *before, agents in find("SELECT * FROM activity ORDER BY id")
+        )
         files = (
             self._write(folder, ENTITIES, entities),
             self._write(folder, DERIVATIONS, find(_DERIVATIONS)),
             self._write(folder, DECISIONS, find(_DECISIONS)),
             self._write(folder, CALLS, self._calls()),
-            self._write(folder, ACTIVITIES, (row for _, row in sorted(self._activities.items()))),
+            self._write(folder, ACTIVITIES, activities),
             self._write(folder, AGENTS, self._agent_rows()),
         )
         return files, LineageStatistics(**self._counts)

@@ -61,8 +61,17 @@ from release.model_use import model_uses
 from release.parquet import bounded_batches, opened_parquet
 from release.row_files import read_parquet_rows
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
-from schemas.provenance import ANSWERED, STATE_AFTER, WITHHELD_WHOLE, AgentKind, CallRow, Role
-from schemas.records import PromptText, TermsCorrection
+from schemas.provenance import (
+    ANSWERED,
+    PROMOTE,
+    STATE_AFTER,
+    WITHHELD_WHOLE,
+    AgentKind,
+    CallRow,
+    Promotion,
+    Role,
+)
+from schemas.records import PromptText, Shard, TermsCorrection
 from schemas.release import Manifest, ModelUse, ReleasedSource
 from schemas.video import LINKED_LATER, Video
 
@@ -100,6 +109,8 @@ _UP = (Role.IMPORTED_FROM, Role.SAMPLED_FROM, Role.CROP_OF)
 """The roles of links from images and videos to their source, as in `db.release_rows`."""
 _DESCRIBING = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 """The roles of links from texts to the image that they describe, as for `_UP`."""
+_PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
+"""The roles of links from promoted entities to shards, which are part of no id."""
 _LIVE = ("proposed", "accepted")
 _TEXTS = ("caption", "rewrite")
 
@@ -248,6 +259,9 @@ class _LineageChecks:
         self._asked = np.empty(0, np.int64)  # the agent of each call
         self._left_out = np.empty(0, bool)  # calls that no entity in the tables derives from
         self._models: tuple[ModelUse, ...] = ()
+        self._promoted = np.empty(0, "S32")  # activities and the entities that each names, as bytes
+        self._promoting = np.empty(0, bool)  # activities that promote a record
+        self._promoted_from: dict[str, set[tuple[str, str, int]]] = {}  # step, root, records
         self._entities = _NO_ENTITY  # the last element represents missing ids (position -1)
         self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
         self._corrected: Counter[str] = Counter()
@@ -286,7 +300,7 @@ class _LineageChecks:
         return self._register(AGENTS, ids)
 
     def _read_activities(self) -> int:
-        ids = []
+        ids, promoting, promoted = [], [], bytearray()
         for piece in pieces(self._folder, ACTIVITIES):
             ids.append(ids_in(piece["id"]))
             self._positions(ACTIVITIES, "agents", ids_in(piece["agents"].flatten()), AGENTS)
@@ -294,7 +308,29 @@ class _LineageChecks:
             for id_, *details, agents in zip(*_lists(piece), strict=True):
                 if digest_of("activity", *details, *agents) != id_:
                     self._add_other_id(ACTIVITIES, id_)
+                stage, _, configuration = details
+                promoting.append(stage == PROMOTE)
+                if stage == PROMOTE:
+                    for name in self._read_promotion(configuration):
+                        promoted += bytes.fromhex(id_ + name)
+        self._promoting = np.array([*promoting, False])
+        self._promoted = np.frombuffer(bytes(promoted), "S32")
         return self._register(ACTIVITIES, ids)
+
+    def _read_promotion(self, configuration: str) -> Iterable[str]:
+        """Check the proofs of a promoted record; return the ids of the entities that it became.
+
+        Raises:
+            ValueError: if it is not the configuration of a promotion.
+        """
+        promotion = Promotion.model_validate_json(configuration)
+        for row in promotion.rows:
+            stated = self._promoted_from.setdefault(row.shard, set())
+            stated.add((row.step, row.root, row.records))
+            if not row.is_proven(promotion.number):
+                what = f"has a proof of record {promotion.number} that does not lead to the root of"
+                self._differs(ACTIVITIES, f"{what} shard {row.shard}")
+        return promotion.rows[0].names if promotion.rows else ()
 
     def _read_calls(self) -> int:
         ids, left_out, asked = [], [np.empty(0, bool)], [np.empty(0, np.int64)]
@@ -357,7 +393,7 @@ class _LineageChecks:
             self._check_withheld(piece, is_partial)
             doubtful |= _different(piece["dataset"], is_partial)
             datasets |= _different(piece["dataset"], ~is_partial)
-            self._positions(ENTITIES, "activity", ids_in(piece["activity"]), ACTIVITIES)
+            self._check_promoted(piece, ids[-1], kinds)
             self._check_calls(piece, facts, author_of_agent)
             is_correction = kinds == _KINDS[TermsCorrection.kind]
             for row in _filtered(piece, is_correction | np.isin(ids[-1], named)).to_pylist():
@@ -369,10 +405,27 @@ class _LineageChecks:
         for shard, row in self._crops.values():
             what = f"is no frame of its tracklet by {ENTITIES.path}"
             self._findings.add_row("lineage_differs", what, shard, row)
+        for missing in self._promoted_from:
+            self._add("lineage_incomplete", ENTITIES, f"has no shard {missing}; an activity does")
         for dataset in doubtful - datasets:
             self._add_word(ENTITIES, "dataset", dataset, datasets)
         self._entities = np.concatenate([*found, _NO_ENTITY])
         return self._register(ENTITIES, ids)
+
+    def _check_promoted(self, piece: pa.RecordBatch, ids: Ids, kinds: _Words) -> None:
+        """Check that activities exist, and that promoted entities and their shards match them."""
+        activities = ids_in(piece["activity"])
+        places = self._positions(ENTITIES, "activity", activities, ACTIVITIES)
+        rows = np.flatnonzero(self._promoting[places])
+        pairs = np.stack([activities[rows], ids[rows]], axis=1).view("S32").reshape(-1)
+        for at in rows[~np.isin(pairs, self._promoted)].tolist():
+            what = f"says that {hex_of(ids[at])} was promoted from a row that does not name it"
+            self._differs(ENTITIES, what)
+        for row in _filtered(piece, kinds == _KINDS[Shard.kind]).to_pylist():
+            shard = Shard.model_validate_json(row["payload"] or "")
+            stated = self._promoted_from.pop(row["id"], set())
+            if not stated <= {(shard.step, shard.root, shard.records)}:
+                self._differs(ACTIVITIES, f"states another root or size of the shard {row['id']}")
 
     def _remember_payload(self, row: Mapping[str, Any], named: Ids) -> None:
         """Store an entity that the manifest names, or a correction of the terms of a source.
@@ -422,7 +475,7 @@ class _LineageChecks:
             dataset, kind, payload, id_ = (
                 piece[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
             )
-            later = LINKED_LATER.get(kind, frozenset())
+            later = LINKED_LATER.get(kind, frozenset()) | _PROMOTED
             links = [link.split("=", 1) for link in unframed(parts[at].as_py().encode())]
             first = [(role, parent) for role, parent in links if role not in later]
             if len(first) == len(links) or entity_id(dataset, kind, payload, first) != id_:

@@ -9,6 +9,7 @@ results do not depend on blocks, threads or the machine.
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,10 +53,24 @@ class ClosePairs(NamedTuple):
 def single_precision(rows: Rows) -> FloatRows:
     """Rows at unit length in float32; the given array itself if it is that already."""
     found = np.asarray(rows, np.float32)
-    lengths = np.linalg.norm(found, axis=1, keepdims=True)
+    parts = (found[at : at + _AT_ONCE] for at in range(0, max(1, len(found)), _AT_ONCE))
+    lengths = np.concatenate([np.linalg.norm(part, axis=1, keepdims=True) for part in parts])
     if np.allclose(lengths, 1.0, rtol=0, atol=_UNIT_WITHIN):
         return found
     return np.asarray(found / np.where(lengths > 0, lengths, np.float32(1.0)), np.float32)
+
+
+def rows_on_disk(blocks: Iterable[Rows]) -> Rows:
+    """The rows of all blocks as one array, in a temporary file that is deleted with the array."""
+    with TemporaryFile() as file:
+        count, block = 0, np.empty((0, 0))
+        for block in blocks:
+            file.write(block.tobytes())
+            count += len(block)
+        file.flush()
+        if not count:
+            return block
+        return np.memmap(file, block.dtype, "r", shape=(count, block.shape[1]))
 
 
 def cosine_distances(first: Rows, second: Rows, at: Ids, beside: Ids) -> NDArray[np.float64]:
@@ -82,8 +97,9 @@ def close_rows(units: FloatRows, distance: float, asked: Ids | None = None) -> C
     """All pairs at most `distance` apart (1 - cosine), and a few that just miss it.
 
     Exact up to `EXACT_UP_TO` rows, and if `asked` is given. For more rows, an index of cells
-    (faiss, `IndexIVFFlat`) searches as many cells as it takes to find `LEAST_RECALL` of a thousand
-    copies of rows that were moved, each in a random direction, by the allowed distance.
+    (faiss, `IndexIVFFlat`) in a temporary file searches as many cells as it takes to find
+    `LEAST_RECALL` of a thousand copies of rows that were moved, each in a random direction, by the
+    allowed distance.
 
     Args:
         units: rows at unit length, of shape (n, d).
@@ -130,13 +146,18 @@ def _by_index(units: FloatRows, least: float) -> ClosePairs:
         faiss.IndexFlatIP(dimension), dimension, cells, faiss.METRIC_INNER_PRODUCT
     )
     index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = _SEED, 10, 1
-    index.train(units[sample])
-    index.add(units)
-    recall = _probe_enough(index, units, least, cells)
-    found = [np.empty((0, 2), np.int64)]
-    for start in range(0, count, _AT_ONCE):
-        at, beside = _asked(index, units[start : start + _AT_ONCE], least)
-        found.append(_in_order(start + at, beside))
+    index.train(units[np.sort(sample)])
+    with TemporaryDirectory() as folder:
+        lists = faiss.OnDiskInvertedLists(cells, index.code_size, f"{folder}/cells")
+        lists.prefetch_nthread = 0
+        index.replace_invlists(lists, False)
+        for start in range(0, count, _AT_ONCE):
+            index.add(units[start : start + _AT_ONCE])
+        recall = _probe_enough(index, units, least, cells)
+        found = [np.empty((0, 2), np.int64)]
+        for start in range(0, count, _AT_ONCE):
+            at, beside = _asked(index, units[start : start + _AT_ONCE], least)
+            found.append(_in_order(start + at, beside))
     return ClosePairs(_once(np.concatenate(found), count), recall)
 
 

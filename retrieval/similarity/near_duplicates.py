@@ -1,5 +1,6 @@
 """Near-duplicates of any collection of images: exact, by fingerprint, by embedding."""
 
+from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -7,9 +8,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from retrieval.similarity.distances import close_rows, cosine_distances, single_precision
+from retrieval.similarity.distances import (
+    EXACT_UP_TO,
+    close_rows,
+    cosine_distances,
+    rows_on_disk,
+    single_precision,
+)
 from retrieval.similarity.hamming import close_pairs, close_pairs_between
 from retrieval.similarity.spectrum import (
+    SPECTRUM,
     Spectrum,
     UnusablePictureError,
     look_of,
@@ -79,10 +87,11 @@ class ImageCollection(NamedTuple):
     Attributes:
         names: the ids of all n images, in their order.
         firsts: for each the position of the first image with its bytes, of shape (n,).
+        pixels: the number of pixels of each, of shape (n,).
         seen: the positions of first images with a hash, ascending, of shape (s,).
         hashes: their perceptual hashes, of shape (s,).
         mirrored: the hashes of their mirror images.
-        spectra: their spectra, of shape (s, 255).
+        spectra: the spectra of all images, of shape (n, 255), in a file.
         embedded: the positions of first images with an embedding, ascending.
         units: their embeddings at unit length, in single precision, of shape (f, d), to search
             among; None if there are none.
@@ -92,6 +101,7 @@ class ImageCollection(NamedTuple):
 
     names: tuple[str, ...]
     firsts: Places
+    pixels: Places
     seen: Places
     hashes: NDArray[np.uint64]
     mirrored: NDArray[np.uint64]
@@ -100,34 +110,56 @@ class ImageCollection(NamedTuple):
     units: NDArray[np.float32] | None
     embeddings: Embeddings | None
 
+    def embedded_as(self, embeddings: Embeddings | None) -> "ImageCollection":
+        """The collection with the embeddings of all its images."""
+        if embeddings is None:
+            return self
+        places = np.flatnonzero(self.firsts == np.arange(len(self.names)))
+        units = _unit_rows(embeddings, places)
+        return self._replace(embedded=places, units=units, embeddings=embeddings)
 
-def collect(images: Fingerprints, embeddings: Embeddings | None = None) -> ImageCollection:
-    """Makes arrays of fingerprints."""
-    stored = list(images.values())
-    known: dict[str, int] = {}
-    firsts = np.array(
-        [known.setdefault(image.sha256, place) for place, image in enumerate(stored)], np.int64
-    )
-    places = np.array(list(known.values()), np.int64)
-    seen = [at for at in known.values() if stored[at].perceptual_hash is not None]
-    hashes, mirrored = (
-        np.array([int(getattr(stored[at], name), 16) for at in seen], np.uint64)
-        for name in ("perceptual_hash", "mirrored_hash")
-    )
-    spectra = np.frombuffer(bytes.fromhex("".join(stored[at].spectrum for at in seen)), np.int8)
+
+def collect(images: Iterable[tuple[str, ImageFingerprint]]) -> ImageCollection:
+    """Makes arrays of ids and fingerprints, in which an image takes some 150 bytes."""
+    names: list[str] = []
+    digests, numbers = bytearray(), array("Q")
+
+    def spectra() -> Iterator[Spectrum]:
+        for name, image in images:
+            names.append(name)
+            digests.extend(bytes.fromhex(image.sha256))
+            look = image.perceptual_hash is not None
+            numbers.extend((image.pixels, look, *(_hashes_of(image).tolist() if look else (0, 0))))
+            yield (_spectrum_of(image) if look else np.zeros(SPECTRUM, np.int8))[None]
+
+    stored = rows_on_disk(spectra())
+    pixels, looks, hashes, mirrored = np.array(numbers, np.uint64).reshape(-1, 4).T
+    files = np.frombuffer(bytes(digests), "S32")
+    _, known, same = np.unique(files, return_index=True, return_inverse=True)
+    firsts = known[same].astype(np.int64)
+    seen = np.flatnonzero((firsts == np.arange(len(names))) & (looks > 0))
     return ImageCollection(
-        tuple(images),
+        tuple(names),
         firsts,
-        np.array(seen, np.int64),
-        hashes,
-        mirrored,
-        spectra.reshape(len(seen), -1) if seen else np.empty((0, 0), np.int8),
-        places if embeddings is not None else places[:0],
-        None
-        if embeddings is None
-        else single_precision(embeddings if len(places) == len(embeddings) else embeddings[places]),
-        embeddings,
+        pixels.astype(np.int64),
+        seen,
+        hashes[seen],
+        mirrored[seen],
+        stored,
+        seen[:0],
+        None,
+        None,
     )
+
+
+def _unit_rows(embeddings: Embeddings, places: Places) -> NDArray[np.float32]:
+    """Some of the embeddings at unit length; in a file if there are many of them."""
+    if len(places) == len(embeddings):
+        return single_precision(embeddings)
+    if len(places) <= EXACT_UP_TO:
+        return single_precision(embeddings[places])
+    parts = (places[at : at + _AT_ONCE] for at in range(0, len(places), _AT_ONCE))
+    return rows_on_disk(single_precision(embeddings[part]) for part in parts)
 
 
 # Pairs of images as columns: millions of pairs take tens of bytes each, and no objects.
@@ -249,7 +281,11 @@ def near_duplicate_pairs(
 
     Memory grows with the pairs within `hash_bits`: about sixty bytes each.
     """
-    collection = collect(images, embeddings)
+    return pairs_among(collect(images.items()).embedded_as(embeddings), settings)
+
+
+def pairs_among(collection: ImageCollection, settings: NearDuplicateSettings) -> AlikePairs:
+    """All pairs of a collection, see `near_duplicate_pairs`."""
     copies = np.flatnonzero(collection.firsts != np.arange(len(collection.names)))
     exact = _empty_rows(len(copies))
     exact["first"], exact["second"], exact["exact"] = collection.firsts[copies], copies, True
@@ -314,7 +350,7 @@ def _looks_in_one_orientation(
     others = collection.mirrored if is_mirrored else hashes
     rows = None if asked is None else np.flatnonzero(np.isin(seen, asked))
     found = _candidates(hashes, others, settings.hash_bits, rows, is_mirrored=is_mirrored)
-    distances = _spectrum_distances(spectra, found, is_mirrored=is_mirrored)
+    distances = _spectrum_distances(spectra, seen[found], is_mirrored=is_mirrored)
     near = distances <= settings.doubtful_spectrum_distance
     first, second = found[near].T
     looks = np.empty(len(first), _LOOKS)
@@ -442,7 +478,7 @@ class NearDuplicates(NamedTuple):
 
 
 def find_near_duplicates(
-    images: Fingerprints,
+    images: Fingerprints | ImageCollection,
     settings: NearDuplicateSettings,
     *,
     embeddings: Embeddings | None = None,
@@ -457,25 +493,28 @@ def find_near_duplicates(
     none is dropped because of a chain of others.
 
     Args:
-        images: fingerprints by id; their order says what is earlier.
+        images: fingerprints by id, or a collection; their order says what is earlier.
         settings: when two images have the same content.
-        embeddings: one row for each image, of shape (n, d), where there are some.
+        embeddings: one row for each image, of shape (n, d), where there are some; a collection
+            has its own.
         embedder: what made them, as `name@revision`.
         protected: ids that stay whatever they are like (the images of an earlier version, say).
     """
     safe = frozenset(protected)
-    pairs = near_duplicate_pairs(images, settings, embeddings)
+    if not isinstance(images, ImageCollection):
+        images = collect(images.items()).embedded_as(embeddings)
+    pairs = pairs_among(images, settings)
     same = pairs.of(Sameness.SAME)
     goes = _what_goes(images, same, safe)
     stars: dict[str, list[AlikePair]] = defaultdict(list)
     for place, going in goes.items():
         stars[pairs.names[going.kept]].append(_why(place, going, same))
-    kept = tuple(name for place, name in enumerate(images) if place not in goes)
+    kept = tuple(name for place, name in enumerate(images.names) if place not in goes)
     clusters = tuple(
         DuplicateCluster(kept=name, dropped=tuple(stars[name])) for name in kept if name in stars
     )
     doubtful = _between_kept(pairs.of(Sameness.DOUBTFUL), np.array(list(goes), np.int64))
-    report = _report(images, clusters, doubtful, settings, embedder, pairs.recall)
+    report = _report(len(images.names), clusters, doubtful, settings, embedder, pairs.recall)
     return NearDuplicates(kept, clusters, same, doubtful, report)
 
 
@@ -490,16 +529,14 @@ class _Going(NamedTuple):
 
 
 def _what_goes(
-    images: Fingerprints, same: AlikePairs, protected: frozenset[str]
+    images: ImageCollection, same: AlikePairs, protected: frozenset[str]
 ) -> dict[int, _Going]:
     """The dropped images by position, in order.
 
     Near pairs are known of the first of equal files only, so it stands for all. An image is
     represented by the earliest kept image of the same content.
     """
-    rows, count = same.rows, len(images)
-    firsts = np.arange(count)
-    firsts[rows["second"][rows["exact"]]] = rows["first"][rows["exact"]]
+    rows, count = same.rows, len(images.names)
     near = np.flatnonzero(~rows["exact"])
     others = _Neighbours(rows["first"][near], rows["second"][near], near, count)
     nobody = count
@@ -507,8 +544,9 @@ def _what_goes(
     why = np.full(count, -1)
     kept: dict[int, int] = {}
     goes: dict[int, _Going] = {}
-    for place in _order(images, protected):
-        first = int(firsts[place])
+    paired = np.unique(np.append(rows["first"], rows["second"]))
+    for place in _in_order(paired, images, protected):
+        first = int(images.firsts[place])
         own = first if first in kept else int(stands[first])
         if own == nobody or same.names[place] in protected:
             if first not in kept:
@@ -521,10 +559,11 @@ def _what_goes(
     return dict(sorted(goes.items()))
 
 
-def _order(images: Fingerprints, protected: frozenset[str]) -> list[int]:
+def _in_order(places: Places, images: ImageCollection, protected: frozenset[str]) -> list[int]:
     """Positions of images in the order in which they are considered."""
-    keys = [(name not in protected, -image.pixels) for name, image in images.items()]
-    return sorted(range(len(keys)), key=keys.__getitem__)
+    is_open = np.array([images.names[place] not in protected for place in places.tolist()], bool)
+    ordered: list[int] = places[np.lexsort((-images.pixels[places], is_open))].tolist()
+    return ordered
 
 
 class _Neighbours:
@@ -558,7 +597,7 @@ def _between_kept(pairs: AlikePairs, goes: Places) -> AlikePairs:
 
 
 def _report(
-    images: Fingerprints,
+    images: int,
     clusters: Sequence[DuplicateCluster],
     doubtful: AlikePairs,
     settings: NearDuplicateSettings,
@@ -569,8 +608,8 @@ def _report(
     exact = sum(pair.exact for pair in dropped)
     mirrored = sum(pair.mirrored for pair in dropped)
     return NearDuplicateReport(
-        images=len(images),
-        kept=len(images) - len(dropped),
+        images=images,
+        kept=images - len(dropped),
         exact=exact,
         near=len(dropped) - exact - mirrored,
         mirrored=mirrored,
@@ -611,7 +650,7 @@ class AlikeImages(Mapping[str, frozenset[str]]):
                 whatever they look like.
         """
         self._settings = settings
-        self._collection = collect(images, embeddings)
+        self._collection = collect(images.items()).embedded_as(embeddings)
         self._places = {name: place for place, name in enumerate(images)}
         firsts = self._collection.firsts
         self._copies = np.argsort(firsts, kind="stable")

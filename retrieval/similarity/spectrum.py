@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 SIDE_PX = 32
 _HASH_SIDE = 8
 _SPECTRUM_SIDE = 16
+SPECTRUM = _SPECTRUM_SIDE**2 - 1
+"""The number of frequencies of a spectrum."""
 _LEAST_CONTRAST = 0.5
 """Contrast (root mean square of grey levels, of 255) below which a picture counts as blank."""
 _MOST = 127

@@ -1,9 +1,12 @@
 """Shards: steps on shards give the same results as steps on single entities."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from annotate.backend import Desks
@@ -17,7 +20,12 @@ from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
 from flows.engine.pipeline import run_pipeline
 from flows.shards.files import RecordResult, ShardRow, computed_shards, imported_shards, read_shard
-from flows.shards.promotion import damaged_shards, find_records, is_proven, promote_records
+from flows.shards.promotion import (
+    damaged_shards,
+    find_records,
+    promote_image,
+    promote_records,
+)
 from flows.shards.steps import (
     ShardFingerprints,
     embed_shards,
@@ -32,11 +40,16 @@ from flows.ufine3c.rewriting import rewrite_captions
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from models.profiles.loader import load_profile
+from release.findings import Findings
+from release.lineage import ACTIVITIES, ENTITIES, write_table
+from release.lineage.reading import open_lineage
+from release.manifest import read_manifest
 from release.verify import verify_release
+from release.verify.lineage import verify_lineage
 from retrieval.similarity.near_duplicates import find_near_duplicates
 from schemas.build import SourceSpec, UFine3CBuild
 from schemas.errors import IntegrityError, UsageError
-from schemas.provenance import PROMOTE
+from schemas.provenance import PROMOTE, Promotion
 from schemas.records import Caption, Granularity, Image, Rewrite, Shard
 from tests.flows.homes import contents_of
 from tests.flows.runs import copied_run, new_run
@@ -156,12 +169,60 @@ def test_a_build_from_shards_equals_a_build_from_entities(
     stages = {
         one.stage: one.configuration for one in trace(run.store, rewrite.id).activities.values()
     }
-    imported, rewritten = stages[PROMOTE]["rows"]
-    for named, step in ((imported, "import_source"), (rewritten, "rewrite")):
-        row = rows_of(run, step)[stages[PROMOTE]["number"]]
-        assert is_proven(named, row.leaf)
-        assert not is_proven(named | {"row": (named["row"] + 1) % named["records"]}, row.leaf)
-        assert not is_proven(named, rows_of(run, step)[stages[PROMOTE]["number"] - 1].leaf)
+    promotion = Promotion.model_validate(stages[PROMOTE])
+    for named, step in zip(promotion.rows, ("import_source", "rewrite"), strict=True):
+        row = rows_of(run, step)[promotion.number]
+        assert (named.names, named.rest) == (tuple(row.names), row.rest)
+        assert named.is_proven(promotion.number)
+        assert not named.is_proven(promotion.number + 1)
+        other = {"row": (named.row + 1) % named.records}
+        assert not named.model_copy(update=other).is_proven(promotion.number)
+        assert not named.model_copy(update={"names": ("0" * 32,)}).is_proven(promotion.number)
+    folder = run.settings.home / "releases" / f"{BUILT}-0.1.0"
+    with open_lineage(folder) as lineage:
+        traced = lineage.trace(rewrite.id)
+    stages = {one.stage: one.configuration for one in traced.activities.values()}
+    assert Promotion.model_validate(stages[PROMOTE]) == promotion
+    for named in promotion.rows:
+        assert traced.entities[named.shard].entity.record(Shard).root == named.root
+    check_forged(folder)
+
+
+def check_forged(folder: Path) -> None:
+    """Change the tables of a release's lineage one at a time; verification names each change."""
+
+    def other_number(rows: list[dict[str, Any]]) -> None:
+        row = next(row for row in rows if row["stage"] == PROMOTE)
+        row["configuration"] = re.sub('"number":[0-9]+', '"number":999', row["configuration"])
+
+    def other_row(rows: list[dict[str, Any]]) -> None:
+        images = {row["activity"]: row for row in rows if row["kind"] == "image"}
+        promoted = [row for row in images.values() if row["dataset"] == NAME]
+        first, second = promoted[:2]
+        first["activity"], second["activity"] = second["activity"], first["activity"]
+
+    def other_root(rows: list[dict[str, Any]]) -> None:
+        row = next(row for row in rows if row["kind"] == "shard")
+        row["payload"] = re.sub('"root":"..', '"root":"00', row["payload"])
+
+    def no_shard(rows: list[dict[str, Any]]) -> None:
+        rows.remove(next(row for row in rows if row["kind"] == "shard"))
+
+    for table, change, message in (
+        (ACTIVITIES, other_number, "has a proof of record 999 that does not lead to the root of"),
+        (ENTITIES, other_row, "was promoted from a row that does not name it"),
+        (ENTITIES, other_root, "states another root or size of the shard"),
+        (ENTITIES, no_shard, "has no shard"),
+    ):
+        copy = shutil.copytree(folder, folder.with_name(change.__name__))
+        rows = pq.read_table(copy / table.path).to_pylist()
+        change(rows)
+        (copy / table.path).unlink()
+        write_table(copy, table, [tuple(row.values()) for row in rows])
+        findings = Findings()
+        data = sorted(str(path.relative_to(copy)) for path in copy.glob("data/*.parquet"))
+        verify_lineage(copy, read_manifest(copy), data, findings)
+        assert any(message in problem.message for problem in findings.problems), change
 
 
 def test_a_run_killed_before_its_commit_leaves_nothing_to_repair(
@@ -222,7 +283,7 @@ def test_a_damaged_shard_is_a_one_line_error(run: RunContext) -> None:
             promote_records(run, NAME, [number])
     with pytest.raises(IntegrityError, match=r"is missing; restore it from a backup$"):
         promote_records(run, NAME, [20])
-    with pytest.raises(IntegrityError, match=r"^shard \d \(import_source\) of people is "):
+    with pytest.raises(IntegrityError, match=r"shard .* is (damaged|missing)"):
         run_step(run, NAME, ShardFingerprints(run.blobs.url))
     assert len(list(damaged_shards(run, NAME))) == 3
     with pytest.raises(UsageError, match="have no record 24"):
@@ -233,9 +294,13 @@ def test_a_withdrawal_erases_promoted_and_unpromoted_records(run: RunContext) ->
     rows = rows_of(run, "import_source")
     digest = next(iter(rows[0].digests))
     assert find_records(run, NAME, [digest]) == [0, 17]  # the same file twice
-    promoted = promote_records(run, NAME, [0, 3, 5])
-    assert (promoted.done, promoted.rejected) == (2, {"missing_image": 1})
-    (image,) = (one for one in find(run.store, NAME, Image.kind) if one.id == rows[0].image)
+    promoted = promote_records(run, NAME, [3, 5])
+    assert (promoted.done, promoted.rejected) == (1, {"missing_image": 1})
+    with pytest.raises(UsageError, match=r"^record 0 of the shards of 'people' has that image"):
+        promote_image(run, digest, dry_run=True)
+    with pytest.raises(UsageError, match=r"^no image in the store or in shards has the SHA-256 f"):
+        promote_image(run, "f" * 64)
+    image = fetch(run.store, [promote_image(run, digest)])[str(rows[0].image)]
     texts = [one.payload for one in RecordResult.of(rows[0]).entities if one.kind == "caption"]
     request = request_of(WithdrawalTarget(sort="entity", name=image.id), "privacy", None)
     plan = plan_withdrawal(run.store, request)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from retrieval.similarity import near_duplicates as module
 from retrieval.similarity.near_duplicates import fingerprint, near_duplicate_pairs
 from schemas.records import Rejection
 from schemas.similarity import ImageFingerprint, NearDuplicateSettings, Sameness
@@ -126,6 +127,20 @@ def test_the_order_of_images_changes_only_the_order_of_pairs() -> None:
     assert found == {frozenset((one.first, one.second)) for one in backwards}
     within = (frozenset(pair) for pair in combinations(images, 2) if pair[0][0] == pair[1][0])
     assert found == set(within)
+
+
+def test_embeddings_in_a_file_give_the_same_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    images = {str(number): with_spectrum(1 + number, 0.5) for number in range(50)}
+    images["copy"] = images["3"]
+    random = np.random.default_rng(0)
+    vectors = random.normal(size=(51, 8))
+    vectors[40:] = vectors[:11] + random.normal(0, 0.01, (11, 8))
+    in_memory = near_duplicate_pairs(images, SETTINGS, vectors)
+    monkeypatch.setattr(module, "EXACT_UP_TO", 0)
+    monkeypatch.setattr(module, "_AT_ONCE", 7)
+    in_file = near_duplicate_pairs(images, SETTINGS, vectors)
+    assert len(in_memory) > 10
+    assert list(in_memory) == list(in_file)
 
 
 def test_many_pairs_are_stored_without_python_objects() -> None:
