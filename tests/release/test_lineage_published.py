@@ -82,7 +82,7 @@ def test_only_settings_and_prompts_of_a_configuration_are_published() -> None:
         "prompt": "abc",
     }
     wanted = '{"prompt":"abc","settings":{"limit":3,"pose_model":{"name":"…/vit"}}}'
-    assert published_configuration(configuration) == wanted
+    assert published_configuration("rewrite_captions", configuration) == wanted
 
 
 PREFIXES = ("", "ViT@", "see (", "a\nb ", "x='", "…", "[")
