@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from db.annotations import answers_where
-from db.entities import find, pages, parents_of, rows_in
+from db.entities import find, links, pages, parents_of, rows_in
 from db.reviews import WAITING
 from db.store import Store, retried
 from db.tables import (
@@ -28,11 +28,8 @@ from db.tables import (
     Annotation,
     AuditDraw,
     AuditItem,
-    ChildEntity,
     Decision,
-    Derivation,
     Entity,
-    ParentEntity,
     ReviewTask,
 )
 from schemas.provenance import Role
@@ -190,15 +187,9 @@ def _participants(connection: Connection, queue: str, ids: Sequence[str]) -> dic
 def _before_the_edit(
     connection: Connection, asked: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    query = (
-        select(ChildEntity.id, ParentEntity.id)
-        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
-        .join(ParentEntity, Derivation.parent_seq == ParentEntity.seq)
-        .where(Derivation.role == Role.EDITED_FROM)
-    )
     above: dict[str, list[str]] = defaultdict(list)
-    for child_id, parent_id in rows_in(connection, query, ChildEntity.id, asked):
-        above[parent_id] += asked[child_id]
+    for link in links(connection, asked, (Role.EDITED_FROM,)):
+        above[link.parent] += asked[link.child]
     return above
 
 

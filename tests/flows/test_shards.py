@@ -55,15 +55,15 @@ from tests.flows.homes import contents_of
 from tests.flows.runs import copied_run, new_run
 from tests.flows.worlds import write_people
 
-NAME, SIZE, BUILT = "people", 10, "built"
+NAME, SIZE, BUILT = "people", 20, "built"
 PROFILE = load_profile("builtin")
 
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> SourceSpec:
-    """Twelve people with two images of two captions each; one file is missing, one is a copy."""
+    """25 people with two images of two captions each; one file is missing, one is a copy."""
     folder = tmp_path_factory.mktemp("source") / "people"
-    annotations = write_people(folder, Granularity.FINE, identities=12, images=2, captions=2)
+    annotations = write_people(folder, Granularity.FINE, identities=25, images=2, captions=2)
     (folder / "0003_1.jpg").unlink()
     shutil.copy(folder / "0001_0.jpg", folder / "0009_1.jpg")
     return SourceSpec(
@@ -276,18 +276,18 @@ def test_a_damaged_shard_is_a_one_line_error(run: RunContext) -> None:
     shutil.copy(paths[1], paths[0])
     paths[1].write_bytes(paths[1].read_bytes()[:-100])
     paths[2].unlink()
-    for number, shard in ((0, 0), (10, 1)):
+    for number, shard in ((0, 0), (20, 1)):
         with pytest.raises(
             IntegrityError, match=rf"^shard {shard} \(import_source\) of people is dam"
         ):
             promote_records(run, NAME, [number])
     with pytest.raises(IntegrityError, match=r"is missing; restore it from a backup$"):
-        promote_records(run, NAME, [20])
+        promote_records(run, NAME, [40])
     with pytest.raises(IntegrityError, match=r"shard .* is (damaged|missing)"):
         run_step(run, NAME, ShardFingerprints(run.blobs.url))
     assert len(list(damaged_shards(run, NAME))) == 3
-    with pytest.raises(UsageError, match="have no record 24"):
-        promote_records(run, NAME, [24])
+    with pytest.raises(UsageError, match="have no record 50"):
+        promote_records(run, NAME, [50])
 
 
 def test_a_withdrawal_erases_promoted_and_unpromoted_records(run: RunContext) -> None:
