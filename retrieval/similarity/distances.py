@@ -9,7 +9,7 @@ results do not depend on blocks, threads or the machine.
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory, TemporaryFile
+from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ LEAST_RECALL = 0.99
 
 _PRODUCT_CELLS = 1 << 24  # 64 MiB of products: products of fewer rows are slow
 _AT_ONCE = 1 << 14
+_QUERIES = 1 << 15  # compared with each cell at once
 _DECIMALS = 6
 _UNIT_WITHIN = 1e-5
 """The tolerance within which a length counts as 1."""
@@ -96,10 +97,10 @@ def slack(dimension: int) -> float:
 def close_rows(units: FloatRows, distance: float, asked: Ids | None = None) -> ClosePairs:
     """All pairs at most `distance` apart (1 - cosine), and a few that just miss it.
 
-    Exact up to `EXACT_UP_TO` rows, and if `asked` is given. For more rows, an index of cells
-    (faiss, `IndexIVFFlat`) in a temporary file searches as many cells as it takes to find
-    `LEAST_RECALL` of a thousand copies of rows that were moved, each in a random direction, by the
-    allowed distance.
+    Exact up to `EXACT_UP_TO` rows, and if `asked` is given. More rows are divided into cells by
+    k-means (faiss) in a temporary file, and each is compared with those in as many cells as it
+    takes to find `LEAST_RECALL` of a thousand copies of rows that were moved, each in a random
+    direction, by the allowed distance.
 
     Args:
         units: rows at unit length, of shape (n, d).
@@ -137,52 +138,71 @@ def _blocks(rows: Ids, columns: int) -> Iterator[tuple[int, Ids]]:
 
 
 def _by_index(units: FloatRows, least: float) -> ClosePairs:
-    import faiss
-
-    count, dimension = units.shape
-    cells = round(2 * count**0.5)
-    sample = np.random.default_rng(_SEED).permutation(count)[: cells * _TRAINED_ON]
-    index = faiss.IndexIVFFlat(
-        faiss.IndexFlatIP(dimension), dimension, cells, faiss.METRIC_INNER_PRODUCT
-    )
-    index.cp.seed, index.cp.niter, index.cp.min_points_per_centroid = _SEED, 10, 1
-    index.train(units[np.sort(sample)])
-    with TemporaryDirectory() as folder:
-        lists = faiss.OnDiskInvertedLists(cells, index.code_size, f"{folder}/cells")
-        lists.prefetch_nthread = 0
-        index.replace_invlists(lists, False)
-        for start in range(0, count, _AT_ONCE):
-            index.add(units[start : start + _AT_ONCE])
-        recall = _probe_enough(index, units, least, cells)
-        found = [np.empty((0, 2), np.int64)]
-        for start in range(0, count, _AT_ONCE):
-            at, beside = _asked(index, units[start : start + _AT_ONCE], least)
-            found.append(_in_order(start + at, beside))
+    cells, count = _Cells(units), len(units)
+    probes, recall = _enough_probes(cells, units, least)
+    found = [np.empty((0, 2), np.int64)]
+    for start in range(0, count, _QUERIES):
+        at, beside = cells.near(units[start : start + _QUERIES], least, probes)
+        found.append(_in_order(start + at, beside))
     return ClosePairs(_once(np.concatenate(found), count), recall)
 
 
-def _probe_enough(index: Any, units: FloatRows, least: float, cells: int) -> float:
-    """Sets the number of cells that the index searches; returns its recall."""
+class _Cells:
+    """Rows by the nearest of `number` centres, in a temporary file."""
+
+    def __init__(self, units: FloatRows) -> None:
+        import faiss
+
+        count, dimension = units.shape
+        self.number = round(2 * count**0.5)
+        sample = np.random.default_rng(_SEED).permutation(count)[: self.number * _TRAINED_ON]
+        means = faiss.Kmeans(
+            *(dimension, self.number),
+            niter=10,
+            seed=_SEED,
+            spherical=True,
+            min_points_per_centroid=1,
+        )
+        means.train(units[np.sort(sample)])
+        self._centres = means.index
+        places = [np.arange(at, min(at + _AT_ONCE, count)) for at in range(0, count, _AT_ONCE)]
+        cells = np.concatenate([self._centres.search(units[part], 1)[1][:, 0] for part in places])
+        self._order = np.argsort(cells, kind="stable")
+        self._starts = np.searchsorted(cells[self._order], np.arange(self.number + 1))
+        self._rows = rows_on_disk(units[self._order[part]] for part in places)
+
+    def near(self, queries: FloatRows, least: float, probes: int) -> tuple[Ids, Ids]:
+        """Positions of queries and of rows in their nearest cells whose product is large enough."""
+        cells = self._centres.search(queries, probes)[1].reshape(-1)
+        order = np.argsort(cells, kind="stable")
+        starts = np.searchsorted(cells[order], np.arange(self.number + 1))
+        found = [np.empty((2, 0), np.int64)]
+        for cell in range(self.number):
+            first, last = self._starts[cell : cell + 2]
+            asked = order[starts[cell] : starts[cell + 1]] // probes
+            for _, block in _blocks(asked, last - first):
+                products = queries[block] @ self._rows[first:last].T
+                at, beside = np.nonzero(products >= least)
+                found.append(np.stack((block[at], self._order[first + beside])))
+        pairs: Ids = np.concatenate(found, axis=1)
+        return pairs[0], pairs[1]
+
+
+def _enough_probes(cells: _Cells, units: FloatRows, least: float) -> tuple[int, float]:
+    """The number of cells to search for each row, and the recall of the search."""
     chance = np.random.default_rng(_SEED)
     rows = chance.choice(len(units), min(_SAMPLE, len(units)), replace=False)
     aside = chance.standard_normal((len(rows), units.shape[1]))
     aside -= np.einsum("ij,ij->i", aside, units[rows])[:, None] * units[rows]
     aside /= np.linalg.norm(aside, axis=1, keepdims=True)
     moved = ((least * units[rows]) + (1 - least**2) ** 0.5 * aside).astype(np.float32)
-    index.nprobe = 1
+    probes = 1
     while True:
-        at, found = _asked(index, moved, least - slack(units.shape[1]))
+        at, found = cells.near(moved, least - slack(units.shape[1]), probes)
         recall = float(np.count_nonzero(found == rows[at]) / len(rows))
-        if recall >= LEAST_RECALL or index.nprobe >= cells:
-            return recall
-        index.nprobe *= 2
-
-
-def _asked(index: Any, queries: FloatRows, least: float) -> tuple[Ids, Ids]:
-    """Positions of queries and of rows of the index whose product is above `least`."""
-    limits, _, found = index.range_search(queries, least)
-    counts: Ids = np.diff(limits.astype(np.int64))
-    return np.repeat(np.arange(len(queries)), counts), found
+        if recall >= LEAST_RECALL or probes == cells.number:
+            return probes, recall
+        probes = min(2 * probes, cells.number)
 
 
 _BLOCK_CELLS = 1 << 22
