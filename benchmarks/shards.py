@@ -12,16 +12,16 @@ repeat a few thousand descriptions with a number added.
 import argparse
 import io
 import json
-import resource
 import sqlite3
 import tempfile
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import psutil
@@ -225,33 +225,54 @@ def measure(folder: Path, captions: int, *, is_rewritten: bool) -> None:
 
 def timed(name: str, captions: int, step: Callable[[], object]) -> None:
     """Print the time of a step with its worker processes, and the peak of the run's own memory."""
-    started, used = time.perf_counter(), processor_seconds()
-    with peak_of_own_memory() as peak:
+    started = time.perf_counter()
+    with sampled() as samples:
         step()
-    seconds, used = time.perf_counter() - started, processor_seconds() - used
+    seconds = time.perf_counter() - started
+    used = sum(last - first for first, last in samples.processors.values())
+    memory = samples.memory
     print(
         f"{name:<18} {captions:,} captions: {used:,.0f} processor s, {seconds:,.0f} s; "
-        f"{1e6 * used / captions:,.0f} µs a caption; {max(peak):,.0f} MiB, before {peak[0]:,.0f}",
+        f"{1e6 * used / captions:,.0f} µs each; {max(memory):,.0f} MiB, before {memory[0]:,.0f}",
         flush=True,
     )
 
 
-def processor_seconds() -> float:
-    """Processor time of this process and its worker processes, which still run."""
-    own = psutil.Process()
-    times = [one.cpu_times() for one in (own, *own.children(recursive=True))]
-    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return sum(one.user + one.system for one in times) + ended.ru_utime + ended.ru_stime
+class Samples(NamedTuple):
+    """Memory and processor time of this process, and the times of its worker processes.
+
+    Attributes:
+        memory: MiB without pages of files, which can be freed.
+        processors: the first and the last number of seconds that each process had used.
+    """
+
+    memory: list[float]
+    processors: dict[int, tuple[float, float]]
+
+    def add(self) -> None:
+        """Add a sample."""
+        status = Path("/proc/self/status").read_text()
+        self.memory.append(
+            next(int(one.split()[1]) for one in status.splitlines() if "RssAnon" in one) / 1024
+        )
+        own = psutil.Process()
+        for one in (own, *own.children(recursive=True)):
+            with suppress(psutil.Error):
+                times = one.cpu_times()
+                now = times.user + times.system
+                first, _ = self.processors.get(one.pid, (now if len(self.memory) == 1 else 0.0, 0))
+                self.processors[one.pid] = first, now
 
 
 @contextmanager
-def peak_of_own_memory() -> Iterator[list[float]]:
-    """Sample the memory of this process, in MiB, without the pages of files, which can be freed."""
-    samples, stop = [own_mib()], threading.Event()
+def sampled() -> Iterator[Samples]:
+    """Take samples while the block runs."""
+    samples, stop = Samples([], {}), threading.Event()
+    samples.add()
 
     def sample() -> None:
-        while not stop.wait(0.1):
-            samples.append(own_mib())
+        while not stop.wait(0.2):
+            samples.add()
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
@@ -260,11 +281,7 @@ def peak_of_own_memory() -> Iterator[list[float]]:
     finally:
         stop.set()
         thread.join()
-
-
-def own_mib() -> float:
-    status = Path("/proc/self/status").read_text()
-    return next(int(one.split()[1]) for one in status.splitlines() if "RssAnon" in one) / 1024
+        samples.add()
 
 
 if __name__ == "__main__":
