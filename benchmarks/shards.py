@@ -1,6 +1,7 @@
 """Shards compared with single records: equal results, processing time, memory, bytes in the store.
 
     python -m benchmarks.shards [--captions 1000000] [--rewritten 20000] [--same 10000]
+        [--no-ledger]
 
 `--captions` captions, four per image, are imported into shards and their images compared; one image
 of a hundred is a re-encoded copy. Of a smaller source, `--rewritten` captions are also rewritten by
@@ -34,7 +35,6 @@ from flows.engine.context import RunContext, open_context
 from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
 from flows.shards.files import (
-    RECORDS,
     RecordResult,
     ShardRow,
     computed_shards,
@@ -68,11 +68,14 @@ def main() -> None:
     parser.add_argument("--captions", type=int, default=MILLION)
     parser.add_argument("--rewritten", type=int, default=20_000)
     parser.add_argument("--same", type=int, default=10_000)
+    parser.add_argument("--ledger", action=argparse.BooleanOptionalAction, default=True)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         if arguments.same:
             compare_results(root / "same", arguments.same)
+        if arguments.ledger:
+            print_ledger(root / "ledger")
         if arguments.rewritten:
             measure(root / "rewritten", arguments.rewritten, is_rewritten=True)
         if arguments.captions:
@@ -206,7 +209,6 @@ def measure(folder: Path, captions: int, *, is_rewritten: bool) -> None:
     """Print time and memory of the steps of one source, and the bytes that they take."""
     spec, chosen, home = source(folder / "source", captions), profile(), folder / "home"
     context = open_home(home)
-    before = store_bytes(home)
     timed("import", captions, partial(import_shards, context, spec))
     if is_rewritten:
         timed("rewrite and check", captions, partial(rewrite_shards, context, NAME, chosen))
@@ -216,11 +218,21 @@ def measure(folder: Path, captions: int, *, is_rewritten: bool) -> None:
     timed("near-duplicates", captions, partial(find_shard_duplicates, context, NAME, settings))
     shards = list((home / "blobs" / "shards").rglob("*.parquet"))
     size = sum(one.stat().st_size for one in shards)
-    ledger = store_bytes(home) - before
-    print(f"{len(shards):,} shards, {size / captions:,.0f} bytes per caption")
-    print(f"the store grew by {ledger:,} bytes; {ledger / len(shards):,.0f} per shard")
-    million = ledger / len(shards) * 5 * MILLION / (RECORDS * CAPTIONS)
-    print(f"  five steps, a million captions {million:,.0f} (below {WANTED_BYTES:,})", flush=True)
+    print(f"{len(shards):,} shards, {size / captions:,.0f} bytes per caption", flush=True)
+
+
+def print_ledger(folder: Path) -> None:
+    """Print the bytes of the store for a shard; its number of records makes no difference."""
+    shards, home = 200, folder / "home"
+    context, chosen = open_home(home), profile()
+    before = store_bytes(home)
+    import_shards(context, source(folder / "source", shards * CAPTIONS), size=1)
+    rewrite_shards(context, NAME, chosen)
+    embed_shards(context, NAME, chosen.captioning.embedder)
+    find_shard_duplicates(context, NAME, chosen.captioning.near_duplicates)
+    each = (store_bytes(home) - before) / shards
+    print(f"10,000 records through all five steps take {each:,.0f} bytes in the store;")
+    print(f"  a million {100 * each:,.0f} (below {WANTED_BYTES:,})", flush=True)
 
 
 def timed(name: str, captions: int, step: Callable[[], object]) -> None:

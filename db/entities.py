@@ -151,7 +151,8 @@ def rows_in(
 ) -> Iterator[Row[*Columns]]:
     """Return the rows of `query` with `column` among `values`, in several queries if needed."""
     for page in pages(values, size):
-        yield from connection.execute(query.where(column.in_(page)))
+        for rows in connection.execute(query.where(column.in_(page))).partitions(_PAGE):
+            yield from rows
 
 
 @retried

@@ -403,7 +403,7 @@ def claim_chunk(
             store.claims.drop_ended(connection)
             is_free = and_(is_wanted, _is_unclaimed(subject))
             still_free = select(Entity.seq).where(is_free, Entity.seq.between(lower, upper))
-            free = set(connection.execute(still_free).scalars())
+            free = set(connection.execute(still_free).scalars().all())  # at once: faster
             inputs = tuple(one for one in found if one.seq in free)
             if inputs:
                 claim_id = store.claims.take(connection, subject, inputs[0].seq, inputs[-1].seq)
