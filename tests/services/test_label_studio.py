@@ -1,4 +1,3 @@
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,9 +19,7 @@ from services.label_studio import (
     start_label_studio,
 )
 from services.process import LOOPBACK, free_port, running
-from tests.postgres import Postgres
 from tests.services.fixtures import LabelStudioServer
-from tests.services.migrated import migrated_postgres_as_sql, migrated_sqlite_as_sql, shipped_sql
 
 
 @pytest.fixture
@@ -106,23 +103,6 @@ def test_the_first_start_creates_the_database(
     assert service.url is not None
     with sign_in(service.url, label_studio_token(tmp_path, service.url).get_secret_value()) as api:
         assert api.get("/api/projects").raise_for_status().json()["results"] == []
-
-
-@pytest.mark.soak
-@pytest.mark.label_studio
-@pytest.mark.postgres
-def test_tests_start_from_the_databases_that_the_migrations_create(
-    label_studio_environment: Path, postgres_server: Postgres
-) -> None:
-    migrated = {
-        "postgres": migrated_postgres_as_sql(label_studio_environment, postgres_server),
-        "sqlite": migrated_sqlite_as_sql(label_studio_environment),
-    }
-    time = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?"
-    for kind, sql in migrated.items():
-        shipped = shipped_sql(kind)
-        assert shipped is not None, "python -m tests.services.migrated writes them"
-        assert re.sub(time, "", shipped) == re.sub(time, "", sql), kind
 
 
 @pytest.mark.label_studio
