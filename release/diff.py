@@ -30,11 +30,10 @@ from release.files import ATTRIBUTION, CARD, FIGURE, LEAKS
 from release.lineage import TABLES, same_rows
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
 from release.parquet import opened_parquet
-from release.row_files import check_file, read_listed, read_parquet_rows, shards_among
-from release.rows import BESIDE_IMAGES, COLUMNS, natural_key
+from release.row_files import ListedRelease, read_listed
+from release.rows import COLUMNS, natural_key
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
-from schemas.release import Manifest, ReleasedFile
 from schemas.withdrawal import WithdrawalNotice
 
 Texts = list[dict[str, Any]]
@@ -154,40 +153,8 @@ def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, An
     return {**values, "of": row["captions"][one["caption"]]}
 
 
-_ADVICE = "run `loupe release verify` for all problems"
-_IMAGES = "images/"
-
-
-class OpenedRelease(NamedTuple):
-    """A release whose manifest matches its id; `files` are all but images, by path."""
-
-    folder: Path
-    manifest: Manifest
-    files: dict[str, ReleasedFile]
-    columns: tuple[str, ...]
-
-    def digest(self, path: str) -> str | None:
-        """The SHA-256 of a file; None if the release has no such file."""
-        file = self.files.get(path)
-        return None if file is None else file.sha256
-
-    def rows(self) -> Iterator[ComparableRow]:
-        """The rows in comparable form, with few in memory at a time.
-
-        Raises:
-            IntegrityError: if they cannot be read.
-        """
-        licences = {source.name: source.licence for source in self.manifest.sources}
-        for shard in shards_among(self.files):
-            try:
-                for row in read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES):
-                    yield comparable_row(row, licences)
-            except (ValueError, TypeError, KeyError) as error:
-                raise IntegrityError(f"{self.folder / shard}: {error}; {_ADVICE}") from error
-
-
-def _open_release(folder: Path) -> OpenedRelease:
-    """Open the release in `folder`.
+def _read_release(folder: Path) -> ListedRelease:
+    """The release in `folder`.
 
     Its manifest is checked against its id, and its files except images against the listed sizes;
     digests are checked by `release.verify`.
@@ -196,22 +163,26 @@ def _open_release(folder: Path) -> OpenedRelease:
         UsageError: if `folder` is not a release.
         IntegrityError: if the manifest or a needed file was changed.
     """
-    manifest, listed = read_listed(folder)
-    files = {path: file for path, file in listed.items() if not path.startswith(_IMAGES)}
-    for file in files.values():
-        check_file(folder, file, digest=False)
-    return OpenedRelease(folder, manifest, files, _columns(folder, files))
+    release = read_listed(folder)
+    documents = (path for path in release.files if not path.startswith("images/"))
+    release.check(documents, digests=False)
+    return release
 
 
-def _columns(folder: Path, files: dict[str, ReleasedFile]) -> tuple[str, ...]:
-    shards = shards_among(files)
-    if not shards:
-        return ()
-    try:
-        with opened_parquet(folder / shards[0]) as file:
-            return tuple(file.schema_arrow.names)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        raise IntegrityError(f"{folder / shards[0]}: it cannot be read as Parquet") from error
+def _comparable_rows(release: ListedRelease) -> Iterator[ComparableRow]:
+    licences = {source.name: source.licence for source in release.manifest.sources}
+    return release.rows(lambda row: comparable_row(row, licences))
+
+
+def _columns(release: ListedRelease) -> list[str]:
+    for shard in release.shards()[:1]:
+        try:
+            with opened_parquet(release.folder / shard) as file:
+                return list(file.schema_arrow.names)
+        except (pa.ArrowException, OSError, ValueError) as error:
+            path = release.folder / shard
+            raise IntegrityError(f"{path}: it cannot be read as Parquet") from error
+    return []
 
 
 WITHHELD = "(withdrawn)"
@@ -270,7 +241,7 @@ class Withdrawn(NamedTuple):
         return difference.model_copy(update=update)
 
 
-def _stated_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
+def _stated_withdrawals(release: ListedRelease) -> list[WithdrawalNotice]:
     """The withdrawals from any earlier release that a release states.
 
     Raises:
@@ -281,7 +252,7 @@ def _stated_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
     return list(read_notices(release.folder / WITHDRAWALS).notices)
 
 
-def known_withdrawals(release: OpenedRelease) -> list[WithdrawalNotice]:
+def known_withdrawals(release: ListedRelease) -> list[WithdrawalNotice]:
     """The withdrawals that a release states, including the mark in its folder.
 
     Raises:
@@ -569,12 +540,12 @@ def compare_releases(
         UsageError: if one of the folders is not a release.
         IntegrityError: if a manifest or a needed file was changed.
     """
-    old, new = _open_release(before), _open_release(after)
+    old, new = _read_release(before), _read_release(after)
     known = Withdrawn.of([*notices, *known_withdrawals(old), *known_withdrawals(new)])
     counter = _Counter(examples)
     with closing(RowPairs()) as pairs:
-        total = pairs.add(old.rows(), later=False)
-        pairs.add(new.rows(), later=True)
+        total = pairs.add(_comparable_rows(old), later=False)
+        pairs.add(_comparable_rows(new), later=True)
         for found in row_differences(pairs, Withdrawn.of(_stated_withdrawals(new))):
             shown = known.withheld(found)
             counter.add(found, shown)
@@ -603,7 +574,7 @@ class _Counter:
         if len(self._kept[kind]) < self._examples:
             self._kept[kind].append(shown)
 
-    def result(self, before: OpenedRelease, after: OpenedRelease, total: int) -> Difference:
+    def result(self, before: ListedRelease, after: ListedRelease, total: int) -> Difference:
         """The difference of the releases, the first of which has `total` rows."""
         counts = {kind: self._rows[kind] for kind in _KINDS}
         same = total - sum(count for kind, count in counts.items() if kind != "added")
@@ -619,7 +590,7 @@ class _Counter:
         )
 
 
-def _compared(release: OpenedRelease) -> ComparedRelease:
+def _compared(release: ListedRelease) -> ComparedRelease:
     manifest = release.manifest
     return ComparedRelease(
         dataset=manifest.dataset,
@@ -630,14 +601,14 @@ def _compared(release: OpenedRelease) -> ComparedRelease:
     )
 
 
-def _metadata_changes(before: OpenedRelease, after: OpenedRelease) -> Iterator[FieldChange]:
+def _metadata_changes(before: ListedRelease, after: ListedRelease) -> Iterator[FieldChange]:
     """The differences of manifests, columns and documents, value by value.
 
     Documents are compared by their digests, after replacing the version of the release. Tables of
     lineage are compared row by row.
     """
     yield from value_changes("", _manifest_values(before), _manifest_values(after))
-    yield from value_changes("columns", list(before.columns), list(after.columns))
+    yield from value_changes("columns", _columns(before), _columns(after))
     old, new = _documents(before), _documents(after)
     for path in _DOCUMENTS:
         if old.get(path) != new.get(path):
@@ -647,11 +618,11 @@ def _metadata_changes(before: OpenedRelease, after: OpenedRelease) -> Iterator[F
             yield _file_change(table.path, before, after)
 
 
-def _file_change(path: str, before: OpenedRelease, after: OpenedRelease) -> FieldChange:
+def _file_change(path: str, before: ListedRelease, after: ListedRelease) -> FieldChange:
     return FieldChange(field=f"files.{path}", before=before.digest(path), after=after.digest(path))
 
 
-def _same_table(path: str, before: OpenedRelease, after: OpenedRelease) -> bool:
+def _same_table(path: str, before: ListedRelease, after: ListedRelease) -> bool:
     """Whether two tables of lineage are equal, regardless of the version of pyarrow."""
     old, new = before.digest(path), after.digest(path)
     if old == new or old is None or new is None:
@@ -662,11 +633,11 @@ def _same_table(path: str, before: OpenedRelease, after: OpenedRelease) -> bool:
         return False
 
 
-def _manifest_values(release: OpenedRelease) -> dict[str, Any]:
+def _manifest_values(release: ListedRelease) -> dict[str, Any]:
     return release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT)
 
 
-def _documents(release: OpenedRelease) -> dict[str, str]:
+def _documents(release: ListedRelease) -> dict[str, str]:
     """Documents, with the version of the release replaced in texts."""
     said = {path: digest for path in _DOCUMENTS if (digest := release.digest(path))}
     version = re.compile(rf"(?<![0-9.]){re.escape(release.manifest.version)}(?!\.?[0-9])")

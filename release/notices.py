@@ -33,7 +33,7 @@ from release.notices_files import (
     read_notices,
     superseding,
 )
-from release.row_files import check_file, read_listed, read_parquet_rows, shards_among
+from release.row_files import read_listed, read_parquet_rows, shards_among
 from release.rows import COLUMN_NAMES, number_in
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
@@ -315,14 +315,14 @@ def known_of(
 
 
 def _released(folder: Path) -> tuple[Manifest, tuple[WithdrawalNotice, ...]]:
-    manifest, listed = read_listed(folder)
-    if (file := listed.get(WITHDRAWALS)) is None:
-        return manifest, ()
+    release = read_listed(folder)
+    if WITHDRAWALS not in release.files:
+        return release.manifest, ()
     path = folder / WITHDRAWALS
     if not is_plain(path):
         raise IntegrityError(f"{path} is missing, or not a plain file")
-    check_file(folder, file)
-    return manifest, read_notices(path).notices
+    release.check([WITHDRAWALS])
+    return release.manifest, read_notices(path).notices
 
 
 # Marks withdrawn releases with a `WITHDRAWN.json` next to the manifest.

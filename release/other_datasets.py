@@ -8,9 +8,8 @@ from typing import Any
 from release.contamination import Look, SeenImage, SeenVideo, look_at_file
 from release.files import shown_path
 from release.manifest import MANIFEST
-from release.row_files import check_file, chosen_split, read_listed, read_parquet_rows, shards_among
-from release.rows import BESIDE_IMAGES
-from schemas.errors import IntegrityError, UsageError
+from release.row_files import chosen_split, read_listed
+from schemas.errors import UsageError
 from schemas.processes import ordered_map
 from schemas.similarity import OtherKind
 
@@ -81,8 +80,8 @@ class ReleasedImages:
             UsageError: if `folder` is not a release, or has no such split.
             IntegrityError: if its manifest was changed.
         """
-        self._folder = folder
-        self.manifest, self._listed = read_listed(folder)
+        self._release = read_listed(folder)
+        self.manifest = self._release.manifest
         self.release_id: str | None = self.manifest.id
         self._split = None if split is None else chosen_split(self.manifest, split)
         part = f" ({split})" if split else ""
@@ -105,23 +104,17 @@ class ReleasedImages:
 
     def _rows(self) -> Iterator[tuple[dict[str, Any], Look | None]]:
         """The rows in order, each with what is known of its image."""
-        for shard in shards_among(self._listed):
-            if self._split is not None and not shard.startswith(f"data/{self._split}-"):
-                continue
-            check_file(self._folder, self._listed[shard])
-            try:
-                rows = read_parquet_rows(self._folder / shard, columns=BESIDE_IMAGES)
-                while page := list(islice(rows, _PAGE)):
-                    known = self._known([row["image_entity_id"] for row in page])
-                    yield from ((row, known.get(row["image_entity_id"])) for row in page)
-            except ValueError as error:
-                raise IntegrityError(f"{self._folder / shard}: {error}") from error
+        self._release.check(self._release.shards(self._split))
+        rows = self._release.rows(dict, self._split)
+        while page := list(islice(rows, _PAGE)):
+            known = self._known([row["image_entity_id"] for row in page])
+            yield from ((row, known.get(row["image_entity_id"])) for row in page)
 
     def _seen(self, one: tuple[dict[str, Any], Look | None]) -> SeenImage:
         """A row as it is compared, using the bytes of its file."""
         row, look = one
         if look is None or look.sha256 != row["sha256"]:
-            look = look_at_file(self._folder / row["file_path"])
+            look = look_at_file(self._release.folder / row["file_path"])
         fault = look.fault
         if fault is None and look.sha256 != row["sha256"]:
             fault = "holds other bytes than were released"

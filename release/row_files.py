@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -41,6 +41,8 @@ from schemas.processes import ordered_map
 from schemas.release import Manifest, ReleasedFile
 from schemas.taxonomy import DifferenceType
 from schemas.validation import fault_of
+
+T = TypeVar("T")
 
 
 class RowsText(NamedTuple):
@@ -395,6 +397,54 @@ def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] |
     return None
 
 
+class ListedRelease(NamedTuple):
+    """A release in `folder` whose manifest matches its id; `files` are those it lists, by path."""
+
+    folder: Path
+    manifest: Manifest
+    files: dict[str, ReleasedFile]
+
+    def digest(self, path: str) -> str | None:
+        """The SHA-256 of a file; None if the release has no such file."""
+        file = self.files.get(path)
+        return None if file is None else file.sha256
+
+    def shards(self, split: str | None = None) -> list[str]:
+        """The Parquet files of all splits, or of one, in the order of their rows."""
+        start = "data/" if split is None else f"data/{split}-"
+        return [path for path in shards_among(self.files) if path.startswith(start)]
+
+    def check(self, paths: Iterable[str], *, digests: bool = True) -> None:
+        """Check listed files against their sizes and, with `digests`, their digests.
+
+        Raises:
+            IntegrityError: if one was changed.
+        """
+
+        def fault(path: str) -> str | None:
+            try:
+                what = content_fault(self.folder, self.files[path], digest=digests)
+            except OSError as error:
+                unread = f"{path} cannot be read ({error.strerror})"
+                return erasure_of(self.folder, path) or unread
+            return what and f"{path} {what}"
+
+        for what in filter(None, ordered_map(fault, paths)):
+            raise IntegrityError(f"{self.folder}: {what}; {_ADVICE}")
+
+    def rows(self, of: Callable[[dict[str, Any]], T], split: str | None = None) -> Iterator[T]:
+        """The rows of all splits, or of one, without images, few at a time; `of` converts each.
+
+        Raises:
+            IntegrityError: if they cannot be read or converted.
+        """
+        for shard in self.shards(split):
+            try:
+                yield from map(of, read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES))
+            except (ValueError, TypeError, KeyError) as error:
+                raise IntegrityError(f"{self.folder / shard}: {error}; {_ADVICE}") from error
+
+
 class ReadRelease(NamedTuple):
     """One split of a release, with its rows in order."""
 
@@ -421,30 +471,16 @@ def read_release(
         UsageError: if `folder` is not a release, or has no such split.
         IntegrityError: if the manifest or a needed file was changed.
     """
-    manifest, listed = read_listed(folder)
-    split = chosen_split(manifest, split)
-    shards = [path for path in shards_among(listed) if path.startswith(f"data/{split}-")]
-    _check_files(folder, [listed[path] for path in shards])
-    rows = tuple(row for shard in shards for row in _rows(folder, shard))
-    unlisted = next((row.file_path for row in rows if row.file_path not in listed), None)
+    release = read_listed(folder)
+    split = chosen_split(release.manifest, split)
+    release.check(release.shards(split))
+    rows = tuple(release.rows(ReleaseRow.of, split))
+    images = [row.file_path for row in rows]
+    unlisted = next((path for path in images if path not in release.files), None)
     if unlisted is not None:
         raise IntegrityError(f"{folder}: {unlisted} is in no file list of {MANIFEST}; {_ADVICE}")
-    _check_files(folder, [listed[row.file_path] for row in rows], digests=check_images)
-    return ReadRelease(folder, manifest, split, rows)
-
-
-def read_all_rows(folder: Path) -> Iterator[ReleaseRow]:
-    """Read the rows of all splits of the release in `folder`, in order, without images.
-
-    Raises:
-        UsageError: if `folder` is not a release.
-        IntegrityError: if the manifest or a needed file was changed.
-    """
-    _, listed = read_listed(folder)
-    shards = shards_among(listed)
-    _check_files(folder, [listed[path] for path in shards])
-    for shard in shards:
-        yield from _rows(folder, shard)
+    release.check(images, digests=check_images)
+    return ReadRelease(folder, release.manifest, split, rows)
 
 
 def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
@@ -462,8 +498,8 @@ def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
     return splits[wanted or ("test" if "test" in splits else next(iter(splits)))]  # type: ignore[index]
 
 
-def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
-    """The manifest of the release in `folder`, and its files by path.
+def read_listed(folder: Path) -> ListedRelease:
+    """The release in `folder`, of which only the manifest is read.
 
     Raises:
         UsageError: if `folder` is not a release.
@@ -483,31 +519,4 @@ def read_listed(folder: Path) -> tuple[Manifest, dict[str, ReleasedFile]]:
             f"{folder / MANIFEST} was changed after it was written: its id is {manifest.id[:12]}, "
             f"its content makes {right[:12]}"
         )
-    return manifest, {file.path: file for file in files}
-
-
-def _rows(folder: Path, shard: str) -> Iterator[ReleaseRow]:
-    try:
-        yield from map(ReleaseRow.of, read_parquet_rows(folder / shard, columns=BESIDE_IMAGES))
-    except (ValueError, TypeError) as error:
-        raise IntegrityError(f"{folder / shard}: {error}") from error
-
-
-def _check_files(folder: Path, files: Iterable[ReleasedFile], *, digests: bool = True) -> None:
-    for _ in ordered_map(lambda file: check_file(folder, file, digest=digests), files):
-        pass
-
-
-def check_file(folder: Path, file: ReleasedFile, *, digest: bool = True) -> None:
-    """Check a file of the release in `folder` against its size and digest in the manifest.
-
-    Raises:
-        IntegrityError: if it was changed.
-    """
-    try:
-        fault = content_fault(folder, file, digest=digest)
-        what = fault and f"{file.path} {fault}"
-    except OSError as error:
-        what = erasure_of(folder, file.path) or f"{file.path} cannot be read ({error.strerror})"
-    if what is not None:
-        raise IntegrityError(f"{folder}: {what}; {_ADVICE}")
+    return ListedRelease(folder, manifest, {file.path: file for file in files})

@@ -205,7 +205,7 @@ def show(name: ReleaseArgument, *, as_json: JsonOption = False) -> None:
     from release.row_files import read_listed
 
     if "/" in name or Path(name).is_dir():
-        manifest, _ = read_listed(Path(name))
+        manifest = read_listed(Path(name)).manifest
         place: dict[str, Any] = {"folder": str(Path(name)), "is_there": True, "built_at": None}
     else:
         with opened_store() as store:

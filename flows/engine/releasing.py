@@ -342,7 +342,7 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
         UsageError: there is no release in `folder`, or it has a signature by another key.
         IntegrityError: it fails verification and should not be signed.
     """
-    manifest, _ = read_listed(folder)
+    manifest = read_listed(folder).manifest
     problems = [one for one in verify_release(folder) if one.file != SIGNATURE]
     if problems:
         raise IntegrityError(
@@ -643,16 +643,16 @@ def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
         return known.manifest
     findings = Findings()
     try:
-        manifest, files = read_listed(folder)
+        listed = read_listed(folder)
     except LoupeError:
         return None  # the build reports the problem
     with closing(Scratch()) as scratch, suppress(TooManyProblemsError):
-        scratch.add_all_listed(files.values())
+        scratch.add_all_listed(listed.files.values())
         verify_files(folder, scratch, findings)
-    if findings.problems or manifest.id != known.manifest.id:
+    if findings.problems or listed.manifest.id != known.manifest.id:
         return None
-    note_inputs(store, manifest.id, inputs, listing)
-    return manifest
+    note_inputs(store, listed.manifest.id, inputs, listing)
+    return listed.manifest
 
 
 def _listing(folder: Path) -> str:

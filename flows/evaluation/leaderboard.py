@@ -358,7 +358,7 @@ def locate_release(store: Store, name: str) -> FoundRelease:
     """
     folder = Path(name)
     if (folder / MANIFEST).is_file():
-        return FoundRelease(read_listed(folder)[0], folder)
+        return FoundRelease(read_listed(folder).manifest, folder)
     if folder.is_dir():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
     found = find_release(store, name)

@@ -20,14 +20,13 @@ from release.contents import Contents
 from release.manifest import MANIFEST, manifest_in
 from release.notices import (
     affected_rows,
-    entity_rows,
     known_of,
     notices_of_home,
     row_number,
     withdrawn_sentence,
 )
 from release.notices_files import WITHDRAWN, followed, merged, superseding
-from release.row_files import read_listed, shards_among
+from release.row_files import read_listed
 from release.rows import text_entity_ids
 from release.scratch import Scratch
 from schemas.base import Count, HexSha256, Record, Version
@@ -205,11 +204,10 @@ def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
 
 
 def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
-    manifest, listed = read_listed(release.folder)
-    shards = [release.folder / path for path in shards_among(listed)]
-    if manifest.id != release.manifest.id or not all(shard.is_file() for shard in shards):
+    listed = read_listed(release.folder)
+    if listed.manifest.id != release.manifest.id:
         return None
-    return [RowEntities.of(row) for shard in shards for row in entity_rows(shard)]
+    return list(listed.rows(RowEntities.of))
 
 
 def _rows_in_store(store: Store, release: StoredRelease) -> Iterator[RowEntities]:

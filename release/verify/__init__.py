@@ -11,7 +11,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 from release.findings import Findings, TooManyProblemsError
 from release.manifest import MANIFEST
-from release.row_files import read_all_rows, read_listed, shards_among
+from release.row_files import read_listed, shards_among
 from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import public_key_called, verify_signature
@@ -137,16 +137,19 @@ def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: F
         UsageError: if `other` is not a release.
         IntegrityError: if it was changed.
     """
-    wanted, _ = read_listed(other)
+    wanted = read_listed(other)
+    wanted.check(wanted.shards())
     try:
-        manifest, _ = read_listed(folder)
-        for row in read_all_rows(folder):
+        release = read_listed(folder)
+        release.check(release.shards())
+        for row in release.rows(ReleaseRow.of):
             scratch.add_digests(_digests(row))
     except (IntegrityError, UsageError):
         return
-    _check_statement(manifest, wanted, findings)
-    name = f"{wanted.dataset} {wanted.version}"
-    for row in read_all_rows(other):
+    manifest, theirs = release.manifest, wanted.manifest
+    _check_statement(manifest, theirs, findings)
+    name = f"{theirs.dataset} {theirs.version}"
+    for row in wanted.rows(ReleaseRow.of):
         for what in scratch.missing_digests(_digests(row)):
             message = f"{what} of {name} (its {row.file_path}) is not in this release"
             findings.add("not_contained", message, f"{manifest.dataset}.json")
