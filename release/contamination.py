@@ -10,10 +10,9 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from release.publishable import published_name
 from release.rows import ReleasedContrast
@@ -85,54 +84,29 @@ def _caption_key(text: str) -> bytes:
 
 
 class OwnImages:
-    """The values of a release that are compared, in row order; captions as digests."""
+    """The images of a release in row order, and digests of their captions."""
 
     def __init__(self, images: Iterable[SeenImage] = ()) -> None:
-        self.names: list[str] = []
-        self.splits: list[Split | None] = []
-        self.files: list[bytes] = []
-        self.identities: list[_Identity | None] = []
-        self.videos: list[bytes | None] = []
+        self.images: list[SeenImage] = []
         self.captions: list[bytes] = []
         self.caption_images: list[int] = []
-        self._hashes: list[int] = []
-        self._hashed: list[int] = []
         for image in images:
             self.add(image)
 
     def __len__(self) -> int:
-        return len(self.names)
+        return len(self.images)
 
     def add(self, image: SeenImage) -> None:
         """Add the next image."""
-        place = len(self.names)
-        self.names.append(image.name)
-        self.splits.append(image.split)
-        self.files.append(bytes.fromhex(image.sha256))
-        self.identities.append(image.identity)
-        video = image.video_sha256
-        self.videos.append(None if video is None else bytes.fromhex(video))
-        if image.look is not None:
-            self._hashes.append(image.look)
-            self._hashed.append(place)
         for text in image.captions:
             self.captions.append(_caption_key(text))
-            self.caption_images.append(place)
-
-    @property
-    def looks(self) -> NDArray[np.uint64]:
-        """The perceptual hashes of the images that have one, of shape (n,)."""
-        return np.array(self._hashes, np.uint64)
-
-    @property
-    def looked(self) -> NDArray[np.int64]:
-        """The positions of the images that have a perceptual hash, of shape (n,)."""
-        return np.array(self._hashed, np.int64)
+            self.caption_images.append(len(self.images))
+        self.images.append(image._replace(captions=()))
 
     def count(self, places: Iterable[int]) -> dict[Split | None, int]:
         """The number of `places` in each split, for all splits in order."""
-        counted = Counter(self.splits[place] for place in places)
-        return {split: counted[split] for split in dict.fromkeys(self.splits)}
+        counted = Counter(self.images[place].split for place in places)
+        return {one.split: counted[one.split] for one in self.images}
 
 
 class Look(NamedTuple):
@@ -207,7 +181,8 @@ class _EqualValues(Generic[K]):
 
     def __init__(self, values: Iterable[K | None]) -> None:
         self.theirs = 0
-        self._found: dict[K, _Match | None] = {one: None for one in values if one is not None}
+        self.values = list(values)
+        self._found: dict[K, _Match | None] = {one: None for one in self.values if one is not None}
 
     def __bool__(self) -> bool:
         return bool(self._found)
@@ -219,9 +194,9 @@ class _EqualValues(Generic[K]):
             known, there = self._found[value], _Match(name, " ".join(text.split()))
             self._found[value] = there if known is None else min(known, there)
 
-    def found(self, values: Sequence[K | None]) -> dict[int, _Match]:
-        """The matches of `values`, by position."""
-        pairs = ((place, self._found.get(one)) for place, one in enumerate(values) if one)
+    def found(self) -> dict[int, _Match]:
+        """The matches of the release's values, by position."""
+        pairs = ((place, self._found.get(one)) for place, one in enumerate(self.values) if one)
         return {place: there for place, there in pairs if there is not None}
 
 
@@ -233,7 +208,9 @@ class _NearestHashes:
     """
 
     def __init__(self, own: OwnImages) -> None:
-        self._hashes = own.looks
+        looks = {place: one.look for place, one in enumerate(own.images) if one.look is not None}
+        self.places = np.array(list(looks), np.int64)
+        self._hashes = np.array(list(looks.values()), np.uint64)
         self.theirs = 0
         self.bits = np.full(len(self._hashes), BITS + 1, np.int64)
         self.there: dict[int, _Match] = {}
@@ -292,12 +269,12 @@ class _Comparison:
     def __init__(self, own: OwnImages, other: Other) -> None:
         self._own = own
         self._other = other
-        self._files = _EqualValues(own.files)
-        self._videos = _EqualValues(own.videos)
-        self._identities = _EqualValues(own.identities)
+        self._files = _EqualValues(one.sha256 for one in own.images)
+        self._videos = _EqualValues(one.video_sha256 for one in own.images)
+        self._identities = _EqualValues(one.identity for one in own.images)
         self._captions = _EqualValues(own.captions)
         self._hashes = _NearestHashes(own)
-        self._our_sources = {one[0] for one in own.identities if one is not None}
+        self._our_sources = {one[0] for one in self._identities.values if one is not None}
         self._sources: Counter[str] = Counter()
         self._entries: list[bytes] = []
         self._images = 0
@@ -308,7 +285,7 @@ class _Comparison:
         for one in self._other.contents():
             if isinstance(one, SeenVideo):
                 self._add_digest(f"video\n{one.sha256}\n{one.name}\n")
-                self._videos.add(bytes.fromhex(one.sha256), one.name, one.sha256)
+                self._videos.add(one.sha256, one.name, one.sha256)
             else:
                 self._add_image(one)
         self._hashes.finish()
@@ -334,7 +311,7 @@ class _Comparison:
         if image.fault is not None:
             self._unreadable.append(image.name)
         if image.sha256:
-            self._files.add(bytes.fromhex(image.sha256), image.name, image.sha256)
+            self._files.add(image.sha256, image.name, image.sha256)
         if image.look is not None:
             self._hashes.add(image.name, image.look)
         if image.identity is not None:
@@ -351,33 +328,32 @@ class _Comparison:
         self._entries.append(entry.digest())
 
     def _measures(self, limits: ContaminationLimits) -> Iterator[SharedMeasure]:
-        own, found = self._own, self._files.found(self._own.files)
-        yield self._equal("file", "SHA-256", range(len(own)), found, self._files.theirs)
+        ours: Sequence[int] = range(len(self._own))
+        yield self._equal("file", "SHA-256", ours, self._files, self._files.theirs)
         yield self._near(limits.hash_bits)
         if self._videos and self._videos.theirs:
-            ours = [place for place, one in enumerate(own.videos) if one is not None]
-            found = self._videos.found(own.videos)
-            yield self._equal("video", "SHA-256", ours, found, self._videos.theirs)
+            ours = [place for place, one in enumerate(self._videos.values) if one is not None]
+            yield self._equal("video", "SHA-256", ours, self._videos, self._videos.theirs)
         if shared := self._our_sources & self._sources.keys():
-            ours = [place for place, one in enumerate(own.identities) if one and one[0] in shared]
+            named = enumerate(self._identities.values)
+            ours = [place for place, one in named if one and one[0] in shared]
             theirs = sum(self._sources[source] for source in shared)
-            found = self._identities.found(own.identities)
-            yield self._equal("identity", "the sources' names", ours, found, theirs)
+            yield self._equal("identity", "the sources' names", ours, self._identities, theirs)
         if self._captions and self._captions.theirs:
-            at = own.caption_images
-            found = self._captions.found(own.captions)
-            yield self._equal("caption", "words", at, found, self._captions.theirs, at)
+            at, theirs = self._own.caption_images, self._captions.theirs
+            yield self._equal("caption", "words", at, self._captions, theirs, at)
 
     def _equal(
         self,
         measure: ContaminationMeasure,
         computed_by: str,
         ours: Sequence[int],
-        found: Mapping[int, _Match],
+        values: _EqualValues[Any],
         theirs: int,
         images: Sequence[int] | None = None,
     ) -> SharedMeasure:
         """The result of an exact measure; `images` maps captions to images, by position."""
+        found = values.found()
         at = {place: place if images is None else images[place] for place in found}
         return SharedMeasure(
             measure=measure,
@@ -391,7 +367,7 @@ class _Comparison:
         )
 
     def _near(self, threshold: int) -> SharedMeasure:
-        looked, bits = self._own.looked, self._hashes.bits
+        looked, bits = self._hashes.places, self._hashes.bits
         within = {most: looked[bits <= most].tolist() for most in sorted({*_THRESHOLDS, threshold})}
         nearest = [
             at for at in np.argsort(bits, kind="stable").tolist() if at in self._hashes.there
@@ -424,9 +400,10 @@ class _Comparison:
         )
 
     def _pair(self, image: int, there: _Match, distance: int) -> SharedPair:
+        own = self._own.images[image]
         return SharedPair(
-            split=self._own.splits[image],
-            first=self._own.names[image],
+            split=own.split,
+            first=own.name,
             second=there.name,
             distance=distance,
             value=there.value,

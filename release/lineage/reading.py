@@ -116,7 +116,7 @@ class _SortedTable:
     def __init__(self, folder: Path, table: LineageTable, stack: ExitStack) -> None:
         self._path = folder / table.path
         self._key = table.schema.names[0]
-        with self._faults_as_errors():
+        with _faults_as_errors(self._path):
             self._file = stack.enter_context(opened_parquet(self._path, memory_map=True))
             if not self._file.schema_arrow.equals(table.schema):
                 raise ValueError(f"its columns must be {table.schema.names}")
@@ -137,17 +137,20 @@ class _SortedTable:
 
     def _read(self, filter_: pc.Expression, columns: list[str] | None = None) -> pa.Table:
         """The row groups that may hold such rows by their statistics."""
-        with self._faults_as_errors():
+        with _faults_as_errors(self._path):
             parts = self._fragment.split_by_row_group(filter_)
             groups = [part.row_groups[0].id for part in parts]
             return self._file.read_row_groups(groups, columns, use_threads=False)
 
-    @contextmanager
-    def _faults_as_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except (pa.ArrowException, OSError, ValueError) as error:
-            raise IntegrityError(f"{self._path} cannot be read ({error}); {_ADVICE}") from error
+
+@contextmanager
+def _faults_as_errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        if is_disk_full(error):  # of the spool
+            raise
+        raise IntegrityError(f"{path} cannot be read ({error}); {_ADVICE}") from error
 
 
 def _spooled(folder: Path, database: sqlite3.Connection) -> _Rows:
@@ -172,16 +175,11 @@ def _unpack(folder: Path, table: LineageTable, database: sqlite3.Connection) -> 
     columns = "key, number, row, PRIMARY KEY (key, number)"
     database.execute(f"CREATE TABLE {table.name} ({columns}) WITHOUT ROWID")
     insert = f"INSERT INTO {table.name} VALUES (?, ?, ?)"  # noqa: S608 our own words
-    try:
-        with opened_parquet(path, memory_map=True) as file:
-            for batch in bounded_batches(file, path, table.group_rows):
-                rows = batch.to_pylist()
-                values = ((row[key], next(number), orjson.dumps(row)) for row in rows)
-                database.executemany(insert, values)
-    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
-        if is_disk_full(error):  # of the spool
-            raise
-        raise IntegrityError(f"{path} cannot be read ({error}); {_ADVICE}") from error
+    with _faults_as_errors(path), opened_parquet(path, memory_map=True) as file:
+        for batch in bounded_batches(file, path, table.group_rows):
+            rows = batch.to_pylist()
+            values = ((row[key], next(number), orjson.dumps(row)) for row in rows)
+            database.executemany(insert, values)
 
 
 NO_PAYLOAD = "{}"
