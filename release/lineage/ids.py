@@ -193,12 +193,8 @@ def _check(table: LineageTable, piece: pa.RecordBatch) -> None:
 _CONTENT = {"image": "sha256", "caption": "text", "rewrite": "text"}
 _AUTHORED = frozenset({"caption", "rewrite", "strategy", "track"})
 """Kinds whose records name the model, tracker or person that made them."""
-_IMAGE = ("source", "identity", "split", "file_path", "width_px", "height_px", "task", "tier")
-_CONTRAST = ("difference", "detail", "plan", "method", "anchor_id")
-_ROW_IMAGE = (
-    *("source", "identity", "split", "source_file_path", "width_px", "height_px", "task", "tier"),
-)
-_ROW_CONTRAST = ("difference", "detail", "plan", "method", "anchor_entity_id")
+_IMAGE = ("source", "identity", "split", "width_px", "height_px", "task", "tier")
+_CONTRAST = ("difference", "detail", "plan", "method")
 _CROP = ("tracklet_entity_id", "frame", "time_seconds", "score")
 _UNSTATED = 0
 _MOST_AUTHORS = 100_000
@@ -231,7 +227,8 @@ class PayloadFingerprints:
 
     def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> _Numbers:
         """The hashes of what rows state of their images, comparable with the second of `of`."""
-        return numbers_of(map(self._facts_of_row, rows))
+        paths = ("source_file_path", "anchor_entity_id")
+        return np.fromiter((self._facts(row, *paths, row) for row in rows), np.int64)
 
     def of(self, kinds: pa.DictionaryArray, payloads: pa.Array) -> tuple[_Numbers, _Numbers]:
         """Two hashes of each of these entities; 0 if its kind states nothing that rows repeat.
@@ -276,27 +273,23 @@ class PayloadFingerprints:
         return hash(name)
 
     def _facts_of_image(self, values: Mapping[str, Any]) -> int:
-        contrast, own = values.get("contrast"), values.get("attribution") or {}
+        return self._facts(values, "file_path", "anchor_id", values.get("attribution") or {})
+
+    def _facts(
+        self, values: Mapping[str, Any], path: str, anchor: str, own: Mapping[str, Any]
+    ) -> int:
+        """The hash of the facts of an image; `path` and `anchor` are the names of two of them."""
+        contrast = values.get("contrast")
+        licence, creator, page = map(own.get, ("licence", "creator", "source_url"))
+        licences = self._licences.get(values["source"], ())
+        if creator is None and page is None and licence in licences:
+            licence = None
         facts = (
-            *map(values.get, _IMAGE),
-            *(map(contrast.get, _CONTRAST) if contrast else ()),
-            *self._terms(values["source"], own),
+            *map(values.get, (*_IMAGE, path)),
+            *(map(contrast.get, (*_CONTRAST, anchor)) if contrast else ()),
+            *(licence, creator, page),
         )
         return hash(facts)
-
-    def _facts_of_row(self, row: Mapping[str, Any]) -> tuple[Any, ...]:
-        contrast = row.get("contrast")
-        return (
-            *map(row.get, _ROW_IMAGE),
-            *(map(contrast.get, _ROW_CONTRAST) if contrast else ()),
-            *self._terms(row["source"], row),
-        )
-
-    def _terms(self, source: str, own: Mapping[str, Any]) -> tuple[Any, ...]:
-        licence, creator, page = map(own.get, ("licence", "creator", "source_url"))
-        if creator is None and page is None and licence in self._licences.get(source, ()):
-            licence = None
-        return licence, creator, page
 
 
 def hash_of_crop(crop: Mapping[str, Any], sha256: str) -> int:

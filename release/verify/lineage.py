@@ -16,7 +16,6 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from release.findings import Findings
@@ -59,7 +58,7 @@ from release.lineage.ids import (
 from release.manifest import MANIFEST
 from release.model_use import model_uses
 from release.parquet import bounded_batches, opened_parquet
-from release.row_files import read_parquet_rows
+from release.rows import BESIDE_IMAGES
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import (
     ANSWERED,
@@ -151,12 +150,18 @@ _ORIGINS = (
 )
 """The origins of captions: edited rewrites, rewrites, edited, prompted and other captions."""
 _ENTITY = np.dtype(
-    [("kind", "i2"), ("state", "i2"), ("content", "i8"), ("facts", "i8"), ("is_partial", "?")]
+    [
+        *(("kind", "i2"), ("state", "i2"), ("content", "i8"), ("facts", "i8"), ("described", "i8")),
+        *(("is_partial", "?"), ("is_edited", "?"), ("is_prompted", "?"), ("is_decided", "?")),
+    ]
 )
-"""What is stored of an entity: the numbers of its kind and state, its hashes by
-`release.lineage.ids`, and whether something of it is withheld.
+"""What is stored of an entity.
+
+The numbers of its kind and state, its hashes by `release.lineage.ids`, the position of the image
+that it describes, and whether something of it is withheld, it is an edit, a prompt was used for it,
+and a person decided on it.
 """
-_NO_ENTITY = np.array([(_UNKNOWN, _UNKNOWN, 0, 0, False)], _ENTITY)
+_NO_ENTITY = np.array([(_UNKNOWN, _UNKNOWN, 0, 0, -1, False, False, False, False)], _ENTITY)
 
 
 def verify_lineage(
@@ -170,7 +175,7 @@ def verify_lineage(
         findings.add("file_missing", f"{path} is missing", path)
     if missing:
         return
-    checks = _LineageChecks(folder, manifest, shards, findings)
+    checks = _LineageChecks(folder, manifest, findings)
     for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES, DERIVATIONS, DECISIONS):
         try:
             checks.read(table)
@@ -242,12 +247,9 @@ class _Parents:
 class _LineageChecks:
     """Reads the tables in the order of their references, and the rows last."""
 
-    def __init__(
-        self, folder: Path, manifest: Manifest, shards: Sequence[str], findings: Findings
-    ) -> None:
+    def __init__(self, folder: Path, manifest: Manifest, findings: Findings) -> None:
         self._folder = folder
         self._manifest = manifest
-        self._shards = shards
         self._findings = findings
         licences: dict[str, set[str]] = {}
         for source in manifest.sources:
@@ -268,10 +270,8 @@ class _LineageChecks:
         self._upward = [np.empty((2, 0), np.int64)]  # positions of children and of their parents
         self._describing = [np.empty((2, 0), np.int64)]
         self._edits: set[tuple[int, int]] = set()
-        self._is_edited = self._is_prompted = self._is_decided = np.zeros(1, bool)
-        self._crops: dict[int, tuple[str, int]] = {}
+        self._frames: set[int] = set()  # the hashes of the frames of tracklets
         self._tracklets: set[int] = set()
-        self._described = np.empty(0, np.int64)
         self._reached: dict[str, _Marks] = {}
         self._rows = 0
 
@@ -291,12 +291,12 @@ class _LineageChecks:
         for piece in pieces(self._folder, AGENTS, ("kind",)):
             ids.append(ids_in(piece["id"]))
             self._codes(AGENTS, piece, "kind")
-            for id_, *details, withheld in zip(*_lists(piece), strict=True):
-                agent = _Agent(*details)
+            for row in piece.to_pylist():
+                agent = _Agent(row["kind"], row["name"], row["revision"])
                 self._agents.append(agent)
-                is_whole = digest_of("agent", *agent) == id_
-                if is_whole is bool(withheld) or not {"name", "revision"} >= set(withheld):
-                    self._add_other_id(AGENTS, id_)
+                is_whole, withheld = digest_of("agent", *agent) == row["id"], set(row["withheld"])
+                if is_whole is bool(withheld) or not {"name", "revision"} >= withheld:
+                    self._add_other_id(AGENTS, row["id"])
         return self._register(AGENTS, ids)
 
     def _read_activities(self) -> int:
@@ -305,10 +305,11 @@ class _LineageChecks:
             ids.append(ids_in(piece["id"]))
             self._positions(ACTIVITIES, "agents", ids_in(piece["agents"].flatten()), AGENTS)
             _check_objects("configuration", piece["configuration"])
-            for id_, *details, agents in zip(*_lists(piece), strict=True):
-                if digest_of("activity", *details, *agents) != id_:
+            for row in piece.to_pylist():
+                id_, stage, configuration = row["id"], row["stage"], row["configuration"]
+                content = (stage, row["version"], configuration, *row["agents"])
+                if digest_of("activity", *content) != id_:
                     self._add_other_id(ACTIVITIES, id_)
-                stage, _, configuration = details
                 promoting.append(stage == PROMOTE)
                 if stage == PROMOTE:
                     for name in self._read_promotion(configuration):
@@ -376,13 +377,12 @@ class _LineageChecks:
 
     def _read_entities(self) -> int:
         ids, found = [], []
-        self._read_crops()
         parents, doubtful, datasets = _Parents(self._folder), set(), {self._manifest.dataset}
         named = ids_of(self._manifest.stated_entities)
         author_of_agent = numbers_of(f"{one.name}@{one.revision}" for one in self._agents)
         for piece in pieces(self._folder, ENTITIES, ("dataset", "kind", "state", "activity")):
             ids.append(ids_in(piece["id"]))
-            found.append(entities := np.empty(piece.num_rows, _ENTITY))
+            found.append(entities := np.zeros(piece.num_rows, _ENTITY))
             entities["kind"] = kinds = self._codes(ENTITIES, piece, "kind")
             entities["state"] = self._codes(ENTITIES, piece, "state")
             content, facts = self._fingerprints.of(piece["kind"], piece["payload"])
@@ -398,13 +398,9 @@ class _LineageChecks:
             is_correction = kinds == _KINDS[TermsCorrection.kind]
             for row in _filtered(piece, is_correction | np.isin(ids[-1], named)).to_pylist():
                 self._remember_payload(row, named)
-            if self._crops:
+            if self._manifest.videos:
                 for row in _filtered(piece, kinds == _KINDS["tracklet"]).to_pylist():
-                    for crop in self._fingerprints.of_crops(row["payload"], row["id"]):
-                        self._crops.pop(crop, None)
-        for shard, row in self._crops.values():
-            what = f"is no frame of its tracklet by {ENTITIES.path}"
-            self._findings.add_row("lineage_differs", what, shard, row)
+                    self._frames.update(self._fingerprints.of_crops(row["payload"], row["id"]))
         for missing in self._promoted_from:
             self._add("lineage_incomplete", ENTITIES, f"has no shard {missing}; an activity does")
         for dataset in doubtful - datasets:
@@ -438,18 +434,6 @@ class _LineageChecks:
             self._corrected[one.source_id] = max(one.number, self._corrected[one.source_id])
         if np.isin(ids_of([row["id"]]), named):
             self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
-
-    def _read_crops(self) -> None:
-        """Store the rows' statements on crops until their tracklets are read."""
-        row = 0
-        for shard in self._shards if self._manifest.videos else ():
-            try:
-                for one in read_parquet_rows(self._folder / shard, ["sha256", "crop"]):
-                    row += 1
-                    if one["crop"] and one["crop"]["box_xyxy"]:
-                        self._crops[hash_of_crop(one["crop"], one["sha256"])] = shard, row
-            except ValueError:
-                return  # reported with other faults of rows
 
     def _check_ids(
         self, piece: pa.RecordBatch, ids: Ids, is_partial: _Marks, parents: _Parents
@@ -503,7 +487,6 @@ class _LineageChecks:
 
     def _read_derivations(self) -> int:
         kinds = self._entities["kind"]
-        self._is_edited, self._is_prompted = np.zeros((2, len(kinds)), bool)
         count, last = 0, ids_of([])
         for piece in pieces(self._folder, DERIVATIONS, ("role",)):
             child = ids_in(piece["child"])
@@ -520,9 +503,10 @@ class _LineageChecks:
             upward &= _is_any(kinds[above], _KINDS, "image", "video", "source")
             self._upward.append(np.stack([below, above])[:, upward])
             edits = roles == _ROLES[Role.EDITED_FROM]
-            self._is_edited[below[edits]] = True
+            self._entities["is_edited"][below[edits]] = True
             self._edits.update(zip(above[edits].tolist(), below[edits].tolist(), strict=True))
-            self._is_prompted[below[roles == _ROLES[Role.PROMPTED_BY]]] = True
+            prompted = below[roles == _ROLES[Role.PROMPTED_BY]]
+            self._entities["is_prompted"][prompted] = True
             count += len(child)
         return count
 
@@ -536,7 +520,7 @@ class _LineageChecks:
     def _read_decisions(self) -> int:
         states = self._entities["state"]
         folded = np.full(len(states), _STATES["proposed"], np.int16)
-        is_withdrawn, self._is_decided = np.zeros((2, len(states)), bool)
+        is_withdrawn = np.zeros(len(states), bool)
         is_person = np.array([agent.kind == "person" for agent in self._agents] + [False])
         count, last, number = 0, ids_of([]), -1
         for piece in pieces(self._folder, DECISIONS, ("verdict", "agent", "reason")):
@@ -556,7 +540,7 @@ class _LineageChecks:
             is_withdrawn[places[verdicts == _VERDICTS["withdraw"]]] = True
             reopens = verdicts == _VERDICTS["reopen"]
             counts = is_person[agents] | reopens
-            self._is_decided[places[counts]] = ~reopens[counts]
+            self._entities["is_decided"][places[counts]] = ~reopens[counts]
         folded[is_withdrawn] = _STATES["withdrawn"]
         other = np.flatnonzero(folded[:-1] != states[:-1])
         if len(other):
@@ -655,7 +639,8 @@ class _LineageChecks:
     def follow_links(self) -> None:
         """Find the image that each text describes, and the source of each image."""
         is_image = self._entities["kind"] == _KINDS["image"]
-        self._described = images_of(np.concatenate(self._describing, axis=1), is_image)
+        links = np.concatenate(self._describing, axis=1)
+        self._entities["described"] = images_of(links, is_image)
         below, above = np.concatenate(self._upward, axis=1)
         for source in self._manifest.sources:
             (place,) = self._ids[ENTITIES.name].places(ids_of([source.entity_id]))
@@ -677,7 +662,7 @@ class _LineageChecks:
         """
         path = self._folder / shard
         with opened_parquet(path) as file:
-            for piece in bounded_batches(file, path, PIECE_ROWS, columns=_columns(file)):
+            for piece in bounded_batches(file, path, PIECE_ROWS, columns=BESIDE_IMAGES):
                 if piece["image_entity_id"].null_count:
                     raise ValueError("a row has no image_entity_id")
                 named = self._references(piece)
@@ -690,11 +675,13 @@ class _LineageChecks:
                     self._check_made(shard, piece, named["caption_entity_ids"])
                 for column, texts in named.items():
                     if _ENTITY_COLUMNS[column].of_image:
-                        is_other = self._described[texts.places] != images.places[texts.rows]
+                        described = self._entities["described"][texts.places]
+                        is_other = described != images.places[texts.rows]
                         is_other &= texts.places >= 0
                         what = f"has {{}}, which does not describe its image by {DERIVATIONS.path}"
                         self._add_first(shard, texts, is_other, what)
                 self._check_sources(shard, piece, images)
+                self._check_crops(shard, piece)
                 self._rows += piece.num_rows
                 release_memory()
 
@@ -755,19 +742,28 @@ class _LineageChecks:
         rows, places = captions.rows, captions.places
         if not (np.array_equal(rows, origins[0]) and np.array_equal(rows, reviewed[0])):
             return  # reported with other faults of rows
-        edited, prompted = self._is_edited[places], self._is_prompted[places]
-        is_rewrite = self._entities["kind"][places] == _KINDS["rewrite"]
-        is_other = truths_in(reviewed[1]) != (edited | self._is_decided[places])
+        texts = self._entities[places]
+        edited, is_rewrite = texts["is_edited"], texts["kind"] == _KINDS["rewrite"]
+        is_other = truths_in(reviewed[1]) != (edited | texts["is_decided"])
         what = f"differs from {DECISIONS.path} on whether a person decided on {{}}"
         self._add_first(shard, captions, (places >= 0) & is_other, what)
         possible = np.select(
-            [is_rewrite & edited, is_rewrite, edited, prompted], [0, 1, 2, 3], default=4
+            [is_rewrite & edited, is_rewrite, edited, texts["is_prompted"]], [0, 1, 2, 3], default=4
         )
         words = origins[1].dictionary_encode()
         may_be = [[one in kind for one in words.dictionary.to_pylist()] for kind in _ORIGINS]
         is_right = np.array(may_be, bool)[possible, numbers_in(words.indices)]
         what = f"states another origin of {{}} than {DERIVATIONS.path}"
         self._add_first(shard, captions, (places >= 0) & ~is_right, what)
+
+    def _check_crops(self, shard: str, piece: pa.RecordBatch) -> None:
+        """Check that crops of videos are frames of their tracklets."""
+        rows = piece.select(["crop", "sha256"]).to_pylist() if self._manifest.videos else ()
+        for number, row in enumerate(rows, self._rows + 1):
+            crop = row["crop"]
+            if crop and crop["box_xyxy"] and hash_of_crop(crop, row["sha256"]) not in self._frames:
+                what = f"is no frame of its tracklet by {ENTITIES.path}"
+                self._findings.add_row("lineage_differs", what, shard, number)
 
     def _check_sources(self, shard: str, piece: pa.RecordBatch, images: _EntityReferences) -> None:
         sources = piece["source"].dictionary_encode("encode")
@@ -787,7 +783,7 @@ class _LineageChecks:
         if self._findings.problems:
             return
         stated = self._manifest.statistics.tracklets
-        decided = sum(bool(self._is_decided[one]) for one in self._tracklets)
+        decided = int(self._entities["is_decided"][list(self._tracklets)].sum())
         details = (stated.released, stated.reviewed) if stated else (0, 0)
         if details != (len(self._tracklets), decided):
             message = f"{MANIFEST} counts other tracklets than the rows and {DECISIONS.path} have"
@@ -867,11 +863,6 @@ class _LineageChecks:
         self._findings.add(fault, f"{table.path} {what}", table.path)
 
 
-def _lists(piece: pa.RecordBatch) -> list[list[Any]]:
-    """The columns of a piece."""
-    return [column.to_pylist() for column in piece.columns]
-
-
 def _filtered(piece: pa.RecordBatch, marks: _Marks) -> pa.RecordBatch:
     """The rows that are marked."""
     return piece.filter(array_of(marks.astype(np.int64)).cast(pa.bool_()))
@@ -910,17 +901,6 @@ def _check_objects(column: str, texts: pa.Array) -> None:
             is_object = False
         if not is_object:
             raise ValueError(f"{column} must be JSON objects; got {text!r:.100}")
-
-
-def _columns(file: pq.ParquetFile) -> list[str]:
-    """The leaves of rows that are read, if they exist."""
-    leaves = {file.schema.column(place).path for place in range(len(file.schema))}
-    beside = {
-        one for column in _ENTITY_COLUMNS.values() for one in (column.content, column.author) if one
-    }
-    wanted = {*_ENTITY_COLUMNS, *beside, *_IMAGE_COLUMNS, "caption_origins", "caption_reviewed"}
-    found = {one for one in wanted if one in leaves or f"{one}.list.element" in leaves}
-    return sorted(found | {one for one in leaves if one.startswith("contrast.")})
 
 
 def _values(piece: pa.RecordBatch, column: str) -> tuple[_Numbers, pa.Array] | None:
