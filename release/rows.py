@@ -346,11 +346,13 @@ _NAME = re.compile(
 )
 """Short enough for every export, which write files with the endings `json` and `txt`."""
 _MAY_BE_ABSENT = {"crop", "task", "tier", "contrast", "creator", "source_url"}
-_OF_CAPTIONS = (
+CAPTION_COLUMNS = (
     *("captions", "caption_entity_ids", "caption_authors", "caption_origins"),
     "caption_reviewed",
 )
-_OF_COARSE = ("coarse_captions", "coarse_caption_entity_ids")
+"""The columns of captions: their texts, their entities, and what is stated of each."""
+COARSE_COLUMNS = ("coarse_captions", "coarse_caption_entity_ids")
+"""Those of coarse captions."""
 _ORIGINS = frozenset(get_args(CaptionOrigin))
 _TYPES = tuple(kind.value for kind in DifferenceType)
 _METHODS = ("search", "edit", None)
@@ -419,7 +421,9 @@ class RowFaults:
 
 def _faults_of_texts(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Faults of parallel lists, which must have the same length and no missing values."""
-    for names in (_OF_CAPTIONS, _OF_COARSE) if "coarse_captions" in columns else (_OF_CAPTIONS,):
+    for names in (
+        (CAPTION_COLUMNS, COARSE_COLUMNS) if "coarse_captions" in columns else (CAPTION_COLUMNS,)
+    ):
         count = len(columns[names[0]])
         for name in names:
             texts = columns[name]

@@ -25,16 +25,12 @@ from release.report.scripts import (
     texts_of,
     write_script,
 )
+from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS
 from schemas.errors import IntegrityError, UsageError
 from schemas.processes import ordered_map
 from schemas.validation import fault_of
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
-_CAPTIONS = (
-    *("captions", "caption_entity_ids", "caption_authors", "caption_origins"),
-    "caption_reviewed",
-)
-_COARSE = ("coarse_captions", "coarse_caption_entity_ids")
 _TOLD = ("creator", "source_url", "crop")
 
 
@@ -45,11 +41,11 @@ def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
     def keep(entity_id: str) -> bool:
         return not withdrawn.is_whole and entity_id not in gone
 
-    for names in (_CAPTIONS, _COARSE):
+    for names in (CAPTION_COLUMNS, COARSE_COLUMNS):
         if row.get(names[1]) is not None:
             places = [at for at, one in enumerate(row[names[1]]) if keep(one)]
             left |= {name: [row[name][at] for at in places] for name in names}
-            if names is _CAPTIONS:
+            if names is CAPTION_COLUMNS:
                 moved = {at: place for place, at in enumerate(places)}
     if row.get("translations"):
         left["translations"] = [
