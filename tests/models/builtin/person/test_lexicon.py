@@ -34,3 +34,9 @@ def test_is_a_holds_for_a_kind_itself_and_its_parents() -> None:
 def test_boots_are_more_specific_than_shoes_and_sneakers_are_not() -> None:
     assert _LEXICON.claims("boots", "shoes")
     assert not _LEXICON.claims("sneakers", "shoes")
+
+
+def test_words_that_exclude_each_other_are_not_alike() -> None:
+    for one, other in _LEXICON.contrary:
+        for word in one:
+            assert not other & _LEXICON.alike.get(word, frozenset()), word
