@@ -13,6 +13,7 @@ from flows.ufine3c.stray_words import (
     has_word,
     is_other_side,
     is_other_word,
+    is_suggested,
     lost,
     says_otherwise,
     word_fact,
@@ -202,7 +203,7 @@ def _compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iter
         [fact for fact in rewrite.all(Attribute.PATTERN) if fact.value not in implied],
         against=lambda fact: known[0] if known and fact.value != "graphic" else None,
         minor=lambda fact: (
-            fact.value in elsewhere or fact.value == "graphic" or _is_suggested(fact.value, whole)
+            fact.value in elsewhere or fact.value == "graphic" or is_suggested(fact.value, whole)
         ),
     )
 
@@ -500,7 +501,7 @@ def _is_named_in(item: Thing, source: Description) -> bool:
         return False
     if any(item.kind in LEXICON.all_said(other.kind) for other in source.items):
         return True  # the vest of a three-piece suit
-    if _is_suggested(item.kind, source):
+    if is_suggested(item.kind, source):
         return True
     details = {value for value, _ in source.named[Tag.DETAIL]}
     if details & LEXICON.implied.get(item.kind, frozenset()):
@@ -563,15 +564,9 @@ def _compare_persons(source: Thing, rewrite: Thing, whole: Description) -> Itera
         rewrite.all(Attribute.ACTION),
         against=lambda fact: postures[0] if postures and fact.value in _POSTURES else None,
         minor=lambda fact: (
-            _is_suggested(fact.value, whole) or (fact.value in _ON_FOOT and not postures)
+            is_suggested(fact.value, whole) or (fact.value in _ON_FOOT and not postures)
         ),
     )
-
-
-def _is_suggested(value: str, source: Description) -> bool:
-    """Whether a word of the source says it in another way: «jogger» for running."""
-    words = LEXICON.suggested.get(value, frozenset())
-    return any(has_word(source.text, word) for word in words)
 
 
 def _facts(person: Thing, scale: str) -> Sequence[Fact]:

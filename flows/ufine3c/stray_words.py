@@ -11,7 +11,6 @@ from models.builtin.person.lexicon import INSIDE, Mention, Tag, load_lexicon
 from schemas.faithfulness import Attribute, Fact, Finding, Span
 
 LEXICON = load_lexicon()
-_KEPT_PHRASES = 8192
 _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 
 
@@ -21,7 +20,7 @@ def find_stray_words(
     """Find words that the source has nowhere, except at spans that are `reported` already."""
     seen = list(reported)
     for find in _SEARCHES:
-        for finding in find(source, rewrite, reported):
+        for finding in find(source, rewrite):
             first, last = finding.rewrite.span if finding.rewrite is not None else (0, 0)
             if any(start < last and first < end for start, end in seen):
                 continue
@@ -33,35 +32,29 @@ def find_stray_words(
                 yield finding
 
 
-def _strange_colours(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
-    """Find colours that the source has nowhere, except at spans that are `reported` already.
+def _strange_colours(source: Description, rewrite: Description) -> Iterator[Finding]:
+    """Find colours that the source has nowhere.
 
     Colours of skin are left to the comparison of persons, because they have words of their own.
     """
     known = {colour for colour, _ in source.colours}
     if len(known) > 1:
         known.add("multicoloured")
-    elsewhere = {fact.span for fact in rewrite.person.all(Attribute.SKIN)} | set(reported)
+    of_skin = [fact.span for fact in rewrite.person.all(Attribute.SKIN)]
     for colour, span in rewrite.colours:
         if has_colour(known, colour):
             continue
-        if not any(start <= span[0] < end for start, end in elsewhere):
+        if not any(start <= span[0] < end for start, end in of_skin):
             yield added(word_fact(Attribute.COLOUR, colour, span))
 
 
-def _strange_numbers(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
+def _strange_numbers(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find numbers that the source does not have: of things it counts, or in digits."""
     known = {value for value, _ in source.named[Tag.NUMBER]}
     known |= {"2"} if any(Tag.PAIR in mention.tags for mention in source.mentions) else set()
     nouns = [(_key(mention), mention.phrase.endswith("s")) for mention in source.mentions]
     counts = {(noun, number) for noun, number, _ in _numbers(source)}
     for noun, number, mention in _numbers(rewrite):
-        if mention.span in reported:
-            continue
         same = {
             value for key, value in counts if LEXICON.is_a(key, noun) or LEXICON.is_a(noun, key)
         }
@@ -101,7 +94,7 @@ def _counted(mentions: Sequence[Mention], place: int) -> str:
     return next((_key(one) for one in mentions[place + 1 :] if not one.among(through)), "")
 
 
-_NOUNS = (*(Tag.ITEM, Tag.PART, Tag.BODY, Tag.LEVEL, Tag.THING, Tag.HAIR_STYLE, Tag.PATTERN_NOUN),)
+_NOUNS = (Tag.ITEM, Tag.PART, Tag.BODY, Tag.LEVEL, Tag.THING, Tag.HAIR_STYLE, Tag.PATTERN_NOUN)
 
 
 def _key(mention: Mention) -> str:
@@ -110,9 +103,7 @@ def _key(mention: Mention) -> str:
     return next(filter(None, named), mention.phrase.removesuffix("s"))
 
 
-def _strange_sides(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
+def _strange_sides(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find sides that the source names nowhere, or only for another arm, hand or shoulder."""
     spans = {(place.side, _body(place)): span for place, span in source.places}
     sides = {side for side, _ in spans}
@@ -128,7 +119,7 @@ def _strange_sides(
             fact = word_fact(Attribute.SIDE, place.side, span)
             yield contradicted(word_fact(Attribute.SIDE, other, spans[other, body]), fact)
             return
-        if span in reported or (place.side, body) in spans:
+        if (place.side, body) in spans:
             continue
         guessed = not rewrite.text[span[1] :].lstrip().startswith(place.body)  # «on his left»
         if guessed and place.side in sides and (other, body) not in spans:
@@ -164,9 +155,7 @@ def _body(place: Place) -> str:
     return meaning.values.get(Tag.BODY, place.body) if meaning is not None else place.body
 
 
-def _opposite_details(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
+def _opposite_details(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find details whose opposite is the only value in the source, for any item."""
     theirs = rewrite.named[Tag.DETAIL]
     ours = [*source.named[Tag.DETAIL], *source.named[Tag.BUILD]]
@@ -191,7 +180,7 @@ def _opposite_details(
             for other, at in ours
             if LEXICON.are_opposed(value, other) and other not in said
         ]
-        if value not in known and opposed and span not in reported and span not in of_hair:
+        if value not in known and opposed and span not in of_hair:
             other = word_fact(Attribute.DETAIL, *opposed[0])
             yield contradicted(other, word_fact(Attribute.DETAIL, value, span))
 
@@ -204,12 +193,10 @@ _SCALES = {
 }
 
 
-def _strange_traits(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
+def _strange_traits(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find the sex, age or build of a person that the source does not mention."""
-    known = {m.value(tag) for m in source.mentions for tag in (Tag.PERSON, Tag.PRONOUN)}
-    known |= {m.value(Tag.POSSESSIVE) for m in source.mentions}
+    tags = (Tag.PERSON, Tag.PRONOUN, Tag.POSSESSIVE)
+    known = {mention.value(tag) for mention in source.mentions for tag in tags}
     youth = any(Tag.YOUTH in mention.tags for mention in source.mentions)
     for place, mention in enumerate(rewrite.mentions):
         sex = mention.value(Tag.PERSON)
@@ -219,7 +206,7 @@ def _strange_traits(
             continue
         for tag, (scale, attribute) in _SCALES.items():
             value = mention.value(tag)
-            if not value or mention.span in reported or (youth and value == "young"):
+            if not value or (youth and value == "young"):
                 continue
             at = LEXICON.place(scale, value)
             ours = [LEXICON.place(scale, other) for other in _values(source, tag)]
@@ -234,14 +221,12 @@ def _values(text: Description, tag: Tag) -> set[str]:
 _SURE_LEVELS = ("thigh", "knee", "calf", "ankle")  # other words for levels mean more than these
 
 
-def _strange_levels(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
+def _strange_levels(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find levels of the legs two or more steps from all levels of the source, if it has any."""
     ours, theirs = ([*text.named[Tag.LEVEL], *text.named[Tag.REACH]] for text in (source, rewrite))
     known = [(LEXICON.place("reach", level), level, span) for level, span in ours]
     for level, span in theirs:
-        if not known or level not in _SURE_LEVELS or span in reported:
+        if not known or level not in _SURE_LEVELS:
             continue
         place = LEXICON.place("reach", level)
         steps, other, at = min((abs(place - there), name, at) for there, name, at in known)
@@ -256,9 +241,7 @@ _STRANGE = (
 )
 
 
-def _strange_words(
-    source: Description, rewrite: Description, reported: Collection[Span]
-) -> Iterator[Finding]:
+def _strange_words(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find patterns and materials that the source has nowhere, except ambiguous words."""
     for attribute, tags, loose in _STRANGE:
         ours, theirs = ([pair for tag in tags for pair in t.named[tag]] for t in (source, rewrite))
@@ -268,13 +251,11 @@ def _strange_words(
         for value, span in theirs:
             near = any(LEXICON.same_material(value, other) for other in known)
             near = near or says_otherwise(source, value)
-            if not near and value not in loose and span not in reported:
+            if not near and value not in loose:
                 yield added(word_fact(attribute, value, span))
 
 
-def _strange_things(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
+def _strange_things(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find things that the source does not have: a lion on a sweater, a bench."""
     known = {thing for thing, _ in (*source.named[Tag.THING], *source.likened)}
     likened = rewrite.likened if source.likened else ()
@@ -299,12 +280,17 @@ def _strange_things(
 
 def says_otherwise(source: Description, noun: str) -> bool:
     """Whether the source has a synonym, a closer or more general word, or one that suggests it."""
-    if any(has_word(source.text, word) for word in LEXICON.suggested.get(noun, ())):
+    if is_suggested(noun, source):
         return True
     related = LEXICON.related.get(noun, frozenset())
     return any(
         other in related or noun in LEXICON.related.get(other, ()) for other in _nouns(source.text)
     )
+
+
+def is_suggested(value: str, source: Description) -> bool:
+    """Whether a word of the source says it in another way: «jogger» for running."""
+    return any(has_word(source.text, word) for word in LEXICON.suggested.get(value, ()))
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)
@@ -363,9 +349,7 @@ def _phrases(text: str) -> frozenset[str]:
     )
 
 
-def _nonsense(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
+def _nonsense(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find statements that make no sense: a jacket with a toe, shoes that hold something."""
     known = {source.text[slice(*span)].lower() for span in source.nonsense}
     spans = [s for s in rewrite.nonsense if rewrite.text[slice(*s)].lower() not in known]
@@ -382,9 +366,7 @@ def _nonsense(
         yield Finding(change="added", message=message, rewrite=fact)
 
 
-def _denied_things(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
+def _denied_things(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find things, parts and patterns that one text has and the other denies: «no tattoos»."""
     ours, theirs = _affirmed(source), _affirmed(rewrite)
     for noun in ours.keys() & theirs.keys():
@@ -416,9 +398,7 @@ def _affirmed(text: Description) -> dict[str, tuple[bool, Span]]:
 _CAPITALS = re.compile(r"\b[A-Z]{3,}\b|\b\d{3,}\b|\b(?<=letter )[A-Z]\b|\b(?<=letters )[A-Z]+\b")
 
 
-def _strange_texts(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
+def _strange_texts(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find words in capitals, such as a text on a shirt, that the source does not have."""
     for match in _CAPITALS.finditer(rewrite.text):
         same = re.search(rf"\b{match[0]}\b", source.text, re.IGNORECASE)
@@ -427,16 +407,15 @@ def _strange_texts(
             yield added(word_fact(Attribute.DETAIL, match[0], match.span()))
 
 
-def _moved_pictures(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
-    """Find pictures, texts and parts at another place of the clothes: on the back, in front."""
-    ours = list(_pictures(source))
-    for noun, (place, span) in _pictures(rewrite):
-        others = [found for name, found in ours if name == noun]
-        if others and not any(LEXICON.same_place(place, other) for other, _ in others):
-            fact = word_fact(Attribute.PLACE, place, span)
-            yield contradicted(word_fact(Attribute.PLACE, *others[0]), fact)
+def _moved_things(source: Description, rewrite: Description) -> Iterator[Finding]:
+    """Find pictures and parts at another place of the clothes, and things in the other hand."""
+    for find_places, attribute in ((_pictures, Attribute.PLACE), (_held, Attribute.SIDE)):
+        ours = list(find_places(source))
+        for noun, place, span in find_places(rewrite):
+            known = [(other, at) for name, other, at in ours if name == noun]
+            if known and not any(LEXICON.same_place(place, other) for other, _ in known):
+                fact = word_fact(attribute, place, span)
+                yield contradicted(word_fact(attribute, *known[0]), fact)
 
 
 _AROUND = ("front", "back")
@@ -444,8 +423,8 @@ _ON_CLOTHES = ("chest", "front", "back", "shoulder", "sleeve", "collar", "waist"
 _NEAR = 5  # mentions from a picture to its place
 
 
-def _pictures(text: Description) -> Iterator[tuple[str, tuple[str, Span]]]:
-    """Yield each thing that is followed by a place on clothes, with the place."""
+def _pictures(text: Description) -> Iterator[tuple[str, str, Span]]:
+    """Yield each thing, part or item with the place on clothes that follows it."""
     for at, mention in enumerate(text.mentions):
         if not mention.has(Tag.THING, Tag.PART, Tag.ITEM, Tag.PATTERN_NOUN):
             continue
@@ -454,13 +433,11 @@ def _pictures(text: Description) -> Iterator[tuple[str, tuple[str, Span]]]:
             if follows.has(Tag.STOP, Tag.ITEM, Tag.AND):
                 break
             if place in (_AROUND if Tag.ITEM in mention.tags else _ON_CLOTHES):
-                yield _key(mention), (place, follows.span)
+                yield _key(mention), place, follows.span
                 break
 
 
-def _contraries(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
+def _contraries(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find new words that exclude words of the source which the rewrite does not repeat."""
     ours, theirs = _phrases(source.text), _phrases(rewrite.text)
     new, gone = theirs - ours - _denied(rewrite.text), ours - theirs - _denied(source.text)
@@ -490,9 +467,7 @@ def _span_of(phrase: str, text: str) -> Span:
     return match.span() if match is not None else (0, 0)
 
 
-def _opposite_modifiers(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
+def _opposite_modifiers(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find opposite adjectives of one noun that is no item: a long train and a short one."""
     ours = _modifiers(source)
     for noun, value, span in _modifiers(rewrite):
@@ -526,9 +501,7 @@ def _modifiers(text: Description) -> list[tuple[str, str, Span]]:
 _PASSED = INSIDE | {Tag.COLOUR, Tag.NUMBER}
 
 
-def _new_side(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
+def _new_side(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find «left» if the source only says «right», or the reverse."""
     ours = {mention.value(Tag.SIDE) for mention in source.mentions} & _SIDES
     if not ours or has_word(source.text, "other") or has_word(source.text, "opposite"):
@@ -543,51 +516,38 @@ def _new_side(
 _SIDES = frozenset(("left", "right"))
 
 
-def _swapped_sides(
-    source: Description, rewrite: Description, _reported: Collection[Span]
-) -> Iterator[Finding]:
-    """Find things in the left hand that the source has in the right, or the reverse."""
-    ours = list(_held(source))
-    for noun, (side, span) in _held(rewrite):
-        others = [found for name, found in ours if name == noun]
-        if others and side not in {other for other, _ in others}:
-            fact = word_fact(Attribute.SIDE, side, span)
-            yield contradicted(word_fact(Attribute.SIDE, *others[0]), fact)
-
-
-def _held(text: Description) -> Iterator[tuple[str, tuple[str, Span]]]:
+def _held(text: Description) -> Iterator[tuple[str, str, Span]]:
     """Yield each noun directly before «in her left hand», or soon after it, with the side."""
     mentions = text.mentions
     for at, mention in enumerate(mentions):
         if mention.value(Tag.SIDE) not in _SIDES:
             continue
-        found = (mention.values[Tag.SIDE], mention.span)
+        found = mention.values[Tag.SIDE], mention.span
         back = at - 1
         while back > 0 and mentions[back].has(Tag.POSSESSIVE, Tag.DEFINITE):
             back -= 1
         if back > 0 and mentions[back].has(Tag.PREPOSITION, Tag.WEAR):
             before = mentions[back - 1]
             if before.has(*_OBJECTS):
-                yield _key(before), found
+                yield _key(before), *found
                 continue
         for follows in mentions[at + 1 : at + 1 + _NEAR]:
             if follows.has(Tag.SIDE, Tag.STOP, Tag.AND):
                 break
             if follows.has(*_OBJECTS) and Tag.BODY not in follows.tags:
-                yield _key(follows), found
+                yield _key(follows), *found
                 break
 
 
 _OBJECTS = (Tag.ITEM, Tag.THING)
-_SURE = (_nonsense, _denied_things, _moved_pictures, _strange_texts, _new_side, _swapped_sides)
+_SURE = (_nonsense, _denied_things)
 _SEARCHES = (
     _new_side,
-    _swapped_sides,
+    _moved_things,
     _opposite_modifiers,
     _contraries,
     _denied_things,
     _strange_texts,
-    _moved_pictures,
     _strange_colours,
     _strange_sides,
     _strange_numbers,
@@ -637,7 +597,7 @@ def said(fact: Fact) -> str:
 
 
 def word_fact(attribute: Attribute, value: str, span: Span) -> Fact:
-    """Whether the text has this word, for any item."""
+    """Return the fact that a text has a word, whatever it is said of."""
     return Fact(subject="text", attribute=attribute, value=value, span=span)
 
 
