@@ -131,6 +131,8 @@ def merkle_proof(levels: Sequence[Sequence[bytes]], place: int) -> list[bytes]:
 
 def merkle_root(leaf: bytes, place: int, leaves: int, proof: Sequence[bytes]) -> bytes | None:
     """Return the root that a proof leads to from one of so many leaves; None if it is no proof."""
+    if place >= leaves:
+        return None
     found, hashes = leaf, list(proof)
     while leaves > 1:
         if place ^ 1 < leaves:

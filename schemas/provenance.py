@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from schemas.base import HexSha256, Record, framed, leaf_hash, merkle_root
+from schemas.base import EntityId, HexSha256, Record, framed, leaf_hash, merkle_root
 
 AgentKind = Literal["person", "model", "software"]
 State = Literal["proposed", "accepted", "rejected", "superseded", "inactive", "withdrawn"]
@@ -122,13 +122,13 @@ class PromotedRow(Record):
         names: see `record_hash`, like `rest`.
     """
 
-    shard: str
+    shard: EntityId
     step: str
     root: HexSha256
-    records: int = Field(gt=0)
+    records: int = Field(gt=0, lt=1 << 63)
     row: int = Field(ge=0)
     proof: str = Field(pattern=r"^([0-9a-f]{64})*$")
-    names: tuple[str, ...]
+    names: tuple[EntityId, ...]
     rest: HexSha256
 
     def is_proven(self, number: int) -> bool:

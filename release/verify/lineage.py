@@ -72,6 +72,7 @@ from schemas.provenance import (
 )
 from schemas.records import PromptText, Shard, TermsCorrection
 from schemas.release import Manifest, ModelUse, ReleasedSource
+from schemas.validation import fault_of
 from schemas.video import LINKED_LATER, Video
 
 _Numbers = NDArray[np.int64]
@@ -180,8 +181,8 @@ def verify_lineage(
         try:
             checks.read(table)
         except READING_FAULTS as error:
-            why = str(error) or type(error).__name__
-            findings.add("lineage_unreadable", f"{table.path} cannot be read: {why}", table.path)
+            what = f"{table.path} cannot be read: {fault_of(error)}"
+            findings.add("lineage_unreadable", what, table.path)
             return
     checks.check_manifest()
     checks.follow_links()
@@ -418,8 +419,10 @@ class _LineageChecks:
             what = f"says that {hex_of(ids[at])} was promoted from a row that does not name it"
             self._differs(ENTITIES, what)
         for row in _filtered(piece, kinds == _KINDS[Shard.kind]).to_pylist():
-            shard = Shard.model_validate_json(row["payload"] or "")
             stated = self._promoted_from.pop(row["id"], set())
+            if row["state"] == "withdrawn":
+                continue  # its root is not released
+            shard = Shard.model_validate_json(row["payload"] or "")
             if not stated <= {(shard.step, shard.root, shard.records)}:
                 self._differs(ACTIVITIES, f"states another root or size of the shard {row['id']}")
 
