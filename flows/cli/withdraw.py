@@ -84,6 +84,7 @@ def withdraw(
             _resume(context, as_json)
             return
         if entity is not None and release is None and len(entity) == _DIGEST_DIGITS:
+            _ground(ground)  # otherwise a record would be promoted before this is refused
             given["entity"] = _image_with(context, entity.lower(), dry_run=dry_run)
         target = _target(
             context.store, given, dataset, release, source if identity is not None else None

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from db.calls import NewCall, record_call
 from db.entities import NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
 from db.store import Store
+from db.withdrawal_graph import image_with
 from db.withdrawals import refused_files
 from db.work import commit_chunk, configurations_of, register_plan, worked_inputs
 from flows.engine.context import RunContext
@@ -83,36 +84,41 @@ def find_records(context: RunContext, dataset: str, names: Iterable[str]) -> lis
     """Return the numbers of records that are named by number or by the SHA-256 of an image.
 
     Raises:
-        UsageError: no record has an image with that digest.
+        UsageError: no record has an image with one of the digests.
     """
     found = {int(name) for name in names if name.isdecimal() and len(name) < _DIGITS}
     digests = {name.lower() for name in names if not name.isdecimal() or len(name) == _DIGITS}
-    found.update(row.number for row in _rows_with(context, dataset, digests))
-    if digests and not found:
-        raise UsageError(f"the shards of {dataset!r} have no image with one of these SHA-256")
+    for row in _rows_with(context, dataset, digests.copy()):
+        found.add(row.number)
+        digests -= row.digests
+    if digests:
+        named = ", ".join(sorted(digests))
+        raise UsageError(f"the shards of {dataset!r} have no image with the SHA-256 {named}")
     return sorted(found)
 
 
 def promote_image(context: RunContext, sha256: str, *, dry_run: bool = False) -> str:
     """Promote the records of all shards that have an image with this digest, and return its id.
 
+    A record may have several images: a contrastive one is imported with its anchor.
+
     Raises:
         UsageError: there is none, or it would be promoted (`dry_run`).
         IntegrityError: a shard is missing or damaged.
     """
-    images = []
     for dataset in datasets_of(context.store):
         for row in _rows_with(context, dataset, [sha256]):
-            images.append(str(row.image))
             if dry_run:
                 raise UsageError(
                     f"record {row.number} of the shards of {dataset!r} has that image; it is "
                     f"promoted to be withdrawn, so there is no plan before: leave out --dry-run"
                 )
             promote_records(context, dataset, [row.number])
-    if not images:
+    with context.store.read() as connection:
+        found = image_with(connection, sha256)
+    if found is None:
         raise UsageError(f"no image in the store or in shards has the SHA-256 {sha256}")
-    return images[0]
+    return found
 
 
 def _rows_with(context: RunContext, dataset: str, digests: Collection[str]) -> Iterator[ShardRow]:

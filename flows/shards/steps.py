@@ -14,7 +14,7 @@ from db.blobs import BlobStore
 from db.entities import NewEntity, StoredEntity, WorkResult, pages
 from db.withdrawal_graph import own_digests
 from db.withdrawals import refused_files
-from db.work import Pending
+from db.work import Pending, configurations_of
 from flows.engine.contamination import Fingerprints
 from flows.engine.context import RunContext
 from flows.engine.embedding import read_ahead, stored_image
@@ -54,7 +54,7 @@ from schemas.base import digest_of
 from schemas.build import SourceSpec
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.embedding import EmbeddingModelSpec, PlainModelSpec
-from schemas.errors import ConfigurationError
+from schemas.errors import ConfigurationError, UsageError
 from schemas.processes import usual_workers
 from schemas.profile import (
     ChatModelSpec,
@@ -479,6 +479,17 @@ class ShardDuplicates(ShardStep):
         return RecordResult(rejections=(rejection,))
 
 
+def _require_one_model(context: RunContext, dataset: str, embedded: Sequence[StoredEntity]) -> None:
+    """Raise a `UsageError` if shards were embedded with different models."""
+    ids = [one.id for one in embedded]
+    used = configurations_of(context.store, f"{ShardEmbedding.step}_shards", ids)
+    if any(one != used[0] for one in used):
+        raise UsageError(
+            f"the shards of {dataset!r} were embedded with different models; embed all of them "
+            f"with one: loupe shards embed {dataset}"
+        )
+
+
 def find_shard_duplicates(
     context: RunContext, dataset: str, settings: NearDuplicateSettings
 ) -> NearDuplicateReport:
@@ -487,14 +498,21 @@ def find_shard_duplicates(
     Embeddings are compared if all shards have them. Spectra and embeddings are in temporary files.
 
     Raises:
-        UsageError, IntegrityError: see `run_step`.
+        UsageError: a shard has no fingerprints, or shards were embedded with different models.
+        IntegrityError: see `run_step`.
     """
     run_step(context, dataset, ShardFingerprints(context.blobs.url))
     sources = [
         (shard, {one.group: one for one in computed_shards(context.store, shard)})
         for shard in imported_shards(context.store, dataset)
     ]
+    for shard, steps in sources:
+        if ShardFingerprints.step not in steps:
+            number = shard.record(Shard).number
+            raise UsageError(f"shard {number} of {dataset!r} has no fingerprints")
     embedded = all(ShardEmbedding.step in steps for _, steps in sources)
+    if embedded:
+        _require_one_model(context, dataset, [steps[ShardEmbedding.step] for _, steps in sources])
     used = (ShardFingerprints.step, *((ShardEmbedding.step,) if embedded else ()))
     roots = [steps[name].record(Shard).root for _, steps in sources for name in used]
     known: set[str] = set()

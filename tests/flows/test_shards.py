@@ -1,8 +1,9 @@
 """Shards: steps on shards give the same results as steps on single entities."""
 
+import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from flows.shards.promotion import (
     promote_records,
 )
 from flows.shards.steps import (
+    ShardEmbedding,
     ShardFingerprints,
     embed_shards,
     find_shard_duplicates,
@@ -40,19 +42,24 @@ from flows.ufine3c.rewriting import rewrite_captions
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
 from models.profiles.loader import load_profile
+from release.build import build_release
 from release.findings import Findings
 from release.lineage import ACTIVITIES, ENTITIES, write_table
 from release.lineage.reading import open_lineage
 from release.manifest import read_manifest
+from release.row_files import CCD_LINES
 from release.verify import verify_release
 from release.verify.lineage import verify_lineage
 from retrieval.similarity.near_duplicates import find_near_duplicates
+from schemas.base import sha256_of
 from schemas.build import SourceSpec, UFine3CBuild
-from schemas.errors import IntegrityError, UsageError
+from schemas.embedding import BuiltinEmbedder
+from schemas.errors import IntegrityError, ModelError, UsageError
 from schemas.provenance import PROMOTE, Promotion
 from schemas.records import Caption, Granularity, Image, Rewrite, Shard
 from tests.flows.homes import contents_of
 from tests.flows.runs import copied_run, new_run
+from tests.flows.test_evaluation_contrasts import built as contrasts_released
 from tests.flows.worlds import write_people
 
 NAME, SIZE, BUILT = "people", 20, "built"
@@ -153,6 +160,21 @@ def test_shards_contain_the_records_that_the_store_would_contain(
     assert "missing_image" in rejections
 
 
+def test_a_record_with_several_images_is_withdrawn_by_that_of_the_digest(
+    home_run: RunContext, tmp_path: Path
+) -> None:
+    folder = contrasts_released(tmp_path, groups=1, size=1)
+    anchor, contrast = (folder / CCD_LINES).read_text(encoding="utf-8").splitlines()
+    (tmp_path / "test.json").write_text(f"{contrast}\n{anchor}\n", encoding="utf-8")
+    ccd = SourceSpec(
+        name="ccd", format="ccd", annotations=tmp_path / "test.json", images=folder / "images"
+    )
+    import_shards(home_run, ccd, SIZE)
+    digest = sha256_of((folder / "images" / json.loads(anchor)["image"]).read_bytes())
+    found = promote_image(home_run, digest)
+    assert fetch(home_run.store, [found])[found].record(Image).source_sha256 == digest
+
+
 def test_a_build_from_shards_equals_a_build_from_entities(
     run: RunContext, item_by_item: RunContext, spec: SourceSpec
 ) -> None:
@@ -186,6 +208,12 @@ def test_a_build_from_shards_equals_a_build_from_entities(
     for named in promotion.rows:
         assert traced.entities[named.shard].entity.record(Shard).root == named.root
     check_forged(folder)
+    shard = promotion.rows[1].shard  # the rewrites of the record
+    request = request_of(WithdrawalTarget(sort="entity", name=shard), "quality", None)
+    plan = plan_withdrawal(run.store, request)
+    carry_out(run, confirm(run.store, plan, "a bad model", AgentRef("person", "operator")))
+    build_release(run.store, run.blobs, BUILT, "0.2.0", run.settings.home / "later")
+    assert verify_release(run.settings.home / "later") == []
 
 
 def check_forged(folder: Path) -> None:
@@ -270,6 +298,30 @@ def test_near_duplicates_and_embeddings_equal_those_of_entities(
     assert drawn.isdisjoint(duplicates)
 
 
+def test_vectors_of_different_models_are_not_compared(
+    run: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed_shards(run, NAME, PROFILE.captioning.embedder)
+    real = ShardEmbedding.computed
+    calls = iter(range(9))
+
+    def interrupted(
+        step: ShardEmbedding, rows: Sequence[ShardRow]
+    ) -> list[tuple[RecordResult, bytes | None]]:
+        if next(calls):
+            raise ModelError("it ended")
+        return real(step, rows)
+
+    monkeypatch.setattr(ShardEmbedding, "computed", interrupted)
+    with pytest.raises(ModelError, match="it ended"):
+        embed_shards(run, NAME, BuiltinEmbedder())
+    with pytest.raises(UsageError, match="were embedded with different models"):
+        find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+    monkeypatch.undo()
+    embed_shards(run, NAME, BuiltinEmbedder())
+    find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+
+
 def test_a_damaged_shard_is_a_one_line_error(run: RunContext) -> None:
     first, second, third = imported_shards(run.store, NAME)
     paths = [Path(run.blobs.shard_path(one.record(Shard).root)) for one in (first, second, third)]
@@ -294,6 +346,10 @@ def test_a_withdrawal_erases_promoted_and_unpromoted_records(run: RunContext) ->
     rows = rows_of(run, "import_source")
     digest = next(iter(rows[0].digests))
     assert find_records(run, NAME, [digest]) == [0, 17]  # the same file twice
+    with pytest.raises(
+        UsageError, match=r"^the shards of 'people' have no image with the SHA-256 f"
+    ):
+        find_records(run, NAME, ["3", digest, "f" * 64])
     promoted = promote_records(run, NAME, [3, 5])
     assert (promoted.done, promoted.rejected) == (1, {"missing_image": 1})
     with pytest.raises(UsageError, match=r"^record 0 of the shards of 'people' has that image"):
