@@ -57,7 +57,7 @@ class Blocked(Record):
 
 
 class Problem(Record):
-    """Why a queue cannot continue, or that no one works on it, with what to do."""
+    """Why a queue cannot continue, that no one works on it, or who is suspended; and what to do."""
 
     queue: str
     sentence: str
@@ -464,7 +464,7 @@ def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
     parts = [f"{work}, no answer times are known"]
     if hours is not None:
         taken = f"{time.median_seconds:.0f} s (median of {time.known:,})"
-        parts = [f"{work} × {taken} = {_in_words(hours)}"]
+        parts = [f"{work} × {taken} = {_duration(hours)}"]
     if plan.per_day and days is not None:
         pace = f"{plan.per_day:,.1f} answers a day, as in the last {_count(plan.days, 'day')}"
         parts.append(f"{days:,.0f} days at {pace}")
@@ -493,7 +493,7 @@ def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
     if hours is not None:
         without = len(left) - len(known)
         some = f", {_count(without, 'queue')} without times left out" if without else ""
-        parts.append(f"{_in_words(hours)}{some}")
+        parts.append(f"{_duration(hours)}{some}")
     if cost is not None:
         parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
     return WorkLeft(
@@ -539,8 +539,8 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
     )
 
 
-def _in_words(hours: float) -> str:
-    return f"{hours:,.1f} hours" if hours >= 0.5 else f"{60 * hours:.0f} minutes"
+def _duration(hours: float) -> str:
+    return f"{hours:,.1f} hours" if hours >= 0.5 else _count(round(60 * hours), "minute")
 
 
 def _cost(hours: float | None, hourly_rate: float | None) -> float | None:
