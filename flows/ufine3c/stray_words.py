@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise, permutations
+from itertools import pairwise
 
 from models.builtin.person.description import Description, Place
 from models.builtin.person.lexicon import INSIDE, Mention, Tag, load_lexicon
@@ -158,27 +158,17 @@ def _body(place: Place) -> str:
 def _opposite_details(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find details whose opposite is the only value in the source, for any item."""
     theirs = rewrite.named[Tag.DETAIL]
-    ours = [*source.named[Tag.DETAIL], *source.named[Tag.BUILD]]
     of_person = {fact.span for fact in source.person.all(Attribute.BUILD)}
-    ours = [pair for pair in ours if pair[1] not in of_person]
-    known = {value for value, _ in ours}
-    kinds = {item.kind for item in rewrite.items}
-    ours += [
-        (said, item.span)
-        for item in source.items
-        for said in LEXICON.all_said(item.kind)
-        if LEXICON.slot(item.kind) == "beard"
-        or any(LEXICON.is_a(*pair) for kind in kinds for pair in permutations((kind, item.kind)))
-    ]
-    said = {value for value, _ in theirs}
-    said |= {detail for item in rewrite.items for detail in LEXICON.all_said(item.kind)}
+    ours = [*source.named[Tag.DETAIL], *source.named[Tag.BUILD]]
+    ours = [(value, span) for value, span in ours if span not in of_person]
+    known, repeated = ({value for value, _ in pairs} for pairs in (ours, theirs))
     styles = {mention.value(Tag.HAIR_STYLE) for mention in source.mentions} - {""}
     of_hair = {m.span for m in rewrite.mentions if m.value(Tag.HAIR_STYLE) in styles}
     for value, span in theirs:
         opposed = [
             (other, at)
             for other, at in ours
-            if LEXICON.are_opposed(value, other) and other not in said
+            if LEXICON.are_opposed(value, other) and other not in repeated
         ]
         if value not in known and opposed and span not in of_hair:
             other = word_fact(Attribute.DETAIL, *opposed[0])
@@ -312,12 +302,9 @@ def is_other_side(finding: Finding, source: Description) -> bool:
 def is_other_word(finding: Finding, source: Description, rewrite: Description) -> bool:
     """Whether the rewrite only uses another word than the source: «steps» for «stairs»."""
     fact = finding.rewrite
-    if fact is None or finding.change == "lost":
+    if fact is None or finding.change == "lost" or fact.attribute in _EXACT:
         return False
-    if fact.attribute in _EXACT and fact.value != "transparent":
-        return False
-    opposite = finding.change == "contradicted" and fact.subject != "text"
-    if opposite and fact.attribute in _STATED:
+    if finding.change == "contradicted" and fact.subject != "text" and fact.attribute in _STATED:
         return False
     ours, theirs = _phrases(source.text), _phrases(rewrite.text)
     word = " ".join(_PLAIN.findall(rewrite.text[slice(*fact.span)].lower()))
