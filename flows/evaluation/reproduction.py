@@ -117,7 +117,7 @@ class Need(NamedTuple):
 
     @property
     def size(self) -> int:
-        """The number of training pairs, or of images and texts; as published without release."""
+        """The number of training pairs, or of images and texts; without a release as published."""
         return _size(self.release, self.split) if self.release else self.published_size
 
     @property

@@ -223,7 +223,7 @@ _SHOWN_MISSING = 3
 class TrainingRequest(NamedTuple):
     """What to train on: a release's folder or an annotation file.
 
-    `config` is a training file, `paper` or `demo`, or settings; `out` the folder of the training.
+    `config` is a training file, `paper`, `demo` or `pairs`, or settings; `out` its folder.
     """
 
     release: str

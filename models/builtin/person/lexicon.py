@@ -108,8 +108,8 @@ class Lexicon:
 
     `lengths` maps a word to the lengths, in words, of the phrases that start with it, longest
     first. `near_colours` has each pair in both orders, as have the near materials, places, kinds,
-    and the details, hair styles and shades that exclude each other. `implied` are facts that the
-    name of a kind states, `suggested` the phrases that say an action («jogger» for running),
+    styles, and the details, hair styles and shades that exclude each other. `implied` are facts
+    that the name of a kind states, `suggested` phrases that say something («jogger» for running),
     `part_slots` the slots whose items alone have a part, `classes` what some things are in general,
     `renamed` the kinds that have another name in one length («short trousers» are shorts),
     `hair_reach` and `sleeve_reach` how long hair and sleeves are that reach a place, `cropped`
@@ -349,7 +349,7 @@ def _numbers(
 def _groups(groups: Iterable[Sequence[str]]) -> Mapping[str, frozenset[str]]:
     """Return the words of the groups, singular and plural, by each of them.
 
-    A first word with a colon is more general than the others, which are not alike themselves.
+    A first word with a colon is more general than the others, which are not alike each other.
     """
     alike: dict[str, set[str]] = defaultdict(set)
     for first, *others in groups:
