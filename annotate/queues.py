@@ -469,8 +469,14 @@ def search_items(
                     state=entity.state,
                     split=entity.split,
                     suspect=doubted,
-                    text=" · ".join(_texts(json.loads(entity.payload))) or entity.payload,
+                    text=_text_of(entity),
                 )
+
+
+def _text_of(entity: StoredEntity) -> str:
+    """Return the text of a record, or all its texts of several words."""
+    record = json.loads(entity.payload)
+    return record.get("text") or " · ".join(_texts(record)) or entity.payload
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -19,6 +19,7 @@ from annotate.queues import (
     load_queues,
     needs_review,
     parse_policy,
+    search_items,
     shipped,
 )
 from db.entities import StoredEntity, fetch, new_entity
@@ -224,3 +225,10 @@ def test_only_the_newest_check_counts(tmp_path: Path) -> None:
     world.keep(new_entity(again, DATASET, parents=[(Role.CHECKS, rewrite)]))
     (found,) = candidates(world.store, rewrite_queue(DATASET))
     assert not found.suspect
+
+
+def test_a_found_item_shows_its_text_without_spaces(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.add("一位长发女子", suspect=False)
+    (found,) = search_items(world.store, rewrite_queue(DATASET))
+    assert found.text == "一位长发女子"
