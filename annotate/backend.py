@@ -186,14 +186,17 @@ class Connection:
 
     def __init__(self, url: str, token: SecretStr, timeout_seconds: float) -> None:
         self.url = url.rstrip("/")
-        is_local = urlsplit(url).hostname in ("127.0.0.1", "localhost")
+        parts = urlsplit(url)
+        is_local = parts.hostname in ("127.0.0.1", "localhost")
         self._client = httpx.Client(
             auth=_AccessToken(self, token),
             timeout=timeout_seconds,
             follow_redirects=True,
             trust_env=not is_local,
             # without certificates, which take long to load and are not used here
-            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_local else True,
+            verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            if is_local and parts.scheme == "http"
+            else True,
             limits=httpx.Limits(max_keepalive_connections=0),  # needs no closing
         )
 

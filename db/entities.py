@@ -108,7 +108,7 @@ class StoredEntity(NamedTuple):
 
     def record(self, record_type: type[R]) -> R:
         """Return the payload as the record it was made from."""
-        return record_type.__pydantic_validator__.validate_json(self.payload)  # type: ignore[no-any-return]
+        return record_type.model_validate_json(self.payload)
 
 
 def new_entity(

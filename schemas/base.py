@@ -49,7 +49,7 @@ class EntityRecord(Record):
 
     def payload(self) -> str:
         """The record as JSON, fields in declared order: the bytes its id is derived from."""
-        return self.__pydantic_serializer__.to_json(self).decode()  # faster than model_dump_json
+        return self.model_dump_json()
 
 
 def canonical_json(value: Mapping[str, Any] | Iterable[Any] | str | float | None) -> str:
@@ -64,11 +64,7 @@ def digest_of(*parts: str) -> str:
 
 def framed(*parts: str) -> bytes:
     """Return the bytes that `digest_of` hashes: each part prefixed with its length."""
-    found = b""
-    for part in parts:
-        data = part.encode()
-        found += b"%d:%b" % (len(data), data)
-    return found
+    return b"".join([b"%d:%b" % (len(data), data) for data in map(str.encode, parts)])
 
 
 def unframed(data: bytes) -> list[str]:

@@ -111,8 +111,7 @@ def _with_others_framed(data: bytes, boxes: Sequence[Sequence[float]]) -> bytes:
         media_format = opened.format
         scale = max(1, -(-_LEAST_HEIGHT_PX // opened.height))
         width, height = opened.width * scale, opened.height * scale
-        rgb = as_rgb(opened)
-        drawn = rgb.resize((width, height), Image.Resampling.BICUBIC)
+        drawn = as_rgb(opened).resize((width, height), Image.Resampling.BICUBIC)
     draw = ImageDraw.Draw(drawn)
     for box in boxes:
         left, top, right, bottom = (round(side * scale) for side in box)

@@ -48,7 +48,7 @@ from retrieval.similarity.distances import rows_on_disk
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_VERSION,
     collect,
-    find_near_duplicates,
+    near_duplicates_among,
 )
 from schemas.base import digest_of
 from schemas.build import SourceSpec
@@ -539,7 +539,7 @@ def find_shard_duplicates(
 
     images = collect(looks())
     embeddings = rows_on_disk(vectors()) if embedded else None
-    found = find_near_duplicates(images.embedded_as(embeddings), settings)
+    found = near_duplicates_among(images.embedded_as(embeddings), settings)
     kept = {
         pair.first if pair.second == cluster.kept else pair.second: cluster.kept
         for cluster in found.clusters

@@ -119,7 +119,7 @@ def examine_release(
             if contains is not None:
                 _verify_containment(folder, contains, scratch, findings)
     except TooManyProblemsError:
-        pass
+        pass  # those found so far are returned
     finally:
         scratch.close()
     return VerifiedRelease(

@@ -478,7 +478,7 @@ class NearDuplicates(NamedTuple):
 
 
 def find_near_duplicates(
-    images: Fingerprints | ImageCollection,
+    images: Fingerprints,
     settings: NearDuplicateSettings,
     *,
     embeddings: Embeddings | None = None,
@@ -493,16 +493,24 @@ def find_near_duplicates(
     none is dropped because of a chain of others.
 
     Args:
-        images: fingerprints by id, or a collection; their order says what is earlier.
+        images: fingerprints by id; their order says what is earlier.
         settings: when two images have the same content.
-        embeddings: one row for each image, of shape (n, d), where there are some; a collection
-            has its own.
+        embeddings: one row for each image, of shape (n, d), where there are some.
         embedder: what made them, as `name@revision`.
         protected: ids that stay whatever they are like (the images of an earlier version, say).
     """
+    collection = collect(images.items()).embedded_as(embeddings)
+    return near_duplicates_among(collection, settings, embedder, protected)
+
+
+def near_duplicates_among(
+    images: ImageCollection,
+    settings: NearDuplicateSettings,
+    embedder: str | None = None,
+    protected: Collection[str] = (),
+) -> NearDuplicates:
+    """Keeps one image of each content of a collection, see `find_near_duplicates`."""
     safe = frozenset(protected)
-    if not isinstance(images, ImageCollection):
-        images = collect(images.items()).embedded_as(embeddings)
     pairs = pairs_among(images, settings)
     same = pairs.of(Sameness.SAME)
     goes = _what_goes(images, same, safe)
