@@ -232,6 +232,7 @@ class Plan:
                     "state": row.state,
                     "reason": row.reason or None,
                     "note": row.experiment.recipe.note or None,
+                    "embedder": row.embedder and str(row.embedder.ref),
                     "training": row.home and str(row.home),
                     "evaluation": row.result and row.result.id,
                     "scores": [
