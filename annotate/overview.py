@@ -57,7 +57,10 @@ class Blocked(Record):
 
 
 class Problem(Record):
-    """Why a queue cannot continue, that no one works on it, or who is suspended; and what to do."""
+    """Why a queue cannot continue, that no one works on it, or who is suspended; and what to do.
+
+    `queue` is empty if somebody is suspended from several queues.
+    """
 
     queue: str
     sentence: str
@@ -177,10 +180,13 @@ def overview(
             for queue, one, counts in each
             if _undecided(one)
         ),
-        problems=tuple(
-            Problem(queue=queue.name, sentence=f"{queue.name}: {sentence}")
-            for queue, one, counts in each
-            for sentence in _problems(store, queue, one, counts, name)
+        problems=(
+            *(
+                Problem(queue=queue.name, sentence=f"{queue.name}: {sentence}")
+                for queue, one, counts in each
+                for sentence in _problems(store, queue, one, counts, name)
+            ),
+            *_suspensions(found, name),
         ),
         findings=tuple(
             finding
@@ -301,7 +307,7 @@ def _problems(
 
 
 def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> Iterator[str]:
-    """Return whether too few people may give first opinions, else who is suspended."""
+    """Return whether too few people may give first opinions, and what to do."""
     try:
         eligible = people_of(store, queue).annotators
     except UsageError as error:
@@ -311,7 +317,6 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
     if gold < queue.qualification and answers_to_qualify(store, queue, eligible):
         yield too_little_gold(queue, gold)
     if len(eligible) >= queue.overlap:
-        yield from _suspensions(one, name)
         return
     who = "no one is"
     if eligible:
@@ -325,16 +330,25 @@ def _too_few(store: Store, queue: Queue, one: QueueStatistics, name: _Name) -> I
     yield f"{who} eligible for overlap {queue.overlap}: {advice}"
 
 
-def _suspensions(one: QueueStatistics, name: _Name) -> Iterator[str]:
-    """Return who is suspended from the queue, and why."""
-    for revoked in one.returns:
-        if revoked.state == IN_FORCE:
-            right = round(revoked.accuracy * revoked.gold_answers)
-            yield (
-                f"{name(revoked.annotator)} is suspended ({right} of {revoked.gold_answers} gold "
-                f"answers right): loupe annotator report NAME, then loupe annotator reinstate NAME "
-                f"{one.queue}"
-            )
+def _suspensions(found: Sequence[QueueStatistics], name: _Name) -> Iterator[Problem]:
+    """Return who is suspended from queues with work left, and why."""
+    suspended: dict[str, dict[str, str]] = {}
+    for one in filter(_undecided, found):
+        for revoked in one.returns:
+            if revoked.state == IN_FORCE:
+                right = round(revoked.accuracy * revoked.gold_answers)
+                suspended.setdefault(revoked.annotator, {})[one.queue] = (
+                    f"{one.queue} ({right} of {revoked.gold_answers} gold answers right)"
+                )
+    for person, queues in suspended.items():
+        queue = next(iter(queues)) if len(queues) == 1 else ""
+        yield Problem(
+            queue=queue,
+            sentence=(
+                f"{name(person)} is suspended from {', '.join(queues.values())}: loupe annotator "
+                f"report NAME, then loupe annotator reinstate NAME {queue or 'QUEUE'}"
+            ),
+        )
 
 
 def _idle_days(one: QueueStatistics, waiting: Sequence[TaskCount]) -> int:

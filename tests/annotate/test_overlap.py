@@ -243,7 +243,9 @@ def test_failing_on_gold_items_revokes_unconfirmed_answers(
     ]
     assert not any(spec.note.startswith("Suspended") for spec in office(ann).specs.values())
     (problem,) = overview(world.store, [queue], datetime.now(UTC), names=True).problems
-    assert "cem is suspended (0 of 5 gold answers right): loupe annotator" in problem.sentence
+    assert problem.sentence.startswith(
+        "cem is suspended from people-rewrites (0 of 5 gold answers right): loupe annotator report"
+    )
     for person in (ann, bea):
         work(world.store, office, person, says_accept)
     pull(world.store, office, queue)

@@ -135,14 +135,32 @@ def test_problems_of_a_queue_come_with_remedies(sqlite_store: Store) -> None:
     history.task(second, BEA.pseudonym)
     history.returned(BEA, 0.4, 3, START)
     history.write()
-    eligible, suspended = (
+    eligible, assigned, suspended = (
         one.sentence for one in overview_at(sqlite_store, START + timedelta(days=1)).problems
     )
     assert eligible == (
         "street-captions: only Ann is eligible for overlap 2: reinstate Bea (loupe annotator "
         "reinstate NAME street-captions) or add someone (loupe annotator add NAME)"
     )
-    assert "all open work (2 open tasks) is assigned to Bea, suspended" in suspended
+    assert "all open work (2 open tasks) is assigned to Bea, suspended" in assigned
+    assert suspended.startswith("Bea is suspended from street-captions (8 of 20 gold answers")
+
+
+def test_a_person_suspended_from_several_queues_is_named_once(sqlite_store: Store) -> None:
+    queues = [QUEUE, captions_queue("park", gold_rate=0.1)]
+    for number, queue in enumerate(queues):
+        history = History(sqlite_store, queue, seed=number)
+        if not number:
+            history.people(ANN, BEA, CY)
+        history.items(1)
+        history.returned(BEA, 0.4, 3, START)
+        history.write()
+    (problem,) = overview(sqlite_store, queues, START, names=True).problems
+    assert problem.sentence == (
+        "Bea is suspended from street-captions (8 of 20 gold answers right), park-captions (8 of "
+        "20 gold answers right): loupe annotator report NAME, then loupe annotator reinstate NAME "
+        "QUEUE"
+    )
 
 
 def test_an_idle_queue_is_reported_after_three_days(sqlite_store: Store) -> None:
