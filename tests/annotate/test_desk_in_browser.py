@@ -25,6 +25,7 @@ from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
 
 pytestmark = list(PAGE_TEST)
 PLAIN = "A woman in a red coat, a bag on her shoulder."
+LATER = "A man in a green coat."
 MENDED = "Wearing a red coat, the woman has a black bag."
 QUEUE = shipped().queue(DATASET, "rewrites").model_copy(update={"overlap": 2})
 _PATIENCE_MS = 60_000
@@ -225,6 +226,11 @@ def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     }
     assert push(store, desks, QUEUE, images_url).projects == ()
 
+    world.add(LATER, suspect=False)  # opens by itself on a page that had no more tasks
+    assert push(store, desks, QUEUE, images_url).pushed == 2
+    person.page.locator(SUBMIT).wait_for()
+    assert person.shown() == LATER
+
 
 def judge_both(person: Person, verdict_on_plain: str) -> None:
     """Correct one rewrite and give the other the verdict `verdict_on_plain`."""
@@ -263,7 +269,7 @@ def assert_the_next_task_is_prefetched(person: Person) -> None:
 
 def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
     """Assert that the page keeps an answer if the connection is lost while it is sent."""
-    answers = "**/api/tasks/*/annotations?*"
+    answers = "**/api/tasks/*/annotations/?*"
     person.page.route(answers, lambda route: route.abort(), times=1)
     person.press("Control+Enter")
     person.page.get_by_text("Annotation is not saved").first.wait_for()

@@ -10,14 +10,15 @@ document.addEventListener("click", event => {
 
 // While somebody works on a task, the next one and its images are fetched, and again every minute.
 // Label Studio asks for the next task once the answer is stored, and gets the fetched one if it is
-// the one after the task that was answered. If the connection is lost while an answer is sent, Label
-// Studio shows its spinner for ever, so it gets a refusal instead, and says that nothing is saved.
+// the one after the task that was answered. Without a next task, the page asks again until there is
+// one, because tasks come in batches. If the connection is lost while an answer is sent, Label Studio
+// shows its spinner for ever, so it gets a refusal instead, and says that nothing is saved.
 (() => {
   const NEXT = /\/api\/dm\/actions\/?\?.*\bid=next_task\b/;
   const ANSWER = /\/api\/tasks\/(\d+)\/annotations\b(?!\/\d+)(?!.*drafts)/;
   const IMAGE = /https?:\/\/[^"\\\s<>/]+\/blobs\/[0-9a-f]{64}(\?others=[\d.,;]+)?/g;
   const JSON_TYPE = { "Content-Type": "application/json" };
-  const PAUSE_MS = 300, FRESH_MS = 60000;
+  const PAUSE_MS = 300, FRESH_MS = 60000, BATCH_MS = 10000;
   const send = window.fetch;
   let ahead = null, answered = null, images = [], timer = 0;
 
@@ -50,11 +51,20 @@ document.addEventListener("click", event => {
     timer = setTimeout(look, FRESH_MS, url, options, current);
   };
 
+  const awaitBatch = async (url, options) => {
+    if (!window.Htx?.noTask) return;
+    const said = document.hidden ? null : await send(url, options).catch(() => null);
+    if (said?.ok) location.reload();
+    else timer = setTimeout(awaitBatch, BATCH_MS, url, options);
+  };
+
   window.fetch = async (address, options = {}) => {
     const url = String(address?.url ?? address), posts = options.method === "POST";
     if (!posts || !NEXT.test(url)) {
       const task = posts && ANSWER.exec(url)?.[1];
-      const said = await send(address, options).catch(fault => {
+      // Without the slash, Label Studio handles the request twice.
+      const place = task ? url.replace(/\/annotations(?=\?|$)/, "/annotations/") : address;
+      const said = await send(place, options).catch(fault => {
         if (!task) throw fault;
         return new Response('{"detail": "no connection"}', { status: 503, headers: JSON_TYPE });
       });
@@ -70,6 +80,8 @@ document.addEventListener("click", event => {
       : await send(address, options);
     if (said.ok) {
       timer = setTimeout(look, PAUSE_MS, url, options, (await said.clone().json()).id);
+    } else if (said.status === 404) {
+      timer = setTimeout(awaitBatch, BATCH_MS, url, options);
     }
     return said;
   };
@@ -96,3 +108,10 @@ document.addEventListener("click", event => {
   };
   Object.defineProperty(window, "Htx", { get: () => page, set: store => { page = wrap(store); } });
 })();
+
+// Label Studio copies all its flags thousands of times a task. Those that are on may be left out,
+// because that is the default.
+document.addEventListener("DOMContentLoaded", () => {
+  const { feature_flags: flags, feature_flags_default_value: isOn } = window.APP_SETTINGS ?? {};
+  for (const name of Object.keys(flags ?? {})) if (isOn && flags[name] === true) delete flags[name];
+});

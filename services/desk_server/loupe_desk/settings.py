@@ -10,7 +10,14 @@ from core.settings.base import *
 SENTRY_DSN = ""
 
 from label_studio.core.settings.label_studio import *
-from label_studio.core.settings.label_studio import MIDDLEWARE
+from label_studio.core.settings.label_studio import DATABASES, MIDDLEWARE
 
 PROJECT_MIXIN = "loupe_desk.access.WorkspaceProject"
 MIDDLEWARE = [*MIDDLEWARE, "loupe_desk.view.LabellingView", "loupe_desk.gate.WorkspaceGate"]
+
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
+    # As in our own store: an answer is stored with several commits, each of which would otherwise
+    # wait for the disk, and block readers.
+    DATABASES["default"]["OPTIONS"] = {
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL"
+    }
