@@ -573,7 +573,7 @@ def _echo_in(text: str, prompt: str) -> str | None:
 
     Repeating the data of the prompt, between tags, is permitted.
     """
-    instructions = f" {' '.join(words_of(_DATA.sub(' ', prompt)))} "
+    instructions = _instructions(_DATA.sub(" ", prompt))
     words = words_of(text)
     if len(words) >= _FEWEST_WORDS and f" {' '.join(words)} " in instructions:
         return text
@@ -582,6 +582,11 @@ def _echo_in(text: str, prompt: str) -> str | None:
         if len(words) >= _ECHOED_WORDS and f" {' '.join(words)} " in instructions:
             return sentence
     return None
+
+
+@lru_cache(maxsize=16)
+def _instructions(prompt: str) -> str:
+    return f" {' '.join(words_of(prompt))} "
 
 
 def loop_in(text: str) -> str | None:

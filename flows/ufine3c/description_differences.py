@@ -210,6 +210,8 @@ def _compare_patterns(source: Thing, rewrite: Thing, whole: Description) -> Iter
 
 def _compare_lengths(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare sleeves and lengths of a garment, each on its scale; one step is minor."""
+    if not (source.all(Attribute.LENGTH) or rewrite.all(Attribute.LENGTH)):
+        return
     sleeves, ends = [], []
     for thing in (source, rewrite):
         on_legs = LEXICON.slot(thing.kind) in ("lower", "whole")
@@ -269,6 +271,8 @@ def _compare_details(source: Thing, rewrite: Thing) -> Iterator[Finding]:
 
 def _compare_counts(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Compare counts, such as «two bags» for one; two shoes are a pair."""
+    if not rewrite.all(Attribute.COUNT):
+        return
     each = any(mention.phrase == "each" for mention in whole.mentions)
     same = [item for item in whole.items if LEXICON.is_a(item.kind, rewrite.kind)]
     paired = LEXICON.slot(rewrite.kind) in _PAIRED or len(same) == 2 or each
@@ -545,7 +549,7 @@ _POSTURES = frozenset(("walking", "standing", "sitting", "running", "riding", "c
 
 def _compare_persons(source: Thing, rewrite: Thing, whole: Description) -> Iterator[Finding]:
     """Compare two persons, regardless of clothes."""
-    sexes = {m.value(tag) for m in whole.mentions for tag in (Tag.PERSON, Tag.PRONOUN)}
+    sexes = whole.values(Tag.PERSON, Tag.PRONOUN)
     found = _compare_alternatives(source.all(Attribute.SEX), rewrite.all(Attribute.SEX))
     yield from (one for one in found if one.rewrite is None or one.rewrite.value not in sexes)
     for scale in ("age", "height", "build", "skin"):
@@ -579,10 +583,9 @@ def _facts(person: Thing, scale: str) -> Sequence[Fact]:
 def _is_age_of_youth(finding: Finding, source: Description) -> bool:
     """Whether it only says that a boy or a girl is young."""
     fact = finding.rewrite
-    if fact is None or fact.attribute is not Attribute.AGE:
+    if fact is None or fact.attribute is not Attribute.AGE or not source.tagged(Tag.YOUTH):
         return False
-    youth = any(Tag.YOUTH in mention.tags for mention in source.mentions)
-    return youth and LEXICON.place("age", fact.value) <= LEXICON.place("age", "young")
+    return LEXICON.place("age", fact.value) <= LEXICON.place("age", "young")
 
 
 # Attributes whose item is open: «in black, her coat over one arm» has two readings.

@@ -31,7 +31,7 @@ from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.engine.software import software
 from flows.ufine3c.description_differences import find_differences
-from models.builtin.person.lexicon import load_lexicon
+from models.builtin.person.lexicon import KEPT_WORDS, load_lexicon
 from models.builtin.person.parser import parse_description
 from schemas.faithfulness import FaithfulnessReport, RewritePair
 from schemas.profile import FaithfulnessSettings
@@ -53,7 +53,6 @@ _DETERMINERS = frozenset(("a", "an", "the", "his", "her", "their", "its", "this"
 _CLOSED = _DETERMINERS | frozenset(
     ("of", "with", "and", "or", "is", "are", "was", "were", "at", "for", "from", "to", "he", "she")
 )
-_KEPT_WORDS = 65536
 _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 _KNOWN_SHARE = 0.5
 _DEGENERATE_SHARE = 0.34
@@ -138,7 +137,7 @@ def _known_share(words: list[str], source: str) -> float:
     return (len(words) - len(unknown)) / len(words)
 
 
-@lru_cache(maxsize=_KEPT_WORDS)
+@lru_cache(maxsize=KEPT_WORDS)
 def _is_common(word: str) -> bool:
     return _has_stem(word, _vocabulary())
 

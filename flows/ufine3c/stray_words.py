@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 
 from models.builtin.person.description import Description, Place
-from models.builtin.person.lexicon import INSIDE, Mention, Tag, load_lexicon
+from models.builtin.person.lexicon import INSIDE, KEPT_WORDS, Mention, Tag, load_lexicon
 from schemas.faithfulness import Attribute, Fact, Finding, Span
 
 LEXICON = load_lexicon()
@@ -51,8 +51,7 @@ def _strange_colours(source: Description, rewrite: Description) -> Iterator[Find
 def _strange_numbers(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find numbers that the source does not have: of things it counts, or in digits."""
     known = {value for value, _ in source.named[Tag.NUMBER]}
-    known |= {"2"} if any(Tag.PAIR in mention.tags for mention in source.mentions) else set()
-    nouns = [(_key(mention), mention.phrase.endswith("s")) for mention in source.mentions]
+    known |= {"2"} if source.tagged(Tag.PAIR) else set()
     counts = {(noun, number) for noun, number, _ in _numbers(source)}
     for noun, number, mention in _numbers(rewrite):
         same = {
@@ -61,7 +60,8 @@ def _strange_numbers(source: Description, rewrite: Description) -> Iterator[Find
         if same and number not in same and number.isdigit():
             yield added(word_fact(Attribute.COUNT, mention.phrase, mention.span))
         elif number not in known and not has_word(source.text, mention.phrase):
-            plurals = [plural for key, plural in nouns if LEXICON.is_a(key, noun)]
+            same_nouns = (one for one in source.mentions if LEXICON.is_a(_key(one), noun))
+            plurals = [one.phrase.endswith("s") for one in same_nouns]
             if number.isdigit() and len(plurals) >= int(number) > 1:
                 continue
             one_or_many = bool(plurals) and all(plural == (number == "1") for plural in plurals)
@@ -71,12 +71,12 @@ def _strange_numbers(source: Description, rewrite: Description) -> Iterator[Find
 
 def _numbers(text: Description) -> Iterator[tuple[str, str, Mention]]:
     """Yield (noun, number, word) of each number; «each hand» and «both hands» are two."""
-    single = len(re.findall(r"\bones?\b", text.text)) == 1 and not has_word(text.text, "other")
     for place, mention in enumerate(text.mentions[:-1]):
         number = mention.value(Tag.NUMBER)
         if mention.phrase == "one":
             follows = text.mentions[place + 1]
-            alone = single or (Tag.BODY in follows.tags and not has_word(text.text, "other"))
+            single = len(re.findall(r"\bones?\b", text.text)) == 1
+            alone = (single or Tag.BODY in follows.tags) and not has_word(text.text, "other")
             number = "1" if alone and Tag.OF not in follows.tags else ""
         elif mention.phrase in _EACH and text.mentions[place + 1].has(*_COUNTABLE):
             number = "2"
@@ -90,17 +90,22 @@ _COUNTABLE = (Tag.BODY, Tag.LEVEL, Tag.ITEM, Tag.PART, Tag.POSSESSIVE, Tag.DEFIN
 
 def _counted(mentions: Sequence[Mention], place: int) -> str:
     """Return the noun of the number at `place`."""
-    through = INSIDE | {Tag.COLOUR, Tag.FILLER}
-    return next((_key(one) for one in mentions[place + 1 :] if not one.among(through)), "")
+    return next((_key(one) for one in mentions[place + 1 :] if not one.among(_COUNTED_OVER)), "")
 
 
+_COUNTED_OVER = INSIDE | {Tag.COLOUR, Tag.FILLER}
 _NOUNS = (Tag.ITEM, Tag.PART, Tag.BODY, Tag.LEVEL, Tag.THING, Tag.HAIR_STYLE, Tag.PATTERN_NOUN)
 
 
 def _key(mention: Mention) -> str:
     """Return what words of equal meaning share."""
-    named = (mention.value(tag) for tag in _NOUNS)
-    return next(filter(None, named), mention.phrase.removesuffix("s"))
+    return _key_of(mention.phrase)
+
+
+@lru_cache(maxsize=KEPT_WORDS)
+def _key_of(phrase: str) -> str:
+    named = map(LEXICON.mention(phrase).value, _NOUNS)
+    return next(filter(None, named), phrase.removesuffix("s"))
 
 
 def _strange_sides(source: Description, rewrite: Description) -> Iterator[Finding]:
@@ -162,8 +167,12 @@ def _opposite_details(source: Description, rewrite: Description) -> Iterator[Fin
     ours = [*source.named[Tag.DETAIL], *source.named[Tag.BUILD]]
     ours = [(value, span) for value, span in ours if span not in of_person]
     known, repeated = ({value for value, _ in pairs} for pairs in (ours, theirs))
-    styles = {mention.value(Tag.HAIR_STYLE) for mention in source.mentions} - {""}
-    of_hair = {m.span for m in rewrite.mentions if m.value(Tag.HAIR_STYLE) in styles}
+    styles = source.values(Tag.HAIR_STYLE) - {""}
+    of_hair = {
+        rewrite.mentions[place].span
+        for place in rewrite.tagged(Tag.HAIR_STYLE)
+        if rewrite.mentions[place].values[Tag.HAIR_STYLE] in styles
+    }
     for value, span in theirs:
         opposed = [
             (other, at)
@@ -185,10 +194,10 @@ _SCALES = {
 
 def _strange_traits(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find the sex, age or build of a person that the source does not mention."""
-    tags = (Tag.PERSON, Tag.PRONOUN, Tag.POSSESSIVE)
-    known = {mention.value(tag) for mention in source.mentions for tag in tags}
-    youth = any(Tag.YOUTH in mention.tags for mention in source.mentions)
-    for place, mention in enumerate(rewrite.mentions):
+    known = source.values(Tag.PERSON, Tag.PRONOUN, Tag.POSSESSIVE)
+    youth = bool(source.tagged(Tag.YOUTH))
+    for place in rewrite.tagged(Tag.PERSON, *_SCALES):
+        mention = rewrite.mentions[place]
         sex = mention.value(Tag.PERSON)
         if sex in ("male", "female") and known & {"male", "female"} and sex not in known:
             yield added(word_fact(Attribute.SEX, mention.phrase, mention.span))
@@ -199,13 +208,9 @@ def _strange_traits(source: Description, rewrite: Description) -> Iterator[Findi
             if not value or (youth and value == "young"):
                 continue
             at = LEXICON.place(scale, value)
-            ours = [LEXICON.place(scale, other) for other in _values(source, tag)]
+            ours = [LEXICON.place(scale, other) for other in source.values(tag)]
             if ours and min(abs(at - other) for other in ours) > 1:
                 yield added(word_fact(attribute, mention.phrase, mention.span))
-
-
-def _values(text: Description, tag: Tag) -> set[str]:
-    return {mention.values[tag] for mention in text.mentions if tag in mention.tags}
 
 
 _SURE_LEVELS = ("thigh", "knee", "calf", "ankle")  # other words for levels mean more than these
@@ -250,9 +255,11 @@ def _strange_things(source: Description, rewrite: Description) -> Iterator[Findi
     known = {thing for thing, _ in (*source.named[Tag.THING], *source.likened)}
     likened = rewrite.likened if source.likened else ()
     verbs = {
-        mention.span
-        for before, mention in pairwise(rewrite.mentions)
-        if before.has(Tag.PRONOUN, Tag.PERSON, Tag.ITEM) and mention.phrase.endswith("s")
+        rewrite.mentions[at].span
+        for at in rewrite.tagged(Tag.THING, Tag.ITEM)
+        if at > 0
+        and rewrite.mentions[at].phrase.endswith("s")
+        and rewrite.mentions[at - 1].has(Tag.PRONOUN, Tag.PERSON, Tag.ITEM)
     }
     for thing, span in (*rewrite.named[Tag.THING], *likened):
         word = rewrite.text[slice(*span)]
@@ -329,11 +336,9 @@ _LONGEST = 4  # words a phrase
 def _phrases(text: str) -> frozenset[str]:
     """Return all phrases of a text, in lower case and without punctuation."""
     words = _PLAIN.findall(text.lower())
-    return frozenset(
-        " ".join(words[at : at + length])
-        for length in range(1, _LONGEST + 1)
-        for at in range(len(words) - length + 1)
-    )
+    runs = [words[start:] for start in range(_LONGEST)]
+    longer = (map(" ".join, zip(*runs[:length])) for length in range(2, _LONGEST + 1))  # noqa: B905
+    return frozenset(chain(words, *longer))
 
 
 def _nonsense(source: Description, rewrite: Description) -> Iterator[Finding]:
@@ -371,15 +376,18 @@ _DENIABLE = (Tag.THING, Tag.PART, Tag.PATTERN, Tag.HAIR_STYLE)
 def _affirmed(text: Description) -> dict[str, tuple[bool, Span]]:
     """Return whether the text has, or denies, each thing, part or pattern that it names."""
     found = dict[str, tuple[bool, Span]]()
-    for place, mention in enumerate(text.mentions):
-        noun = _key(mention) if mention.has(*_DENIABLE) else ""
+    for place in text.tagged(*_DENIABLE):
+        noun, back = _key(text.mentions[place]), place - 1
         if noun:
-            back = place - 1
-            while back > 0 and text.mentions[back].among(INSIDE | {Tag.COLOUR, Tag.INDEFINITE}):
+            while back > 0 and text.mentions[back].among(_AFTER_DENIAL):
                 back -= 1
             denied = back >= 0 and Tag.NEGATION in text.mentions[back].tags
-            found[noun] = (not denied or found.get(noun, (False,))[0], mention.span)
+            still = not denied or found.get(noun, (False,))[0]
+            found[noun] = (still, text.mentions[place].span)
     return found
+
+
+_AFTER_DENIAL = INSIDE | {Tag.COLOUR, Tag.INDEFINITE}
 
 
 _CAPITALS = re.compile(r"\b[A-Z]{3,}\b|\b\d{3,}\b|\b(?<=letter )[A-Z]\b|\b(?<=letters )[A-Z]+\b")
@@ -412,13 +420,12 @@ _NEAR = 5  # mentions from a picture to its place
 
 def _pictures(text: Description) -> Iterator[tuple[str, str, Span]]:
     """Yield each thing, part or item with the place on clothes that follows it."""
-    for at, mention in enumerate(text.mentions):
-        if not mention.has(Tag.THING, Tag.PART, Tag.ITEM, Tag.PATTERN_NOUN):
-            continue
+    for at in text.tagged(Tag.THING, Tag.PART, Tag.ITEM, Tag.PATTERN_NOUN):
+        mention = text.mentions[at]
         for follows in text.mentions[at + 1 : at + 1 + _NEAR]:
-            place = follows.value(Tag.BODY) or follows.value(Tag.LEVEL) or follows.value(Tag.PART)
             if follows.has(Tag.STOP, Tag.ITEM, Tag.AND):
                 break
+            place = follows.value(Tag.BODY) or follows.value(Tag.LEVEL) or follows.value(Tag.PART)
             if place in (_AROUND if Tag.ITEM in mention.tags else _ON_CLOTHES):
                 yield _key(mention), place, follows.span
                 break
@@ -426,7 +433,9 @@ def _pictures(text: Description) -> Iterator[tuple[str, str, Span]]:
 
 def _contraries(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find new words that exclude words of the source which the rewrite does not repeat."""
-    ours, theirs = _phrases(source.text), _phrases(rewrite.text)
+    ours, theirs = (_phrases(text.text) & _CONTRARY for text in (source, rewrite))
+    if ours <= theirs or theirs <= ours:
+        return
     new, gone = theirs - ours - _denied(rewrite.text), ours - theirs - _denied(source.text)
     for one, other in LEXICON.contrary:
         if one.isdisjoint(new) or other.isdisjoint(gone):
@@ -439,6 +448,10 @@ def _contraries(source: Description, rewrite: Description) -> Iterator[Finding]:
             )
 
 
+_CONTRARY = frozenset(word for pair in LEXICON.contrary for words in pair for word in words)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
 def _denied(text: str) -> frozenset[str]:
     """Return the words after «not», «neither» and the like."""
     return frozenset(match[1] for match in _DENIED.finditer(text.lower()))
@@ -475,10 +488,11 @@ _DEGREES = (Tag.SIZE, Tag.DETAIL, Tag.BUILD, Tag.HEIGHT)
 def _modifiers(text: Description) -> list[tuple[str, str, Span]]:
     """Return (noun, value, place) of each adjective directly before a noun that is no item."""
     found = list[tuple[str, str, Span]]()
-    for at, mention in enumerate(text.mentions):
+    for at in text.tagged(*_DEGREES):
+        mention = text.mentions[at]
         value = next(filter(None, map(mention.value, _DEGREES)), "")
         if value:
-            ahead = text.mentions[at + 1 :]
+            ahead = islice(text.mentions, at + 1, None)
             noun = next((one for one in ahead if not one.among(_PASSED)), None)
             if noun is not None and noun.has(Tag.OTHER, Tag.PART, Tag.THING, Tag.BODY):
                 found.append((_key(noun), value, mention.span))
@@ -490,12 +504,13 @@ _PASSED = INSIDE | {Tag.COLOUR, Tag.NUMBER}
 
 def _new_side(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find «left» if the source only says «right», or the reverse."""
-    ours = {mention.value(Tag.SIDE) for mention in source.mentions} & _SIDES
+    ours = source.values(Tag.SIDE) & _SIDES
     if not ours or has_word(source.text, "other") or has_word(source.text, "opposite"):
         return
-    for before, mention in pairwise(rewrite.mentions):
-        side = mention.value(Tag.SIDE)
-        owned = before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.PREPOSITION, Tag.WEAR)
+    for place in rewrite.tagged(Tag.SIDE):
+        before, mention = rewrite.mentions[max(0, place - 1)], rewrite.mentions[place]
+        side = mention.values[Tag.SIDE]
+        owned = place > 0 and before.has(Tag.POSSESSIVE, Tag.DEFINITE, Tag.PREPOSITION, Tag.WEAR)
         if side in _SIDES - ours and owned:
             yield added(word_fact(Attribute.SIDE, side, mention.span))
 
@@ -506,10 +521,10 @@ _SIDES = frozenset(("left", "right"))
 def _held(text: Description) -> Iterator[tuple[str, str, Span]]:
     """Yield each noun directly before «in her left hand», or soon after it, with the side."""
     mentions = text.mentions
-    for at, mention in enumerate(mentions):
-        if mention.value(Tag.SIDE) not in _SIDES:
+    for at in text.tagged(Tag.SIDE):
+        found = mentions[at].values[Tag.SIDE], mentions[at].span
+        if found[0] not in _SIDES:
             continue
-        found = mention.values[Tag.SIDE], mention.span
         back = at - 1
         while back > 0 and mentions[back].has(Tag.POSSESSIVE, Tag.DEFINITE):
             back -= 1
@@ -597,4 +612,9 @@ def has_colour(colours: Collection[str], colour: str) -> bool:
 
 def has_word(text: str, start: str) -> bool:
     """Whether a word of the text begins with `start`."""
-    return bool(re.search(rf"\b{re.escape(start)}", text, re.IGNORECASE))
+    return _beginning(start).search(text) is not None
+
+
+@lru_cache(maxsize=KEPT_WORDS)
+def _beginning(start: str) -> re.Pattern[str]:
+    return re.compile(rf"\b{re.escape(start)}", re.IGNORECASE)

@@ -1,8 +1,10 @@
 """The things in a description, and the facts stated about them."""
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum, auto
+from functools import cached_property
 from itertools import chain
 
 from models.builtin.person.lexicon import Mention, Tag
@@ -52,9 +54,10 @@ class Thing:
 
     def state(self, attribute: Attribute, value: str, span: Span) -> None:
         """Add a fact, once."""
-        if value not in self.values(attribute):
+        known = self.stated.get(attribute, ())
+        if value not in [fact.value for fact in known]:
             fact = Fact(subject=self.kind, attribute=attribute, value=value, span=span)
-            self.stated[attribute] = (*self.all(attribute), fact)
+            self.stated[attribute] = (*known, fact)
 
     def values(self, attribute: Attribute) -> tuple[str, ...]:
         """Return the values stated for an attribute, in order."""
@@ -92,6 +95,25 @@ class Description:
     likened: list[tuple[str, Span]] = field(default_factory=list)
     nonsense: list[Span] = field(default_factory=list)
     unknown_share: float = 0.0
+
+    @cached_property
+    def places_by_tag(self) -> Mapping[Tag, Sequence[int]]:
+        """Return the positions of the mentions with each tag that occurs."""
+        places = defaultdict[Tag, list[int]](list)
+        for place, mention in enumerate(self.mentions):
+            for tag in mention.tags:
+                places[tag].append(place)
+        return dict(places)
+
+    def tagged(self, *tags: Tag) -> list[int]:
+        """Return the positions of the mentions that have one of `tags`, in order."""
+        places = self.places_by_tag
+        found = [places[tag] for tag in tags if tag in places]
+        return list(found[0]) if len(found) == 1 else sorted(set().union(*found))
+
+    def values(self, *tags: Tag) -> set[str]:
+        """Return the canonical names of all mentions under `tags`."""
+        return {self.mentions[at].values[tag] for tag in tags for at in self.tagged(tag)}
 
     def states_anything(self) -> bool:
         """Whether there is any fact."""

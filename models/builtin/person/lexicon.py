@@ -75,6 +75,9 @@ class Tag(StrEnum):
     OTHER = auto()
 
 
+KEPT_WORDS = 65536
+"""How many words functions remember their results for."""
+
 INSIDE = frozenset((Tag.SHADE, Tag.PATTERN, Tag.MATERIAL, Tag.DETAIL, Tag.SIZE, Tag.REACH))
 """Words that may be between an attribute and its noun."""
 
@@ -87,6 +90,15 @@ class Meaning:
 
     def __init__(self, values: Mapping[Tag, str]) -> None:
         self.values, self.tags = values, frozenset(values)
+
+
+class Branch:
+    """The words that may follow in a phrase; `phrase` and its meaning if one ends here."""
+
+    def __init__(self) -> None:
+        self.longer: dict[str, Branch] = {}
+        self.phrase = ""
+        self.meaning: Meaning | None = None
 
 
 class Kind(NamedTuple):
@@ -106,8 +118,7 @@ class Kind(NamedTuple):
 class Lexicon:
     """Phrases with their meanings, kinds with their taxonomy, colours with their neighbours.
 
-    `lengths` maps a word to the lengths, in words, of the phrases that start with it, longest
-    first. `near_colours` has each pair in both orders, as have the near materials, places, kinds,
+    `near_colours` has each pair in both orders, as have the near materials, places, kinds,
     styles, and the details, hair styles and shades that exclude each other. `implied` are facts
     that the name of a kind states, `suggested` phrases that say something («jogger» for running),
     `part_slots` the slots whose items alone have a part, `classes` what some things are in general,
@@ -145,12 +156,20 @@ class Lexicon:
     contrary: Sequence[tuple[frozenset[str], frozenset[str]]]
 
     @cached_property
-    def lengths(self) -> Mapping[str, tuple[int, ...]]:
-        """Return the lengths of phrases by their first word."""
-        lengths: dict[str, set[int]] = defaultdict(set)
-        for phrase in self.meanings:
-            lengths[phrase[0]].add(len(phrase))
-        return {word: tuple(sorted(found, reverse=True)) for word, found in lengths.items()}
+    def tree(self) -> "Branch":
+        """Return the phrases as a tree of words."""
+        root = Branch()
+        for phrase, meaning in self.meanings.items():
+            branch = root
+            for word in phrase:
+                branch = branch.longer.setdefault(word, Branch())
+            branch.phrase, branch.meaning = " ".join(phrase), meaning
+        return root
+
+    def mention(self, phrase: str) -> "Mention":
+        """Return a mention with this phrase, without its place in a text."""
+        meaning = self.meanings.get(tuple(phrase.split())) or _PUNCTUATION.get(phrase, _OTHER)
+        return Mention(phrase, (0, 0), meaning.tags, meaning.values)
 
     @cached_property
     def lineages(self) -> Mapping[str, tuple[str, ...]]:
@@ -203,8 +222,14 @@ class Lexicon:
 
     def all_said(self, kind: str) -> frozenset[str]:
         """Return materials, details and places that an item's name states: jeans are denim."""
-        names = self.lineages.get(kind, ())
-        return frozenset(said for name in names for said in self.implied.get(name, ()))
+        return self._said.get(kind, frozenset())
+
+    @cached_property
+    def _said(self) -> Mapping[str, frozenset[str]]:
+        return {
+            kind: frozenset(said for name in names for said in self.implied.get(name, ()))
+            for kind, names in self.lineages.items()
+        }
 
     def places_said(self, kind: str) -> list[str]:
         """Return the places that an item's name states: a backpack's is the back."""
@@ -369,8 +394,8 @@ def _both_ways(groups: Iterable[Iterable[str]]) -> frozenset[tuple[str, str]]:
 # Cuts a text into mentions: words and phrases with all meanings in the lexicon.
 
 _WORD = re.compile(
-    r"(?=[^\W_]*+['’]t\b)[^\W\d_]+(?=n['’]t\b)|n['’]t\b"  # «does» and «n't»
-    r"|[^\W_]+|['’](?:s|re|ve|d|ll|m)\b"
+    r"(?=[^\W_]*+'t\b)[^\W\d_]+(?=n't\b)|n't\b"  # «does» and «n't»
+    r"|[^\W_]+|'(?:s|re|ve|d|ll|m)\b"
     r"|[^\w\s-]|(?<!\S)-|-(?!\S)"  # any sign except the hyphen of «T-shirt»
 )
 _COMMA, _STOP, _OTHER = (Meaning({tag: ""}) for tag in (Tag.COMMA, Tag.STOP, Tag.OTHER))
@@ -406,24 +431,22 @@ def find_mentions(text: str, lexicon: Lexicon) -> list[Mention]:
     """Return the mentions of `text` in order, longest phrases first; unknown words are `OTHER`."""
     words: list[str] = []
     spans: list[Span] = []
-    for match in _WORD.finditer(text):
-        words.append(match[0].lower().replace("’", "'"))
+    for match in _WORD.finditer(text.replace("’", "'")):
+        words.append(match[0].lower())
         spans.append(match.span())
+    words.append("")  # ends the search for longer phrases
     mentions: list[Mention] = []
     position = 0
-    while position < len(words):
-        name, length, meaning = _longest_at(words, position, lexicon)
-        span = (spans[position][0], spans[position + length - 1][1])
+    while position < len(spans):
+        name, end = words[position], position + 1
+        meaning = _PUNCTUATION.get(name, _OTHER)
+        branch, ahead = lexicon.tree.longer.get(name), position
+        while branch is not None:
+            ahead += 1
+            if branch.meaning is not None:
+                name, meaning, end = branch.phrase, branch.meaning, ahead
+            branch = branch.longer.get(words[ahead])
+        span = (spans[position][0], spans[end - 1][1])
         mentions.append(Mention(name, span, meaning.tags, meaning.values))
-        position += length
+        position = end
     return mentions
-
-
-def _longest_at(words: list[str], start: int, lexicon: Lexicon) -> tuple[str, int, Meaning]:
-    """Return (phrase, its length in words, meaning) of the longest known phrase from `start` on."""
-    for length in lexicon.lengths.get(words[start], ()):
-        phrase = tuple(words[start : start + length])
-        meaning = lexicon.meanings.get(phrase)
-        if meaning is not None:
-            return " ".join(phrase), len(phrase), meaning
-    return words[start], 1, _PUNCTUATION.get(words[start], _OTHER)

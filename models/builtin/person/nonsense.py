@@ -4,11 +4,12 @@ import re
 import tomllib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from itertools import chain
+from typing import NamedTuple
 
-from models.builtin.person.lexicon import INSIDE, Lexicon, Mention, Tag
+from models.builtin.person.lexicon import INSIDE, KEPT_WORDS, Lexicon, Mention, Tag, load_lexicon
 from schemas.faithfulness import Span
 
 _MODIFIERS = INSIDE | {
@@ -28,10 +29,10 @@ _HELD = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 _WORDS = {Tag.WEAR: "wear", Tag.BE: "be", Tag.STOP: "."}
 
 
-def find_nonsense(mentions: Sequence[Mention], lexicon: Lexicon) -> list[Span]:
+def find_nonsense(mentions: Sequence[Mention]) -> list[Span]:
     """Return the spans of statements that make no sense."""
     words, spans = [], []
-    for word, span in _words(mentions, lexicon):
+    for word, span in _words(mentions):
         words.append(word)
         spans.append(span)
     starts = [0]
@@ -61,29 +62,49 @@ def _table() -> tuple[list[re.Pattern[str]], dict[str, str]]:
     return patterns, {word: name for name, words in data["body"].items() for word in words}
 
 
-def _words(mentions: Sequence[Mention], lexicon: Lexicon) -> Iterator[tuple[str, Span]]:
+def _words(mentions: Sequence[Mention]) -> Iterator[tuple[str, Span]]:
     """Return each noun phrase as its class in brackets, and each other word; with its span."""
-    start, noun, end = None, "", 0
-    for place, mention in enumerate(mentions):
-        before = mentions[place - 1].phrase if place else ""
-        kind = _class_of(mention, lexicon)
-        inside = mention.among(_MODIFIERS)
-        opens = mention.has(Tag.DEFINITE, Tag.INDEFINITE, Tag.POSSESSIVE)
+    start, noun, end, before = None, "", 0, ""
+    for mention in mentions:
+        phrase, span = mention.phrase, mention.span
+        kind, word, inside, opens = _sort_of(phrase)
         goes_on = noun == "unknown" and inside and not opens  # «a sleek black jacket»
         if noun and (opens or not kind) and not goes_on:
             yield f"[{noun}]", (start or 0, end)
             start, noun = None, ""
-        if mention.phrase == before and len(before) > 3:
-            yield "twice", mention.span
+        if phrase == before and len(before) > 3:
+            yield "twice", span
         if kind:
-            start, noun, end = mention.span[0] if start is None else start, kind, mention.span[1]
+            start, noun, end = span[0] if start is None else start, kind, span[1]
         elif inside:
-            start = mention.span[0] if start is None or opens else start
+            start = span[0] if start is None or opens else start
         else:
             start = None
-            yield _word(mention), mention.span
+            yield word, span
+        before = phrase
     if noun:
         yield f"[{noun}]", (start or 0, end)
+
+
+class _Sort(NamedTuple):
+    """What a mention is in a pattern; `inside` noun phrases, or `opens` one."""
+
+    noun: str
+    word: str
+    inside: bool
+    opens: bool
+
+
+@lru_cache(maxsize=KEPT_WORDS)
+def _sort_of(phrase: str) -> _Sort:
+    lexicon = load_lexicon()
+    mention = lexicon.mention(phrase)
+    return _Sort(
+        _class_of(mention, lexicon),
+        _word(mention),
+        mention.among(_MODIFIERS),
+        mention.has(Tag.DEFINITE, Tag.INDEFINITE, Tag.POSSESSIVE),
+    )
 
 
 def _word(mention: Mention) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
-from itertools import pairwise
 
 from models.builtin.person.description import Description, Place, Role, Thing
 from models.builtin.person.lexicon import (
@@ -1328,19 +1327,21 @@ def parse_description(text: str) -> Description:
     description = Description(
         text, mentions, Thing(Role.PERSON, "person"), Thing(Role.HAIR, "hair")
     )
-    colours = (mention for mention in mentions if Tag.COLOUR in mention.tags)
-    description.colours = [(mention.values[Tag.COLOUR], mention.span) for mention in colours]
+    places = description.places_by_tag
+    description.colours = [
+        (mentions[at].values[Tag.COLOUR], mentions[at].span) for at in places.get(Tag.COLOUR, ())
+    ]
+    ended = (*mentions, NOTHING)
     description.named = {
         tag: [
-            (mention.values[tag], mention.span)
-            for mention, follows in pairwise((*mentions, NOTHING))
-            if tag in mention.tags and follows.phrase not in _LIKE
+            (mentions[at].values[tag], mentions[at].span)
+            for at in places.get(tag, ())
+            if ended[at + 1].phrase not in _LIKE
         ]
         for tag in _NAMED
     }
-    unknown = [mention for mention in mentions if Tag.OTHER in mention.tags]
-    description.unknown_share = len(unknown) / max(1, len(mentions))
-    description.nonsense = find_nonsense(mentions, lexicon)
+    description.unknown_share = len(places.get(Tag.OTHER, ())) / max(1, len(mentions))
+    description.nonsense = find_nonsense(mentions)
     reading = Reading(lexicon, mentions, description)
     for reading.position, mention in enumerate(mentions):
         _handler_of(mention.tags)(reading, mention)
