@@ -366,6 +366,7 @@ def _read(source: socket.socket, size: int) -> bytearray:
 
 def serve_forks(handle: int) -> None:
     """Main loop of the process that workers are forked from, until the caller is gone."""
+    gc.set_threshold(100_000, 50, 100)  # as in `flows.cli.main`: workers make little garbage
     with socket.socket(fileno=handle) as caller, suppress(EOFError, OSError):
         while True:
             match _receive(caller):

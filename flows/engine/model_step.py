@@ -315,9 +315,10 @@ def ask(model: LedgerModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOu
     outcomes: dict[int, ChatOutcome] = {}
     remaining = iter(requests)
     purposes: set[str] = set()
+    is_gone = False
 
     def while_useful() -> Iterator[ChatRequest]:
-        while not any(map(_is_gone, outcomes.values())):
+        while not is_gone:
             if len(outcomes) >= _MOST_REFUSALS and _same_refusal(outcomes.values()):
                 return  # calls in flight may still be answered
             if (request := next(remaining, None)) is None:
@@ -330,6 +331,7 @@ def ask(model: LedgerModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOu
         before = len(outcomes)
         for position, outcome in model.answer(while_useful()):
             outcomes[before + position] = outcome
+            is_gone = is_gone or _is_gone(outcome)
     refusal = _same_refusal(outcomes.values())
     if refusal and len(outcomes) >= _ENOUGH_REFUSALS and not model.has_answered(purposes):
         wrong = refusal.model_copy(update={"reason": "misconfigured", "retriable": True})
