@@ -209,6 +209,7 @@ def measure(folder: Path, captions: int, *, is_rewritten: bool) -> None:
     """Print time and memory of the steps of one source, and the bytes that they take."""
     spec, chosen, home = source(folder / "source", captions), profile(), folder / "home"
     context = open_home(home)
+    before = store_bytes(home)
     timed("import", captions, partial(import_shards, context, spec))
     if is_rewritten:
         timed("rewrite and check", captions, partial(rewrite_shards, context, NAME, chosen))
@@ -218,7 +219,11 @@ def measure(folder: Path, captions: int, *, is_rewritten: bool) -> None:
     timed("near-duplicates", captions, partial(find_shard_duplicates, context, NAME, settings))
     shards = list((home / "blobs" / "shards").rglob("*.parquet"))
     size = sum(one.stat().st_size for one in shards)
-    print(f"{len(shards):,} shards, {size / captions:,.0f} bytes per caption", flush=True)
+    print(
+        f"{len(shards):,} shards, {size / captions:,.0f} bytes per caption; "
+        f"{store_bytes(home) - before:,.0f} bytes in the store",
+        flush=True,
+    )
 
 
 def print_ledger(folder: Path) -> None:
@@ -245,9 +250,18 @@ def timed(name: str, captions: int, step: Callable[[], object]) -> None:
     memory = samples.memory
     print(
         f"{name:<18} {captions:,} captions: {used:,.0f} processor s, {seconds:,.0f} s; "
-        f"{1e6 * used / captions:,.0f} µs each; {max(memory):,.0f} MiB, before {memory[0]:,.0f}",
+        f"{1e6 * used / captions:,.0f} µs each; {max(memory):,.0f} MiB, before {memory[0]:,.0f}; "
+        f"{max(samples.workers):,.0f} MiB in a worker",
         flush=True,
     )
+
+
+def mebibytes(process: psutil.Process) -> float:
+    """Return the memory of a process without pages of files; 0 if it has ended."""
+    with suppress(OSError, StopIteration):
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        return next(int(one.split()[1]) for one in status.splitlines() if "RssAnon" in one) / 1024
+    return 0.0
 
 
 class Samples(NamedTuple):
@@ -255,20 +269,21 @@ class Samples(NamedTuple):
 
     Attributes:
         memory: MiB without pages of files, which can be freed.
+        workers: the same of the largest worker process.
         processors: the first and the last number of seconds that each process had used.
     """
 
     memory: list[float]
+    workers: list[float]
     processors: dict[int, tuple[float, float]]
 
     def add(self) -> None:
         """Add a sample."""
-        status = Path("/proc/self/status").read_text()
-        self.memory.append(
-            next(int(one.split()[1]) for one in status.splitlines() if "RssAnon" in one) / 1024
-        )
         own = psutil.Process()
-        for one in (own, *own.children(recursive=True)):
+        children = own.children(recursive=True)
+        self.memory.append(mebibytes(own))
+        self.workers.append(max(map(mebibytes, children), default=0))
+        for one in (own, *children):
             with suppress(psutil.Error):
                 times = one.cpu_times()
                 now = times.user + times.system
@@ -279,7 +294,7 @@ class Samples(NamedTuple):
 @contextmanager
 def sampled() -> Iterator[Samples]:
     """Take samples while the block runs."""
-    samples, stop = Samples([], {}), threading.Event()
+    samples, stop = Samples([], [], {}), threading.Event()
     samples.add()
 
     def sample() -> None:
