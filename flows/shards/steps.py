@@ -4,6 +4,7 @@ from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from threading import Lock
 from typing import Any, ClassVar
 
@@ -53,10 +54,16 @@ from retrieval.similarity.near_duplicates import (
 from schemas.base import digest_of
 from schemas.build import SourceSpec
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.embedding import EmbeddingModelSpec, PlainModelSpec
+from schemas.embedding import (
+    BuiltinEmbedder,
+    BuiltinStillsEmbedder,
+    EmbeddingModelSpec,
+    PlainModelSpec,
+)
 from schemas.errors import ConfigurationError, UsageError
 from schemas.processes import usual_workers
 from schemas.profile import (
+    BuiltinRewriter,
     ChatModelSpec,
     FaithfulnessSettings,
     Profile,
@@ -75,6 +82,7 @@ from sources.records import Row
 
 VERSION = "1"
 _SECONDS = 6 * 3600.0  # CPU time a shard
+_PARSED = 500  # captions that the built-in models remember until their rewrites are checked
 _answering = Lock()  # models in a process answer one stream at a time
 
 
@@ -290,25 +298,35 @@ class ShardRewriting(ShardStep):
     def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
         """Return calls, rewrites, reports and rejections of each row."""
         found = [RecordResult()] * len(rows)
-        captions: list[StoredEntity] = []
-        places: list[int] = []
-        for place, row in enumerate(rows):
-            for one in RecordResult.of(row).entities:
-                if one.kind == Caption.kind:
-                    captions.append(_stored(one, len(captions)))
-                    places.append(place)
+        captions = [
+            _stored(one, place)
+            for place, row in enumerate(rows)
+            for one in RecordResult.of(row).entities
+            if one.kind == Caption.kind
+        ]
+        models = [_ShardModel(spec) for spec in self.settings.models]
+        is_builtin = all(isinstance(one, BuiltinRewriter) for one in self.settings.models)
+        for page in _whole_groups(captions, _PARSED if is_builtin else len(captions)):
+            self._add_rewrites(found, page, models)
+        return [(one, None) for one in found]
+
+    def _add_rewrites(
+        self,
+        found: list[RecordResult],
+        captions: Sequence[StoredEntity],
+        models: Sequence["_ShardModel"],
+    ) -> None:
+        """Add what is made of captions to the results; their `seq` is the place of their row."""
         rewrites: list[StoredEntity] = []
         sources: list[StoredEntity] = []
-        for spec, prompt in zip(self.settings.models, self.prompts, strict=True):
-            model = _ShardModel(spec)
+        for model, spec, prompt in zip(models, self.settings.models, self.prompts, strict=True):
             step = rewrite_step(self.dataset, spec, self.settings, prompt)
             with _answering:
                 results = step_results(model, step, list(enumerate(captions)))
             for caption, result in zip(captions, _complete(spec, results), strict=True):
-                place = places[caption.seq]
                 call = model.calls[caption.record(Caption).text]
-                found[place] = found[place].add(result)
-                found[place] = found[place]._replace(calls=(*found[place].calls, call))
+                made = found[caption.seq].add(result)
+                found[caption.seq] = made._replace(calls=(*made.calls, call))
                 for one in result.entities:
                     rewrites.append(_stored(one, len(rewrites)))
                     sources.append(caption)
@@ -316,8 +334,23 @@ class ShardRewriting(ShardStep):
         checks = RewriteChecks(self.dataset, self.faithfulness, authors)
         checked = checks.work(checks.paired(rewrites, sources, rewrites))
         for caption, result in zip(sources, checked, strict=True):
-            found[places[caption.seq]] = found[places[caption.seq]].add(result)
-        return [(one, None) for one in found]
+            found[caption.seq] = found[caption.seq].add(result)
+
+
+def _whole_groups(captions: Sequence[StoredEntity], size: int) -> Iterator[list[StoredEntity]]:
+    """Split captions into pages of at least `size`, except the last, without splitting groups."""
+    page: list[StoredEntity] = []
+    for _, group in groupby(sorted(captions, key=_group_of), _group_of):
+        page += group
+        if len(page) >= size:
+            yield page
+            page = []
+    if page:
+        yield page
+
+
+def _group_of(entity: StoredEntity) -> str:
+    return str(entity.group)
 
 
 def _complete(spec: ChatModelSpec, results: Sequence[StageResult]) -> list[WorkResult]:
@@ -393,7 +426,8 @@ def embed_shards(context: RunContext, dataset: str, spec: PlainModelSpec) -> Sta
         ModelError: the model cannot be loaded, or fails.
         UsageError, IntegrityError: see `run_step`.
     """
-    return run_step(context, dataset, ShardEmbedding(context.blobs.url, pinned(spec)), local=True)
+    local = not isinstance(spec, BuiltinEmbedder | BuiltinStillsEmbedder)
+    return run_step(context, dataset, ShardEmbedding(context.blobs.url, pinned(spec)), local=local)
 
 
 @dataclass(frozen=True)

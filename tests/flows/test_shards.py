@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -313,8 +314,9 @@ def test_vectors_of_different_models_are_not_compared(
         return real(step, rows)
 
     monkeypatch.setattr(ShardEmbedding, "computed", interrupted)
+    threads = run.settings.model_copy(update={"engine": "threads"})  # worker processes load anew
     with pytest.raises(ModelError, match="it ended"):
-        embed_shards(run, NAME, BuiltinEmbedder())
+        embed_shards(replace(run, settings=threads), NAME, BuiltinEmbedder())
     with pytest.raises(UsageError, match="were embedded with different models"):
         find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
     monkeypatch.undo()
