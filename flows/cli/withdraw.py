@@ -13,11 +13,13 @@ from flows.cli.output import JsonOption, err, out, print_json, print_table
 from schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from db.store import Store
     from db.withdrawal_graph import WithdrawalTarget
     from db.withdrawals import StoredWithdrawal
     from flows.engine.context import RunContext
-    from flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
+    from flows.withdrawal.plan import ResidualCopies
     from schemas.withdrawal import Ground
 
 
@@ -85,7 +87,19 @@ def withdraw(
             return
         if entity is not None and release is None and len(entity) == _DIGEST_DIGITS:
             _ground(ground)  # otherwise a record would be promoted before this is refused
-            given["entity"] = _image_with(context, entity.lower(), dry_run=dry_run)
+
+            def confirm_records(names: "Sequence[str]") -> None:
+                nonlocal yes
+                where = f"that image is in {', '.join(names)}, not in the store"
+                if dry_run:
+                    raise UsageError(f"{where}; there is no plan before it is withdrawn")
+                _require_reason(reason)
+                if not yes:
+                    err.print(escape(f"{where}; it becomes an entity first"), soft_wrap=True)
+                    _ask(len(names))
+                yes = True
+
+            given["entity"] = _image_with(context, entity.lower(), confirm_records)
         target = _target(
             context.store, given, dataset, release, source if identity is not None else None
         )
@@ -99,32 +113,32 @@ def withdraw(
             from flows.cli.withdrawal_display import print_plan
 
             print_plan(plan)
-        has_reason = bool((reason or "").strip())
         if plan.is_done or dry_run:
             if as_json:
                 print_json({**plan.as_json(), "done": plan.is_done})
             elif not plan.is_done:
-                missing = "" if has_reason else ", with a --reason"
+                missing = "" if (reason or "").strip() else ", with a --reason"
                 out.print(f"\nNothing was changed: leave out --dry-run to do it{missing}.")
             return
-        if not has_reason:
-            raise UsageError("a withdrawal needs a reason, in your words: --reason '…'")
+        _require_reason(reason)
         if not yes:
-            _ask(plan)
+            _ask(len(plan.reached))
         from flows.withdrawal.execution import carry_out  # noqa: F401 - fails before anything is done
 
         agent = AgentRef("person", getpass.getuser())
         _finish(context, confirm(context.store, plan, str(reason), agent), as_json)
 
 
-def _image_with(context: "RunContext", sha256: str, *, dry_run: bool) -> str:
-    """Return the id of the image with that digest; one in shards is promoted."""
+def _image_with(
+    context: "RunContext", sha256: str, confirm: "Callable[[Sequence[str]], None]"
+) -> str:
+    """Return the id of the image with that digest; one in shards is promoted if confirmed."""
     from db.withdrawal_graph import image_with
     from flows.shards.promotion import promote_image
 
     with context.store.read() as connection:
         found = image_with(connection, sha256)
-    return found or promote_image(context, sha256, dry_run=dry_run)
+    return found or promote_image(context, sha256, confirm)
 
 
 def _target(
@@ -196,8 +210,14 @@ def _ground(name: str | None) -> "Ground":
     return cast("Ground", name)
 
 
-def _ask(plan: "WithdrawalPlan") -> None:
-    """Ask for confirmation: the user must type the number of entities.
+def _require_reason(reason: str | None) -> None:
+    """Raise a `UsageError` if no reason was given."""
+    if not (reason or "").strip():
+        raise UsageError("a withdrawal needs a reason, in your words: --reason '…'")
+
+
+def _ask(number: int) -> None:
+    """Ask for confirmation: the user must type the number of entities or records.
 
     Raises:
         UsageError: there is no terminal, or something else was typed.
@@ -207,7 +227,7 @@ def _ask(plan: "WithdrawalPlan") -> None:
             "there is no terminal to confirm it, so nothing was withdrawn; look at the plan with "
             "--dry-run, then confirm with --yes"
         )
-    words = f"withdraw {len(plan.reached)}"
+    words = f"withdraw {number}"
     if typer.prompt(f"Type {words!r} to confirm, anything else to cancel") != words:
         raise UsageError("it was not confirmed; nothing was withdrawn")
 

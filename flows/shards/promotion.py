@@ -5,7 +5,7 @@ them finds the answers. The activity that made the entities names shards, rows a
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from pydantic import TypeAdapter
 
@@ -97,23 +97,31 @@ def find_records(context: RunContext, dataset: str, names: Iterable[str]) -> lis
     return sorted(found)
 
 
-def promote_image(context: RunContext, sha256: str, *, dry_run: bool = False) -> str:
+def promote_image(
+    context: RunContext, sha256: str, confirm: Callable[[Sequence[str]], None] = lambda _: None
+) -> str:
     """Promote the records of all shards that have an image with this digest, and return its id.
 
     A record may have several images: a contrastive one is imported with its anchor.
 
+    Args:
+        context: the run.
+        sha256: the digest.
+        confirm: receives the names of the records before anything is changed, and may raise.
+
     Raises:
-        UsageError: there is none, or it would be promoted (`dry_run`).
+        UsageError: there is none.
         IntegrityError: a shard is missing or damaged.
     """
-    for dataset in datasets_of(context.store):
-        for row in _rows_with(context, dataset, [sha256]):
-            if dry_run:
-                raise UsageError(
-                    f"record {row.number} of the shards of {dataset!r} has that image; it is "
-                    f"promoted to be withdrawn, so there is no plan before: leave out --dry-run"
-                )
-            promote_records(context, dataset, [row.number])
+    records = [
+        (dataset, row.number)
+        for dataset in datasets_of(context.store)
+        for row in _rows_with(context, dataset, [sha256])
+    ]
+    if records:
+        confirm([f"record {number} of the shards of {name!r}" for name, number in records])
+    for dataset, number in records:
+        promote_records(context, dataset, [number])
     with context.store.read() as connection:
         found = image_with(connection, sha256)
     if found is None:

@@ -532,7 +532,8 @@ def find_shard_duplicates(
     Embeddings are compared if all shards have them. Spectra and embeddings are in temporary files.
 
     Raises:
-        UsageError: a shard has no fingerprints, or shards were embedded with different models.
+        UsageError: a shard has no fingerprints, shards were embedded with different models, or
+            records were withdrawn meanwhile.
         IntegrityError: see `run_step`.
     """
     run_step(context, dataset, ShardFingerprints(context.blobs.url))
@@ -567,9 +568,14 @@ def find_shard_duplicates(
     def vectors() -> Iterator[NDArray[np.float32]]:
         for (_, steps), chosen in zip(sources, places, strict=True):
             rows = read_shard(context.blobs, steps[ShardEmbedding.step])
-            data = b"".join(rows[place].vector or b"" for place in chosen)
+            found = [rows[place].vector or b"" for place in chosen]
+            if not all(found):
+                raise UsageError(
+                    f"records of {dataset!r} were withdrawn while near-duplicates were searched; "
+                    f"search again: loupe shards duplicates {dataset}"
+                )
             if chosen:
-                yield np.frombuffer(data, "<f4").reshape(len(chosen), -1)
+                yield np.frombuffer(b"".join(found), "<f4").reshape(len(chosen), -1)
 
     images = collect(looks())
     embeddings = rows_on_disk(vectors()) if embedded else None

@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from annotate.backend import Desks
+from db.blobs import BlobStore
 from db.calls import cost_rows
-from db.entities import AgentRef, fetch, find
+from db.entities import AgentRef, StoredEntity, fetch, find
 from db.lineage import trace
 from db.withdrawal_graph import WithdrawalTarget
 from flows.engine.contamination import fingerprint_images, fingerprints_of
@@ -21,7 +22,15 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_image
 from flows.engine.importing import import_source
 from flows.engine.pipeline import run_pipeline
-from flows.shards.files import RecordResult, ShardRow, computed_shards, imported_shards, read_shard
+from flows.shards import steps
+from flows.shards.files import (
+    RecordResult,
+    ShardRow,
+    computed_shards,
+    erase_records,
+    imported_shards,
+    read_shard,
+)
 from flows.shards.promotion import (
     damaged_shards,
     find_records,
@@ -324,6 +333,24 @@ def test_vectors_of_different_models_are_not_compared(
     find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
 
 
+def test_a_search_for_near_duplicates_ends_if_records_are_withdrawn_meanwhile(
+    run: RunContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    embed_shards(run, NAME, PROFILE.captioning.embedder)
+    digests = rows_of(run, "import_source")[0].digests
+
+    def read_late(blobs: BlobStore, shard: StoredEntity) -> list[ShardRow]:
+        if shard.group == ShardEmbedding.step:
+            erase_records(run.store, run.blobs, NAME, digests)
+        return read_shard(blobs, shard)
+
+    monkeypatch.setattr(steps, "read_shard", read_late)
+    with pytest.raises(UsageError, match=r"^records of 'people' were withdrawn while near-dup"):
+        find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+    monkeypatch.undo()
+    find_shard_duplicates(run, NAME, PROFILE.captioning.near_duplicates)
+
+
 def test_a_damaged_shard_is_a_one_line_error(run: RunContext) -> None:
     first, second, third = imported_shards(run.store, NAME)
     paths = [Path(run.blobs.shard_path(one.record(Shard).root)) for one in (first, second, third)]
@@ -354,8 +381,13 @@ def test_a_withdrawal_erases_promoted_and_unpromoted_records(run: RunContext) ->
         find_records(run, NAME, ["3", digest, "f" * 64])
     promoted = promote_records(run, NAME, [3, 5])
     assert (promoted.done, promoted.rejected) == (1, {"missing_image": 1})
-    with pytest.raises(UsageError, match=r"^record 0 of the shards of 'people' has that image"):
-        promote_image(run, digest, dry_run=True)
+
+    def refuse(names: Sequence[str]) -> None:
+        raise UsageError("; ".join(names))
+
+    with pytest.raises(UsageError, match=r"^record 0 of the shards of 'people'; record 17 of"):
+        promote_image(run, digest, refuse)
+    assert fetch(run.store, [str(rows[0].image)]) == {}
     with pytest.raises(UsageError, match=r"^no image in the store or in shards has the SHA-256 f"):
         promote_image(run, "f" * 64)
     image = fetch(run.store, [promote_image(run, digest)])[str(rows[0].image)]

@@ -9,9 +9,11 @@ import pytest
 
 from db.entities import find
 from db.store import Store
+from db.withdrawal_graph import own_digests
 from db.withdrawals import list_withdrawals
 from flows.engine.context import open_context
 from flows.engine.importing import import_source
+from flows.shards.steps import import_shards
 from flows.withdrawal.execution import carry_out
 from models.profiles.settings import load_settings
 from schemas.base import sha256_of
@@ -114,26 +116,53 @@ def test_a_withdrawal_can_be_looked_up_and_repeated(installed: Home, loupe: Loup
     assert key[:12] in tombstone
 
 
+def people_named(name: str, folder: Path) -> SourceSpec:
+    """A source of three people with an image and a caption each."""
+    people = folder / "annotations.json"
+    if not people.exists():
+        people = write_people(folder, Granularity.COARSE, identities=3, images=1, captions=1)
+    return SourceSpec(
+        name=name,
+        format="cuhk-pedes",
+        annotations=people,
+        images=people.parent,
+        split="test",
+        licence="CC0-1.0",
+        citation="c",
+    )
+
+
+@pytest.mark.usefixtures("home")
+def test_a_record_of_a_shard_becomes_an_entity_only_to_be_withdrawn(
+    tmp_path: Path, loupe: Loupe
+) -> None:
+    context = open_context(load_settings())
+    import_shards(context, people_named("big", tmp_path / "people"))
+    digest = sha256_of((tmp_path / "people" / "0002_0.jpg").read_bytes())
+    command = ("withdraw", digest, "--ground", "privacy")
+    for options, message in {
+        ("--dry-run",): "that image is in record 1 of the shards of 'big', not in the store",
+        (): "needs a reason",
+        ("--reason", "r"): "there is no terminal to confirm it",
+    }.items():
+        refused = loupe(*command, *options)
+        assert (refused.exit_code, message in refused.err) == (2, True), refused.err
+    assert list(find(context.store, "big", Image.kind)) == []
+    assert loupe(*command, "--reason", "r", "--yes").exit_code == 0
+    (image,) = find(context.store, "big", Image.kind, states=("withdrawn",))
+    assert digest in own_digests(image.kind, image.payload)
+    context.store.close()
+
+
 def test_a_withdrawn_image_is_not_imported_again(home: Path, tmp_path: Path, loupe: Loupe) -> None:
-    options = {"identities": 3, "images": 1, "captions": 1}
-    people = write_people(tmp_path / "people", Granularity.COARSE, **options)
     context = open_context(load_settings())
 
     def import_people(name: str) -> list[str]:
-        spec = SourceSpec(
-            name=name,
-            format="cuhk-pedes",
-            annotations=people,
-            images=people.parent,
-            split="test",
-            licence="CC0-1.0",
-            citation="c",
-        )
-        import_source(context, spec)
+        import_source(context, people_named(name, tmp_path / "people"))
         return [one.record(Image).sha256 for one in find(context.store, name, "image")]
 
     imported = import_people("first")
-    withdrawn = sha256_of((people.parent / "0002_0.jpg").read_bytes())
+    withdrawn = sha256_of((tmp_path / "people" / "0002_0.jpg").read_bytes())
     assert withdrawn in imported
     command = (
         "--identity",
