@@ -20,10 +20,9 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection
 
-from db.engine import insert_new_text, open_engine
 from db.entities import ActivityRecord, pages
-from db.store import Store, drop_claims
-from db.tables import Entity, Work
+from db.store import Store, drop_claims, open_engine
+from db.tables import Entity, Work, insert_new_text
 from db.work import Pending, claim_chunk, live_claims, low_water, register_plan, store_activity
 
 LIMIT_MS = 5.0

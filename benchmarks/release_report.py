@@ -39,7 +39,7 @@ from release.statistics import StatisticsCounter
 from release.terms import LicensedItem, terms_of
 from schemas.records import Granularity
 from schemas.release import ReleasedFile
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 FORM = RowForm(tasks=True, terms=True)
 TASKS = tuple(RetrievalTask)

@@ -11,11 +11,19 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, true, update
 
-from db.engine import select_columns
 from db.entities import AgentRef, pages, register_agents, rows_in
 from db.reviews import StoredTask, change_tasks
 from db.store import Store, retried
-from db.tables import Agent, Annotation, Decision, Derivation, Entity, ReviewTask, alias
+from db.tables import (
+    Agent,
+    Annotation,
+    Decision,
+    Derivation,
+    Entity,
+    ReviewTask,
+    alias,
+    select_columns,
+)
 from schemas.provenance import Role
 
 _ROWS_AT_ONCE = 2000

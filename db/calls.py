@@ -18,10 +18,9 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, Row, Text, case, cast, delete, func, insert, select, update
 
-from db.engine import insert_new
 from db.entities import AgentRef, register_agents
 from db.store import Store, retried
-from db.tables import Agent, ModelCall
+from db.tables import Agent, ModelCall, insert_new
 from schemas.base import digest_of, sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
 from schemas.errors import ServiceError

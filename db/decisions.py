@@ -7,7 +7,6 @@ from typing import cast
 
 from sqlalchemy import Connection, exists, insert, or_, select, update
 
-from db.engine import select_columns
 from db.entities import (
     AgentRef,
     NewDecision,
@@ -18,7 +17,7 @@ from db.entities import (
     select_entities,
 )
 from db.store import Store, retried
-from db.tables import Activation, Agent, Decision, Entity, alias
+from db.tables import Activation, Agent, Decision, Entity, alias, select_columns
 from schemas.provenance import STATE_AFTER, AgentKind, State
 
 _COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annotation_key")

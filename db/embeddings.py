@@ -7,10 +7,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
-from db.engine import insert_new, insert_new_text
 from db.entities import rows_in
 from db.store import Store, acquire_release_lock, retried
-from db.tables import Embedding, EmbeddingSpace, Withdrawal, WithdrawnDigest
+from db.tables import (
+    Embedding,
+    EmbeddingSpace,
+    Withdrawal,
+    WithdrawnDigest,
+    insert_new,
+    insert_new_text,
+)
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError

@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from db.engine import escape_like, insert_new
 from db.store import Store, retried
-from db.tables import Agent, ChildEntity, Derivation, Entity, ParentEntity
+from db.tables import Agent, ChildEntity, Derivation, Entity, ParentEntity, escape_like, insert_new
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, select, update
 
-from db.engine import insert_new
 from db.entities import rows_in
 from db.store import Store, retried
-from db.tables import Entity, Evaluation
+from db.tables import Entity, Evaluation, insert_new
 from schemas.base import Split
 from schemas.evaluation import EvaluationResult, HardQuery
 

@@ -9,11 +9,20 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from db.annotations import answers_where
 from db.decisions import append_decisions
-from db.engine import insert_new, select_columns
 from db.entities import AgentRef, NewDecision, Verdict, pages
 from db.reviews import WAITING, acquire_queue_lock, set_task_states
 from db.store import Store, retried
-from db.tables import Annotation, Decision, Entity, GoldCheck, GoldItem, ReviewTask, TaskReturn
+from db.tables import (
+    Annotation,
+    Decision,
+    Entity,
+    GoldCheck,
+    GoldItem,
+    ReviewTask,
+    TaskReturn,
+    insert_new,
+    select_columns,
+)
 
 
 class KnownAnswer(NamedTuple):

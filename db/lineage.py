@@ -10,10 +10,19 @@ from prov.identifier import Identifier, Namespace, QualifiedName
 from prov.model import PROV, ProvDocument
 from sqlalchemy import Connection, select
 
-from db.engine import escape_like, select_columns
 from db.entities import SHORTEST_PREFIX, links, rows_in
 from db.store import Store, retried
-from db.tables import Activity, Agent, Association, Decision, Entity, ModelCall, Plan
+from db.tables import (
+    Activity,
+    Agent,
+    Association,
+    Decision,
+    Entity,
+    ModelCall,
+    Plan,
+    escape_like,
+    select_columns,
+)
 from schemas.base import EntityRecord
 from schemas.errors import UsageError
 

@@ -20,7 +20,6 @@ from typing import NamedTuple
 from sqlalchemy import Connection, select
 
 from db.decisions import decided_by_people
-from db.engine import faults_as_errors
 from db.entities import (
     LIVE,
     StoredEntity,
@@ -33,7 +32,7 @@ from db.entities import (
 )
 from db.origins import CropOrigin, crop_origins
 from db.releases import StoreVersion, time_travel
-from db.store import Store, retried
+from db.store import Store, faults_as_errors, retried
 from db.tables import Agent, Entity, ModelCall, Release, ReleaseItem
 from schemas.provenance import CallRow, Role
 from schemas.records import TermsCorrection

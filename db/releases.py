@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from db.engine import insert_new, insert_new_text, select_columns
 from db.entities import SHORTEST_PREFIX, pages
 from db.store import Store, acquire_release_lock, retried
 from db.tables import (
@@ -19,6 +18,9 @@ from db.tables import (
     ReleaseTarget,
     Withdrawal,
     WithdrawnEntity,
+    insert_new,
+    insert_new_text,
+    select_columns,
 )
 from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import STATE_AFTER

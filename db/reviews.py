@@ -30,7 +30,6 @@ from sqlalchemy import (
     update,
 )
 
-from db.engine import insert_new, select_columns
 from db.entities import pages, rows_in
 from db.store import Store, retried
 from db.tables import (
@@ -46,6 +45,8 @@ from db.tables import (
     ReviewPriority,
     ReviewTask,
     alias,
+    insert_new,
+    select_columns,
 )
 from schemas.errors import UsageError
 

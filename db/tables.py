@@ -9,12 +9,14 @@ rows per entity (`derivation`, `work`) use the increasing number `seq` instead: 
 digests costs a page write per row, one over increasing numbers almost nothing.
 """
 
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import (
     JSON,
     BigInteger,
+    Connection,
     DateTime,
     Dialect,
     ForeignKey,
@@ -23,13 +25,19 @@ from sqlalchemy import (
     Integer,
     LargeBinary,
     MetaData,
+    Select,
     String,
     Text,
     TypeDecorator,
     UniqueConstraint,
+    select,
     text,
 )
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+if TYPE_CHECKING:
+    from sqlalchemy.dialects import postgresql
 
 _NAMING = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -722,3 +730,66 @@ for _mapper in Base.registry.mappers:
 
 ChildEntity, ParentEntity = alias(Entity), alias(Entity)
 """Both ends of a derivation, created once, as each alias creates columns in milliseconds."""
+
+
+# Statements that both databases understand.
+
+
+def insert_into(connection: Connection, table: type[Base]) -> "postgresql.Insert | sqlite.Insert":
+    """Return an `INSERT` in the dialect of the database, which supports `ON CONFLICT`."""
+    if connection.dialect.name == "postgresql":
+        from sqlalchemy.dialects import postgresql
+
+        return postgresql.insert(table)
+    return sqlite.insert(table)
+
+
+def insert_new(
+    connection: Connection, table: type[Base], rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """Insert `rows` into `table`; rows whose key exists are not changed."""
+    values = list(rows)
+    if not values:
+        return
+    connection.execute(insert_into(connection, table).on_conflict_do_nothing(), values)
+
+
+def insert_new_text(
+    connection: Connection, table: type[Base], columns: Sequence[str], rows: list[tuple[Any, ...]]
+) -> int:
+    """Like `insert_new`, for columns of plain text; five times faster, for tables with many rows.
+
+    Values go to the driver without SQLAlchemy's conversions. Returns how many rows were new.
+    """
+    if not rows:
+        return 0
+    into = f"INSERT INTO {table.__tablename__} ({', '.join(columns)})"
+    if connection.dialect.name == "postgresql":
+        arrays = ", ".join(
+            f"%s::{_ARRAYS[table.__table__.c[name].type.python_type]}" for name in columns
+        )
+        return connection.exec_driver_sql(
+            f"{into} SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING",  # noqa: S608 our own names
+            tuple(map(list, zip(*rows, strict=True))),
+        ).rowcount
+    marks = ", ".join("?" for _ in columns)
+    return connection.exec_driver_sql(
+        f"{into} VALUES ({marks}) ON CONFLICT DO NOTHING", rows
+    ).rowcount
+
+
+_ARRAYS = {str: "text[]", int: "bigint[]", bytes: "bytea[]"}
+"""Types for values, which PostgreSQL converts to those of the columns.
+
+Shorter types would cut values off.
+"""
+
+
+def select_columns(table: type[Base], names: Iterable[str]) -> Select[*tuple[Any, ...]]:
+    """Return a query for the columns of `table` with these names."""
+    return select(*(table.__table__.c[name] for name in names))
+
+
+def escape_like(text: str) -> str:
+    r"""Escape `text`, so that `LIKE … ESCAPE '\'` takes it literally."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")

@@ -7,10 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, Row, select, true
 
-from db.engine import escape_like
 from db.entities import links, rows_in, scan
 from db.roles import EMPTIED, CascadePolicy, cascade_policy, empties
-from db.tables import Derivation, Entity, alias
+from db.tables import Derivation, Entity, alias, escape_like
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.provenance import Role

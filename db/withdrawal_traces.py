@@ -8,7 +8,6 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, 
 from db.annotations import counted_answers
 from db.decisions import decided_states
 from db.embeddings import Kind
-from db.engine import insert_new
 from db.entities import AgentRef, pages, rows_in
 from db.reviews import WAITING
 from db.store import Store, acquire_release_lock, retried
@@ -26,6 +25,7 @@ from db.tables import (
     ReviewTask,
     WithdrawnDigest,
     alias,
+    insert_new,
 )
 from schemas.base import digest_of, sha256_of
 from schemas.provenance import Role

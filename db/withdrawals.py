@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 
 from db.decisions import append_decisions
-from db.engine import insert_new
 from db.entities import AgentRef, NewDecision, NewEntity, pages, register_agents, rows_in
 from db.roles import CascadePolicy, cascade_policy
 from db.store import Store, acquire_release_lock, retried
@@ -20,6 +19,7 @@ from db.tables import (
     WithdrawalStep,
     WithdrawnDigest,
     WithdrawnEntity,
+    insert_new,
 )
 from db.tables import Withdrawal as WithdrawalRow
 from db.tables import WithdrawalNotice as NoticeRow

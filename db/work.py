@@ -25,7 +25,6 @@ from sqlalchemy import (
 )
 
 from db.decisions import append_decisions
-from db.engine import insert_into, insert_new, insert_new_text
 from db.entities import (
     ActivityRecord,
     NewEntity,
@@ -51,6 +50,9 @@ from db.tables import (
     ParentEntity,
     Plan,
     Work,
+    insert_into,
+    insert_new,
+    insert_new_text,
 )
 from db.withdrawals import withdraw_late_children
 from schemas.base import canonical_json, digest_of

@@ -10,11 +10,16 @@ from PIL import Image
 
 from models.embedding import plain_picture
 from models.torch_batches import TorchEmbedder, loading_faults
-from models.weights import checkpoint_digest, folder_digest, require_digest
+from models.weights import (
+    LOCAL_FOLDER,
+    checkpoint_digest,
+    folder_digest,
+    local_folder,
+    require_digest,
+)
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
-_LOCAL_FOLDER = "local-dir:"
 _QUICK = "-quickgelu"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16"}
 
@@ -48,7 +53,7 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
         self._check_digests()
         if spec.architecture_file is not None:
             name = _register_architecture(open_clip, spec.architecture_file)
-        weights = None if name.startswith(_LOCAL_FOLDER) else str(spec.checkpoint or spec.revision)
+        weights = None if name.startswith(LOCAL_FOLDER) else str(spec.checkpoint or spec.revision)
         with warnings.catch_warnings():
             # Another activation than in training gives other vectors; OpenCLIP only warns.
             warnings.filterwarnings("error", "QuickGELU mismatch")
@@ -79,12 +84,6 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
     def _encode_texts(self, texts: Sequence[str]) -> Any:
         with self._torch.inference_mode():
             return self._model.encode_text(self._tokenizer(list(texts)).to(self._device))
-
-
-def local_folder(spec: OpenClipEmbedder) -> Path | None:
-    """The folder of a name `local-dir:FOLDER`."""
-    folder = spec.name.removeprefix(_LOCAL_FOLDER)
-    return Path(folder) if folder != spec.name else None
 
 
 def _register_architecture(open_clip: Any, path: Path) -> str:

@@ -166,8 +166,7 @@ def pinned(spec: PlainModelSpec) -> PlainModelSpec:
 
 
 def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
-    from models.open_clip_embedder import local_folder
-    from models.weights import checkpoint_digest, folder_digest
+    from models.weights import checkpoint_digest, folder_digest, local_folder
 
     found: dict[str, Any] = {}
     if spec.architecture_file and not spec.architecture_sha256:

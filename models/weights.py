@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from schemas.chat import ModelRef
-from schemas.embedding import MllmEmbedder, TransformersEmbedder
+from schemas.embedding import MllmEmbedder, OpenClipEmbedder, TransformersEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
+LOCAL_FOLDER = "local-dir:"
+"""How OpenCLIP marks the name of a folder."""
 _REMEMBERED = 8
 
 
@@ -25,6 +27,12 @@ def folder_digest(folder: Path) -> str:
     files = [*sorted(folder.glob("*.json")), *weights]
     lines = [f"{checkpoint_digest(file)}  {file.name}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def local_folder(spec: OpenClipEmbedder) -> Path | None:
+    """The folder of a name `local-dir:FOLDER`."""
+    folder = spec.name.removeprefix(LOCAL_FOLDER)
+    return Path(folder) if folder != spec.name else None
 
 
 def require_digest(where: Path, wanted: str | None, found: str) -> None:

@@ -64,8 +64,9 @@ from schemas.release import (
     ReleasedFile,
     ReleaseStatistics,
 )
-from schemas.retrieval_task import Tier, check_version, tiers_within, version_in
+from schemas.retrieval_task import check_version
 from schemas.similarity import LeakLimits
+from schemas.taxonomy import Tier, tiers_within, version_in
 
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and the number of images."""

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import Count, DatasetName, HexSha256, Record, Version, canonical_json
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 from schemas.withdrawal import version_numbers
 
 _NAMES = (

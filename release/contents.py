@@ -41,7 +41,7 @@ from schemas.release import (
     ReleasedVideo,
     TrackletStatistics,
 )
-from schemas.retrieval_task import CANDIDATES, TIERS, Tier, tiers_within
+from schemas.taxonomy import CANDIDATES, TIERS, Tier, tiers_within
 
 _PAGE = 250
 _SHOWN = 5

@@ -42,9 +42,8 @@ from release.terms import (
 from schemas.licences import licence_of
 from schemas.quality import wilson_interval
 from schemas.release import Manifest, ReleaseAbout, TaskStatistics
-from schemas.retrieval_task import TIERS, in_order, tiers_within
 from schemas.similarity import Contamination
-from schemas.taxonomy import PrimaryType
+from schemas.taxonomy import TIERS, PrimaryType, in_order, tiers_within
 
 # The dataset card in Markdown: what a user of a release must know.
 

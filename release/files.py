@@ -258,7 +258,7 @@ def _full_disk_as_error(out: Path) -> Iterator[None]:
 def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
     """The full folder, as far as `error` states it."""
     if isinstance(error, sqlite3.Error):  # the error names no file
-        from db.engine import sqlite_temporary_folder  # slow to import, and mostly not needed
+        from db.store import sqlite_temporary_folder
 
         return f"{out.parent} or {sqlite_temporary_folder()} (temporary files)"
     written = error.filename2 or error.filename  # a failed copy names both files

@@ -6,7 +6,7 @@ from typing import get_args
 
 from schemas.base import Record
 from schemas.release import Manifest
-from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.taxonomy import RetrievalTask, Tier
 
 
 class PublishedSplit(Record):

@@ -21,8 +21,8 @@ from release.leaks import DEFAULT_LIMITS
 from release.manifest import MANIFEST, read_files
 from schemas.errors import IntegrityError, MissingBlobError
 from schemas.release import Manifest
-from schemas.retrieval_task import Tier
 from schemas.similarity import LeakLimits
+from schemas.taxonomy import Tier
 
 _BYTES = ("files_root", "files_count")
 _PARQUET = ".parquet"

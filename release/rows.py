@@ -10,8 +10,7 @@ from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 from schemas.base import Box, Split
-from schemas.retrieval_task import RetrievalTask, Tier
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 SPLITS: tuple[Split, ...] = ("train", "val", "test")
 

@@ -49,8 +49,7 @@ from schemas.release import (
     TierStatistics,
     TrackletStatistics,
 )
-from schemas.retrieval_task import TIERS, RetrievalTask, Tier, in_order
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask, Tier, in_order
 
 SHOWN = 5
 """The number of repeated images and of repeated captions for which two files are named."""

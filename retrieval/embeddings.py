@@ -1,12 +1,10 @@
-"""Embeddings: unit rows to compare, and vectors read from files."""
+"""Embeddings: unit rows to compare, and arrays read from files."""
 
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from schemas.embedding import PrecomputedEmbedder
 from schemas.errors import FormatError
 
 # Unit rows: float32, of unit length, validated.
@@ -148,37 +146,3 @@ def read_array(path: Path) -> NDArray[np.generic]:
     if not isinstance(array, np.ndarray):
         raise FormatError(f"{path} must hold one array (.npy); got an archive")
     return array
-
-
-# Precomputed vectors, read from `.npy` files in the order of a release.
-
-
-class PrecomputedVectors(NamedTuple):
-    """Rows of unit length: one for each image, one for each text, in the order of the release."""
-
-    images: FloatRows
-    texts: FloatRows
-
-
-def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> PrecomputedVectors:
-    """The vectors of a release with this number of images and texts.
-
-    Raises:
-        FormatError: a file is missing or no `.npy` of floats, has another number of rows, holds
-            NaN or a zero row, or images and texts have vectors of different lengths.
-    """
-    found = PrecomputedVectors(
-        _read(spec.images, images, "images"), _read(spec.texts, texts, "texts")
-    )
-    check_same_space(found.texts, found.images, (str(spec.texts), str(spec.images)))
-    return found
-
-
-def _read(path: Path, wanted: int, what: str) -> FloatRows:
-    array = read_array(path)
-    if array.ndim != 2 or len(array) != wanted:
-        raise FormatError(
-            f"{path} must have a row for each of the {wanted:,} {what} of the release; "
-            f"its shape is {array.shape}"
-        )
-    return unit_rows(array, str(path))

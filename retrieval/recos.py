@@ -22,7 +22,7 @@ from retrieval.embeddings import Ids
 from retrieval.ranking import load_kernels
 from schemas.errors import FormatError
 from schemas.evaluation import Direction
-from schemas.retrieval_task import RetrievalTask, in_order
+from schemas.taxonomy import RetrievalTask, in_order
 
 # The samples of a benchmark of tasks (ReCoS): which image is for which task, and its captions.
 

@@ -9,8 +9,9 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, mod
 from schemas.base import IF_KNOWN, DatasetName, Record, Split, Version
 from schemas.errors import ConfigurationError
 from schemas.records import Granularity, Method
-from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, RetrievalTask, TaskForm, Tier
+from schemas.retrieval_task import RENDERED_TASKS, TASK_FORMS, TaskForm
 from schemas.similarity import TEST_SHARE
+from schemas.taxonomy import RetrievalTask, Tier
 from schemas.validation import PlacedPath, nearest_hint, placed, read_toml
 
 

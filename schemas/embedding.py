@@ -212,7 +212,7 @@ PlainModelSpec = (
 """The embedders that `models.registry` builds."""
 
 EmbeddingModelSpec = Annotated[PlainModelSpec | CfamEmbedder, Field(discriminator="provider")]
-"""The embedders that `retrieval.embedders` builds: all models."""
+"""The embedders that `flows.engine.embedding` builds: all models."""
 
 EmbedderSpec = Annotated[
     PlainModelSpec | CfamEmbedder | PrecomputedEmbedder, Field(discriminator="provider")

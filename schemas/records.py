@@ -6,8 +6,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from schemas.base import IF_ANY, IF_KNOWN, Box, EntityRecord, Record, Sha256, Split
-from schemas.retrieval_task import RetrievalTask, Tier
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 Method = Literal["search", "edit"]
 """How contrastive images are obtained: found on the web or in a folder, or edited."""

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
 from schemas.records import Picture
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 
 class RenderedTruth(EntityRecord, kind="rendered_truth"):

@@ -22,9 +22,8 @@ from schemas.base import (
 from schemas.chat import ServedModel
 from schemas.quality import AuditStatistics
 from schemas.records import Granularity, Source, SourceTerms, TermsCorrection
-from schemas.retrieval_task import RetrievalTask, Tier
 from schemas.similarity import Contamination, LeakCertificate
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 # The licences of the images of a release, one by one and together.
 

@@ -20,8 +20,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from schemas.base import IF_KNOWN, EntityRecord, Record
 from schemas.errors import FormatError
 from schemas.recos import CaptionVerdict
-from schemas.retrieval_task import RetrievalTask
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import DifferenceType, RetrievalTask
 
 
 class Brief(Record):

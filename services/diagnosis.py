@@ -17,8 +17,7 @@ import httpx
 
 from db.blob_check import sampled_faults
 from db.blobs import BlobStore
-from db.engine import is_there
-from db.store import Store
+from db.store import Store, is_there
 from models.imported_rewrites import read_pairs_of
 from models.model_list import list_models, listed_model, listed_models
 from models.profiles.loader import load_profile

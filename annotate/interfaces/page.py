@@ -28,7 +28,8 @@ from schemas.errors import ServiceError
 from schemas.pages import page_environment
 from schemas.phrases import WORD, PhraseKind, content_words, image_letter, phrases
 from schemas.records import Image, Picture
-from schemas.retrieval_task import TASK_FORMS, RetrievalTask
+from schemas.retrieval_task import TASK_FORMS
+from schemas.taxonomy import RetrievalTask
 
 
 class TaskContent(NamedTuple):

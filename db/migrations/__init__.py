@@ -1,1 +1,1 @@
-"""Alembic migrations; run by `db.engine.migrate`."""
+"""Alembic migrations; run by `db.store.migrate`."""

@@ -1,4 +1,4 @@
-"""Run the migrations on the connection that `db.engine.migrate` opened."""
+"""Run the migrations on the connection that `db.store.migrate` opened."""
 
 from alembic import context
 

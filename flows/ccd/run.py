@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from db.entities import StoredEntity
 from db.store import Store
 from flows.engine.context import PipelineRun
-from flows.engine.embedding import CachedEmbedder
+from flows.engine.embedding import CachedEmbedder, pinned
 from flows.engine.runner import sole_run
 from flows.engine.sampling import captions_below
-from retrieval.embedders import pinned
 from schemas.build import CcdBuild
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec

@@ -27,14 +27,13 @@ from db.work import Pending, register_plan
 from flows.ccd.image_requests import strategies_of_requests
 from flows.ccd.run import Clock, utc_now
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
+from flows.engine.embedding import CachedEmbedder, build_embedder, pinned
 from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, quarantine, run_stage
 from flows.engine.stopping import Budget
 from models.image_search import ImageSearch, build_image_search, plain_query
 from models.search.folder import FolderImage, FolderImageSearch
-from retrieval.embedders import build_embedder, pinned
 from schemas.base import canonical_json, digest_of
 from schemas.build import LICENSED_IMAGES
 from schemas.chat import ModelRef

@@ -140,8 +140,8 @@ def main(command: Callable[[], object] = app) -> None:
 
 def _database_fault(error: Exception) -> str | None:
     """Describe the problem with the database in one sentence if `error` comes from it."""
-    if "db.engine" not in sys.modules:  # the database is not in use; importing it takes a second
+    if "db.store" not in sys.modules:  # the database is not in use; importing it takes a second
         return None
-    from db.engine import comes_from_database, fault_sentence
+    from db.store import comes_from_database, fault_sentence
 
     return fault_sentence(error) if comes_from_database(error) else None

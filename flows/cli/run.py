@@ -18,9 +18,8 @@ from flows.cli.options import (
 from flows.cli.output import JsonOption, answer, err, note, say
 
 if TYPE_CHECKING:
-    from flows.engine.context import RunContext
+    from flows.engine.context import BuildReport, RunContext
     from flows.engine.pipeline import PipelineSpec
-    from flows.engine.report import BuildReport
     from flows.evaluation.run import EvaluationReport
     from models.profiles.settings import Settings
 

@@ -16,7 +16,8 @@ from schemas.build import (
     UFine6926Build,
     VideoSourceSpec,
 )
-from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
+from schemas.retrieval_task import RENDERED_TASKS
+from schemas.taxonomy import RetrievalTask
 from schemas.validation import validated
 from sources.demonstration import DemonstrationWorld, write_people_world
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world

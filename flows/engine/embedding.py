@@ -1,14 +1,15 @@
-"""Read images from the store, and embed images and texts."""
+"""Read images from the store, build embedders, and embed images and texts."""
 
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar, overload
 
 import numpy as np
 from PIL import Image
 
+import models.registry
 from db.blobs import BlobStore
 from db.embeddings import Kind, Space, find_space, find_vectors, register_space, store_vectors
 from db.entities import StoredEntity, pages
@@ -16,12 +17,13 @@ from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.report import Progress, StageReport
 from models.embedding import ImageTextEmbedder, Vectors
-from retrieval.embedders import build_embedder
+from models.weights import checkpoint_digest
+from retrieval.embeddings import check_same_space, read_array, unit_rows
 from schemas.base import sha256_of
 from schemas.chat import ModelRef
 from schemas.decoders import as_rgb
-from schemas.embedding import EmbeddingModelSpec
-from schemas.errors import BlobMismatchError, IntegrityError
+from schemas.embedding import CfamEmbedder, EmbedderSpec, EmbeddingModelSpec, PrecomputedEmbedder
+from schemas.errors import BlobMismatchError, FormatError, IntegrityError, MissingExtraError
 from schemas.processes import ordered_map
 from schemas.records import Image as ImageRecord
 from schemas.records import Picture
@@ -163,6 +165,98 @@ def read_image(file: ReadableImage) -> Image.Image:
         raise IntegrityError(f"the image {file.name!r} {refusal.what}") from refusal
 
 
+# Embedders of a profile, CFAM included.
+
+_WEIGHTS = "model.safetensors"
+CHECKPOINT_FILES = (_WEIGHTS, "settings.json")
+"""What the folder of a CFAM checkpoint holds."""
+
+
+def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
+    """The embedder that `spec` describes, loaded; only its own libraries are imported.
+
+    Raises:
+        MissingExtraError: the extra that the provider needs is not installed.
+        ModelError: the model could not be loaded.
+    """
+    if not isinstance(spec, CfamEmbedder):
+        return models.registry.build_embedder(spec)
+    try:
+        from retrieval.cfam.network.checkpoints import CfamImageTextEmbedder
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
+    return CfamImageTextEmbedder(spec)
+
+
+@overload
+def pinned(spec: EmbeddingModelSpec) -> EmbeddingModelSpec: ...
+@overload
+def pinned(spec: PrecomputedEmbedder) -> PrecomputedEmbedder: ...
+@overload
+def pinned(spec: EmbedderSpec) -> EmbedderSpec: ...
+def pinned(spec: EmbedderSpec) -> EmbedderSpec:
+    """The same specification with digests of its weights or vectors: see `models.registry.pinned`.
+
+    Raises:
+        MissingExtraError: only a library that is not installed can tell.
+        ModelError: files cannot be read, or there is no such model.
+        FormatError: a file of vectors is missing, or has another digest than is asked for.
+    """
+    match spec:
+        case CfamEmbedder():
+            found = spec.checkpoint_sha256 or checkpoint_digest(spec.checkpoint / _WEIGHTS)
+            return spec.model_copy(update={"checkpoint_sha256": found})
+        case PrecomputedEmbedder():
+            digests = {
+                "images_sha256": _held(spec.images, spec.images_sha256),
+                "texts_sha256": _held(spec.texts, spec.texts_sha256),
+            }
+            return spec.model_copy(update=digests)
+        case _:
+            return models.registry.pinned(spec)
+
+
+def _held(path: Path, wanted: str | None) -> str:
+    """The digest of a file of vectors, compared with the expected one."""
+    if not path.is_file():
+        raise FormatError(f"{path} is no file; wanted a .npy file")
+    found = checkpoint_digest(path)
+    if wanted not in (None, found):
+        raise FormatError(f"{path} has the SHA-256 {found}; wanted {wanted}")
+    return found
+
+
+class PrecomputedVectors(NamedTuple):
+    """Rows of unit length: one for each image, one for each text, in the order of the release."""
+
+    images: Vectors
+    texts: Vectors
+
+
+def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> PrecomputedVectors:
+    """The vectors of a release with this number of images and texts.
+
+    Raises:
+        FormatError: a file is missing or no `.npy` of floats, has another number of rows, holds
+            NaN or a zero row, or images and texts have vectors of different lengths.
+    """
+    found = PrecomputedVectors(
+        _read_rows(spec.images, images, "images"), _read_rows(spec.texts, texts, "texts")
+    )
+    check_same_space(found.texts, found.images, (str(spec.texts), str(spec.images)))
+    return found
+
+
+def _read_rows(path: Path, wanted: int, what: str) -> Vectors:
+    array = read_array(path)
+    if array.ndim != 2 or len(array) != wanted:
+        raise FormatError(
+            f"{path} must have a row for each of the {wanted:,} {what} of the release; "
+            f"its shape is {array.shape}"
+        )
+    return unit_rows(array, str(path))
+
+
 _LOOKED_UP_AT_ONCE = 1000
 _TEXTS_AT_ONCE = 1024
 
@@ -175,8 +269,8 @@ class CachedEmbedder:
     """A model with a cache of its vectors in the store.
 
     The model is loaded when the first vector is missing. Vectors are stored after each batch, so an
-    interrupted run continues there. Pass a pinned specification (`retrieval.embedders.pinned`), so
-    that vectors of other weights with the same name are not reused.
+    interrupted run continues there. Pass a specification that is `pinned`, so that
+    vectors of other weights with the same name are not reused.
     """
 
     def __init__(

@@ -18,13 +18,12 @@ from annotate.backend import Desks
 from annotate.queues import load_queues, parse_policy
 from db.calls import cost_rows
 from db.releases import set_release_target
-from flows.engine.context import BuildT, PipelineRun, RunContext
+from flows.engine.context import BuildReport, BuildT, PipelineRun, RunContext
 from flows.engine.gates import open_desks, review
 from flows.engine.importing import correct_terms, refusal_of_terms
 from flows.engine.ledger import require_prices
 from flows.engine.model_step import refuse_unusable_models
 from flows.engine.releasing import release, release_signer
-from flows.engine.report import BuildReport
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
 from prompts.loader import load_prompt
@@ -32,7 +31,7 @@ from release.model_use import DEMONSTRATION_CITATION
 from schemas.build import Build, SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError, LoupeError
 from schemas.profile import BuiltinDescriber, OpenAIChat, Profile
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 from schemas.validation import read_toml, validated
 from services.diagnosis import Finding, ModelSpec, Verdict, check_specs, lacking
 from sources.importer import importer_for, misplaced_image

@@ -22,9 +22,9 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed, Paused
 
-from flows.engine.context import BuildT, RunContext, open_context
+from flows.engine.context import BuildReport, BuildT, RunContext, open_context
 from flows.engine.pipeline import PipelineSpec, RunT, load_build, run_build
-from flows.engine.report import BuildReport, Progress, RunReport, StageReport
+from flows.engine.report import Progress, RunReport, StageReport
 from flows.engine.stopping import Budget
 from models.profiles.settings import load_settings
 from schemas.errors import LoupeError

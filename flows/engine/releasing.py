@@ -34,11 +34,11 @@ from db.reviews import GateCount, gate_counts
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, ImageFile
+from flows.engine.context import BuildReport, RunContext
+from flows.engine.embedding import CachedEmbedder, ImageFile, pinned
 from flows.engine.importing import permissions
 from flows.engine.release_facts import ReleaseFacts, release_facts
-from flows.engine.report import BuildReport, Progress
+from flows.engine.report import Progress
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
@@ -57,7 +57,6 @@ from release.verify import verify_release
 from release.verify.files import verify_files
 from retrieval.contrastive import ContrastiveSamples, guess_methods
 from retrieval.distractors import mean_with_nearest
-from retrieval.embedders import pinned
 from retrieval.embeddings import unit_rows
 from schemas.base import canonical_json, digest_of
 from schemas.build import Build
@@ -75,7 +74,7 @@ from schemas.release import (
     NearestStatistics,
     UnusedStatistics,
 )
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 
 # Agreement between people in the review queues of a dataset
 

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
@@ -19,9 +18,7 @@ from rich.progress import (
 )
 from rich.progress import Progress as Bars
 
-from db.calls import CostRow, cost_rows
 from db.entities import WorkResult
-from db.store import Store
 
 
 class Deferred(NamedTuple):
@@ -166,85 +163,6 @@ def known_sum(value: float | None, unknown: int) -> str:
         return "unknown" if unknown else "–"
     shown = f"{value:,}" if isinstance(value, int) else f"{value:,.4f}"
     return f"at least {shown}" if unknown else shown
-
-
-@dataclass
-class BuildReport:
-    """The result of a run of a pipeline.
-
-    `waiting_in` counts the items that people must decide, by gate, without gates that have none.
-    `release` is the newest release, or None if people must decide first. `warnings` are sentences
-    on releases that require an action.
-    """
-
-    dataset: str
-    stages: list[StageReport] = field(default_factory=list)
-    costs: list[CostRow] = field(default_factory=list)
-    waiting_in: dict[str, int] = field(default_factory=dict)
-    release: Path | None = None
-    release_id: str | None = None
-    warnings: list[str] = field(default_factory=list)
-
-    def count_costs(self, store: Store) -> None:
-        """Count the costs of models and services so far, without those that cost nothing."""
-        rows = cost_rows(store, self.dataset)
-        self.costs = [row for row in rows if row.tokens_in or row.unknown_usage or row.requests]
-
-    @property
-    def waiting(self) -> int:
-        """Number of items that people must decide."""
-        return sum(self.waiting_in.values())
-
-    @property
-    def artifact(self) -> str:
-        """The key of the report's artifact."""
-        return f"{self.dataset}-report"
-
-    @property
-    def sentence(self) -> str:
-        """The result in one sentence."""
-        gates = ", ".join(f"{count} in {gate}" for gate, count in self.waiting_in.items())
-        waiting = (
-            f"{self.waiting} items of {self.dataset} wait for people ({gates}); "
-            f"run again when they have decided"
-        )
-        if self.release is None:
-            return waiting
-        built = f"release {(self.release_id or '')[:12]} of {self.dataset} is in {self.release}"
-        return f"{waiting}; {built}" if self.waiting else built
-
-    @property
-    def markdown(self) -> str:
-        """The report for Prefect: result, stages and model cost."""
-        lines = [f"**{self.sentence}**", "", *(f"- warning: {one}" for one in self.warnings)]
-        lines += [*([""] if self.warnings else []), "| stage | inputs |", "|---|---|"]
-        lines += [f"| {stage.stage} | {stage.summary} |" for stage in self.stages]
-        if self.costs:
-            lines += [
-                "",
-                "| model or service | calls | tokens in | tokens out | requests | cost |",
-                "|---|---|---|---|---|---|",
-            ]
-        for row in self.costs:
-            unknown = row.unknown_usage
-            tokens = known_sum(row.tokens_in, unknown), known_sum(row.tokens_out, unknown)
-            cost = known_sum(row.cost, unknown if row.currency else 0)
-            counts = row.calls, *tokens, row.requests, f"{cost} {row.currency or ''}".strip()
-            lines.append(f"| {row.model} | {' | '.join(map(str, counts))} |")
-        return "\n".join(lines)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report for `--json`."""
-        return {
-            "dataset": self.dataset,
-            "waiting": self.waiting,
-            "waiting_in": self.waiting_in,
-            "release": str(self.release) if self.release else None,
-            "release_id": self.release_id,
-            "warnings": self.warnings,
-            "stages": [stage.as_json() for stage in self.stages],
-            "costs": [row._asdict() for row in self.costs],
-        }
 
 
 _SECONDS_BETWEEN_LINES = 10.0

@@ -1,13 +1,20 @@
-"""This code as an agent of decisions and derivations, and its revision."""
+"""This code as an agent of decisions and derivations, its revision, and this machine."""
 
+import os
+import platform
+import sys
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from subprocess import run
 
+import psutil
+
 from db.entities import AgentRef
+from schemas.provenance import Hardware
 
 DISTRIBUTION = "loupe-datasets"
+_PROCESSORS = Path("/proc/cpuinfo")
 
 
 @cache
@@ -27,3 +34,30 @@ def code_revision() -> str:
         check=False,
     )
     return described.stdout.strip() or f"{DISTRIBUTION} {version(DISTRIBUTION)}"
+
+
+def hardware() -> Hardware:
+    """This machine. A GPU is named if torch is loaded and sees one."""
+    return Hardware(
+        processor=_processor(),
+        cores=os.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        accelerator=_accelerator(),
+    )
+
+
+@cache
+def _processor() -> str:
+    try:
+        lines = _PROCESSORS.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(filter(None, names), platform.processor() or platform.machine())
+
+
+def _accelerator() -> str | None:
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return str(torch.cuda.get_device_name())

@@ -42,7 +42,7 @@ from schemas.evaluation import (
     Scores,
 )
 from schemas.release import Manifest, MethodGuess
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 # Scores by group of queries: the tables of a leaderboard.
 

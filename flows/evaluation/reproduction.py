@@ -15,11 +15,11 @@ from db.evaluations import evaluations_of
 from db.releases import list_releases
 from db.store import Store
 from flows.engine.context import RunContext
+from flows.engine.embedding import pinned
 from flows.evaluation.leaderboard import FoundRelease, locate_release, published_dataset
 from flows.evaluation.run import evaluate_release, evaluated_model, named_embedder
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
 from release.row_files import chosen_split
-from retrieval.embedders import pinned
 from retrieval.reproduction import Experiment, experiments_of, model_names, named_datasets
 from schemas.base import Record, canonical_json, digest_of
 from schemas.cfam import CfamTraining

@@ -1,18 +1,13 @@
 """Scores models on a release: reads it, embeds its images and texts, stores the result."""
 
-import os
-import platform
 import re
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
-import psutil
 from PIL import Image
 from pydantic import TypeAdapter, ValidationError
 
@@ -20,7 +15,15 @@ from db.evaluations import Stored, store_evaluation
 from db.withdrawals import list_withdrawals
 from flows.ccd.edit_measures import change_between
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, ImageFile, read_ahead
+from flows.engine.embedding import (
+    CHECKPOINT_FILES,
+    CachedEmbedder,
+    ImageFile,
+    pinned,
+    read_ahead,
+    read_vectors,
+)
+from flows.engine.software import hardware
 from flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
 from flows.evaluation.leaderboard_page import (
     Written,
@@ -44,8 +47,7 @@ from retrieval.contrastive import (
     overall_accuracy,
 )
 from retrieval.distractors import benchmark_distractors
-from retrieval.embedders import CHECKPOINT_FILES, pinned
-from retrieval.embeddings import Ids, read_vectors
+from retrieval.embeddings import Ids
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
 from retrieval.ranking import REPLICATES, Floats
 from retrieval.score_matrix import Rerank, mean_vectors
@@ -69,40 +71,7 @@ from schemas.evaluation import (
     ShownItem,
 )
 from schemas.profile import EditCheckSettings
-from schemas.provenance import Hardware
 from schemas.release import UNSTATED, Manifest
-
-# The hardware that evaluations and trainings record.
-
-_PROCESSORS = Path("/proc/cpuinfo")
-
-
-def hardware() -> Hardware:
-    """This machine. A GPU is named if torch is loaded and sees one."""
-    return Hardware(
-        processor=_processor(),
-        cores=os.cpu_count() or 1,
-        memory_bytes=psutil.virtual_memory().total,
-        accelerator=_accelerator(),
-    )
-
-
-@cache
-def _processor() -> str:
-    try:
-        lines = _PROCESSORS.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(filter(None, names), platform.processor() or platform.machine())
-
-
-def _accelerator() -> str | None:
-    torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available():
-        return None
-    return str(torch.cuda.get_device_name())
-
 
 # Images and texts of a release as queries and gallery, with the groups they belong to.
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from flows.engine.report import Progress, StageReport
-from flows.engine.software import code_revision
-from flows.evaluation.run import hardware
+from flows.engine.software import code_revision, hardware
 from flows.withdrawal.releases import known_notices, withdrawal_in
 from models.profiles.settings import load_settings
 from release.files import digest_of_file

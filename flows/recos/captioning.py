@@ -41,7 +41,8 @@ from schemas.requests import (
     REVISION_PURPOSE,
     CaptionBrief,
 )
-from schemas.retrieval_task import RetrievalTask, TaskForm
+from schemas.retrieval_task import TaskForm
+from schemas.taxonomy import RetrievalTask
 
 VERSION = "2"
 MAX_CHARACTERS = 400

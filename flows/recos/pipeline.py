@@ -28,7 +28,7 @@ from schemas.errors import ConfigurationError
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
 from schemas.requests import CAPTION_PURPOSE, CAPTIONS_OF_AN_IMAGE
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 from schemas.video import StageSettings
 from sources.rendered import RenderOptions, task_refusal
 

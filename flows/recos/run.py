@@ -6,12 +6,11 @@ from typing import NamedTuple
 
 from db.entities import LIVE, StoredEntity, find, parents_of
 from flows.engine.context import PipelineRun
-from flows.engine.embedding import CachedEmbedder
+from flows.engine.embedding import CachedEmbedder, pinned
 from flows.recos.captioning import Captioner
 from flows.recos.similar_images import BaseTier, Judge, Pool
 from flows.recos.task_images import TaskImages, images_of_tier
 from models.ocr import TextReader, build_text_reader
-from retrieval.embedders import pinned
 from schemas.build import RecosBuild
 from schemas.profile import CaptioningSettings
 from schemas.provenance import Role

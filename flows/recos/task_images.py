@@ -31,7 +31,7 @@ from schemas.errors import ConfigurationError
 from schemas.provenance import Role
 from schemas.records import Image, ImageFacts, Rejection, Sample, Source
 from schemas.recos import Selection, TaskDraw
-from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.taxonomy import RetrievalTask, Tier
 
 # The images of a benchmark of tasks, their origin and their embeddings.
 

@@ -12,7 +12,7 @@ from flows.recos.task_images import images_of_tier
 from schemas.provenance import Role
 from schemas.records import Image, Rejection
 from schemas.recos import TextReading
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 
 STAGE = "read_texts"
 VERSION = "1"

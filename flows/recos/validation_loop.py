@@ -15,7 +15,7 @@ from flows.engine.pages import BINS, HistogramBar, flow_pages, stacked_bars
 from retrieval.discriminability import AcceptedInterval, check_not_degenerate, share_passing
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilityReport, DiscriminabilitySettings
-from schemas.retrieval_task import RetrievalTask, in_order
+from schemas.taxonomy import RetrievalTask, in_order
 
 STAGE = "validate_captions"
 

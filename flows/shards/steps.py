@@ -18,7 +18,7 @@ from db.withdrawals import refused_files
 from db.work import Pending, configurations_of
 from flows.engine.contamination import Fingerprints
 from flows.engine.context import RunContext
-from flows.engine.embedding import read_ahead, stored_image
+from flows.engine.embedding import build_embedder, pinned, read_ahead, stored_image
 from flows.engine.importing import open_source
 from flows.engine.model_step import require_answers, step_results
 from flows.engine.programs import Program
@@ -44,7 +44,6 @@ from flows.ufine3c.rewriting import VERSION as REWRITE_VERSION
 from flows.ufine3c.rewriting import prompt_of, rewrite_step
 from models.embedding import ImageTextEmbedder
 from models.registry import OnDemandChatModel
-from retrieval.embedders import build_embedder, pinned
 from retrieval.similarity.distances import rows_on_disk
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_VERSION,

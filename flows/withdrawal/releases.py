@@ -8,11 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from db.engine import is_there
 from db.lineage import Lineage
 from db.release_rows import snapshot
 from db.releases import StoredRelease, StoreVersion, find_release, list_releases
-from db.store import Store
+from db.store import Store, is_there
 from db.withdrawal_graph import WithdrawalTarget
 from db.withdrawals import notices_of, releases_holding
 from models.profiles.settings import Settings
@@ -33,7 +32,7 @@ from schemas.base import Count, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
 from schemas.provenance import WITHHELD_WHOLE
 from schemas.release import Manifest
-from schemas.retrieval_task import TIERS
+from schemas.taxonomy import TIERS
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow, version_numbers
 
 

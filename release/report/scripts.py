@@ -23,8 +23,7 @@ from release.rows import CaptionOrigin, number_in, text_entity_ids
 from release.statistics import words_of
 from schemas.base import Split
 from schemas.errors import IntegrityError
-from schemas.retrieval_task import TIERS, RetrievalTask
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
 
 _RECEIVER = "loupeReport"
 """The function of the page that receives the data of a script."""

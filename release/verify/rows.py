@@ -34,7 +34,7 @@ from release.verify.images import (
 from schemas.licences import permits_release
 from schemas.processes import ordered_map, read_ahead
 from schemas.release import Manifest, ReleasedFile, ReleaseStatistics
-from schemas.retrieval_task import CANDIDATES, tiers_within
+from schemas.taxonomy import CANDIDATES, tiers_within
 
 _Row = dict[str, Any]
 

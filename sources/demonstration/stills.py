@@ -38,7 +38,7 @@ from models.builtin.stills.scene import (
 from models.builtin.stills.text import Content, Group, details_of, write
 from schemas.base import Record
 from schemas.errors import ConfigurationError
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 
 # A world, and the truth about each of its images.

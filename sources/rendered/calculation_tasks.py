@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageDraw
 
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.calculations import (
     Calculation,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
     SURFACES,

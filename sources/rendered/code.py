@@ -15,7 +15,7 @@ from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from schemas.base import Record
 from schemas.records import Rejection
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
     Colour,

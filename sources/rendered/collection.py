@@ -18,7 +18,8 @@ from schemas.errors import ConfigurationError, FormatError, ServiceError, UsageE
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.requests import SignPair
-from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
+from schemas.retrieval_task import RENDERED_TASKS
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.images import ImageProblem, inspect_image
 from sources.rendered.calculation_tasks import draw_calculation_task

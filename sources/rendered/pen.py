@@ -24,7 +24,7 @@ from schemas.base import Record
 from schemas.errors import ConfigurationError
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 
 Colour = tuple[int, int, int]

@@ -17,7 +17,7 @@ from schemas.base import Record
 from schemas.errors import FormatError, UsageError
 from schemas.recos import RenderedTruth
 from schemas.requests import SignCategory, SignPair
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
     Box,

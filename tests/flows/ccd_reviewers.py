@@ -8,9 +8,8 @@ from db.entities import StoredEntity, fetch
 from db.reviews import tasks_by_key
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.run import CcdRun
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import PipelineSpec, run_pipeline
-from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.profile import Profile
 from schemas.proposals import Candidate, CaptionGroup, Strategy

@@ -9,9 +9,8 @@ from annotate.backend import Desks
 from db.entities import StoredEntity, find
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.run import CcdRun
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import Gate, Loop, PipelineSpec, run_pipeline
-from flows.engine.report import BuildReport
 from models.profiles.loader import load_profile
 from schemas.build import CcdBuild
 from schemas.profile import OpenAIChat, Profile

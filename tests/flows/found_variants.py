@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 from annotate.backend import Desks
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.run import CcdRun, Clock, utc_now
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import PipelineSpec, run_pipeline
-from flows.engine.report import BuildReport
 from schemas.build import CcdBuild
 from schemas.image_search import OpenverseSearch
 from schemas.profile import Profile

@@ -14,9 +14,8 @@ from db.entities import LIVE, StoredEntity, fetch, find
 from db.reviews import tasks_by_key
 from db.store import Store
 from db.tables import Decision, Entity, ModelCall
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import images_of_tier
 from schemas.build import RecosBuild

@@ -10,8 +10,8 @@ from models.profiles.loader import load_profile
 from schemas.build import CcdBuild, RecosBuild, SourceSpec, TaskSpec
 from schemas.profile import OpenAIChat, Profile
 from schemas.recos import DiscriminabilitySettings
-from schemas.retrieval_task import RetrievalTask
 from schemas.similarity import NearDuplicateSettings
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.worlds import write_toml
 from tests.servers.captioning import seen_completion

@@ -35,7 +35,7 @@ from schemas.build import (
 )
 from schemas.profile import Profile
 from schemas.recos import DiscriminabilitySettings
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from schemas.tracking import FilterSettings, TrackingSettings
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.demonstration.street import StreetWorld, TrueSighting, TrueVideo, write_street_world

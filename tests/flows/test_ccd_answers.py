@@ -10,8 +10,7 @@ import pytest
 from db.entities import StoredEntity
 from db.quarantine import quarantined
 from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.context import RunContext
-from flows.engine.report import BuildReport
+from flows.engine.context import BuildReport, RunContext
 from release.verify import verify_release
 from schemas.contrast import StrategyDraft
 from schemas.errors import ModelError

@@ -12,8 +12,7 @@ from flows.ccd.downloading import is_transient
 from flows.ccd.image_requests import request_images, waiting_strategies
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.searching import RecordedSearch, RequestSearches
-from flows.engine.context import RunContext
-from flows.engine.report import BuildReport
+from flows.engine.context import BuildReport, RunContext
 from models.image_search import always
 from schemas.chat import ModelRef
 from schemas.contrast import FoundHit, FoundPicture, ImageRequest, ResultsConsidered

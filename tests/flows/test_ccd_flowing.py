@@ -8,8 +8,7 @@ import pytest
 from db.entities import StoredEntity, fetch
 from db.reviews import tasks_by_key
 from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.report import BuildReport
+from flows.engine.context import BuildReport, RunContext
 from release.verify import verify_release
 from schemas.build import CcdBuild
 from schemas.contrast import ContrastGroup, ImageRequest

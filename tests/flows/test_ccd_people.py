@@ -14,8 +14,7 @@ from db.decisions import last_agents
 from db.entities import LIVE, StoredEntity, fetch, parents_of
 from db.store import Store
 from db.tables import ModelCall
-from flows.engine.context import RunContext
-from flows.engine.report import BuildReport
+from flows.engine.context import BuildReport, RunContext
 from release.row_files import read_release
 from release.verify import verify_release
 from schemas.build import CcdBuild

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from db.calls import requests_since
-from flows.engine.context import RunContext
-from flows.engine.report import BuildReport
+from flows.engine.context import BuildReport, RunContext
 from schemas.contrast import ImageRequest
 from schemas.errors import BudgetReachedError
 from schemas.profile import Profile

@@ -17,7 +17,7 @@ from flows.ccd import editing as edited_images
 from flows.ccd import image_choice
 from flows.ccd import strategies as strategy_proposals
 from flows.engine import model_step
-from flows.engine.report import BuildReport
+from flows.engine.context import BuildReport
 from flows.engine.runner import Stage
 from models.builtin.stills.editor import StillsEditor
 from release.verify import verify_release

@@ -17,9 +17,8 @@ from annotate.backend import Desks
 from db.entities import fetch, parents_of
 from db.quarantine import quarantined
 from flows.ccd.pipeline import ccd_pipeline
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
 from release.files import ATTRIBUTION
 from release.markup import as_text
 from release.verify import verify_release

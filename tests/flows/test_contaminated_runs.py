@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from db.blobs import BlobStore
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.releasing import release
-from flows.engine.report import BuildReport
 from release.manifest import read_manifest
 from schemas.errors import UsageError
 from tests.flows.runs import Released, context_of

@@ -21,7 +21,7 @@ from flows.recos.validation_loop import (
 )
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from tests.chromium import all_pictures_show
 
 SETTINGS = DiscriminabilitySettings(k=10, eta=0.6, rounds=3)

@@ -7,9 +7,8 @@ import pytest
 from annotate.backend import OPENED_WITH, NewTask
 from annotate.interfaces.text_pages import DRAFT, LEAST_WORDS, count_words
 from db.entities import StoredEntity, fetch, find, parents_of
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
 from flows.ufine6926.pipeline import ufine6926_pipeline
 from models.profiles.loader import load_profile
 from release.verify import verify_release

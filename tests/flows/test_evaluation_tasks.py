@@ -15,7 +15,7 @@ from release.row_files import ReadRelease, read_release
 from retrieval.recos import RecosSamples, score_recos
 from schemas.evaluation import EvaluationResult
 from schemas.release import EmbedderUse
-from schemas.retrieval_task import TIERS, RetrievalTask, Tier
+from schemas.taxonomy import TIERS, RetrievalTask, Tier
 from tests.flows.command_line import Loupe
 from tests.flows.evaluation_samples import saved_vectors
 from tests.release.recos_world import RECOS, benchmark

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from flows.engine.context import BuildReport
 from flows.engine.releasing import patched_release, release
-from flows.engine.report import BuildReport
 from flows.withdrawal.execution import carry_out
 from schemas.errors import UsageError
 from tests.flows.runs import Released

@@ -7,9 +7,9 @@ import pyarrow.parquet as pq
 
 from db.quarantine import quarantined
 from db.store import Store
+from flows.engine.context import BuildReport
 from flows.engine.importing import import_source
 from flows.engine.releasing import release
-from flows.engine.report import BuildReport
 from release.verify import verify_release
 from schemas.build import SourceSpec
 from tests.flows.runs import Released, context_of

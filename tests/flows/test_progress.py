@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 from db.entities import WorkResult
-from flows.engine.report import BuildReport, ConsoleProgress, Deferred, StageReport
+from flows.engine.context import BuildReport
+from flows.engine.report import ConsoleProgress, Deferred, StageReport
 from flows.engine.runner import open_executor
 from schemas.records import Rejection
 

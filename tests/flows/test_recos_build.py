@@ -10,9 +10,8 @@ import pytest
 
 from db.entities import AgentRef, StoredEntity, children_of, find, parents_of
 from db.withdrawal_graph import WithdrawalTarget
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.similar_images import captions_of
 from flows.recos.task_images import images_of_tier
@@ -36,7 +35,7 @@ from schemas.recos import (
     Selection,
 )
 from schemas.release import EmbedderPurpose
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.stills import StillsWorld, load_stills_truth
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.recos_world import (

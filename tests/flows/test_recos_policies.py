@@ -7,8 +7,7 @@ import pytest
 
 from db.decisions import last_agents, last_reasons
 from db.entities import StoredEntity, fetch, find, parents_of
-from flows.engine.context import RunContext
-from flows.engine.report import BuildReport
+from flows.engine.context import BuildReport, RunContext
 from schemas.build import RecosBuild
 from schemas.proposals import Confusion
 from schemas.provenance import Role

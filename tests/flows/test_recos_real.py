@@ -15,15 +15,15 @@ import pytest
 from db.entities import find
 from db.quarantine import quarantined
 from db.store import Store
+from flows.engine.context import BuildReport
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
 from flows.recos.pipeline import recos_pipeline
 from release.verify import verify_release
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ModelError
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings, ExpansionReport
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from tests.flows.recos_world import no_desks, seeing_profile, small_profile
 from tests.flows.runs import context_of
 from tests.requirements import unavailable

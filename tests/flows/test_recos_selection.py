@@ -16,7 +16,7 @@ from schemas.build import RecosBuild, TaskSpec
 from schemas.provenance import Role
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings, Selection
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.stills import StillsWorld
 from tests.annotate.answering import Regions
 from tests.annotate.interfaces.regions import ticked

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from db.store import Store
+from flows.engine.context import BuildReport
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport, Progress, StageReport
+from flows.engine.report import Progress, StageReport
 from flows.recos.pipeline import recos_pipeline
 from schemas.build import RecosBuild
 from schemas.profile import OpenAIChat, Profile

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.context import RunContext
+from flows.engine.context import BuildReport, RunContext
 from flows.engine.releasing import release
-from flows.engine.report import BuildReport
 from schemas.errors import IntegrityError, LoupeError, UsageError
 from tests.flows.runs import Released, context_of, copied_run
 from tests.release.later import Later

@@ -25,7 +25,7 @@ from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DiscriminabilitySettings, RenderedTruth, Selection
 from schemas.requests import SignPairsBrief, WrittenSignPair
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.rendered import RenderOptions, shipped_pairs
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice

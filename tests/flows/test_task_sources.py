@@ -13,14 +13,13 @@ from pydantic import ValidationError
 from db.entities import find, parents_of
 from db.quarantine import quarantined
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
+from flows.engine.embedding import CachedEmbedder, pinned
 from flows.engine.importing import import_source
 from flows.engine.pipeline import load_build, run_pipeline
 from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.task_images import TaskImages
-from retrieval.embedders import pinned
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Profile
@@ -28,7 +27,7 @@ from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Attribution, Caption, Image
 from schemas.recos import DiscriminabilitySettings, TaskDraw
-from schemas.retrieval_task import RetrievalTask, in_order
+from schemas.taxonomy import RetrievalTask, in_order
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.rendered import FontShelf, RenderOptions
 from sources.rendered.pen import installed_folder

@@ -20,7 +20,7 @@ from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.profile import Profile
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings, TextReading
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.rendered import TRUTHS_FILE, render_tasks, write_rendered_collection
 from tests.flows.recos_world import no_desks, small_profile
 

@@ -13,9 +13,8 @@ from annotate.backend import Desks
 from db.entities import StoredEntity, find, parents_of
 from db.reviews import add_annotator
 from db.store import Store
-from flows.engine.context import RunContext, sync_active
+from flows.engine.context import BuildReport, RunContext, sync_active
 from flows.engine.pipeline import run_pipeline
-from flows.engine.report import BuildReport
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.pipeline import ufine6926_pipeline
 from models.profiles.loader import load_profile

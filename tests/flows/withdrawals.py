@@ -31,7 +31,7 @@ from flows.engine.context import RunContext
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import WithdrawalPlan, confirm, plan_withdrawal, request_of
 from release.build import build_release
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 from schemas.withdrawal import Ground
 from tests.flows.runs import context_of
 from tests.release.worlds import DATASET, Composer, World, small_world, store_world

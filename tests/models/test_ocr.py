@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from models.ocr import TextLine, TextReader, build_text_reader, by_columns
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.rendered import RenderedImage, render_tasks
 from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 

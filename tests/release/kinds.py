@@ -9,7 +9,7 @@ from typing import NamedTuple
 from release.build import build_release
 from release.contamination import Checks
 from schemas.release import AgreementStatistics, Creator, Manifest, ReleaseAbout
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world, worlds
 
 ABOUT = ReleaseAbout(

@@ -10,7 +10,7 @@ from db.entities import ActivityRecord, WorkResult
 from db.store import Store
 from db.work import commit_chunk, register_plan
 from release.build import BuiltRelease, build_release
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.worlds import DATASET, Composer, Contents, World, small_world, store_calls
 

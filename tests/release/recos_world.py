@@ -7,7 +7,7 @@ from db.entities import NewDecision, new_entity
 from schemas.base import sha256_of
 from schemas.provenance import Role
 from schemas.records import Caption, Source
-from schemas.retrieval_task import RetrievalTask, Tier
+from schemas.taxonomy import RetrievalTask, Tier
 from tests.release.worlds import GATE, QWEN, Composer, model_call, source
 
 RECOS = "recos"

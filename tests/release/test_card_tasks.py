@@ -6,7 +6,7 @@ from release.build import build_release
 from release.documents import render_card, task_table, version_table
 from release.published import RECOS, RECOS_TASKS
 from schemas.release import Manifest
-from schemas.retrieval_task import TIERS, RetrievalTask
+from schemas.taxonomy import TIERS, RetrievalTask
 from tests.release.recos_world import RECOS as DATASET
 from tests.release.recos_world import benchmark
 from tests.release.worlds import store_world

@@ -19,8 +19,7 @@ from release.changes import (
 from release.diff import compare_releases
 from schemas.errors import IntegrityError, UsageError
 from schemas.records import Contrast, Granularity
-from schemas.retrieval_task import Tier
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import DifferenceType, Tier
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.mirrored import mirrored
 from tests.release.worlds import (

@@ -21,8 +21,8 @@ from release.rebuild import rebuild_inputs, rebuild_release
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import ChoiceStatistics, NearestStatistics
-from schemas.retrieval_task import Tier
 from schemas.similarity import LeakLimits
+from schemas.taxonomy import Tier
 from tests.db.review_samples import Desk
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.later import Later, bytes_of

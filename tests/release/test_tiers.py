@@ -15,7 +15,7 @@ from release.build import BuiltRelease, build_release
 from release.row_files import read_release
 from release.verify import verify_release
 from schemas.errors import IntegrityError, UsageError
-from schemas.retrieval_task import TIERS, RetrievalTask, Tier, version_in
+from schemas.taxonomy import TIERS, RetrievalTask, Tier, version_in
 from tests.release.recos_world import (
     CAPTIONS,
     PHOTOS,

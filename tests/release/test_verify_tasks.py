@@ -14,7 +14,7 @@ from release.build import build_release
 from release.manifest import read_manifest
 from release.verify import verify_release
 from schemas.errors import UsageError
-from schemas.retrieval_task import TIERS, Tier
+from schemas.taxonomy import TIERS, Tier
 from tests.release.cases import check_on_copies
 from tests.release.recos_world import RECOS, benchmark, first_captions
 from tests.release.test_commands import loupe_release

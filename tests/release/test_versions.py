@@ -10,7 +10,7 @@ from release.changes import (
     least_version,
     required_bump,
 )
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 
 CARD = FieldChange(field="files.README.md", before="1", after="2")
 

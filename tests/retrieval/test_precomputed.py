@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from retrieval.embedders import pinned
-from retrieval.embeddings import read_vectors
+from flows.engine.embedding import pinned, read_vectors
 from schemas.base import sha256_of
 from schemas.embedding import PrecomputedEmbedder
 from schemas.errors import FormatError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from retrieval.embeddings import FloatRows, unit_rows
 from retrieval.recos import RecosSamples, RecosScores, recos_samples, score_recos
 from schemas.errors import FormatError
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from tests.retrieval.literal import competitors_of_image, competitors_of_text, tied_rows
 
 TASKS = list(RetrievalTask)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from schemas.errors import FormatError
 from schemas.recos import CaptionVerdict
 from schemas.requests import CaptionBrief, Direction
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 FIRST = """Task: color
 Captions: 5

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from schemas.errors import FormatError
 from schemas.requests import ConfusionBrief
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 values = st.text(min_size=1).map(lambda text: " ".join(text.split())).filter(bool)
 

@@ -36,7 +36,7 @@ from schemas.requests import (
     ConfusionBrief,
     Direction,
 )
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 # The built-in captioner.
 

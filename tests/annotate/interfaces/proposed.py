@@ -30,8 +30,7 @@ from schemas.proposals import (
 from schemas.records import Caption, Picture, Rewrite
 from schemas.records import Image as StoredImage
 from schemas.recos import DuplicateQuestion, Selection
-from schemas.retrieval_task import RetrievalTask
-from schemas.taxonomy import DifferenceType
+from schemas.taxonomy import DifferenceType, RetrievalTask
 from sources.demonstration.figure import Action, Pose, draw_figure
 from sources.demonstration.people import Chance, draw_person_attributes
 

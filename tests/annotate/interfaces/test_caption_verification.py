@@ -13,7 +13,7 @@ from schemas.faithfulness import Attribute, Fact, FaithfulnessReport, Finding
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Image
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from tests.annotate.browser import SUBMIT, Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, photograph
 from tests.annotate.interfaces.regions import ParsedHtml, ticked, variables, written

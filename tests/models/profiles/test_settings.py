@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from db.engine import open_engine
-from db.store import Store
+from db.store import Store, open_engine
 from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError
 

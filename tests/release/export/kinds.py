@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from release.build import BuiltRelease, build_release
-from schemas.retrieval_task import Tier
+from schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.worlds import Composer, small_world, store_world
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from models.builtin.stills.scene import HEIGHT_PX, STRIP_BOX, WIDTH_PX, apart
 from models.builtin.stills.text import content_of
 from schemas.errors import ConfigurationError
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import (
     TASKS,

@@ -7,7 +7,7 @@ import pytest
 
 from schemas.errors import FormatError, UsageError
 from schemas.records import Rejection
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.rendered import TRUTHS_FILE, read_rendered_collection, write_rendered_collection
 from sources.rendered.collection import BY_HAND, CollectionEntry
 

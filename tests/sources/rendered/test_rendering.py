@@ -10,7 +10,8 @@ from PIL import Image, ImageStat
 from schemas.base import sha256_of
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.requests import SignCategory, SignPair
-from schemas.retrieval_task import RENDERED_TASKS, RetrievalTask
+from schemas.retrieval_task import RENDERED_TASKS
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered import (
     FontShelf,

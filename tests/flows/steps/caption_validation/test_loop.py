@@ -20,7 +20,7 @@ from retrieval.discriminability import AcceptedInterval
 from schemas.errors import DegenerateCriterionError
 from schemas.records import Rejection
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 SETTINGS = DiscriminabilitySettings(k=10, eta=0.4, rounds=3)
 INTERVAL = AcceptedInterval.of(10, 0.4)

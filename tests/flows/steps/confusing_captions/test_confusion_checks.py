@@ -25,7 +25,7 @@ from schemas.recos import (
     ConfusionVerdict,
     RenderedTruth,
 )
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 DIMENSION, IMAGES, CAPTIONS = 64, 120, 5
 SETTINGS = ConfusionSettings()

@@ -10,7 +10,7 @@ from prompts.loader import load_prompt
 from schemas.chat import ChatAnswer, ChatImage
 from schemas.records import Rejection
 from schemas.requests import ConfusionBrief
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 
 CAPTION = "A red car stands left of a blue bicycle."
 BRIEF = ConfusionBrief(

@@ -23,7 +23,7 @@ from schemas.requests import (
     ConfusionBrief,
     Direction,
 )
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.stills import (
     StillTruth,
     jpeg_of,

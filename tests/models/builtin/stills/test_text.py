@@ -13,7 +13,7 @@ from models.builtin.stills.text import (
     near,
     read_text,
 )
-from schemas.retrieval_task import RetrievalTask
+from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import TASKS, captions_of, compose, lay_out
 

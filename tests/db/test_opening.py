@@ -7,9 +7,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import create_engine, inspect, text
 
-from db.engine import NEWEST_VERSION, escape_like, migrate
-from db.store import Store
-from db.tables import Base
+from db.store import NEWEST_VERSION, Store, migrate
+from db.tables import Base, escape_like
 from schemas.errors import ConfigurationError
 
 
