@@ -225,11 +225,6 @@ def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
     return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
 
 
-def deciding_values(spec: DetectorSpec) -> dict[str, Any]:
-    """The values of `spec` that affect what is found, without paths and device."""
-    return spec.model_dump(mode="json", exclude={"checkpoint", "device"})
-
-
 def runs_on_gpu(spec: DetectorSpec) -> bool:
     """Whether detectors of `spec` share a GPU, so that running several at once gains nothing.
 

@@ -5,6 +5,7 @@ time. Rows are ordered by content, and the files do not state when or where they
 Images are processed a few at a time.
 """
 
+import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -13,12 +14,13 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from db.blobs import BlobStore
 from db.entities import StoredEntity, datasets_of, entities_by_id
-from db.origins import EmbedderOrigin, embedder_origins
-from db.release_rows import released_rows, snapshot
+from db.release_rows import CropOrigin, EmbedderOrigin, embedder_origins, released_rows, snapshot
 from db.releases import (
     StateMark,
     StoreVersion,
@@ -43,7 +45,6 @@ from release.model_use import is_demonstration
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
 from release.row_files import ParquetRows, texts_of
-from release.row_making import embedding_of
 from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
@@ -247,7 +248,7 @@ def _write_release(
         ),
         statistics=statistics,
         leaks=tally.splits.certificate(wanted.leak_limits),
-        contamination=checks.compare_with_others(own),
+        contamination=(*checks.contamination, *(checks.against(own) if checks.against else ())),
         lineage=lineage,
         withdrawn=prior_withdrawals(notices),
         about=checks.about,
@@ -511,7 +512,7 @@ def write_rows(
             parquet.write(columns, image)
             for name, text in texts.items():
                 files[name].write(text.row(columns, is_first=done == 1))
-            embedding = embedding_of(crop) if tally.has_splits else None
+            embedding = _embedding_of(crop) if tally.has_splits else None
             tally.add(row, hashed, embedding, crop.embedder if crop else "")
             tally.statistics.add_left_out(
                 rejected=left_out["rejected"], pending=left_out["proposed"]
@@ -551,3 +552,10 @@ def _seen_row(row: ReleaseRow, image: bytes) -> SeenImage:
         video_sha256=row.crop.video_sha256 if row.crop else None,
         captions=tuple(one.text for one in (*row.captions, *row.coarse_captions)),
     )
+
+
+def _embedding_of(crop: CropOrigin | None) -> NDArray[np.float16] | None:
+    """The embedding of a crop, if it has one."""
+    if crop is None or crop.embedding is None:
+        return None
+    return np.frombuffer(base64.b64decode(crop.embedding), "<f2")

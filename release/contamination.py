@@ -497,11 +497,6 @@ class Checks(NamedTuple):
     against: Against | None = None
     contamination: tuple[Contamination, ...] = ()
 
-    def compare_with_others(self, own: OwnImages) -> tuple[Contamination, ...]:
-        """The content that the release shares with others, from this and earlier comparisons."""
-        found = self.against(own) if self.against is not None else ()
-        return (*self.contamination, *found)
-
 
 UNCHECKED = Checks()
 """No checks but the audits of the store."""

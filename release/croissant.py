@@ -10,8 +10,15 @@ from collections.abc import Iterable, Iterator
 from importlib.resources import files
 from typing import Any, Final
 
-from release.citation import bibtex, citation, keywords
-from release.facts import cited_sources, form_of, languages, responsible_facts
+from release.facts import (
+    bibtex,
+    citation,
+    cited_sources,
+    form_of,
+    keywords,
+    languages,
+    responsible_facts,
+)
 from release.rows import Column, columns_of
 from release.terms import stated_licences
 from schemas.licences import licence_of, spdx_page

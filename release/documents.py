@@ -10,17 +10,17 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from release.citation import bibtex, citation, citation_text
 from release.contamination import distance_in_words, leak_rule
 from release.croissant import croissant_text
 from release.facts import (
+    bibtex,
+    citation,
     cited_sources,
     collection_sentence,
     form_of,
     is_of_persons,
     languages,
     review_shares,
-    uncited_names,
 )
 from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
 from release.leaks import certificate_text
@@ -202,7 +202,7 @@ def render_card(manifest: Manifest) -> str:
         interval=wilson_interval,
         of_persons=is_of_persons(manifest),
         cited=cited_sources(manifest),
-        uncited=uncited_names(manifest),
+        uncited=_uncited_names(manifest),
         shown_videos=_SHOWN_VIDEOS,
         shown_authors=_SHOWN_AUTHORS,
         alone=dict(manifest.statistics.styles_per_image).get(1, 0),
@@ -371,9 +371,14 @@ def word_figure(manifest: Manifest) -> str:
     return template.render(chart=chart, marks=marks, width=_WIDTH, height=_HEIGHT)
 
 
+def _citation_text(manifest: Manifest) -> str:
+    """The `CITATION.cff` of a release."""
+    return "".join(f"{line}\n" for line in yaml_lines(citation(manifest)))
+
+
 OF_MANIFEST: Final[dict[str, Callable[[Manifest], str]]] = {
     CARD: render_card,
-    CITATION: citation_text,
+    CITATION: _citation_text,
     FIGURE: word_figure,
 }
 """The documents that depend only on the manifest, with their renderers."""
@@ -409,3 +414,9 @@ def write_documents(folder: Path, draft: Manifest, scratch: Scratch) -> None:
         scratch.add_listed(write_file(folder, path, made()))
     croissant = croissant_text(draft, scratch.listed())
     scratch.add_listed(write_file(folder, CROISSANT, croissant.encode()))
+
+
+def _uncited_names(manifest: Manifest) -> list[str]:
+    """The names of the other sources, sorted."""
+    cited = {one.name for one in cited_sources(manifest)}
+    return sorted({one.name for one in manifest.sources} - cited)

@@ -24,7 +24,6 @@ from services.process import (
     RunningService,
     ServiceSpec,
     answers,
-    running,
     start,
 )
 
@@ -147,12 +146,6 @@ def register_deployments(
             f"the deployments of {deployments} could not be registered at {server_url}:\n"
             f"{done.stdout.strip()[-2000:]}"
         )
-
-
-def prefect_api_url(home: Path) -> str | None:
-    """Return the API of the Prefect server of this installation, or None if it does not run."""
-    service = running(home, SERVER)
-    return f"{service.url}/api" if service else None
 
 
 def prefect_profiles(home: Path) -> Path:

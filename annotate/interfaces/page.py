@@ -28,8 +28,6 @@ from schemas.errors import ServiceError
 from schemas.pages import page_environment
 from schemas.phrases import WORD, PhraseKind, content_words, image_letter, phrases
 from schemas.records import Image, Picture
-from schemas.retrieval_task import TASK_FORMS
-from schemas.taxonomy import RetrievalTask
 
 
 class TaskContent(NamedTuple):
@@ -635,14 +633,6 @@ def _marks_on(words: Sequence[re.Match[str]], places: Collection[int], style: st
         start = marks.pop().start if place - 1 in places else words[place].start()
         marks.append(Mark(start, words[place].end(), style))
     return marks
-
-
-def caption_heading(task: RetrievalTask | None) -> str:
-    """Return the heading above a caption of that task, or of none."""
-    if task is None:
-        return "Caption"
-    form = TASK_FORMS.get(task)
-    return f"Caption for the task {task}" + (f": {form.captions}" if form else "")
 
 
 _MARKS = {

@@ -29,7 +29,6 @@ from annotate.interfaces.page import (
     Regions,
     Summary,
     TaskContent,
-    caption_heading,
     changed_words,
     choice_region,
     image_address,
@@ -54,6 +53,8 @@ from schemas.faithfulness import Finding
 from schemas.proposals import OPTIONS, ChoiceTest, Confusion
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rewrite
+from schemas.retrieval_task import TASK_FORMS
+from schemas.taxonomy import RetrievalTask
 
 TEXT = "text"
 """The control of the text to edit."""
@@ -161,7 +162,7 @@ class CaptionVerification(TextVerdict):
             examined = report is not None or entity.id in flags
             noticed = finding_list(findings, flags.get(entity.id, ()))
             data = {
-                "heading": caption_heading(images[entity.id].record(Image).task),
+                "heading": _caption_heading(images[entity.id].record(Image).task),
                 # A check compares two texts; it calls the caption the rewrite.
                 "caption_html": marked_text(text, _finding_marks(findings, "rewrite")),
                 "findings_html": noticed if examined else "<p>Not checked.</p>",
@@ -480,3 +481,11 @@ class DescriptionWriting(Interface):
             ("Words", str(count_words(text)) if text else ""),
             ("Not mentioned", ", ".join(missing_attributes(text)) if text else ""),
         ]
+
+
+def _caption_heading(task: RetrievalTask | None) -> str:
+    """Return the heading above a caption of that task, or of none."""
+    if task is None:
+        return "Caption"
+    form = TASK_FORMS.get(task)
+    return f"Caption for the task {task}" + (f": {form.captions}" if form else "")

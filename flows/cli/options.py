@@ -1,6 +1,6 @@
 """Shared by commands: arguments, options, the store, a progress bar, a memory limit."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -113,20 +113,6 @@ def folder_called(name: str) -> Path:
             f"again with `loupe release rebuild`"
         )
     return release.folder
-
-
-def known_word(what: str, words: Callable[[], Iterable[str]]) -> Callable[[str], str]:
-    """Check that an argument is one of the given words; suggest the nearest otherwise."""
-
-    def checked(given: str) -> str:
-        from schemas.validation import nearest_hint
-
-        known = list(words())
-        if given not in known:
-            raise typer.BadParameter(f"no {what} is called {given!r}; {nearest_hint(given, known)}")
-        return given
-
-    return checked
 
 
 def known_releases() -> list[str]:

@@ -2,19 +2,14 @@
 
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import (
-    ProfileOption,
-    chosen_profile,
-    known_word,
-    opened_run,
-    warn_of_unfinished,
-)
+from flows.cli.options import ProfileOption, chosen_profile, opened_run, warn_of_unfinished
 from flows.cli.output import JsonOption, answer, err, note, say
 
 if TYPE_CHECKING:
@@ -27,13 +22,27 @@ if TYPE_CHECKING:
 _FLOWS = ("build-ufine3c", "build-ufine6926", "build-recos", "build-ccd")
 
 
+def _known_word(what: str, words: Callable[[], Iterable[str]]) -> Callable[[str], str]:
+    """Check that an argument is one of the given words; suggest the nearest otherwise."""
+
+    def checked(given: str) -> str:
+        from schemas.validation import nearest_hint
+
+        known = list(words())
+        if given not in known:
+            raise typer.BadParameter(f"no {what} is called {given!r}; {nearest_hint(given, known)}")
+        return given
+
+    return checked
+
+
 def run(
     flow_name: Annotated[
         str,
         typer.Argument(
             metavar="FLOW",
             help=", ".join(_FLOWS),
-            callback=known_word("flow", lambda: _FLOWS),
+            callback=_known_word("flow", lambda: _FLOWS),
             autocompletion=lambda: list(_FLOWS),
         ),
     ],
@@ -122,11 +131,11 @@ def _server(settings: "Settings") -> str | None:
 
     Another program on its port is never contacted, because the request contains the password.
     """
-    from services.prefect_server import prefect_api_url
-    from services.process import answers
+    from services.prefect_server import SERVER
+    from services.process import answers, running
 
-    url = prefect_api_url(settings.home)
-    return url if url and answers(f"{url}/health") else None
+    service = running(settings.home, SERVER)
+    return f"{service.url}/api" if service and answers(f"{service.url}/api/health") else None
 
 
 _NEXT = """{activation}

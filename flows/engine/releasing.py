@@ -30,7 +30,7 @@ from db.releases import (
     withdrawn_items,
 )
 from db.review_audits import audited_draws
-from db.reviews import GateCount, gate_counts
+from db.reviews import GateCount, count_tasks, gate_counts
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
@@ -86,8 +86,9 @@ def agreement_statistics(
 ) -> tuple[AgreementStatistics, ...]:
     """Return a line for each queue and control with items that several people answered."""
     lines: list[AgreementStatistics] = []
+    asked = _queues_with_tasks(store)
     for queue in queues_in_use(store, load_queues(settings.queues_file)):
-        if queue.dataset != dataset:
+        if queue.dataset != dataset or queue.name not in asked:
             continue
         shared = shared_answers(store, queue.name)
         found = agreement(shared)
@@ -112,6 +113,11 @@ def agreement_statistics(
             if observed.items
         ]
     return tuple(lines)
+
+
+def _queues_with_tasks(store: Store) -> set[str]:
+    """Return the names of the queues in which people were asked about anything."""
+    return {queue for queue, _ in count_tasks(store)}
 
 
 def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
@@ -250,9 +256,9 @@ def _nearest_captions(
 
 def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...]:
     """Return the accuracy of testers in forced-choice tests by direction; empty without answers."""
-    results = choice_results(store, queue)
-    if not results:
+    if queue.name not in _queues_with_tasks(store):
         return ()
+    results = choice_results(store, queue)
     tests = find(store, queue.dataset, ChoiceTest.kind)
     directions = [one.record(ChoiceTest).direction for one in tests if one.state != "withdrawn"]
     return tuple(
@@ -565,16 +571,14 @@ def release(
         return
     signer = release_signer(settings)
     checks = release_checks(store, settings, report.dataset, embedder, context.progress)
-    named = NamedDatasets(lambda: context)
-    checks = checks._replace(
-        against=comparison_with(map(named.called, build.against)),
-        permitted_terms={**checks.permitted_terms, **permissions(build.sources)},
-    )
+    terms = {**checks.permitted_terms, **permissions(build.sources)}
+    checks = checks._replace(permitted_terms=terms)
     report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
-    inspect = all_of(
-        version_inspection(store, context.blobs, warn, strict=build.strict_version),
-        contamination_inspection(warn, refuse=False),
-    )
+    inspect = version_inspection(store, context.blobs, warn, strict=build.strict_version)
+    if build.against:
+        named = NamedDatasets(lambda: context)
+        checks = checks._replace(against=comparison_with(map(named.called, build.against)))
+        inspect = all_of(inspect, contamination_inspection(warn, refuse=False))
     inputs = None
     if not (build.against or build.strict_version or signer):
         inputs = _inputs(context, report.dataset, version, tier, checks)

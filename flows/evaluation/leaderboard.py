@@ -5,22 +5,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 from db.evaluations import StoredEvaluation, evaluations_of
 from db.releases import find_release
 from db.store import Store
-from flows.evaluation.leaderboard_drawing import (
-    TEXT,
-    WIDE_INCHES,
-    Plot,
-    drawn,
-    legend,
-    plotted,
-    short_name,
-    styled,
-    wrapped_name,
-)
 from release.manifest import MANIFEST
 from release.published import contrastive_dataset
 from release.row_files import chosen_split, read_listed
@@ -37,7 +24,6 @@ from schemas.evaluation import (
     EvaluatedModel,
     EvaluationResult,
     GroupResult,
-    PairSimilarities,
     Score,
     Scores,
 )
@@ -150,23 +136,12 @@ def _value(cell: GroupResult | None, metric: str) -> float:
 
 # How similar contrastive pairs are for each model (CCD, figure 5), and other samples (table 1).
 
-_MOST_MODELS = 8
-_LEGEND_COLUMNS = 4
-_BOX = ("0.05", "0.25", "0.5", "0.75", "0.95")
-
 
 class ContrastRow(NamedTuple):
     """A model and the similarities that it gives to samples."""
 
     name: str
     found: ContrastiveResult
-
-
-def published_types(table: GroupTable, like: str | None) -> PublishedTable | None:
-    """The published FG-CDE below a table of FG-CDA by difference; None if there is none."""
-    if table.dimension != "difference":
-        return None
-    return next(iter(published_on(like or "", table.direction, by_difference=True)), None)
 
 
 class NearestLine(NamedTuple):
@@ -203,55 +178,6 @@ def _guessed(methods: MethodGuess | None) -> str:
 
 def _shown(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
-
-
-def contrast_plot(rows: Sequence[ContrastRow]) -> Plot | None:
-    """The cosines of contrastive pairs by type and model: the middle half, and 5 % to 95 %."""
-    shown = rows[:_MOST_MODELS]
-    kinds = [one.difference for one in shown[0].found.similarities if one.pairs] if shown else []
-    if not kinds:
-        return None
-    thickness = 0.8 / len(shown)
-    with plotted(3.4 + 0.1 * len(shown), WIDE_INCHES) as (figure, axes):
-        for number, (row, colour, _) in enumerate(styled(shown)):
-            boxes = [_box(one) for one in row.found.similarities if one.pairs]
-            places = np.arange(len(boxes)) + (number - (len(shown) - 1) / 2) * thickness
-            axes.bxp(
-                boxes,
-                positions=places,
-                widths=0.72 * thickness,
-                showfliers=False,
-                patch_artist=True,
-                boxprops={"facecolor": colour, "alpha": 0.3, "edgecolor": colour},
-                medianprops={"color": colour, "linewidth": 2},
-                whiskerprops={"color": colour},
-                capprops={"color": colour},
-            )
-            axes.plot([], [], color=colour, linewidth=5, alpha=0.5, label=short_name(row.name))
-        axes.set_xticks(np.arange(len(kinds)), [wrapped_name(kind.value) for kind in kinds])
-        axes.tick_params(axis="x", length=0, labelcolor=TEXT)
-        axes.grid(visible=False, axis="x")
-        axes.set(ylabel="cosine", xlim=(-0.6, len(kinds) - 0.4))
-        legend(figure, axes, columns=min(len(shown), _LEGEND_COLUMNS))
-        svg = drawn(figure, "contrastive-pairs")
-    means = "; ".join(f"{row.name}: {_means(row.found.similarities)}" for row in shown)
-    return Plot(
-        "How similar the images of contrastive pairs are",
-        f"Cosines by type of difference: median, middle half, 5 % to 95 %. Means: {means}.",
-        svg,
-        is_wide=True,
-    )
-
-
-def _box(one: PairSimilarities) -> dict[str, Any]:
-    quantiles = {f"{share:g}": value for share, value in one.quantiles}
-    low, lower, median, upper, high = (quantiles[share] for share in _BOX)
-    return {"whislo": low, "q1": lower, "med": median, "q3": upper, "whishi": high}
-
-
-def _means(similarities: Sequence[PairSimilarities]) -> str:
-    means = (f"{one.difference} {one.mean:.3f}" for one in similarities if one.mean is not None)
-    return ", ".join(means)
 
 
 # The leaderboard of a release: every model that was scored on it, chance, and published rows.

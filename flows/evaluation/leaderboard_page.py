@@ -1,6 +1,7 @@
 """The leaderboard as files: a self-contained HTML page, Markdown and JSON."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -10,16 +11,15 @@ from numpy.typing import NDArray
 from flows.engine.pages import flow_pages, shrunk_uri
 from flows.evaluation.leaderboard import (
     Board,
+    ContrastRow,
     GroupRow,
     GroupTable,
     Leaderboard,
     Row,
     column_title,
-    contrast_plot,
     interval_text,
     leaderboard_document,
     nearest_lines,
-    published_types,
     score_text,
 )
 from flows.evaluation.leaderboard_drawing import (
@@ -37,8 +37,9 @@ from flows.evaluation.leaderboard_drawing import (
     wrapped_name,
 )
 from release.published import CCD_TABLE
+from retrieval.published import PublishedTable, published_on
 from schemas.base import sha256_of
-from schemas.evaluation import Direction, Score, ShownItem, SimilarityHistogram
+from schemas.evaluation import Direction, PairSimilarities, Score, ShownItem, SimilarityHistogram
 
 # The plots of a leaderboard as inline SVG.
 
@@ -48,6 +49,7 @@ _MOST_LYING = 6
 """Up to this number of groups bars are horizontal; above, vertical over the page's width."""
 _MATCHES, _OTHERS = "#1f5fa8", "#b8501f"
 _LEGEND_COLUMNS = 4
+_BOX = ("0.05", "0.25", "0.5", "0.75", "0.95")
 _ERROR_BARS = {"ecolor": TEXT, "elinewidth": 0.9, "capsize": 2}
 
 
@@ -242,7 +244,7 @@ def render_page(board: Leaderboard) -> str:
         board,
         sections=[_section(board, one) for one in board.boards],
         thumbnail=_Thumbnails(board.folder),
-        contrast_plot=contrast_plot(board.contrasts),
+        contrast_plot=_contrast_plot(board.contrasts),
     )
 
 
@@ -258,7 +260,7 @@ def _rendered(template: str, board: Leaderboard, **values: Any) -> str:
         score=score_text,
         interval=interval_text,
         with_interval=_with_interval,
-        published_types=published_types,
+        published_types=_published_types,
         cell=_cell,
     )
     return environment.get_template(template).render(
@@ -328,3 +330,59 @@ def _cell(text: str) -> str:
     """`text` escaped for a cell of a Markdown table."""
     escaped = "".join(f"\\{one}" if one in "\\`*_[]<>|" else one for one in text)
     return " ".join(escaped.split())
+
+
+def _contrast_plot(rows: Sequence[ContrastRow]) -> Plot | None:
+    """The cosines of contrastive pairs by type and model: the middle half, and 5 % to 95 %."""
+    shown = rows[:_MOST_MODELS]
+    kinds = [one.difference for one in shown[0].found.similarities if one.pairs] if shown else []
+    if not kinds:
+        return None
+    thickness = 0.8 / len(shown)
+    with plotted(3.4 + 0.1 * len(shown), WIDE_INCHES) as (figure, axes):
+        for number, (row, colour, _) in enumerate(styled(shown)):
+            boxes = [_box(one) for one in row.found.similarities if one.pairs]
+            places = np.arange(len(boxes)) + (number - (len(shown) - 1) / 2) * thickness
+            axes.bxp(
+                boxes,
+                positions=places,
+                widths=0.72 * thickness,
+                showfliers=False,
+                patch_artist=True,
+                boxprops={"facecolor": colour, "alpha": 0.3, "edgecolor": colour},
+                medianprops={"color": colour, "linewidth": 2},
+                whiskerprops={"color": colour},
+                capprops={"color": colour},
+            )
+            axes.plot([], [], color=colour, linewidth=5, alpha=0.5, label=short_name(row.name))
+        axes.set_xticks(np.arange(len(kinds)), [wrapped_name(kind.value) for kind in kinds])
+        axes.tick_params(axis="x", length=0, labelcolor=TEXT)
+        axes.grid(visible=False, axis="x")
+        axes.set(ylabel="cosine", xlim=(-0.6, len(kinds) - 0.4))
+        legend(figure, axes, columns=min(len(shown), _LEGEND_COLUMNS))
+        svg = drawn(figure, "contrastive-pairs")
+    means = "; ".join(f"{row.name}: {_means(row.found.similarities)}" for row in shown)
+    return Plot(
+        "How similar the images of contrastive pairs are",
+        f"Cosines by type of difference: median, middle half, 5 % to 95 %. Means: {means}.",
+        svg,
+        is_wide=True,
+    )
+
+
+def _published_types(table: GroupTable, like: str | None) -> PublishedTable | None:
+    """The published FG-CDE below a table of FG-CDA by difference; None if there is none."""
+    if table.dimension != "difference":
+        return None
+    return next(iter(published_on(like or "", table.direction, by_difference=True)), None)
+
+
+def _box(one: PairSimilarities) -> dict[str, Any]:
+    quantiles = {f"{share:g}": value for share, value in one.quantiles}
+    low, lower, median, upper, high = (quantiles[share] for share in _BOX)
+    return {"whislo": low, "q1": lower, "med": median, "q3": upper, "whishi": high}
+
+
+def _means(similarities: Sequence[PairSimilarities]) -> str:
+    means = (f"{one.difference} {one.mean:.3f}" for one in similarities if one.mean is not None)
+    return ", ".join(means)

@@ -27,7 +27,7 @@ from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
 from models.pose import PoseModel, build_pose_model
-from models.registry import build_detector, deciding_values, pinned_detector, runs_on_gpu
+from models.registry import build_detector, pinned_detector, runs_on_gpu
 from models.tracking.association import (
     Boxes,
     PersonTracker,
@@ -221,7 +221,8 @@ def plan_tracking(
     if every_nth_frame is not None:
         settings = settings.model_copy(update={"every_nth_frame": every_nth_frame})
     values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})
-    values["detector"] = deciding_values(settings.detector)
+    # paths and devices do not affect what is found
+    values["detector"] = settings.detector.model_dump(mode="json", exclude={"checkpoint", "device"})
     record = StageSettings(stage=STAGE, version=VERSION, values=values)
     return TrackingPlan(settings, get_or_create_entity(context, record, dataset))
 

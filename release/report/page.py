@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlencode
 
-from release.citation import bibtex, citation
+from release.facts import bibtex, citation
 from release.files import found_at
 from release.markup import share_text
 from release.model_use import PURPOSES, settings_in_words

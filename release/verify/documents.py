@@ -44,7 +44,13 @@ class VerifiedManifest(NamedTuple):
 def verify_manifest(
     folder: Path, expected_id: str | None, scratch: Scratch, findings: Findings
 ) -> VerifiedManifest | None:
-    """Check the manifest; None if it cannot be used. Its files are stored in `scratch`."""
+    """Check the manifest; None if it cannot be used. Its files are stored in `scratch`.
+
+    Raises:
+        UsageError: if `expected_id` is too short.
+    """
+    if expected_id is not None:
+        _refuse_short(expected_id)
     path, listing = folder / MANIFEST, Listing()
     values: dict[str, Any] = {}
 
@@ -91,7 +97,7 @@ def verify_manifest(
     return None
 
 
-def refuse_short(expected_id: str) -> None:
+def _refuse_short(expected_id: str) -> None:
     """Accept an id as it was cited, or a prefix that is too long to forge.
 
     Raises:

@@ -6,9 +6,9 @@ from typing import Any
 
 import yaml
 
-from release.citation import bibtex, citation
 from release.croissant import croissant
 from release.documents import hub_licences, render_card
+from release.facts import bibtex, citation
 from release.files import CITATION
 from release.markup import as_yaml, yaml_lines
 from schemas.release import LicenceTerms, ReleaseAbout, ReleaseTerms

@@ -21,7 +21,6 @@ from services.prefect_server import (
     SERVER,
     WORK_POOL,
     WORKER,
-    prefect_api_url,
     prefect_environment,
     prefect_login,
     prefect_profiles,
@@ -172,7 +171,9 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prefect]:
 
 @pytest.mark.prefect
 def test_a_registered_deployment_runs_to_completion(prefect: Prefect) -> None:
-    assert prefect_api_url(prefect.home) == f"{prefect.url}/api"
+    service = running(prefect.home, SERVER)
+    assert service is not None
+    assert service.url == prefect.url
     assert_listens_on_loopback_only(prefect.home)
     profiles = {"PREFECT_PROFILES_PATH": str(prefect_profiles(prefect.home))}
     output = prefect.command(

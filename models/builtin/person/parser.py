@@ -11,9 +11,9 @@ from models.builtin.person.lexicon import (
     Mention,
     Tag,
     find_mentions,
+    find_nonsense,
     load_lexicon,
 )
-from models.builtin.person.nonsense import find_nonsense
 from schemas.faithfulness import Attribute, Fact, Span
 
 __all__ = ["extract_facts", "parse_description"]
