@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from db.roles import ROLES
 from db.withdrawal_graph import EMPTY, SAME, TARGET
-from flows.cli.output import out, print_table
+from flows.cli.output import print_table, say
 from schemas.provenance import Role
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ def print_plan(plan: "WithdrawalPlan") -> None:
     """Print a plan: entities withdrawn, erased and kept, affected releases, and patches."""
     request = plan.request
     files = "its files are erased" if request.erases else "its files are kept"
-    _print(f"To withdraw: {request.target} ({request.ground}; {files})")
+    say(f"To withdraw: {request.target} ({request.ground}; {files})")
     if plan.is_done:
         last = plan.earlier[-1]
         done = f"withdrawn on {last.confirmed_at:%Y-%m-%d} as {last.key[:12]}"
-        _print(f"  {done}; nothing is left to do")
+        say(f"  {done}; nothing is left to do")
         return
     _print_indented(_person(plan))
     _print_counts(plan.counts())
@@ -48,12 +48,12 @@ def print_plan(plan: "WithdrawalPlan") -> None:
         ]
         print_table("Why", ("items", "each because it …", "role"), reasons)
         if already:
-            _print(f"  {already:,} of these withdrawn before")
+            say(f"  {already:,} of these withdrawn before")
     else:
-        _print("  everything is already withdrawn; only files and releases change")
+        say("  everything is already withdrawn; only files and releases change")
     if plan.reopened:
         judged = _many(len(plan.reopened), "judgement")
-        _print(f"  {judged} withdrawn: others are asked again")
+        say(f"  {judged} withdrawn: others are asked again")
     if plan.affected.releases:
         columns = ("release", "rows gone", "lose texts", "use instead", "its folder")
         releases = [
@@ -69,17 +69,13 @@ def print_plan(plan: "WithdrawalPlan") -> None:
         print_table("Affected releases", columns, releases)
         _print_indented(_rows(plan))
     else:
-        _print("  No release is affected.")
+        say("  No release is affected.")
     _print_indented(_files(plan))
-
-
-def _print(line: str) -> None:
-    out.print(line, markup=False, soft_wrap=True)
 
 
 def _print_indented(lines: Iterable[str]) -> None:
     for line in lines:
-        _print(f"  {line}")
+        say(f"  {line}")
 
 
 def _person(plan: "WithdrawalPlan") -> Iterator[str]:
@@ -192,7 +188,7 @@ def print_withdrawal(
         ("confirmed", f"{withdrawal.confirmed_at:%Y-%m-%d %H:%M} UTC by {withdrawal.agent.name}"),
         ("state", f"finished {ended:%Y-%m-%d %H:%M} UTC" if ended else UNFINISHED),
     ):
-        _print(f"{name:<12}{value}")
+        say(f"{name:<12}{value}")
     _print_counts(counts)
     if notices:
         rows = []
@@ -235,7 +231,7 @@ def _value(value: Any) -> str:
 
 def print_residual(left: "ResidualCopies") -> None:
     """Print what people must remove or publish themselves after a withdrawal."""
-    _print("Not reached from here")
+    say("Not reached from here")
     _print_indented(_residual(left))
 
 
