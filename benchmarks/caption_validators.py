@@ -1,7 +1,7 @@
 """Whether a model ranks captions better that were validated with it (ReCoS uses BLIP-2 for both).
 
-Run from the repository root: `python -m benchmarks.caption_validators` (four minutes on an idle
-core). Three small CLIPs are trained from different seeds on drawn stills. Each validates the same
+Run from the repository root: `python -m benchmarks.caption_validators` (half an hour, one core).
+For each of three seeds, three small CLIPs are trained on drawn stills. Each validates the same
 captions of other stills, of one to all details, and each ranks what each of them left. The bias is
 the mean reciprocal rank (MRR) by a model on its own captions less what is expected from how well it
 ranks in general and how easy the captions of that validator are; its interval is over images.
@@ -10,7 +10,7 @@ ranks in general and how easy the captions of that validator are; its interval i
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 from sources.demonstration.people import Chance
 from sources.demonstration.stills import StillTruth, plan_stills
 
-MODELS, EPOCHS, STILLS, CAPTIONS, DRAWS = 3, 6, 300, 5, 2000
+SEEDS, MODELS, EPOCHS, STILLS, CAPTIONS, DRAWS = 3, 3, 6, 300, 5, 2000
 ETAS = (0.8, 0.4)
 Floats = NDArray[np.floating[Any]]
 
@@ -49,50 +49,74 @@ def bias_of(share: Floats) -> float:
     return float(np.diag(share - expected).mean())
 
 
-def main() -> None:
-    """Prints the mean reciprocal rank by validator and ranker, and the bias."""
+class Measured(NamedTuple):
+    """The MRR and the captions by validator (the last: none), and the bias with its interval."""
+
+    share: Floats
+    captions: NDArray[np.int64]
+    bias: float
+    low: float
+    high: float
+
+
+def measured(seed: int, folder: Path) -> dict[float, Measured]:
+    """The effect by η, on stills and with models of their own for each seed."""
     import torch
 
     from retrieval.cfam.network.checkpoints import load_model
     from retrieval.cfam.network.training import embed_pairs, train
 
-    with tempfile.TemporaryDirectory() as scratch:
-        folder, truths = Path(scratch), list(plan_stills(5, STILLS))
-        firsts = tuple(
-            still_of(folder, f"first-{one.image_id}", str(one.image_id), one.scene)
-            for one in plan_stills(1, FIRST_STILLS)
+    firsts = tuple(
+        still_of(folder, f"first-{one.image_id}", str(one.image_id), one.scene)
+        for one in plan_stills(1, FIRST_STILLS)
+    )
+    stills = [
+        TrainingImage(
+            still_of(folder, f"{one.image_id:06d}", f"{one.image_id:06d}", one.scene).path,
+            f"{one.image_id:06d}",
+            tuple(dict.fromkeys(candidates(one))),
         )
-        stills = [
-            TrainingImage(
-                still_of(folder, f"{one.image_id:06d}", f"{one.image_id:06d}", one.scene).path,
-                f"{one.image_id:06d}",
-                tuple(dict.fromkeys(candidates(one))),
-            )
-            for one in truths
-        ]
-        vectors = []
-        for seed in range(MODELS):
-            settings = plain_training(seed, EPOCHS, folder / f"model-{seed}")
-            home = folder / f"training-{seed}"
-            train(settings, TrainingSplits(firsts, ()), home, Silent())
-            model = load_model(home / "last")
-            vectors.append(embed_pairs(model, stills, settings, torch.device("cpu")))
+        for one in plan_stills(5 + seed, STILLS)
+    ]
+    vectors = []
+    for model in range(MODELS):
+        settings = plain_training(MODELS * seed + model, EPOCHS, folder / f"model-{model}")
+        home = folder / f"training-{model}"
+        train(settings, TrainingSplits(firsts, ()), home, Silent())
+        found = embed_pairs(load_model(home / "last"), stills, settings, torch.device("cpu"))
+        vectors.append(found)
     own = np.repeat(np.arange(STILLS), [len(one.captions) for one in stills])
-    ranked = [reciprocal_ranks(one.texts, one.images, own) for one in vectors]
-    table = Table("η", "validated with", "captions", *(f"MRR of model {n}" for n in range(MODELS)))
+    ranked = np.array([reciprocal_ranks(one.texts, one.images, own) for one in vectors])
+    results = {}
     for eta in ETAS:
-        passing = [np.ones(len(own), dtype=np.bool_)]
+        passing = []
         for one in vectors:
-            found = CaptionValidator(one.images, DiscriminabilitySettings(eta=eta))
-            verdicts = found.score(one.texts, own).verdicts
-            passing.insert(-1, np.array([verdict is CaptionVerdict.PASS for verdict in verdicts]))
+            validator = CaptionValidator(one.images, DiscriminabilitySettings(eta=eta))
+            verdicts = validator.score(one.texts, own).verdicts
+            passing.append(np.array([verdict is CaptionVerdict.PASS for verdict in verdicts]))
+        passing.append(np.ones(len(own), dtype=np.bool_))
         kept = np.array([first_of_each(passes, own) for passes in passing])
-        share, low, high = shares(kept, np.array(ranked), own)
-        for number, row in enumerate(share):
-            name = f"model {number}" if number < MODELS else "none"
-            cells = (f"{one:.1f}" for one in row)
-            table.add_row(f"{eta:g}", name, f"{kept[number].sum():.0f}", *cells)
-        print(f"η {eta:g}: bias {bias_of(share[:MODELS]):+.2f} points ({low:+.2f} … {high:+.2f})")
+        share, low, high = shares(kept, ranked, own)
+        results[eta] = Measured(share, kept.sum(axis=1), bias_of(share[:MODELS]), low, high)
+    return results
+
+
+def main() -> None:
+    """Prints the bias of each seed, and the mean reciprocal ranks by validator and ranker."""
+    table = Table(
+        "η", "seed", "validated with", "captions", *(f"MRR of model {n}" for n in range(MODELS))
+    )
+    for seed in range(SEEDS):
+        with tempfile.TemporaryDirectory() as scratch:
+            found = measured(seed, Path(scratch))
+        for eta, one in found.items():
+            interval = f"{one.low:+.2f} … {one.high:+.2f}"
+            print(f"η {eta:g}, seed {seed}: bias {one.bias:+.2f} points ({interval})", flush=True)
+            for number, (row, captions) in enumerate(zip(one.share, one.captions, strict=True)):
+                name = f"model {number}" if number < MODELS else "none"
+                table.add_row(
+                    f"{eta:g}", str(seed), name, str(captions), *(f"{mean:.1f}" for mean in row)
+                )
     Console(width=100).print(table)
 
 
