@@ -24,7 +24,7 @@ class Recipe(Record):
     """How a row is computed: by a training, by an embedder, or not by Loupe.
 
     `training` holds changes to the paper's settings of CFAM; `embedder` is
-    `PROVIDER:NAME@REVISION`, with `options` of its specification, and `of` another one for some
+    `PROVIDER:NAME@REVISION`, with `options` of its specification. `of` has other recipes for some
     datasets. `per_second` is the number of pairs trained, or of images and texts embedded, if a row
     is much slower than others.
     """
@@ -32,7 +32,7 @@ class Recipe(Record):
     training: dict[str, Any] | None = None
     embedder: str = ""
     options: dict[str, Any] = Field(default_factory=dict)
-    of: dict[str, str] = Field(default_factory=dict)
+    of: "dict[str, Recipe]" = Field(default_factory=dict)
     unavailable: str = ""
     note: str = ""
     per_second: float | None = None
@@ -143,7 +143,7 @@ def experiments_of(table: str, rows: tuple[str, ...] = ()) -> tuple[Experiment, 
     experiments = [
         Experiment(
             model,
-            matrix.models[model],
+            matrix.models[model].of.get(dataset, matrix.models[model]),
             trained_on,
             dataset,
             tuple(sorted(scores, key=lambda one: DIRECTIONS.index(one.direction))),

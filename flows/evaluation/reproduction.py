@@ -335,8 +335,7 @@ def _planned(
     elif embedder is None and recipe.unavailable:
         return replace(row, state="no model", reason=recipe.unavailable)
     else:
-        text = recipe.of.get(experiment.dataset, recipe.embedder)
-        found = embedder or named_embedder(text)
+        found = embedder or named_embedder(recipe.embedder)
         if embedder is None:
             found = type(found).model_validate(found.model_dump() | recipe.options)
         row = replace(row, embedder=found)

@@ -176,7 +176,7 @@ def test_families_define_their_checkpoints_and_prompts(subtests: pytest.Subtests
             for checkpoint in family.checkpoints:
                 spec = MllmEmbedder(provider="mllm", name=checkpoint, revision="main")
                 assert spec.family == name
-    with pytest.raises(ValidationError, match="must be one of gme, ops-mm"):
+    with pytest.raises(ValidationError, match="must be one of gme, gme-mscoco-ccd"):
         MllmEmbedder(provider="mllm", name="somebody/else", revision="main")
 
 
