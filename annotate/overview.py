@@ -4,6 +4,7 @@ It shows what each build waits for and who must act, the problems of queues, ann
 from the others, and the work left.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime
 from typing import Literal
@@ -554,7 +555,7 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
 
 
 def _duration(hours: float) -> str:
-    return f"{hours:,.1f} hours" if hours >= 0.5 else _count(round(60 * hours), "minute")
+    return f"{hours:,.1f} hours" if hours >= 0.5 else _count(math.ceil(60 * hours), "minute")
 
 
 def _cost(hours: float | None, hourly_rate: float | None) -> float | None:
