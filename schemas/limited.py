@@ -3,9 +3,10 @@
 A worker is a separate process, reused between calls and killed when a call exceeds its limits: a
 decoder that hangs, crashes or allocates too much memory affects only the file that it was given.
 Workers are not forked from this process and its threads, but from a process that only imports what
-they need. The kernel enforces the limits: a timer of CPU time, so that a busy machine refuses
-nothing, and `RLIMIT_DATA`, which Linux enforces and macOS does not. The caller waits ten times as
-long in wall-clock time for workers that sleep.
+they need, so the successor of a killed worker starts in milliseconds. The kernel enforces the
+limits: a timer of CPU time, so that a busy machine refuses nothing, and `RLIMIT_DATA`, which Linux
+enforces and macOS does not. The caller waits ten times as long in wall-clock time for workers that
+sleep.
 
 This limits cost and crashes, but is not a sandbox: a worker may read what its user may read.
 """
