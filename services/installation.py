@@ -14,6 +14,7 @@ from services.blob_server import without_keys
 from services.components import Component
 from services.credentials import services_folder, write_private
 from services.environments import ensure_environment, is_installed
+from services.label_studio import WATCHER
 from services.process import (
     LOOPBACK,
     RunningService,
@@ -28,13 +29,11 @@ from services.process import (
 )
 from services.process import state as state_of
 
-WATCHER = "queue-watcher"
-_EVERY_SECONDS = 15
 _START_SECONDS = 120.0
 
 
 def _start_queue_watcher(settings: Settings) -> RunningService:
-    """Start `loupe queue watch` as a detached process; its loopback port is for webhooks.
+    """Start `loupe queue watch` as a detached process; Label Studio posts answers to its port.
 
     Raises:
         ServiceError: it could not be started.
@@ -43,10 +42,9 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
     url = f"http://{LOOPBACK}:{port}"
     token = settings.label_studio_token
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
-    options = ("--every", str(_EVERY_SECONDS), "--webhook-port", str(port))
     spec = ServiceSpec(
         name=WATCHER,
-        command=(sys.executable, "-m", "flows.cli", "queue", "watch", *options),
+        command=(sys.executable, "-m", "flows.cli", "queue", "watch", "--webhook-port", str(port)),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False), **access},
         url=url,

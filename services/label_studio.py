@@ -31,11 +31,14 @@ from services.process import (
     RunningService,
     ServiceSpec,
     answers,
+    record_path,
     running,
     start,
 )
 
 NAME = "label-studio"
+WATCHER = "queue-watcher"
+"""The service that Label Studio tells about answers."""
 DESK_SERVER = Path(__file__).parent / "desk_server"
 """Our settings of Label Studio: isolated workspaces and their accounts."""
 # 25 s on an idle machine; migrations are slow if many processes share two cores.
@@ -55,7 +58,6 @@ def start_label_studio(
     port: int,
     environment: Path,
     database_url: str = "",
-    ssrf_protection: bool = True,
 ) -> RunningService:
     """Start Label Studio on the loopback interface, with its data under `<home>/label-studio`.
 
@@ -64,13 +66,12 @@ def start_label_studio(
         port: the port to listen on.
         environment: the virtual environment that Label Studio is installed in.
         database_url: `postgresql://user:password@host:port/name`; empty for SQLite.
-        ssrf_protection: False lets it call loopback addresses (webhooks in tests).
 
     Raises:
         ServiceError: it could not be started.
     """
     url = f"http://{LOOPBACK}:{port}"
-    variables = label_studio_variables(home, database_url, ssrf_protection)
+    variables = label_studio_variables(home, database_url)
     program = environment / "bin" / "label-studio"
     options = ("--no-browser", "--log-level", "ERROR", "--internal-host", LOOPBACK)
     spec = ServiceSpec(
@@ -86,9 +87,7 @@ def start_label_studio(
     return start(home, spec, lambda: answers(f"{url}/health"))
 
 
-def label_studio_variables(
-    home: Path, database_url: str = "", ssrf_protection: bool = True
-) -> dict[str, str]:
+def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]:
     """Return the environment variables of Label Studio's programs; they include secrets.
 
     Label Studio reads every variable first with its prefix and then without (`DEBUG`, `HOST`,
@@ -98,7 +97,7 @@ def label_studio_variables(
     credentials = load_credentials(home)
     return {
         **{name: value for name, value in os.environ.items() if _INHERITED.fullmatch(name)},
-        "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": str(ssrf_protection).lower(),
+        "LABEL_STUDIO_SSRF_PROTECTION_ENABLED": "true",
         "LABEL_STUDIO_DISABLE_SIGNUP_WITHOUT_LINK": "true",
         "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "false",
         "LABEL_STUDIO_ENABLE_LOCAL_FILES_STORAGE": "false",
@@ -117,6 +116,7 @@ def label_studio_variables(
         "LABEL_STUDIO_BASE_DATA_DIR": str(data),
         "PYTHONPATH": str(DESK_SERVER),
         "DJANGO_SETTINGS_MODULE": "loupe_desk.settings",
+        "LOUPE_QUEUE_WATCHER": str(record_path(home, WATCHER)),
     }
 
 

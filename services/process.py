@@ -136,13 +136,13 @@ def stop(home: Path, name: str, grace_seconds: float = 10.0) -> bool:
     _, stubborn = psutil.wait_procs(rest, timeout=grace_seconds / 2)
     _signal(stubborn, psutil.Process.kill)
     psutil.wait_procs(stubborn, timeout=grace_seconds)
-    _record_path(home, name).unlink(missing_ok=True)
+    record_path(home, name).unlink(missing_ok=True)
     return bool(members)
 
 
 def recorded(home: Path, name: str) -> RunningService | None:
     """Return the content of the record file, alive or not; None without one."""
-    path = _record_path(home, name)
+    path = record_path(home, name)
     try:
         return RunningService.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -190,7 +190,8 @@ def free_port() -> int:
     raise ServiceError(f"no port from {_FREE_PORTS.start} to {_FREE_PORTS.stop - 1} is free")
 
 
-def _record_path(home: Path, name: str) -> Path:
+def record_path(home: Path, name: str) -> Path:
+    """The file that describes a running server."""
     return home / "services" / f"{name}.json"
 
 

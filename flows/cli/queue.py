@@ -1,5 +1,6 @@
 """`loupe queue`: items that wait for people, and the exchange with Label Studio."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -32,6 +33,9 @@ for one in (accept, acceptance, hours, prioritize, reopen, search):
     command(app)(one)
 app.add_typer(gold, name="gold")
 
+# The pause after a pull and push is at least so many seconds, and so many times their duration.
+_PAUSE_SECONDS = 3.0
+_PAUSE_FACTOR = 4.0
 _COLUMNS = (
     "queue",
     "interface",
@@ -203,12 +207,12 @@ def watch(
     """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
 
     Without QUEUE: the queues that a build or `loupe queue push` has opened, under the policy of the
-    build, and those that the queues file declares. To react without delay, point a webhook of Label
-    Studio at the printed address.
+    build, and those that the queues file declares. Our Label Studio announces answers by itself;
+    point a webhook of another one at the printed address.
 
     Args:
         every: Seconds between two pulls.
-        webhook_port: Pull immediately when a webhook posts to this port.
+        webhook_port: Also pull when a webhook posts to this port.
     """
     from flows.engine.gates import Webhooks, webhook_server
 
@@ -217,7 +221,10 @@ def watch(
         err.print(f"pulling every {every:g} s, and when a webhook posts to {address}")
         with suppress(KeyboardInterrupt):
             while True:
+                started = time.monotonic()
                 _pull_and_push(queue, problems)
+                # further answers arrive meanwhile, and the processor is for those who work
+                time.sleep(max(_PAUSE_SECONDS, _PAUSE_FACTOR * (time.monotonic() - started)))
                 webhooks.wait(every)
 
 

@@ -65,10 +65,10 @@ def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
     return LabelStudioDesk(access.url, token or access.token, server_name=name)
 
 
-# Label Studio posts its webhooks once, unsigned, in any order and sometimes twice. Therefore their
-# content is not read: each webhook only ends the wait for the next pull.
+# Webhooks are unsigned, and may arrive late, twice or never. Therefore their content is not read:
+# each only ends the wait for the next pull.
 
-PATH = "/hint"
+_PATH = "/answered"
 _STOP_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
@@ -111,7 +111,7 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
 
     chosen = port or free_port()
     routes = [
-        Route(PATH, answer, methods=["POST"]),
+        Route(_PATH, answer, methods=["POST"]),
         Route("/health", lambda _: Response(status_code=204)),
     ]
     app = Starlette(routes=routes)
@@ -129,7 +129,7 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
     if not server.started:
         raise ServiceError(f"the webhook server could not listen on {LOOPBACK}:{chosen}")
     try:
-        yield f"http://{LOOPBACK}:{chosen}{PATH}"
+        yield f"http://{LOOPBACK}:{chosen}{_PATH}"
     finally:
         server.should_exit = True
         thread.join(_STOP_SECONDS)

@@ -19,7 +19,12 @@ from label_studio.core.settings.label_studio import *
 from label_studio.core.settings.label_studio import DATABASES, MIDDLEWARE
 
 PROJECT_MIXIN = "loupe_desk.access.WorkspaceProject"
-MIDDLEWARE = [*MIDDLEWARE, "loupe_desk.view.LabellingView", "loupe_desk.gate.WorkspaceGate"]
+MIDDLEWARE = [
+    *MIDDLEWARE,
+    "loupe_desk.view.LabellingView",
+    "loupe_desk.webhook.AnswerWebhook",
+    "loupe_desk.gate.WorkspaceGate",
+]
 
 if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # As in our own store: an answer is stored with several commits, each of which would otherwise
