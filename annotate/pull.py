@@ -58,6 +58,15 @@ class PullReport(Reading):
     unclear: tuple[Notice, ...] = ()
     unreached: tuple[str, ...] = ()
 
+    @property
+    def summary(self) -> str:
+        """The counts in one line."""
+        return (
+            f"{self.accepted:,} accepted, {self.edited:,} edited, {self.rejected:,} rejected, "
+            f"{self.skipped:,} skipped; items: {self.decided:,} decided, {self.conflicts:,} in "
+            f"conflict; answers returned: {self.returned:,}"
+        )
+
 
 class ReconcileReport(Record):
     """The result of comparing Label Studio with the store.

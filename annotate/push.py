@@ -71,6 +71,20 @@ class PushReport(Record):
     short: int = 0
     projects: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def summary(self) -> str:
+        """The counts in one line."""
+        more = {
+            "gold": self.gold,
+            "conflicts for an adjudicator": self.conflicts,
+            "duplicates removed": self.duplicates,
+            "closed": self.closed,
+            "unclear answers sent back to their authors": self.sent_back,
+            "items wait for the next batch, more annotators or tomorrow": self.short,
+        }
+        parts = [f"{self.pushed:,} tasks sent", f"{self.known:,} already there"]
+        return ", ".join(parts + [f"{count:,} {what}" for what, count in more.items() if count])
+
 
 # Descriptions of one image should be independent of each other. Only the first person who gets an
 # image sees a model's draft; the others start without one, even if the first one skips.

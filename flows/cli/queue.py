@@ -308,27 +308,13 @@ def _queues(
 
 
 def _show_push(report: "PushReport", url: str) -> None:
-    parts = [f"{report.pushed:,} tasks sent", f"{report.known:,} already there"]
-    more = {
-        "gold": report.gold,
-        "conflicts for an adjudicator": report.conflicts,
-        "duplicates removed": report.duplicates,
-        "closed": report.closed,
-        "unclear answers sent back to their authors": report.sent_back,
-        "items wait for the next batch, more annotators or tomorrow": report.short,
-    }
-    parts += [f"{count:,} {what}" for what, count in more.items() if count]
-    out.print(f"{report.queue}: {', '.join(parts)}")
+    out.print(f"{report.queue}: {report.summary}")
     for assignee, project_id in report.projects:
         out.print(f"  {assignee or 'here'}: {url}/projects/{project_id}/data", soft_wrap=True)
 
 
 def _show_pull(report: "PullReport") -> None:
-    out.print(
-        f"{report.queue}: {report.accepted:,} accepted, {report.edited:,} edited, "
-        f"{report.rejected:,} rejected, {report.skipped:,} skipped; items: {report.decided:,} "
-        f"decided, {report.conflicts:,} in conflict; answers returned: {report.returned:,}"
-    )
+    out.print(f"{report.queue}: {report.summary}")
     _show_notices("unclear", report.unclear)
     _show_notices("interpreted", report.remarks)
     _show_notices("late", report.late)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from annotate.backend import Desks
 from annotate.queues import Queue
@@ -25,13 +25,29 @@ from schemas.embedding import PlainModelSpec
 from schemas.profile import Profile
 from schemas.provenance import Role
 
-StageRunner = Callable[[str, Callable[[], StageReport]], StageReport]
+
+class HasSummary(Protocol):
+    """A result that is described in a sentence."""
+
+    @property
+    def summary(self) -> str:
+        """The sentence."""
+
+
 BuildT = TypeVar("BuildT", bound=Build)
+ResultT = TypeVar("ResultT", bound=HasSummary)
 
 
-def in_process(title: str, stage: Callable[[], StageReport]) -> StageReport:  # noqa: ARG001
-    """Run a stage directly in this process."""
-    return stage()
+class TaskRunner(Protocol):
+    """Runs a stage, or an exchange with Label Studio, under a title."""
+
+    def __call__(self, title: str, work: Callable[[], ResultT]) -> ResultT:
+        """Return the result of `work`."""
+
+
+def in_process(title: str, work: Callable[[], ResultT]) -> ResultT:  # noqa: ARG001
+    """Run it directly in this process."""
+    return work()
 
 
 @dataclass(frozen=True)
@@ -48,7 +64,7 @@ class RunContext:
     budget: Budget
     progress: Progress
     flow_run: str
-    as_task: StageRunner = in_process
+    as_task: TaskRunner = in_process
 
     @property
     def software(self) -> AgentRef:
@@ -88,7 +104,7 @@ def open_context(
     budget: Budget | None = None,
     progress: Progress | None = None,
     flow_run: str = "in-process",
-    as_task: StageRunner = in_process,
+    as_task: TaskRunner = in_process,
 ) -> RunContext:
     """Open the context of a run with these settings, including its stores (migrated if needed).
 
@@ -162,6 +178,7 @@ class BuildReport:
     """The result of a run of a pipeline.
 
     `waiting_in` counts the items that people must decide, by gate, without gates that have none.
+    `pages` are the Label Studio projects with open tasks, by gate and annotator.
     `release` is the newest release, or None if people must decide first. `warnings` are sentences
     on releases that require an action.
     """
@@ -170,6 +187,7 @@ class BuildReport:
     stages: list[StageReport] = field(default_factory=list)
     costs: list[CostRow] = field(default_factory=list)
     waiting_in: dict[str, int] = field(default_factory=dict)
+    pages: dict[str, dict[str, str]] = field(default_factory=dict)
     release: Path | None = None
     release_id: str | None = None
     warnings: list[str] = field(default_factory=list)
@@ -206,7 +224,10 @@ class BuildReport:
     def markdown(self) -> str:
         """The report for Prefect: result, stages and model cost."""
         lines = [f"**{self.sentence}**", "", *(f"- warning: {one}" for one in self.warnings)]
-        lines += [*([""] if self.warnings else []), "| stage | inputs |", "|---|---|"]
+        for gate, count in self.waiting_in.items():
+            pages = (f"[{who or 'here'}]({url})" for who, url in self.pages.get(gate, {}).items())
+            lines.append(f"- {gate}: {count:,} items; tasks: {', '.join(pages) or 'none'}")
+        lines += [*([""] if lines[2:] else []), "| stage | inputs |", "|---|---|"]
         lines += [f"| {stage.stage} | {stage.summary} |" for stage in self.stages]
         if self.costs:
             lines += [
@@ -228,6 +249,7 @@ class BuildReport:
             "dataset": self.dataset,
             "waiting": self.waiting,
             "waiting_in": self.waiting_in,
+            "pages": self.pages,
             "release": str(self.release) if self.release else None,
             "release_id": self.release_id,
             "warnings": self.warnings,

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
@@ -140,9 +141,10 @@ _REVIEW_POLL_SECONDS = 5.0
 
 def review(
     context: "RunContext", queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
-) -> int:
-    """Apply the policy of the queue and ask people for the rest; return how many items wait.
+) -> tuple[int, dict[str, str]]:
+    """Apply the policy of the queue and ask people for the rest.
 
+    Returns how many items wait, and the Label Studio project of each annotator with open tasks.
     Items that the gate decided alone under an earlier policy are reviewed if the policy now asks
     people.
 
@@ -154,20 +156,24 @@ def review(
     apply_policy(context.store, queue)
     waiting = count_proposed(context.store, queue)
     if not waiting:
-        return 0
+        return 0, {}
     if queue.policy.policy == "auto":
         raise ConfigurationError(
             f"{waiting} items of queue {queue.name} are neither accepted nor rejected, "
             f"though its gate is 'auto'"
         )
     desks = open_desks()
-    while True:
-        pull(context.store, desks, queue, context.code_revision, context.flow_run)
-        push(context.store, desks, queue, images_url(context.settings))
-        waiting = count_proposed(context.store, queue)
-        if not waiting or not wait:
-            return waiting
+    pull_answers = partial(
+        pull, context.store, desks, queue, context.code_revision, context.flow_run
+    )
+    push_tasks = partial(push, context.store, desks, queue, images_url(context.settings))
+    context.as_task(f"pull {queue.name}", pull_answers)
+    pushed = context.as_task(f"push {queue.name}", push_tasks)
+    while (waiting := count_proposed(context.store, queue)) and wait:
         time.sleep(_REVIEW_POLL_SECONDS)
+        pull_answers()
+        pushed = push_tasks()
+    return waiting, {who: f"{desks(who).url}/projects/{at}/data" for who, at in pushed.projects}
 
 
 def reopen(context: "RunContext", queue: Queue) -> None:

@@ -195,7 +195,10 @@ class Gate(Generic[RunT]):
         """Apply the policy and ask people to decide the rest."""
         queue = run.queues[self.name]
         run.report.waiting_in.pop(self.name, None)
-        if waiting := review(run.context, queue, run.open_desks, wait=run.wait):
+        waiting, run.report.pages[self.name] = review(
+            run.context, queue, run.open_desks, wait=run.wait
+        )
+        if waiting:
             run.report.waiting_in[self.name] = waiting
             run.say(f"queue {queue.name} waits for people")
         if self.apply is not None:

@@ -22,7 +22,7 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed, Paused
 
-from flows.engine.context import BuildReport, BuildT, RunContext, open_context
+from flows.engine.context import BuildReport, BuildT, ResultT, RunContext, open_context
 from flows.engine.pipeline import PipelineSpec, RunT, load_build, run_build
 from flows.engine.report import Progress, RunReport, StageReport
 from flows.engine.stopping import Budget
@@ -35,18 +35,18 @@ _SECONDS_BETWEEN_UPDATES = 2.0
 _Row = dict[str, str | int]
 
 
-def run_as_task(title: str, stage: Callable[[], StageReport]) -> StageReport:
-    """Run a stage as a task of the flow run; its errors are raised here, not in the task's log."""
-    outcome: list[StageReport | Exception] = []
+def run_as_task(title: str, work: Callable[[], ResultT]) -> ResultT:
+    """Run it as a task of the flow run; its errors are raised here, not in the task's log."""
+    outcome: list[ResultT | Exception] = []
 
     def run() -> State[None]:
         try:
-            report = stage()
+            result = work()
         except Exception as error:  # noqa: BLE001 - it is raised below
             outcome.append(error)
             return Failed(message=str(error))
-        outcome.append(report)
-        return Completed(message=report.summary)
+        outcome.append(result)
+        return Completed(message=result.summary)
 
     task(name=title, cache_policy=NO_CACHE, persist_result=False)(run)(return_state=True)
     (result,) = outcome
@@ -56,9 +56,13 @@ def run_as_task(title: str, stage: Callable[[], StageReport]) -> StageReport:
 
 
 class PrefectProgress(Progress):
-    """A progress artifact for each stage, a final table of its counts and a log line."""
+    """A progress artifact for each stage, a final table of its counts and a log line.
+
+    The artifacts' keys start with the run's name without its version.
+    """
 
     def __init__(self) -> None:
+        self._dataset, _, _ = str(flow_run.name).partition("@")
         self._artifacts: dict[str, UUID] = {}
         self._counts: dict[str, tuple[int, int]] = {}
         self._updated: dict[str, float] = {}
@@ -66,7 +70,7 @@ class PrefectProgress(Progress):
 
     def start(self, stage: str, total: int | None) -> None:
         """Create the artifact."""
-        artifact = create_progress_artifact(0.0, key=artifact_key(stage), description=stage)
+        artifact = create_progress_artifact(0.0, key=self._key(stage), description=stage)
         if isinstance(artifact, UUID):
             self._artifacts[stage] = artifact
         self._counts[stage] = (0, total or 0)
@@ -93,13 +97,16 @@ class PrefectProgress(Progress):
         if report.already_done:
             rows += _reasons("finished earlier", {"": report.already_done})
         create_table_artifact(
-            table=rows, key=f"{artifact_key(report.stage)}-counts", description=report.summary
+            table=rows, key=f"{self._key(report.stage)}-counts", description=report.summary
         )
         get_run_logger().info("%s: %s", report.stage, report.summary)
 
     def say(self, sentence: str) -> None:
         """Log the message."""
         get_run_logger().info(sentence)
+
+    def _key(self, stage: str) -> str:
+        return artifact_key(f"{self._dataset} {stage}")
 
     def _show(self, stage: str, percent: float) -> None:
         if artifact := self._artifacts.get(stage):

@@ -45,12 +45,13 @@ from schemas.recos import DuplicateQuestion, Selection
 from services.blob_server import create_app
 from services.label_studio import (
     NAME,
+    WATCHER,
     Workspace,
     add_workspaces,
     label_studio_token,
     start_label_studio,
 )
-from services.process import free_port, running, stop
+from services.process import free_port, record_path, running, stop
 from tests.annotate.answering import Regions, about, accepting, rejecting
 from tests.annotate.browser import SAVED, SUBMIT, WITHOUT_ANIMATIONS
 from tests.annotate.fault_proxy import Fault, fault_proxy
@@ -264,7 +265,9 @@ def office(
             assert password is not None
             tokens[person] = new_token(url, email, password)
         ids = {person: one.user_id for person, one in made.items()}
-        yield Office(Site(url, services, tokens, ids), made, start, kill)
+        yield Office(
+            Site(url, services, tokens, ids, record_path(home, WATCHER)), made, start, kill
+        )
     finally:
         stop(home, NAME)
 

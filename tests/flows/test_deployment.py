@@ -275,6 +275,9 @@ def assert_artifacts_report_the_run(installation: Prefect, run: FlowRun) -> None
     artifacts = installation.artifacts()
     report = artifacts[f"{DATASET}-report"]
     assert "wait for people" in report
+    assert re.search(
+        r"- rewrites: \d+ items; tasks: \[[^]]+\]\(http\S+/projects/\d+/data\)", report
+    )
     cost = re.search(
         rf"\| {RANDOM_MODEL} \| 40 \| ([\d,]+) \| ([\d,]+) \| 0 \| ([\d.]+) USD \|", report
     )
@@ -283,16 +286,17 @@ def assert_artifacts_report_the_run(installation: Prefect, run: FlowRun) -> None
     assert float(cost[3]) == pytest.approx((tokens_in + 2 * tokens_out) / 1e6, abs=1e-4)
     rejected = Counter[str]()
     for stage in ("rewrite-tiny", "check-faithfulness"):
-        for row in rows_of(artifacts[f"{stage}-counts"]):
+        for row in rows_of(artifacts[f"{DATASET}-{stage}-counts"]):
             rejected[row["reason"]] += row["inputs"] * (row["outcome"] == "rejected")
     assert rejected.total() > 0, artifacts
-    imported = rows_of(artifacts["import-coco-counts"])
+    imported = rows_of(artifacts[f"{DATASET}-import-coco-counts"])
     assert imported == [{"outcome": "done", "reason": "", "inputs": 10}]
     tasks = installation.ask(
         "task_runs/filter", {"flow_runs": {"id": {"any_": [run.id]}}, "limit": 200}
     )
     stages = Counter(task["name"].rpartition("-")[0] for task in tasks)
     assert len(stages) > 5
+    assert {"pull people-rewrites", "push people-rewrites"} < set(stages)
     assert set(stages.values()) == {1}, "one task a stage"
     assert {task["state"]["type"] for task in tasks} == {"COMPLETED"}
 

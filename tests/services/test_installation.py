@@ -11,7 +11,8 @@ import pytest
 from models.profiles.settings import Settings, load_settings
 from services import blob_server, label_studio
 from services.components import Component
-from services.installation import WATCHER, bring_up, survey, take_down
+from services.installation import bring_up, survey, take_down
+from services.label_studio import WATCHER
 from services.process import ServiceSpec, ServiceState, free_port, running, start
 
 
