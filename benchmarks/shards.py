@@ -116,7 +116,7 @@ def source(folder: Path, captions: int) -> SourceSpec:
 def description(number: int) -> str:
     chance = Chance("shards", number)
     person = draw_person_attributes(chance)
-    pose = draw_pose(chance, person, chance.pick(tuple(View)))
+    pose = draw_pose(chance, chance.pick(tuple(View)))
     return describe(person, pose, Granularity.FINE, 0, chance)
 
 

@@ -39,12 +39,12 @@ from schemas.tracking import BuiltinDetector
 from schemas.video import FilterReport, Track
 from sources.demonstration.street import (
     OCCLUDED_FROM,
-    FaultKind,
     TrueSighting,
     TrueVideo,
     load_street_truth,
     write_street_world,
 )
+from sources.demonstration.street_script import FaultKind
 from sources.motchallenge import Result
 from sources.video.reader import open_video
 
@@ -141,7 +141,7 @@ class Truth:
         others = [one for one, _ in self._faulty[frame] if one is not sighting]
         if _is_covered(sighting, others):
             kinds |= {FaultKind.OCCLUSION}
-        return self._video.identity_of(sighting.visit), kinds
+        return self._video.identities[sighting.visit], kinds
 
 
 def _is_covered(sighting: TrueSighting, others: Iterable[TrueSighting]) -> bool:

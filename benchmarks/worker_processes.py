@@ -131,7 +131,7 @@ def rewritten(number: int) -> Iterator[NewEntity]:
     """Yield a caption and, for each author, another description of the same person."""
     person = draw_person_attributes(Chance("bench", number))
     chance = Chance("bench", number, "said")
-    pose = draw_pose(chance, person, chance.pick(tuple(View)))
+    pose = draw_pose(chance, chance.pick(tuple(View)))
     text, *others = (
         describe(person, pose, Granularity.FINE, who, chance) for who in range(1 + len(AUTHORS))
     )

@@ -19,7 +19,7 @@ class RenderedTruth(EntityRecord, kind="rendered_truth"):
         seed: seed of the drawing.
         question: the question as it can be read from the image: `3/4 + 1/8`, a program, a sign.
         answer: the right answer.
-        look: its look: `paper` or `blackboard`, the font, `editor` or `slide` …
+        look: its look: `paper` or `blackboard`, the font, the ink …
         truth: further truth as JSON: operands, the language of a program, both texts.
         facts: short true statements about the image in English, most important first; captions may
             use each of them.

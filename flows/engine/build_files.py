@@ -58,7 +58,7 @@ _STILL_TASKS = (
     RetrievalTask.SCENE,
     RetrievalTask.OCR,
 )
-_IMAGES_PER_IDENTITY = 3  # for the medium source only, as for ICFG-PEDES in `UFine3CBuild`
+_IMAGES_PER_IDENTITY = {"icfg-pedes": 3}
 
 
 def demonstration_build(home: Path) -> UFine3CBuild:
@@ -67,27 +67,17 @@ def demonstration_build(home: Path) -> UFine3CBuild:
         home,
         "people",
         DemonstrationWorld,
-        lambda world: [source.annotation_file for source in world.sources],
+        lambda world: [source.annotations for source in world.sources],
         lambda folder: write_people_world(folder, SEED, IDENTITIES),
     )
-    sources = [
-        SourceSpec(
-            name=source.name,
-            format=source.format,
-            annotations=source.annotation_file,
-            images=source.image_root,
-            granularity=source.granularity,
-            licence=source.licence,
-            citation=source.citation,
-            images_per_identity=_IMAGES_PER_IDENTITY if source.format == "icfg-pedes" else None,
-        )
-        for source in world.sources
-    ]
     return UFine3CBuild(
         dataset="ufine3c-demo",
         seed=SEED,
         identities_per_source=IDENTITIES - 2,
-        sources=tuple(sources),
+        sources=tuple(
+            one.model_copy(update={"images_per_identity": _IMAGES_PER_IDENTITY.get(one.format)})
+            for one in world.sources
+        ),
     )
 
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from importlib.resources import files
 from string import Formatter
 
+from models.builtin.stills.text import with_article
 from schemas.records import Granularity
-from sources.demonstration.figure import Action, Pose, View, free_hand
-from sources.demonstration.people import Chance, Garment, Pattern, Person, Sex
+from sources.demonstration.figure import Pose, View
+from sources.demonstration.people import Chance, Garment, Person, Sex
 
 _TABLES = tomllib.loads(files(__package__).joinpath("descriptions.toml").read_text("utf-8"))
 _PLURAL = ("jeans", "trousers", "shorts")
-_MARKS = {Pattern.STRIPED: "stripes", Pattern.PLAID: "checks", Pattern.DOTTED: "polka dots"}
 
 
 def describe(
@@ -57,12 +57,15 @@ def _words(
 
     back, front = pose.view is View.BACK, pose.view is View.FRONT
     upper, jacket, lower, shoes = person.upper, person.jacket, person.lower, person.footwear
-    female, hair = person.sex is Sex.FEMALE, person.hair
-    she, her, noun = ("she", "her", "woman") if female else ("he", "his", "man")
+    she, her, noun = ("she", "her", "woman") if person.sex is Sex.FEMALE else ("he", "his", "man")
     noun = noun if back and person.age != "elderly" else f"{person.age} {noun}"
-    length = "shoulder-length" if hair.length == "medium" else hair.length
+    length = "shoulder-length" if person.hair.length == "medium" else person.hair.length
     footwear = f"{shoes.colour} {voice.get(shoes.kind, shoes.kind)}"
     soles = f"{footwear} with white soles" if shoes.kind == "sneakers" else footwear
+    side = "behind" if back else "the front" if front else f"{her} {pose.view.value} side"
+    reach = {"short": "above the knees", "knee-length": "to the knees", "long": "down to the shoes"}
+    verb, plural = "end" if lower.length == "short" else "reach", lower.kind in _PLURAL
+    ending = "" if plural else "s" if verb == "end" else "es"
     words = {
         "she": she,
         "She": she.capitalize(),
@@ -72,18 +75,18 @@ def _words(
         "a_person": with_article(noun),
         "A_person": with_article(noun).capitalize(),
         "build": person.build,
-        "hair": f"{length} {hair.style} {hair.colour} hair",
-        "short_hair": f"{length} {hair.colour} hair",
+        "hair": f"{length} {person.hair.colour} hair",
         "shoes": soles,
         shoes.kind: voice.get(shoes.kind, shoes.kind),
-        "seen_from": "behind"
-        if back
-        else "the front"
-        if front
-        else f"{her} {pose.view.value} side",
+        "seen_from": side,
+        "moving": pose.action.value,
+        "lower": f"a pair of {garment(lower)}" if plural else garment(lower),
+        "lowest": voice.get(lower.kind, lower.kind),
+        "lower_end": f"{verb}{ending} {reach[lower.length or 'long']}",
+        "below": f"{garment(lower)} and {soles}",
     }
-    # The upper body. Of an upper garment under a jacket only the front is visible, if it is open.
-    top = brief_top = garment(upper)
+    # Of an upper garment under a jacket only the front is visible, if the jacket is open.
+    top, brief_top = garment(upper), garment(upper, brief=True)
     if jacket:
         state = ("open" if jacket.open else "closed") if front else ""
         brief_top = with_article(f"{jacket.colour} {jacket.kind}")
@@ -92,80 +95,37 @@ def _words(
             top += f" over {garment(upper.model_copy(update={'sleeve': None}))}"
         words |= {"jacket": jacket.kind, "state": state} if state else {}
     else:
-        brief_top = garment(upper, brief=True)
         ends = {"long": ("reach down to", "wrists"), "short": ("end above", "elbows")}
-        if end := ends.get(upper.sleeve or ""):
-            words |= {"upper": voice.get(upper.kind, upper.kind)}
-            words |= {"sleeves": end[0], "sleeve_end": end[1]}
+        sleeves, end = ends[upper.sleeve or "long"]
+        words |= {"upper": voice.get(upper.kind, upper.kind), "sleeves": sleeves, "sleeve_end": end}
     words["top"] = top
-    # The lower body, which a dress covers as well.
-    lowest = lower or upper
-    reach = {"short": "above the knees", "knee-length": "to the knees", "long": "down to the shoes"}
-    plural = lowest.kind in _PLURAL
-    verb = "end" if lowest.length == "short" else "reach"
-    words["lowest"] = voice.get(lowest.kind, lowest.kind)
-    words["lower_end"] = (
-        f"{verb if plural else {'end': 'ends', 'reach': 'reaches'}[verb]} "
-        f"{reach[lowest.length or 'long']}"
-    )
-    below = [garment(lower)] if lower else []
-    words["below"] = _listed([*below, soles])
-    brief = [brief_top, *([garment(lower, brief=True)] if lower else []), footwear]
-    words["short_clothes"] = _listed(brief)
-    if lower:
-        words["lower"] = f"a pair of {garment(lower)}" if plural else garment(lower)
-    # Headwear, bags, and actions.
+    words["short_clothes"] = f"{brief_top}, {garment(lower, brief=True)} and {footwear}"
     if not back:
         words["skin"] = person.skin
-    on_head = [f"black {person.glasses}"] if person.glasses and not back else []
     if hat := person.headwear:
-        on_head.insert(0, with_article(f"{hat.colour} {voice.get(hat.kind, hat.kind)}"))
-    if on_head:
-        words["on_head"] = _listed(on_head)
-    phone, carried = pose.action is Action.PHONE, person.carried
-    if phone:
-        words["phone_hand"] = free_hand(person).value
-    else:
-        words["moving"] = pose.action.value
-        if carried is None or carried.side is None:
-            words["free"] = "free"
-    hidden = {View.LEFT: "right", View.RIGHT: "left"}.get(pose.view)
-    if carried and (carried.side is None or carried.side != hidden):
-        words["bag"] = with_article(f"{carried.colour} {carried.kind}")
-        if carried.side is None:
-            words |= {"bag_place": f"on {her} back", "backpack": "backpack"}
-        elif carried.kind == "shoulder bag":
-            words |= {"bag_place": f"on {her} {carried.side.value} shoulder"}
-            words["shoulder_bag"] = "bag"
-        else:
-            words |= {"bag_place": f"in {her} {carried.side.value} hand"}
-            words["bag_in_hand"] = carried.kind
+        words["on_head"] = with_article(f"{hat.colour} {voice.get(hat.kind, hat.kind)}")
+    bag, hidden = person.carried, {View.LEFT: "right", View.RIGHT: "left"}.get(pose.view)
+    if bag is None or bag.side is None:
+        words["free"] = "free"
+    if bag and (bag.side is None or bag.side != hidden):
+        words["bag"] = with_article(f"{bag.colour} {bag.kind}")
+        words["bag_place"] = f"in {her} {bag.side} hand" if bag.side else f"on {her} back"
+        words["bag_in_hand" if bag.side else "backpack"] = bag.kind
     return words
 
 
 def _garment(one: Garment, voice: Mapping[str, str], *, colours_first: bool, brief: bool) -> str:
-    """Return a garment with colour, pattern and, unless `brief`, sleeves, length, second colour."""
-    kind, colour = voice.get(one.kind, one.kind), one.colour
-    before = [one.length] if one.kind in ("dress", "skirt") and one.length else []
-    if one.sleeve:
-        before.append(one.sleeve if one.sleeve == "sleeveless" else f"{one.sleeve}-sleeved")
-    pattern = voice.get(one.pattern.value, one.pattern.value)
-    if one.pattern is Pattern.PLAIN:
-        phrase = f"{colour} {kind}"
+    """Return a garment with colour, stripes and, unless `brief`, sleeves, length, their colour."""
+    kind = voice.get(one.kind, one.kind)
+    before = [one.length] if one.kind == "skirt" and one.length else []
+    before += [f"{one.sleeve}-sleeved"] if one.sleeve else []
+    if one.stripes is None:
+        phrase = f"{one.colour} {kind}"
     elif brief:
-        phrase = f"{colour} {pattern} {kind}"
+        phrase = f"{one.colour} striped {kind}"
     elif colours_first:
-        phrase = f"{colour} and {one.second_colour} {pattern} {kind}"
+        phrase = f"{one.colour} and {one.stripes} striped {kind}"
     else:
-        phrase = f"{colour} {kind} with {one.second_colour} {_MARKS[one.pattern]}"
+        phrase = f"{one.colour} {kind} with {one.stripes} stripes"
     phrase = phrase if brief else " ".join([*before, phrase])
     return phrase if one.kind in _PLURAL else with_article(phrase)
-
-
-def with_article(phrase: str) -> str:
-    """Return the phrase with "a" or "an"."""
-    return f"{'an' if phrase[0].lower() in 'aeio' else 'a'} {phrase}"
-
-
-def _listed(items: list[str]) -> str:
-    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

@@ -20,7 +20,7 @@ from sources.demonstration.people import (
     Carried,
     Chance,
     Garment,
-    Pattern,
+    Jacket,
     Person,
     Rgb,
     Sex,
@@ -35,7 +35,6 @@ class Action(StrEnum):
 
     WALKING = "walking"
     STANDING = "standing"
-    PHONE = "looking at a phone"
 
 
 class View(StrEnum):
@@ -68,26 +67,17 @@ class Pose(Record):
         return tuple(YAW)[int((self.yaw_degrees + 45) % 360 // 90)]
 
 
-def free_hand(person: Person) -> Side:
-    """Return the hand that holds a phone."""
-    carried = person.carried
-    return Side.LEFT if carried and carried.side is Side.RIGHT else Side.RIGHT
-
-
-def draw_pose(chance: Chance, person: Person, view: View) -> Pose:
-    """Draw a random pose seen from `view`, with an action that is visible from there."""
+def draw_pose(chance: Chance, view: View) -> Pose:
+    """Draw a random pose seen from `view`."""
     spread = 32 if view in (View.FRONT, View.BACK) else 18
-    actions: dict[Action, float] = {Action.WALKING: 6, Action.STANDING: 3}
-    if view is View.FRONT or view.value == free_hand(person):
-        actions[Action.PHONE] = 2
     return Pose(
-        action=chance.weigh(actions),
+        action=chance.weigh({Action.WALKING: 2, Action.STANDING: 1}),
         yaw_degrees=round((YAW[view] + chance.between(-spread, spread)) % 360, 1),
         phase=round(chance.between(0, 1), 3) % 1.0,
     )
 
 
-# Flat shapes in plain or patterned colours on a transparent image.
+# Flat shapes in plain or striped colours on a transparent image.
 
 Point = NDArray[np.float64]
 """A point in the person's frame, in metres: (to the person's left, up, forward)."""
@@ -100,15 +90,16 @@ _EDGE_METRES = 0.007
 
 
 class Paint(NamedTuple):
-    """A colour, and a pattern on it in a second colour."""
+    """A colour, and that of its stripes."""
 
     colour: Rgb
-    pattern: Pattern = Pattern.PLAIN
-    second: Rgb = (0, 0, 0)
+    stripes: Rgb | None = None
 
     def shaded(self, brightness: float) -> "Paint":
         """Return the paint made lighter or darker."""
-        return Paint(shaded(self.colour, brightness), self.pattern, shaded(self.second, brightness))
+        return Paint(
+            shaded(self.colour, brightness), self.stripes and shaded(self.stripes, brightness)
+        )
 
 
 def shaded(colour: Rgb, brightness: float) -> Rgb:
@@ -117,12 +108,22 @@ def shaded(colour: Rgb, brightness: float) -> Rgb:
     return red, green, blue
 
 
+def _cloth(worn: Garment) -> Paint:
+    return Paint(CLOTH[worn.colour], CLOTH[worn.stripes] if worn.stripes else None)
+
+
 def _ellipse(centre: Flat, wide: float, high: float) -> list[Flat]:
     return [(centre[0] + wide * x, centre[1] + high * y) for x, y in _CIRCLE]
 
 
 def _between(start: Flat, end: Flat, share: float) -> Flat:
     return start[0] + share * (end[0] - start[0]), start[1] + share * (end[1] - start[1])
+
+
+def _outline(rows: Iterable[tuple[float, float, float]]) -> list[Flat]:
+    """Return the outline of rows, each given by its middle, its half width, and its height."""
+    rows = list(rows)
+    return [(x - half, y) for x, half, y in rows] + [(x + half, y) for x, half, y in rows[::-1]]
 
 
 class _Layer:
@@ -142,12 +143,14 @@ class _Layer:
             self._draw.line([*outline, outline[0]], shaded(paint.colour, 0.72), wide)
         for outline in outlines:
             self._draw.polygon(outline, paint.colour)
-        if paint.pattern is not Pattern.PLAIN:
+        if paint.stripes:
             mask = Image.new("L", self.picture.size)
             for outline in outlines:
                 ImageDraw.Draw(mask).polygon(outline, 255)
-            mask = ImageChops.multiply(mask, self._marks(paint.pattern))
-            self.picture.paste((*paint.second, 255), mask=mask)
+            rows = np.arange(self.picture.height) / scale % 0.08 > 0.045
+            stripes = np.repeat(255 * rows[:, None], self.picture.width, axis=1)
+            mask = ImageChops.multiply(mask, Image.fromarray(stripes.astype(np.uint8)))
+            self.picture.paste((*paint.stripes, 255), mask=mask)
 
     def tube(self, points: Sequence[Flat], radii: Sequence[float], paint: Paint) -> None:
         """Paint a limb along `points`, with the radius given at each."""
@@ -159,21 +162,9 @@ class _Layer:
             pieces.append([(point[0] + r * x, point[1] + r * y) for point, r in ends])
         self.fill(pieces, paint)
 
-    def disc(self, centre: Flat, wide: float, high: float, paint: Paint) -> None:
+    def disc(self, centre: Flat, wide: float, high: float, colour: Rgb) -> None:
         """Paint an upright ellipse given by its two radii, without an edge."""
-        self.fill([_ellipse(centre, wide, high)], paint, edge=False)
-
-    def _marks(self, pattern: Pattern) -> Image.Image:
-        """Return the mask, 0 to 255, of a pattern's second colour on the layer."""
-        rows, columns = np.ogrid[: self.picture.height, : self.picture.width]
-        down, right = rows / self.scale, (columns - self.origin[0]) / self.scale
-        if pattern is Pattern.STRIPED:
-            marks = np.broadcast_to(down % 0.08 > 0.045, (rows.size, columns.size)) * 255
-        elif pattern is Pattern.PLAID:
-            marks = (down % 0.085 < 0.03) * 128 + (right % 0.085 < 0.03) * 127
-        else:
-            marks = (np.hypot(down % 0.06 - 0.03, right % 0.06 - 0.03) < 0.018) * 255
-        return Image.fromarray(marks.astype(np.uint8))
+        self.fill([_ellipse(centre, wide, high)], Paint(colour), edge=False)
 
 
 # A figure: a cut-out image that is pasted where a person stands.
@@ -199,20 +190,15 @@ class Sprite(NamedTuple):
         return left, top, left + self.picture.width, top + self.picture.height
 
 
-def cut_out(picture: Image.Image, foot: tuple[float, float]) -> Sprite:
-    """Cut a sprite without empty margins from an image in which it stands on the point `foot`."""
-    left, top, right, bottom = picture.getchannel("A").getbbox() or (0, 0, 1, 1)
-    cut = picture.crop((left, top, right, bottom))
-    return Sprite(cut, round(left - foot[0]), round(top - foot[1]))
-
-
 def draw_figure(person: Person, pose: Pose, scale: float) -> Sprite:
     """Draw the person in a pose, at `scale` pixels per metre."""
     figure = _Figure(person, pose, _Layer(_FINE * scale))
     for _, paint in sorted(figure.parts(), key=lambda part: part[0]):
         paint()
-    x, y = figure.layer.origin
-    return cut_out(figure.layer.picture.reduce(_FINE), (x / _FINE, y / _FINE))
+    picture, (x, y) = figure.layer.picture.reduce(_FINE), figure.layer.origin
+    left, top, right, bottom = picture.getchannel("A").getbbox() or (0, 0, 1, 1)
+    cut = picture.crop((left, top, right, bottom))
+    return Sprite(cut, round(left - x / _FINE), round(top - y / _FINE))
 
 
 def draw_shadow(scale: float) -> Sprite:
@@ -243,6 +229,7 @@ class _Figure:
         self.yaw = math.radians(pose.yaw_degrees)
         self.cosine, self.sine = math.cos(self.yaw), math.sin(self.yaw)
         self.wider: float = _BODY["wider"][person.build]
+        self.skin = Paint(SKIN[person.skin])
         self.legs = {side: self._leg(side) for side in Side}
         self.arms = {side: self._arm(side) for side in Side}
         # A stride lowers the body until one foot is on the ground.
@@ -250,9 +237,13 @@ class _Figure:
 
     # Joints, and where they appear.
 
+    def _turn(self, side: Side) -> float:
+        """Return the angle of a step; a leg and the arm of the other side swing together."""
+        return 2 * math.pi * (self.pose.phase + 0.5 * (side is Side.RIGHT))
+
     def _leg(self, side: Side) -> list[Point]:
         """Return hip, knee, ankle and toe."""
-        sign, turn = _SIGN[side], 2 * math.pi * (self.pose.phase + 0.5 * (side is Side.RIGHT))
+        sign, turn = _SIGN[side], self._turn(side)
         thigh, bend = 0.42 * math.sin(turn), 0.10 + 0.85 * max(0.0, math.cos(turn)) ** 1.5
         if self.pose.action is not Action.WALKING:
             thigh, bend = 0.0, 0.02
@@ -264,23 +255,17 @@ class _Figure:
         return [hip, knee, ankle, ankle + np.array(toe)]
 
     def _arm(self, side: Side) -> list[Point]:
-        """Return shoulder, elbow and wrist."""
-        sign, pose = _SIGN[side], self.pose
+        """Return shoulder, elbow, wrist and hand; an arm with a bag swings less."""
+        sign, carried = _SIGN[side], self.person.carried
+        loaded = carried is not None and carried.side is side
+        swing = 0.05 - (0.12 if loaded else 0.45) * math.sin(self._turn(side))
+        if self.pose.action is not Action.WALKING:
+            swing = 0.04
         half = _BODY["shoulder"][self.person.sex] + self.wider
         shoulder = np.array([sign * half, 1.392, 0.0])
-        if pose.action is Action.PHONE and side is free_hand(self.person):
-            return [
-                shoulder,
-                np.array([sign * (half + 0.03), 1.13, 0.07]),
-                np.array([sign * 0.09, 1.25, 0.29]),
-            ]
-        turn = 2 * math.pi * (pose.phase + 0.5 * (side is Side.LEFT))
-        loaded = self.person.carried is not None and self.person.carried.side is side
-        swing = (0.12 if loaded else 0.45) * math.sin(turn) + 0.05
-        if pose.action is not Action.WALKING:
-            swing = 0.04
-        elbow = shoulder + _swung(swing, 0.29) + np.array([sign * 0.055, 0.0, 0.0])
-        return [shoulder, elbow, elbow + _swung(swing + 0.15, 0.25) + [sign * 0.05, 0, 0]]
+        elbow = shoulder + _swung(swing, 0.29) + [sign * 0.055, 0, 0]
+        wrist = elbow + _swung(swing + 0.15, 0.25) + [sign * 0.05, 0, 0]
+        return [shoulder, elbow, wrist, wrist + 0.28 * (wrist - elbow)]
 
     def seen(self, point: Sequence[float] | Point) -> Flat:
         """Project a point of the person's frame to the image, in metres."""
@@ -315,67 +300,43 @@ class _Figure:
         if self.person.hair.length != "short":
             yield 0.001 - 0.09 * self.cosine, self._paint_loose_hair
         carried, view = self.person.carried, self.pose.view
-        if carried is None:
-            return
-        if carried.side is None:
+        if carried and carried.side is None:
             yield 0.002 - 0.2 * self.cosine, partial(self._paint_backpack, carried)
-            return
-        # Items on the far side of a person in profile are hidden, as captions assume.
-        hidden = view in (View.LEFT, View.RIGHT) and carried.side != view.value
-        nearness = self.depth(self.arms[carried.side][2]) + 0.2
-        yield -2 if hidden else nearness, partial(self._paint_bag, carried, carried.side)
+        elif carried and carried.side:
+            # Items on the far side of a person in profile are hidden, as captions assume.
+            hidden = view in (View.LEFT, View.RIGHT) and carried.side != view.value
+            nearness = self.depth(self.arms[carried.side][2]) + 0.2
+            yield -2 if hidden else nearness, partial(self._paint_bag, carried, carried.side)
 
     def _paint_leg(self, side: Side) -> None:
         """Paint one leg with its clothing and shoe."""
         person, layer, light, wider = self.person, self.layer, self._light(side), 0.5 * self.wider
         hip, knee, ankle, toe = (self.seen(point) for point in self.legs[side])
-        skin = Paint(SKIN[person.skin]).shaded(light)
-        layer.tube([hip, knee, ankle], [0.082 + wider, 0.054 + wider, 0.036 + wider], skin)
-        shoe = Paint(CLOTH[person.footwear.colour]).shaded(light)
-        heel = (ankle[0], ankle[1] - 0.046)
+        radii = [0.082 + wider, 0.054 + wider, 0.036 + wider]
+        layer.tube([hip, knee, ankle], radii, self.skin.shaded(light))
         sole = Paint((238, 238, 234) if person.footwear.kind == "sneakers" else (40, 40, 45))
-        layer.tube([heel, toe], [0.041, 0.037], sole.shaded(light))
-        back, front = (heel[0], heel[1] + 0.013), (toe[0], toe[1] + 0.013)
+        layer.tube([(ankle[0], ankle[1] - 0.046), toe], [0.041, 0.037], sole.shaded(light))
+        back, front = (ankle[0], ankle[1] - 0.033), (toe[0], toe[1] + 0.013)
+        shoe = Paint(CLOTH[person.footwear.colour]).shaded(light)
         layer.tube([ankle, back, front], [0.040, 0.043, 0.037], shoe)
-        lower = person.lower
-        if lower and lower.kind in _BODY["legs"]:
-            radii = [radius + wider for radius in _BODY["legs"][lower.kind]]
-            points = (
-                [hip, knee, ankle] if lower.length == "long" else [hip, _between(hip, knee, 0.8)]
-            )
-            layer.tube(points, radii, _cloth(lower).shaded(light))
-        if person.footwear.kind == "boots":
-            layer.tube([_between(knee, ankle, 0.45), ankle], [0.064, 0.052], shoe)
+        if person.lower.kind in _BODY["legs"]:
+            radii = [radius + wider for radius in _BODY["legs"][person.lower.kind]]
+            points = [hip, knee, ankle] if len(radii) == 3 else [hip, _between(hip, knee, 0.8)]
+            layer.tube(points, radii, _cloth(person.lower).shaded(light))
 
     def _paint_arm(self, side: Side) -> None:
-        """Paint one arm with its sleeve, the hand, and an item in it."""
-        person, layer, light = self.person, self.layer, self._light(side)
-        points = [self.seen(point) for point in self.arms[side]]
-        elbow, wrist = self.arms[side][1:]
-        hand = self.seen(wrist + 0.28 * (wrist - elbow))
-        skin = Paint(SKIN[person.skin]).shaded(light)
-        wider = 0.35 * self.wider - (0.006 if person.sex is Sex.FEMALE else 0.0)
-        layer.tube([points[2], hand], [0.026, 0.028], skin)
-        upper, jacket = person.upper, person.jacket
-        if jacket or upper.sleeve == "long":
-            cloth = Paint(CLOTH[jacket.colour]) if jacket else _cloth(upper)
-            ease = wider + 0.005 * bool(jacket)
-            radii = [0.060 + ease, 0.053 + ease, 0.043 + ease]
-            layer.tube(points, radii, cloth.shaded(light))
-        else:
-            layer.tube(points, [0.047 + wider, 0.039 + wider, 0.027], skin)
-            if upper.sleeve == "short":
-                half = [points[0], _between(points[0], points[1], 0.6)]
-                layer.tube(half, [0.060 + wider, 0.060 + wider], _cloth(upper).shaded(light))
-        if self.pose.action is Action.PHONE and side is free_hand(person):
-            x, y, wide = hand[0], hand[1] + 0.045, 0.022 + 0.016 * abs(self.cosine)
-            box = [
-                (x - wide, y - 0.08),
-                (x + wide, y - 0.08),
-                (x + wide, y + 0.08),
-                (x - wide, y + 0.08),
-            ]
-            layer.fill([box], Paint((26, 27, 32)))
+        """Paint one arm with its sleeve, and the hand."""
+        layer, light, wider = self.layer, self._light(side), 0.35 * self.wider
+        shoulder, elbow, wrist, hand = (self.seen(point) for point in self.arms[side])
+        radii = [0.047 + wider, 0.039 + wider, 0.026, 0.028]
+        layer.tube([shoulder, elbow, wrist, hand], radii, self.skin.shaded(light))
+        worn = self.person.jacket or self.person.upper
+        cloth = Paint(CLOTH[worn.colour]) if isinstance(worn, Jacket) else _cloth(worn)
+        end = [_between(shoulder, elbow, 0.6)]
+        if isinstance(worn, Jacket) or worn.sleeve == "long":
+            end = [elbow, wrist]
+        radii = [0.062 + wider, 0.058 + wider, 0.046 + wider]
+        layer.tube([shoulder, *end], radii[: 1 + len(end)], cloth.shaded(light))
 
     def _row(self, up: float, ease: float) -> tuple[float, float, float]:
         """Return the torso at a height: the x of its centre, half its visible width, and its y."""
@@ -385,20 +346,10 @@ class _Figure:
         x, y = self.seen((0, up, 0))
         return x, self.half(width + wider, depth + wider), y
 
-    def _torso(
-        self, top: float, bottom: float, ease: float, hem: float | None = None
-    ) -> list[Flat]:
-        """Return the outline of a garment on the torso, `ease` wider; a `hem` flares it."""
+    def _torso(self, top: float, bottom: float, ease: float) -> list[tuple[float, float, float]]:
+        """Return the rows of a garment on the torso, `ease` wider."""
         inner = [row[0] for row in _TORSO[::-1] if bottom < row[0] < top]
-        rows = [self._row(up, ease) for up in (top, *inner, bottom)]
-        if hem is not None:
-            y = self.seen((0, hem, 0))[1]
-            legs = [[self.seen(point) for point in leg[2::-1]] for leg in self.legs.values()]
-            feet = [np.interp(y, [p[1] for p in leg], [p[0] for p in leg]) for leg in legs]
-            x, half, _ = rows[-1]
-            wide = max(half + 0.06, *(abs(foot - x) + 0.07 for foot in feet))
-            rows.append((x, float(wide), y))
-        return [(x - half, y) for x, half, y in rows] + [(x + half, y) for x, half, y in rows[::-1]]
+        return [self._row(up, ease) for up in (top, *inner, bottom)]
 
     def _paint_patch(
         self, middle: float, half: float, high: float, low: float, paint: Paint
@@ -415,25 +366,18 @@ class _Figure:
     def _paint_torso(self) -> None:
         """Paint the neck, the garment on the hips, the upper garment, and the jacket over it."""
         person, fill = self.person, self.layer.fill
-        upper, lower, jacket = person.upper, person.lower, person.jacket
-        skin = Paint(SKIN[person.skin])
-        fill([self._torso(1.56, 1.40, 0.0)], skin.shaded(0.93))
-        if lower:
-            skirt = lower.kind == "skirt"
-            hem = _BODY["hems"][lower.length] if skirt else None
-            fill(
-                [self._torso(1.08, 0.88 if skirt else 0.835, 0.008, hem)], _cloth(lower), edge=skirt
-            )
-        hem = _BODY["hems"][upper.length] if upper.kind == "dress" else None
-        fill([self._torso(1.48, 0.88 if hem else 0.86, 0.012, hem)], _cloth(upper))
-        self._paint_patch(0.0, 0.9, 1.5, 1.44, skin)
-        if upper.kind == "shirt":
-            self._paint_patch(0.0, 0.06, 1.44, 0.88, Paint(CLOTH[upper.colour]).shaded(0.8))
-        if jacket:
+        fill([_outline(self._torso(1.56, 1.40, 0.0))], self.skin.shaded(0.93))
+        rows = self._torso(1.08, 0.835, 0.008)
+        if person.lower.kind == "skirt":
+            x, y = self.seen((0, _BODY["hems"][person.lower.length], 0))
+            rows.append((x, 0.25, y))
+        fill([_outline(rows)], _cloth(person.lower), edge=False)
+        fill([_outline(self._torso(1.48, 0.86, 0.012))], _cloth(person.upper))
+        self._paint_patch(0.0, 0.9, 1.5, 1.44, self.skin)
+        if jacket := person.jacket:
             cloth = Paint(CLOTH[jacket.colour])
-            hem = 0.72 if jacket.kind == "coat" else None
-            fill([self._torso(1.485, 0.88 if hem else 0.85, 0.024, hem)], cloth)
-            front = _cloth(upper) if jacket.open else cloth.shaded(0.75)
+            fill([_outline(self._torso(1.485, 0.85, 0.024))], cloth)
+            front = _cloth(person.upper) if jacket.open else cloth.shaded(0.75)
             self._paint_patch(0.0, 0.42 if jacket.open else 0.03, 1.44, 0.86, front)
         if person.carried and person.carried.side is None:
             for middle in (-0.6, 0.6):  # the straps of a backpack
@@ -441,35 +385,27 @@ class _Figure:
 
     def _paint_head(self) -> None:
         """Paint the head with everything on it."""
-        person, layer = self.person, self.layer
-        hair, skin = Paint(HAIR[person.hair.colour]), Paint(SKIN[person.skin])
-        layer.fill([_ellipse(self.on_head(0, 0.005, -0.014), self.half(0.090, 0.104), 0.128)], hair)
-        if person.hair.style == "curly":
-            for x, y in _CIRCLE[::2]:
-                layer.disc(self.on_head(0.085 * x, 0.06, 0.085 * y - 0.01), 0.036, 0.04, hair)
+        person, disc = self.person, self.layer.disc
+        hair = Paint(HAIR[person.hair.colour])
+        skull = _ellipse(self.on_head(0, 0.005, -0.014), self.half(0.090, 0.104), 0.128)
+        self.layer.fill([skull], hair)
         if self.cosine > -0.45:
-            layer.disc(self.on_head(0, -0.020, 0.022), self.half(0.074, 0.078), 0.094, skin)
-            near, dark = 0.6 + 0.4 * abs(self.cosine), Paint((30, 28, 32))
-            layer.disc(self.on_head(0, -0.062, 0.09), 0.024 * near, 0.007, Paint((160, 80, 76)))
+            face = self.on_head(0, -0.020, 0.022)
+            disc(face, self.half(0.074, 0.078), 0.094, self.skin.colour)
+            near = 0.6 + 0.4 * abs(self.cosine)
+            disc(self.on_head(0, -0.062, 0.09), 0.024 * near, 0.007, (160, 80, 76))
             for sign in (1, -1):
-                eye = self.on_head(sign * 0.034, 0.004, 0.086)
-                if self.sine * sign <= 0.62 and person.glasses:
-                    layer.disc(eye, 0.030 * near, 0.023, dark)
-                if self.sine * sign <= 0.62 and person.glasses != "sunglasses":
-                    layer.disc(eye, 0.021 * near, 0.015, Paint((245, 243, 238)))
-                    layer.disc(eye, 0.009 * near, 0.010, dark)
+                if self.sine * sign <= 0.62:
+                    eye = self.on_head(sign * 0.034, 0.004, 0.086)
+                    disc(eye, 0.021 * near, 0.015, (245, 243, 238))
+                    disc(eye, 0.009 * near, 0.010, (30, 28, 32))
         if person.headwear:
-            self._paint_hat(person.headwear.kind, Paint(CLOTH[person.headwear.colour]))
-
-    def _paint_hat(self, kind: str, paint: Paint) -> None:
-        half, (x, y) = self.half(0.094, 0.110), self.on_head(0, 0.035, -0.006)
-        dome = [(x + half * c, y + 0.125 * s) for c, s in _CIRCLE if s > -0.01]
-        brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in _CIRCLE]
-        if kind == "baseball cap":
+            paint = Paint(CLOTH[person.headwear.colour])
+            half, (x, y) = self.half(0.094, 0.110), self.on_head(0, 0.035, -0.006)
+            brim = [self.on_head(0.085 * s, 0.04 - 0.03 * c, 0.07 + 0.11 * c) for s, c in _CIRCLE]
             self.layer.fill([brim], paint.shaded(0.9))
-        self.layer.fill([dome], paint)
-        if kind == "knit hat":
-            self.layer.tube([(x - half, y), (x + half, y)], [0.018, 0.018], paint.shaded(0.85))
+            dome = [(x + half * c, y + 0.125 * s) for c, s in _CIRCLE if s > -0.01]
+            self.layer.fill([dome], paint)
 
     def _paint_loose_hair(self) -> None:
         """Paint hair down the neck and the back."""
@@ -479,40 +415,20 @@ class _Figure:
         self.layer.tube(points, [wide, wide], Paint(HAIR[self.person.hair.colour]))
 
     def _paint_backpack(self, carried: Carried) -> None:
-        paint, rows = Paint(CLOTH[carried.colour]), []
+        rows = []
         for up, width in ((1.47, 0.08), (1.43, 0.145), (1.20, 0.16), (1.02, 0.155), (0.985, 0.13)):
             x, y = self.seen((0, up, -0.205))
             rows.append((x, self.half(width, 0.09), y))
-        left, right = ([(x + sign * half, y) for x, half, y in rows] for sign in (-1, 1))
-        self.layer.fill([left + right[::-1]], paint)
+        self.layer.fill([_outline(rows)], Paint(CLOTH[carried.colour]))
 
     def _paint_bag(self, carried: Carried, side: Side) -> None:
-        """Paint a bag that hangs from a hand or a shoulder."""
-        layer, paint = self.layer, Paint(CLOTH[carried.colour])
+        """Paint a bag that hangs from a hand."""
+        paint = Paint(CLOTH[carried.colour])
         front, aside, high, drop = _BODY["bags"][carried.kind]
         half = front * abs(self.cosine) + aside * abs(self.sine)
-        elbow, wrist = self.arms[side][1:]
-        x, y = self.seen(wrist + 0.28 * (wrist - elbow))
-        straps = [[(x + sign * half * 0.5, y - drop), (x, y)] for sign in (-1, 1)]
-        if carried.kind == "shoulder bag":
-            x, y = self.seen((_SIGN[side] * 0.225, 1.10, 0.03))
-            straps = [[self.seen((_SIGN[side] * 0.115, 1.485, 0.0)), (x, y)]]
-        for strap in straps:
-            layer.tube(strap, [0.010, 0.010], paint.shaded(0.8))
-        top, narrow = y - drop, 0.9 * half
-        layer.fill(
-            [
-                [
-                    (x - narrow, top),
-                    (x + narrow, top),
-                    (x + half, top - high),
-                    (x - half, top - high),
-                ]
-            ],
-            paint,
-        )
-
-
-def _cloth(garment: Garment) -> Paint:
-    second = CLOTH[garment.second_colour] if garment.second_colour else (0, 0, 0)
-    return Paint(CLOTH[garment.colour], garment.pattern, second)
+        x, y = self.seen(self.arms[side][3])
+        for sign in (-1, 1):
+            handle = [(x + sign * half * 0.5, y - drop), (x, y)]
+            self.layer.tube(handle, [0.010, 0.010], paint.shaded(0.8))
+        bag = _outline([(x, 0.9 * half, y - drop), (x, half, y - drop - high)])
+        self.layer.fill([bag], paint)

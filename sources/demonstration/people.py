@@ -87,15 +87,6 @@ class Sex(StrEnum):
     MALE = "male"
 
 
-class Pattern(StrEnum):
-    """Pattern of a fabric; all except `plain` use the garment's second colour."""
-
-    PLAIN = "plain"
-    STRIPED = "striped"
-    PLAID = "plaid"
-    DOTTED = "polka-dot"
-
-
 class Side(StrEnum):
     """The person's own side: the right hand of a person facing the camera is on the left."""
 
@@ -104,20 +95,18 @@ class Side(StrEnum):
 
 
 class Hair(Record):
-    """`length` is short, medium or long; `style` is straight or curly."""
+    """`length` is short, medium or long."""
 
     colour: str
     length: str
-    style: str
 
 
 class Garment(Record):
-    """A piece of clothing. `sleeve` and `length` are None if its kind has none worth stating."""
+    """A piece of clothing; `stripes` is the colour of its stripes."""
 
     kind: str
     colour: str
-    pattern: Pattern = Pattern.PLAIN
-    second_colour: str | None = None
+    stripes: str | None = None
     sleeve: str | None = None
     length: str | None = None
 
@@ -144,8 +133,7 @@ class Carried(Worn):
 class Person(Record):
     """The attributes of a person that do not change between images.
 
-    `age` is young, middle-aged or elderly, `build` slim, medium or heavy; `lower` is None if the
-    upper garment is a dress. `glasses` is glasses, sunglasses or None.
+    `age` is young, middle-aged or elderly, `build` slim, medium or heavy.
     """
 
     sex: Sex
@@ -154,10 +142,9 @@ class Person(Record):
     skin: str
     hair: Hair
     headwear: Worn | None
-    glasses: str | None
     upper: Garment
     jacket: Jacket | None
-    lower: Garment | None
+    lower: Garment
     footwear: Worn
     carried: Carried | None
 
@@ -168,55 +155,43 @@ def draw_person_attributes(chance: Chance) -> Person:
     def drawn(name: str) -> str:
         return chance.weigh(_WEIGHTS[name])
 
-    def garment(kind: str, colours: Sequence[str], *others: str) -> Garment:
-        colour = _pick_apart(chance, colours, *others)
-        patterned = kind in ("shirt", "t-shirt", "dress", "skirt")
-        pattern = Pattern(drawn("pattern")) if patterned else Pattern.PLAIN
-        plain = pattern is Pattern.PLAIN
+    def colour_of(kind: str, *others: str) -> str:
+        return _pick_apart(chance, TABLES["colours"].get(kind, tuple(CLOTH)), *others)
+
+    def garment(kind: str, *others: str) -> Garment:
+        colour = colour_of(kind, *others)
+        striped = kind in TABLES["striped"] and chance.happens(0.4)
         return Garment(
             kind=kind,
             colour=colour,
-            pattern=pattern,
-            second_colour=None if plain else _pick_apart(chance, tuple(CLOTH), colour, apart=90),
+            stripes=_pick_apart(chance, tuple(CLOTH), colour, apart=90) if striped else None,
             sleeve=chance.pick(TABLES["sleeves"].get(kind, (None,))),
             length=chance.pick(TABLES["lengths"].get(kind, (None,))),
         )
 
-    sex = chance.pick((Sex.FEMALE, Sex.MALE))
-    female, age = sex is Sex.FEMALE, drawn("age")
-    upper = garment(drawn("upper_of_women" if female else "upper"), tuple(CLOTH))
-    jacket, lower = None, None
-    if upper.kind != "dress":
-        if kind := drawn("jacket"):
-            colour = _pick_apart(chance, tuple(CLOTH), upper.colour)
-            jacket = Jacket(kind=kind, colour=colour, open=chance.happens(0.75))
-        # A coat covers the thighs and would hide short garments.
-        below_coat = jacket is not None and jacket.kind == "coat"
-        kinds = "lower_below_coats" if below_coat else "lower_of_women" if female else "lower"
-        outer = jacket.colour if jacket else upper.colour
-        kind = drawn(kinds)
-        lower = garment(kind, TABLES["colours"][kind], upper.colour, outer)
-    hair = Hair(
-        colour=drawn("hair_of_elderly" if age == "elderly" else "hair"),
-        length=drawn("hair_length") if female else "short",
-        style=drawn("hair_style"),
-    )
+    female, age = chance.happens(0.5), drawn("age")
+    upper, jacket = garment(drawn("upper")), None
+    if kind := drawn("jacket"):
+        jacket = Jacket(kind=kind, colour=colour_of(kind, upper.colour), open=chance.happens(0.75))
+    outer = (jacket or upper).colour
+    lower = garment(drawn("lower_of_women" if female else "lower"), upper.colour, outer)
     hat, shoes, carried = drawn("headwear"), drawn("footwear"), None
     if bag := drawn("carried"):
-        colour = _pick_apart(chance, tuple(CLOTH), (jacket or upper).colour)
         side = None if bag == "backpack" else chance.pick(tuple(Side))
-        carried = Carried(kind=bag, colour=colour, side=side)
+        carried = Carried(kind=bag, colour=colour_of(bag, outer), side=side)
     return Person(
-        sex=sex,
+        sex=Sex.FEMALE if female else Sex.MALE,
         age=age,
         build=drawn("build"),
         skin=drawn("skin"),
-        hair=hair,
-        headwear=Worn(kind=hat, colour=chance.pick(tuple(CLOTH))) if hat else None,
-        glasses=drawn("glasses") or None,
+        hair=Hair(
+            colour=drawn("hair_of_elderly" if age == "elderly" else "hair"),
+            length=drawn("hair_length") if female else "short",
+        ),
+        headwear=Worn(kind=hat, colour=colour_of(hat)) if hat else None,
         upper=upper,
         jacket=jacket,
         lower=lower,
-        footwear=Worn(kind=shoes, colour=chance.pick(TABLES["colours"][shoes])),
+        footwear=Worn(kind=shoes, colour=colour_of(shoes)),
         carried=carried,
     )

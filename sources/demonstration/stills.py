@@ -43,8 +43,6 @@ from sources.demonstration.people import Chance
 
 # A world, and the truth about each of its images.
 
-LICENCE = "CC0-1.0"
-CITATION = "Loupe demonstration stills: synthetic scenes drawn and described by a seeded program."
 TRUTH_FILE = "truth.jsonl"
 _CAPTIONS_FILE = "captions_test.json"
 _IMAGE_ROOT = "images"
@@ -84,12 +82,8 @@ class StillsWorld(Record):
     """
 
     folder: Path
-    seed: int
     annotation_file: Path
     image_root: Path
-    truth_file: Path
-    licence: str = LICENCE
-    citation: str = CITATION
 
 
 def load_stills_truth(folder: Path) -> tuple[StillTruth, ...]:
@@ -132,13 +126,7 @@ def write_stills_world(
     (folder / TRUTH_FILE).write_text(lines, encoding="utf-8")
     coco = json.dumps(_coco(truths, captions=captions), indent=1) + "\n"
     (folder / _CAPTIONS_FILE).write_text(coco, encoding="utf-8")
-    return StillsWorld(
-        folder=folder,
-        seed=seed,
-        annotation_file=folder / _CAPTIONS_FILE,
-        image_root=root,
-        truth_file=folder / TRUTH_FILE,
-    )
+    return StillsWorld(folder=folder, annotation_file=folder / _CAPTIONS_FILE, image_root=root)
 
 
 def _coco(truths: list[StillTruth], *, captions: bool) -> dict[str, list[dict[str, Any]]]:

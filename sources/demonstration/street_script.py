@@ -1,18 +1,21 @@
 """The script of a street video, decided before painting."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+import tomllib
+from collections.abc import Iterator
 from enum import StrEnum
+from importlib.resources import files
 from itertools import accumulate, pairwise
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from schemas.base import Record
 from sources.demonstration.figure import STATURE_METRES, Action, Pose
 from sources.demonstration.people import Chance, Person, draw_person_attributes
 
-# The camera, and how it moves.
+# The camera.
 
 NEAREST_METRES = 6.0
 """Distance from the camera to the nearest lane that people walk on."""
@@ -20,23 +23,17 @@ NEAREST_METRES = 6.0
 _HORIZON, _WALL, _FARTHEST, _NEAREST = 0.10, 0.47, 0.60, 0.97
 """Rows as shares of the frame's height: horizon, foot of the houses, farthest and nearest lane."""
 
-Shift = tuple[int, int]
-"""Displacement of the whole image in pixels: (right, down)."""
-
 
 class Camera(Record):
     """A pinhole camera above a flat street, looking straight along it.
 
     Positions on the ground are (x, z) in metres: to the right of the centre, and away from the
-    camera. `stature_px` is the height of a person in the nearest lane. The camera may be `shaken`
-    by a hand, and turned by `pan` widths of the frame in total.
+    camera. `stature_px` is the height of a person in the nearest lane.
     """
 
     width_px: int
     height_px: int
     stature_px: float
-    shaken: bool = False
-    pan: float = 0.0
 
     @property
     def wall_metres(self) -> float:
@@ -60,30 +57,6 @@ class Camera(Record):
     def half_width_metres(self, z: float) -> float:
         """Return half the width of the frame in metres, at a distance of `z` metres."""
         return self.width_px / 2 / self.scale_at(z)
-
-    @property
-    def margins(self) -> Shift:
-        """Return the maximum displacement of the image to either side, and up or down."""
-        shake = math.ceil(0.03 * self.height_px) if self.shaken else 0
-        return math.ceil(abs(self.pan) * self.width_px / 2) + shake, shake
-
-    def shifts(self, chance: Chance, times: list[float]) -> list[Shift]:
-        """Return the displacement of the image at each of the times (seconds)."""
-        length = max(times[-1] - times[0], 1e-9)
-        turned = [self.pan * self.width_px * (0.5 - (t - times[0]) / length) for t in times]
-        right, down = self._shake(chance, times), self._shake(chance, times)
-        return [(round(r + t), round(d)) for r, t, d in zip(right, turned, down, strict=True)]
-
-    def _shake(self, chance: Chance, times: list[float]) -> list[float]:
-        """Return a sum of three oscillations; the slower ones are larger."""
-        wide = 0.01 * self.height_px * self.shaken
-        swings = [(n, n * chance.between(0.6, 1.1), chance.between(0, 1)) for n in (1, 2, 4)]
-        return [
-            sum(
-                wide / n * math.sin(2 * math.pi * (hertz * t + start)) for n, hertz, start in swings
-            )
-            for t in times
-        ]
 
 
 # The paths of people, and the planted faults.
@@ -152,30 +125,27 @@ class Visit(Record):
         return Place(float(x), float(np.interp(seconds, times, [point.z for point in self.path])))
 
     def _yaw(self, seconds: float) -> float:
-        """Return the direction that the person faces: that of their last movement."""
-        before, after = self._at(seconds - 0.25), self._at(seconds + 0.25)
-        if math.dist(before, after) < 1e-6:
-            ways = pairwise(self.path)
-            gone = [(a, b) for a, b in ways if a.place != b.place and a.seconds <= seconds]
-            if not gone:
-                return 0.0
-            before, after = (point.place for point in gone[-1])
-        return math.degrees(math.atan2(after[0] - before[0], before[1] - after[1])) % 360
+        """Return the direction that the person faces: that of the way that they are on."""
+        ways = [(a, b) for a, b in pairwise(self.path) if a.place != b.place]
+        begun = [way for way in ways if way[0].seconds <= seconds]
+        start, end = (begun or ways)[-1 if begun else 0]
+        return math.degrees(math.atan2(end.x - start.x, start.z - end.z)) % 360
 
 
-class Trouble(StrEnum):
-    """A fault of whole frames."""
+class FaultKind(StrEnum):
+    """Faults of the crop of a person; the first three are planted in whole frames."""
 
-    DEFOCUS = "defocus"
-    MOTION_BLUR = "motion blur"
-    LIGHTS_OUT = "lights out"
-    FROZEN = "frozen"
+    BLUR = "blur"
+    DARKNESS = "darkness"
+    DUPLICATE = "duplicate"
+    TRUNCATION = "truncation"
+    OCCLUSION = "occlusion"
 
 
 class Stretch(Record):
     """A fault from `first_frame` to `last_frame`, both included."""
 
-    trouble: Trouble
+    fault: FaultKind
     first_frame: int
     last_frame: int
 
@@ -187,8 +157,7 @@ class Stretch(Record):
 class Script(Record):
     """One video: its camera, its people by identity, their visits, and its faults.
 
-    People can pass behind a kiosk. While the video is frozen nobody moves, and afterwards time
-    continues where it stopped.
+    While frames are duplicates nobody moves, and afterwards time continues where it stopped.
     """
 
     theme: str
@@ -197,205 +166,122 @@ class Script(Record):
     frame_count: int
     people: dict[int, Person]
     visits: tuple[Visit, ...]
-    kiosk: Place | None = None
     stretches: tuple[Stretch, ...] = ()
 
-    def troubles_at(self, frame: int) -> set[Trouble]:
+    def faults_at(self, frame: int) -> set[FaultKind]:
         """Return the faults of a frame."""
-        return {one.trouble for one in self.stretches if one.holds(frame)}
+        return {one.fault for one in self.stretches if one.holds(frame)}
 
     def scenes(self) -> list[int]:
-        """Return the moment that each frame shows, counted in frames that are not frozen."""
-        moving = (Trouble.FROZEN not in self.troubles_at(n) for n in range(1, self.frame_count))
+        """Return the moment that each frame shows, counted in frames that are no duplicates."""
+        moving = (FaultKind.DUPLICATE not in self.faults_at(n) for n in range(1, self.frame_count))
         return list(accumulate(moving, initial=0))
 
 
 # The themes of videos, and paths through the street.
 
 
-class Theme(StrEnum):
-    """The theme of a video; the videos of a world alternate."""
+class _Fault(Record):
+    """A fault with its start and end, as shares of the video."""
 
-    CROSSINGS = "crossings"
-    OBSTACLES = "obstacles"
-    HAND_HELD = "hand-held"
-    EVENING = "evening"
+    kind: FaultKind
+    start: float
+    end: float
 
 
-_CAMERAS: dict[Theme, dict[str, float]] = {
-    Theme.HAND_HELD: {"shaken": True},
-    Theme.EVENING: {"pan": 0.2},
-}
-_TROUBLES: dict[Theme, tuple[tuple[Trouble, float, float], ...]] = {
-    Theme.CROSSINGS: ((Trouble.FROZEN, 0.28, 0.36),),
-    Theme.OBSTACLES: (),
-    Theme.HAND_HELD: ((Trouble.DEFOCUS, 0.25, 0.33), (Trouble.MOTION_BLUR, 0.75, 0.81)),
-    Theme.EVENING: ((Trouble.LIGHTS_OUT, 0.45, 0.56),),
-}
-"""Faults with their start and end, as shares of the video."""
+class _Walk(Record):
+    """A walk, as in `street.toml`."""
 
-_PARTS: dict[Theme, tuple[tuple[str, float], ...]] = {
-    Theme.CROSSINGS: (("crossing alike", 0.22), ("return trip", 0.15), ("crossing", 0.72)),
-    Theme.OBSTACLES: (("behind kiosk", 0.2), ("stop", 0.3), ("towards", 0.45)),
-    Theme.HAND_HELD: (("return trip", 0.12), ("crossing", 0.45), ("towards", 0.55)),
-    Theme.EVENING: (("stop", 0.25), ("crossing alike", 0.7), ("towards", 0.1)),
-}
-"""Roles with their time, as a share of the video."""
+    person: int
+    when: float
+    x: float
+    lane: float
+    to: Literal["left", "right", "camera"]
+    stays: float = 0.0
+    like: int | None = None
+    returns: bool = False
+
+
+class _Theme(Record):
+    """The theme of a video."""
+
+    name: str
+    fault: _Fault | None = None
+    walks: tuple[_Walk, ...]
+
+
+_TABLES = tomllib.loads(files(__package__).joinpath("street.toml").read_text("utf-8"))
+_THEMES = TypeAdapter(tuple[_Theme, ...]).validate_python(_TABLES["themes"])
 
 
 def write_script(
-    camera: Camera,
-    frame_rate: int,
-    seconds: float,
-    people: int,
-    theme: Theme,
-    first_identity: int,
-    chance: Chance,
+    camera: Camera, frame_rate: int, seconds: float, people: int, number: int, chance: Chance
 ) -> Script:
-    """Write the script of a video of the theme; its people are numbered from `first_identity`."""
-    frame_count = max(1, round(seconds * frame_rate))
-    camera = camera.model_copy(update=_CAMERAS.get(theme, {}))
-    kiosk = Place(0.55 * camera.half_width_metres(8.6), 8.6) if theme is Theme.OBSTACLES else None
-    director = _Director(camera, seconds, people, first_identity, chance, kiosk)
-    visits = tuple(director.visits(_PARTS[theme]))
-    stretches = []
-    for trouble, start, end in _TROUBLES[theme]:
-        first, last = int(start * frame_count), int(end * frame_count) - 1
-        if 0 < first <= last:
-            stretches.append(Stretch(trouble=trouble, first_frame=first, last_frame=last))
+    """Write the script of a video; its number, from 1, decides its theme and its identities."""
+    theme = _THEMES[(number - 1) % len(_THEMES)]
+    walks = [walk for walk in theme.walks if walk.person <= people]
+    likes = {walk.person: walk.like for walk in walks if walk.like}
+    cast: dict[int, Person] = {}
+    for person in range(1, people + 1):
+        cast[person] = draw_person_attributes(chance)
+        if person in likes:  # in the same clothes, but with another build and hair
+            model = cast[likes[person]]
+            clothes = {name: getattr(model, name) for name in ("sex", "upper", "jacket", "lower")}
+            cast[person] = cast[person].model_copy(update=clothes)
+    walks += _strolls(sorted(cast.keys() - {walk.person for walk in walks}), chance)
+    paths = [(one.person, path) for one in walks for path in _paths(one, camera, seconds, chance)]
+    first = 1 + (number - 1) * people
+    count = max(1, round(seconds * frame_rate))
+    stretches: tuple[Stretch, ...] = ()
+    if fault := theme.fault:
+        begin, end = int(fault.start * count), int(fault.end * count) - 1
+        if 0 < begin <= end:
+            stretches = (Stretch(fault=fault.kind, first_frame=begin, last_frame=end),)
     return Script(
-        theme=theme,
+        theme=theme.name,
         camera=camera,
         frame_rate=frame_rate,
-        frame_count=frame_count,
-        people=director.people,
-        visits=visits,
-        kiosk=kiosk,
-        stretches=tuple(stretches),
+        frame_count=count,
+        people={first + person - 1: attributes for person, attributes in cast.items()},
+        visits=tuple(
+            Visit(number=visit, identity=first + person - 1, path=path)
+            for visit, (person, path) in enumerate(paths, start=1)
+        ),
+        stretches=stretches,
     )
 
 
-class _Director:
-    """Casts people as they are needed, and plans their paths through the street."""
+def _strolls(people: list[int], chance: Chance) -> Iterator[_Walk]:
+    """Return walks past, spread over the video and the lanes."""
+    for turn, lane in enumerate(chance.shuffled(range(len(people)))):
+        yield _Walk(
+            person=people[turn],
+            when=(turn + chance.between(0.2, 0.8)) / len(people),
+            x=chance.between(-0.2, 0.2),
+            lane=(lane + chance.between(0.0, 0.5)) / len(people),
+            to="right" if turn % 2 else "left",
+        )
 
-    def __init__(
-        self,
-        camera: Camera,
-        seconds: float,
-        most: int,
-        first_identity: int,
-        chance: Chance,
-        kiosk: Place | None,
-    ) -> None:
-        self.camera, self.seconds, self.most, self.chance = camera, seconds, most, chance
-        self.first_identity, self.kiosk = first_identity, kiosk
-        self.people: dict[int, Person] = {}
-        self._visits = 0
 
-    def visits(self, parts: tuple[tuple[str, float], ...]) -> Iterator[Visit]:
-        """Return the visits: first the roles of the theme, as far as people suffice."""
-        ways: dict[str, Callable[[float], Iterator[Visit]]] = {
-            "crossing alike": lambda seconds: self._crossing(seconds, alike=True),
-            "crossing": lambda seconds: self._crossing(seconds, alike=False),
-            "return trip": self._return_trip,
-            "behind kiosk": self._behind_kiosk,
-            "stop": self._stop,
-            "towards": self._towards,
-        }
-        for part, share in parts:
-            if self._free >= 1 + part.startswith("crossing"):
-                yield from ways[part](share * self.seconds)
-        strollers = self._free
-        for turn, lane in enumerate(self.chance.shuffled(range(strollers))):
-            share = (turn + self.chance.between(0.2, 0.8)) / strollers
-            z = self._lane(lane / strollers, (lane + 0.5) / strollers)
-            yield self._across(self._cast(), z, share * self.seconds, 1 if turn % 2 else -1)
-
-    @property
-    def _free(self) -> int:
-        return self.most - len(self.people)
-
-    def _cast(self, like: int | None = None) -> int:
-        """Cast a person; with `like`, in the same clothes, but with another build and hair."""
-        person = draw_person_attributes(self.chance)
-        if like is not None:
-            model = self.people[like]
-            clothes = {name: getattr(model, name) for name in ("sex", "upper", "jacket", "lower")}
-            person = person.model_copy(update=clothes)
-        identity = self.first_identity + len(self.people)
-        self.people[identity] = person
-        return identity
-
-    # Paths through the street.
-
-    def _crossing(self, seconds: float, *, alike: bool) -> Iterator[Visit]:
-        """Return two people who pass close by each other, in opposite directions."""
-        first = self._cast()
-        second = self._cast(like=first if alike else None)
-        x = self.chance.between(-0.25, 0.25) * self.camera.half_width_metres(NEAREST_METRES)
-        z, direction = self._lane(0.1, 0.6), self.chance.pick((-1, 1))
-        yield self._past(first, Place(x, z), seconds, direction)
-        yield self._past(second, Place(x, z + 0.45), seconds, -direction)
-
-    def _return_trip(self, seconds: float) -> Iterator[Visit]:
-        """Return a person who leaves the frame and comes back the other way."""
-        identity, direction, z = self._cast(), self.chance.pick((-1, 1)), self._lane(0.0, 0.5)
-        first = self._across(identity, z, seconds, direction)
-        yield first
-        again = first.path[-1].seconds + 0.12 * self.seconds + self._outside(z) / 1.3
-        yield self._across(identity, self._lane(0.0, 0.5), again, -direction)
-
-    def _behind_kiosk(self, seconds: float) -> Iterator[Visit]:
-        """Return a person who is hidden for a moment."""
-        x, z = self.kiosk or Place(0.0, 8.0)
-        yield self._past(self._cast(), Place(x, z + 1.0), seconds, -1)
-
-    def _stop(self, seconds: float) -> Iterator[Visit]:
-        """Return a person who stands still for a while, right of the centre, then continues."""
-        z = self._lane(0.05, 0.4)
-        place = Place(self.chance.between(0.15, 0.45) * self.camera.half_width_metres(z), z)
-        through = self._past(self._cast(), place, seconds, self.chance.pick((-1, 1)))
-        start, end = through.path
-        stays = 0.2 * self.seconds
-        here = [Waypoint(seconds=s, x=place.x, z=place.z) for s in (seconds, seconds + stays)]
-        last = end.model_copy(update={"seconds": end.seconds + stays})
-        yield through.model_copy(update={"path": (start, *here, last)})
-
-    def _towards(self, seconds: float) -> Iterator[Visit]:
-        """Return a person who enters from a side, walks up to the camera and leaves below."""
-        side, z = self.chance.pick((-1, 1)), self.camera.farthest_metres
-        x = self.chance.between(0.1, 0.45) * self.camera.half_width_metres(NEAREST_METRES) * side
-        route = [Place(side * self._outside(z), z), Place(x, z), Place(0.8 * x, 3.6)]
-        ways = [math.dist(a, b) for a, b in pairwise(route)]
-        speed = self._speed()
-        times = [seconds + way / speed for way in accumulate(ways, initial=0.0)]
-        yield self._visit(self._cast(), zip(times, route, strict=True))
-
-    def _across(self, identity: int, z: float, seconds: float, direction: int) -> Visit:
-        """Return a path straight across the street, to the right (`direction` 1) or left (-1)."""
-        return self._past(identity, Place(self.chance.between(-0.5, 0.5), z), seconds, direction)
-
-    def _past(self, identity: int, place: Place, seconds: float, direction: int) -> Visit:
-        """Return a path straight across the street, being at `place` at the given time."""
-        speed, end = self._speed(), direction * self._outside(place.z)
-        slope = self.chance.between(-0.25, 0.25)
-        first = (seconds - abs(place.x + end) / speed, Place(-end, place.z - slope))
-        last = (seconds + abs(end - place.x) / speed, Place(end, place.z + slope))
-        return self._visit(identity, (first, last))
-
-    def _visit(self, identity: int, points: Iterable[tuple[float, Place]]) -> Visit:
-        self._visits += 1
-        path = tuple(Waypoint(seconds=seconds, x=x, z=z) for seconds, (x, z) in points)
-        return Visit(number=self._visits, identity=identity, path=path)
-
-    def _lane(self, low: float, high: float) -> float:
-        """Return a distance from the camera: 0 is the nearest lane, 1 the farthest."""
-        share = self.chance.between(low, high)
-        return NEAREST_METRES + share * (self.camera.farthest_metres - NEAREST_METRES)
-
-    def _outside(self, z: float) -> float:
-        """Return the distance from the centre at which a person is just outside the frame."""
-        return (1 + abs(self.camera.pan)) * self.camera.half_width_metres(z) + 0.9
-
-    def _speed(self) -> float:
-        return self.chance.between(1.15, 1.45)
+def _paths(
+    walk: _Walk, camera: Camera, seconds: float, chance: Chance
+) -> Iterator[tuple[Waypoint, ...]]:
+    """Return the path of a walk, from one side of the frame, and that of the way back, if any."""
+    z = NEAREST_METRES + walk.lane * (camera.farthest_metres - NEAREST_METRES)
+    place = Place(walk.x * camera.half_width_metres(NEAREST_METRES), z)
+    outside = camera.half_width_metres(z) + 0.9  # where a person is just outside the frame
+    sign = -1 if walk.to == "left" else 1
+    start, end = Place(-sign * outside, z), Place(sign * outside, z)
+    if walk.to == "camera":
+        end = Place(0.8 * place.x, 3.6)
+    middle = walk.when * seconds
+    for begin, finish in ((start, end), (end, start))[: 1 + walk.returns]:
+        speed, leaves = chance.between(1.15, 1.45), middle + walk.stays * seconds
+        route = (
+            (middle - math.dist(begin, place) / speed, begin),
+            (middle, place),
+            (leaves, place),
+            (leaves + math.dist(place, finish) / speed, finish),
+        )
+        yield tuple(Waypoint(seconds=time, x=where.x, z=where.z) for time, where in route)
+        middle = route[-1][0] + 0.12 * seconds + math.dist(place, finish) / 1.15

@@ -3,12 +3,14 @@
 import json
 import re
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFilter
+from pydantic import TypeAdapter
 
 from schemas.base import Record, Split
+from schemas.build import SourceSpec
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
 from sources.demonstration.figure import (
@@ -20,19 +22,9 @@ from sources.demonstration.figure import (
     draw_shadow,
     shaded,
 )
-from sources.demonstration.people import Chance, Person, Rgb, draw_person_attributes
+from sources.demonstration.people import TABLES, Chance, Person, Rgb, draw_person_attributes
 
-_WALLS: tuple[Rgb, ...] = (
-    (186, 176, 160),
-    (196, 184, 158),
-    (204, 202, 196),
-    (168, 150, 136),
-    (150, 156, 164),
-)
-_AWNINGS: tuple[Rgb, ...] = ((132, 78, 70), (84, 108, 100), (96, 104, 126), (140, 124, 96))
-_GLASS: tuple[Rgb, ...] = ((126, 138, 150), (140, 150, 158), (104, 116, 130))
-_PAVEMENTS: tuple[Rgb, ...] = ((176, 172, 166), (146, 144, 144), (184, 178, 166))
-_LEAVES: tuple[Rgb, ...] = ((98, 132, 74), (120, 150, 90), (74, 104, 60))
+_COLOURS: dict[str, list[Rgb]] = TypeAdapter(dict[str, list[Rgb]]).validate_python(TABLES["street"])
 
 
 def draw_houses(chance: Chance, size: tuple[int, int], foot: float, unit: float) -> Image.Image:
@@ -42,28 +34,22 @@ def draw_houses(chance: Chance, size: tuple[int, int], foot: float, unit: float)
     could be detected as a person.
     """
     width = size[0]
-    picture = Image.new("RGB", size, chance.pick(_PAVEMENTS))
+    picture = Image.new("RGB", size, chance.pick(_COLOURS["pavements"]))
     draw = ImageDraw.Draw(picture)
-
-    def box(left: float, top: float, right: float, bottom: float, colour: Rgb) -> None:
-        draw.rectangle((left, top, max(left, right), max(top, bottom)), fill=colour)
-
     left = -chance.between(0, 6) * unit
     while left < width:
-        right, wall = left + chance.between(6, 10) * unit, chance.pick(_WALLS)
-        box(left, 0, right, foot, wall)
-        box(right - 0.12 * unit, 0, right, foot, shaded(wall, 0.8))
-        pane, cloth = foot - 2.7 * unit, chance.pick(_AWNINGS)
-        box(left + 0.5 * unit, pane, right - 0.5 * unit, foot - 0.5 * unit, chance.pick(_GLASS))
-        for x in np.arange(left + 0.3 * unit, right - 0.6 * unit, 0.6 * unit):
-            box(x, pane - 0.2 * unit, x + 0.3 * unit, pane + 0.42 * unit, cloth)
-            box(x + 0.3 * unit, pane - 0.2 * unit, x + 0.6 * unit, pane + 0.42 * unit, _WALLS[2])
+        right, wall = left + chance.between(6, 10) * unit, chance.pick(_COLOURS["walls"])
+        draw.rectangle((left, 0, right, foot), wall, shaded(wall, 0.8))
+        shop = (left + 0.5 * unit, foot - 2.7 * unit, right - 0.5 * unit, foot - 0.5 * unit)
+        draw.rectangle(shop, chance.pick(_COLOURS["glass"]))
+        awning = (left + 0.3 * unit, shop[1] - 0.2 * unit, right - 0.3 * unit, shop[1] + 0.4 * unit)
+        draw.rectangle(awning, chance.pick(_COLOURS["awnings"]))
         for top in np.arange(foot - 6.2 * unit, -2 * unit, -3.6 * unit):
             for x in np.arange(left + 0.8 * unit, right - 1.9 * unit, 2.7 * unit):
-                box(x - 3, top - 3, x + 1.6 * unit + 3, top + 1.7 * unit + 3, shaded(wall, 1.12))
-                box(x, top, x + 1.6 * unit, top + 1.7 * unit, chance.pick(_GLASS))
+                window = (x, top, x + 1.6 * unit, top + 1.7 * unit)
+                draw.rectangle(window, chance.pick(_COLOURS["glass"]), shaded(wall, 1.12), 3)
         left = right
-    box(0, foot - 0.18 * unit, width, foot, (120, 116, 112))
+    draw.rectangle((0, foot - 0.18 * unit, width, foot), (120, 116, 112))
     return picture
 
 
@@ -78,9 +64,8 @@ def draw_scene(chance: Chance, size: tuple[int, int], ground_y: float) -> Image.
         draw.rectangle((x - 0.1 * unit, y, x + 0.1 * unit, foot), fill=(92, 76, 62))
         for _ in range(20):
             across, up = chance.between(-1.2, 1.2) * unit, chance.between(-0.5, 1.8) * unit
-            radius = chance.between(0.25, 0.6) * unit
-            box = (x + across - radius, y - up - radius, x + across + radius, y - up + radius)
-            draw.ellipse(box, fill=chance.pick(_LEAVES))
+            leaves = (x + across, y - up), chance.between(0.25, 0.6) * unit
+            draw.circle(*leaves, fill=chance.pick(_COLOURS["leaves"]))
     return picture.filter(ImageFilter.GaussianBlur(0.006 * ground_y + 0.4))
 
 
@@ -103,28 +88,12 @@ CITATION = (
 )
 TRUTH_FILE = "truth.json"
 
-Format = Literal["cuhk-pedes", "icfg-pedes", "ufine6926"]
-
-
-class DemonstrationSource(Record):
-    """The location of one generated source, and how to read it."""
-
-    name: str
-    format: Format
-    annotation_file: Path
-    image_root: Path
-    granularity: Granularity
-    licence: str = LICENCE
-    citation: str = CITATION
-
 
 class DemonstrationWorld(Record):
-    """A generated world: its sources and the file with the truth about them."""
+    """A generated world and its sources."""
 
     folder: Path
-    seed: int
-    sources: tuple[DemonstrationSource, ...]
-    truth_file: Path
+    sources: tuple[SourceSpec, ...]
 
 
 class TrueImage(Record):
@@ -136,8 +105,6 @@ class TrueImage(Record):
     file_path: str
     pose: Pose
     captions: tuple[str, ...]
-    width_px: int
-    height_px: int
     figure: tuple[int, int, int, int]
 
 
@@ -153,7 +120,6 @@ class TrueIdentity(Record):
 class Truth(Record):
     """The truth about a world, by source name."""
 
-    seed: int
     identities: dict[str, tuple[TrueIdentity, ...]]
 
 
@@ -165,11 +131,11 @@ def load_truth(folder: Path) -> Truth:
 # The layout of each published format, and its numbers of images and captions a person.
 
 
-class _Layout(NamedTuple):
-    """One source; the folder of its images is relative to its own, and so is the file."""
+class _Layout(Record):
+    """One source of `people.toml`; the folder of its images is relative to its own."""
 
     name: str
-    format: Format
+    format: str
     granularity: Granularity
     annotation_file: str
     image_root: str
@@ -179,20 +145,7 @@ class _Layout(NamedTuple):
     has_validation: bool = False
 
 
-_LAYOUTS = (
-    _Layout(
-        "cuhk-pedes-demo", "cuhk-pedes", Granularity.COARSE, "reid_raw.json", "images",
-        "demo/{id:04d}_{number}.jpg", 3, 2, has_validation=True,
-    ),
-    _Layout(
-        "icfg-pedes-demo", "icfg-pedes", Granularity.MEDIUM, "ICFG-PEDES.json", "images",
-        "{split}/{id:04d}/{id:04d}_{number:03d}.jpg", 6, 1,
-    ),
-    _Layout(
-        "ufine6926-demo", "ufine6926", Granularity.FINE, "ufine6926.json", ".",
-        "images/{serial}.jpg", 4, 2,
-    ),
-)  # fmt: skip
+_LAYOUTS = TypeAdapter(tuple[_Layout, ...]).validate_python(TABLES["sources"])
 _SIZES = ((128, 256), (144, 288), (160, 320), (176, 352), (192, 384))
 
 
@@ -240,17 +193,19 @@ def write_people_world(
         text = json.dumps(rows, ensure_ascii=False, indent=1) + "\n"
         annotations.write_text(text, encoding="utf-8")
         sources.append(
-            DemonstrationSource(
+            SourceSpec(
                 name=layout.name,
                 format=layout.format,
-                annotation_file=annotations,
-                image_root=home / layout.image_root,
+                annotations=annotations,
+                images=home / layout.image_root,
                 granularity=layout.granularity,
+                licence=LICENCE,
+                citation=CITATION,
             )
         )
-    truth, file = Truth(seed=seed, identities=known), folder / TRUTH_FILE
-    file.write_text(truth.model_dump_json(indent=1) + "\n", encoding="utf-8")
-    return DemonstrationWorld(folder=folder, seed=seed, sources=tuple(sources), truth_file=file)
+    truth = Truth(identities=known).model_dump_json(indent=1)
+    (folder / TRUTH_FILE).write_text(truth + "\n", encoding="utf-8")
+    return DemonstrationWorld(folder=folder, sources=tuple(sources))
 
 
 def _write_identity(
@@ -260,16 +215,14 @@ def _write_identity(
     chance = Chance(seed, layout.name, identity, "person")
     person = draw_person_attributes(chance)
     count = layout.images_per_identity
-    views = [view for _ in range(-(-count // len(View))) for view in chance.shuffled(tuple(View))]
+    views = [*chance.shuffled(tuple(View)), *chance.shuffled(tuple(View))][:count]
     images = []
-    for place, view in enumerate(views[:count]):
-        chance = Chance(seed, layout.name, identity, place)
-        pose = draw_pose(chance, person, view)
+    for number, view in enumerate(views, start=1):
+        chance = Chance(seed, layout.name, identity, number)
+        pose = draw_pose(chance, view)
         picture, figure = _render_crop(chance, person, pose)
-        serial = (identity - 1) * count + place + 1
-        file_path = layout.file_path.format(
-            id=identity, split=split, number=place + 1, serial=serial
-        )
+        serial = (identity - 1) * count + number
+        file_path = layout.file_path.format(id=identity, split=split, number=number, serial=serial)
         target = home / layout.image_root / file_path
         target.parent.mkdir(parents=True, exist_ok=True)
         # Full colour resolution, so that thin stripes keep their colours.
@@ -278,16 +231,7 @@ def _write_identity(
             describe(person, pose, layout.granularity, annotator, chance)
             for annotator in range(layout.captions_per_image)
         )
-        images.append(
-            TrueImage(
-                file_path=file_path,
-                pose=pose,
-                captions=captions,
-                width_px=picture.width,
-                height_px=picture.height,
-                figure=figure,
-            )
-        )
+        images.append(TrueImage(file_path=file_path, pose=pose, captions=captions, figure=figure))
     return TrueIdentity(id=identity, split=split, person=person, images=tuple(images))
 
 
@@ -306,11 +250,14 @@ def _render_crop(
 
 
 def _annotation_row(layout: _Layout, identity: TrueIdentity, image: TrueImage) -> dict[str, Any]:
-    """Return one image in its format; the order of the fields follows the published files."""
-    row: dict[str, Any] = {"split": identity.split}
-    captions = list(image.captions)
-    if layout.format == "ufine6926":
-        return row | {"id": identity.id, "file_path": image.file_path, "captions": captions}
-    tokens = [re.findall(r"[a-z]+(?:-[a-z]+)*", caption.lower()) for caption in captions]
-    row |= {"captions": captions, "file_path": image.file_path, "processed_tokens": tokens}
-    return row | {"id": identity.id}
+    """Return one image in its format."""
+    row = {
+        "split": identity.split,
+        "id": identity.id,
+        "file_path": image.file_path,
+        "captions": list(image.captions),
+    }
+    if layout.format != "ufine6926":
+        words = [re.findall(r"[a-z]+(?:-[a-z]+)*", one.lower()) for one in image.captions]
+        row["processed_tokens"] = words
+    return row

@@ -5,7 +5,6 @@ A line is the truth as a flat JSON object with the image's `file_path` and `sha2
 """
 
 import json
-import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,10 +21,17 @@ from schemas.retrieval_task import RENDERED_TASKS
 from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.images import ImageProblem, inspect_image
-from sources.rendered.calculation_tasks import draw_calculation_task
+from sources.rendered.calculations import draw_calculation_task
 from sources.rendered.charts import CHARTS, FLOWCHARTS, draw_chart, draw_flowchart
 from sources.rendered.code import draw_code_task
-from sources.rendered.pen import GENERATOR, Draft, FontShelf, RenderedImage, Style
+from sources.rendered.pen import (
+    GENERATOR,
+    Draft,
+    FontShelf,
+    RenderedImage,
+    Style,
+    written_draft,
+)
 from sources.rendered.sandbox import Limits, available_languages
 from sources.rendered.signs import draw_translation_task, shipped_pairs
 
@@ -50,12 +56,15 @@ class RenderOptions:
     limits: Limits = field(default_factory=Limits)
 
 
+_WRITTEN = {
+    RetrievalTask.CALCULATION: draw_calculation_task,
+    CHARTS: draw_chart,
+    FLOWCHARTS: draw_flowchart,
+}
 _STYLES: Mapping[RetrievalTask, tuple[Style, ...]] = {
-    RetrievalTask.CALCULATION: ("handwritten", "serif", "sans-serif"),
-    RetrievalTask.CODE: ("monospaced", "serif", "sans-serif"),
+    **dict.fromkeys(_WRITTEN, ("handwritten", "serif", "sans-serif")),
+    RetrievalTask.CODE: ("monospaced", "sans-serif"),
     RetrievalTask.TRANSLATION: ("chinese", "serif", "sans-serif"),
-    CHARTS: ("handwritten", "serif", "sans-serif"),
-    FLOWCHARTS: ("handwritten", "serif", "sans-serif"),
 }
 
 
@@ -72,14 +81,18 @@ def render_tasks(
         ConfigurationError: a font is missing.
         ServiceError: while drawing, no program could be run.
     """
-    drawing = Drawing(task, seed, options)
-    return (drawing.draw(number) for number in range(count))
+    options = options or RenderOptions()
+    if task not in _STYLES:
+        wanted = ", ".join(repr(one.value) for one in RENDERED_TASKS)
+        raise UsageError(f"the task {task.value!r} is not rendered, wanted one of {wanted}")
+    options.shelf.require(options.shelf.names(*_STYLES[task]))
+    return _rendered(task, seed, count, _drafts(task, options))
 
 
 def task_refusal(task: RetrievalTask, options: RenderOptions | None = None) -> Rejection | None:
     """Return why no image for `task` can be drawn here (a font is missing), or None."""
     try:
-        Drawing(task, 0, options)
+        render_tasks(task, 0, 0, options)
     except ConfigurationError as fault:
         context = {"task": task.value}
         return Rejection(
@@ -88,73 +101,41 @@ def task_refusal(task: RetrievalTask, options: RenderOptions | None = None) -> R
     return None
 
 
-class Drawing:
-    """The draw of one task from one seed, which remembers what was drawn to avoid repetition.
-
-    Raises:
-        UsageError: `task` is not a rendered one.
-        ConfigurationError: a font is missing.
-    """
-
-    def __init__(
-        self, task: RetrievalTask, seed: int, options: RenderOptions | None = None
-    ) -> None:
-        options = options or RenderOptions()
-        if task not in _STYLES:
-            wanted = ", ".join(repr(one.value) for one in RENDERED_TASKS)
-            raise UsageError(f"the task {task.value!r} is not rendered, wanted one of {wanted}")
-        options.shelf.require(options.shelf.names(*_STYLES[task]))
-        self._task = task
-        self._seed = seed
-        self._draw_draft = _drafts(task, options)
-        self._questions: set[str] = set()
-        self._pictures: set[str] = set()
-
-    def remember(self, question: str, sha256: str) -> None:
-        """Record an image that was drawn before, possibly in another process."""
-        self._questions.add(question)
-        self._pictures.add(sha256)
-
-    def draw(self, number: int) -> RenderedImage:
-        """Draw the image with this number, from 0; the ones before it must be drawn or remembered.
-
-        Raises:
-            UsageError: there is no further question.
-            ServiceError: no program could be run.
-        """
+def _rendered(
+    task: RetrievalTask, seed: int, count: int, draw: Callable[[Chance], Draft]
+) -> Iterator[RenderedImage]:
+    questions: set[str] = set()
+    pictures: set[str] = set()
+    for number in range(count):
         refusals: list[Rejection] = []
         for attempt in range(_MOST_DRAWS):
-            name = ("rendered", self._task.value, self._seed, number, attempt)
-            draft = self._draw_draft(Chance(*name))
-            if draft.question in self._questions:
+            name = ("rendered", task.value, seed, number, attempt)
+            draft = draw(Chance(*name))
+            if draft.question in questions:
                 continue
-            image = draft.render(Chance(*name, "picture"), self._seed)
-            if isinstance(image, RenderedImage):
-                sha256 = sha256_of(image.png)
-                if sha256 not in self._pictures:
-                    self.remember(draft.question, sha256)
-                    truth = {**image.truth.truth, "number": number}
-                    known = image.truth.model_copy(update={"truth": truth})
-                    return RenderedImage(truth=known, png=image.png)
-            else:
+            image = draft.render(Chance(*name, "picture"), seed)
+            if isinstance(image, Rejection):
                 refusals.append(image)
-            if len(refusals) >= _MOST_REFUSALS:
-                raise ServiceError(f"no program could be run: {refusals[-1].detail}")
-        raise UsageError(
-            f"no further question for {self._task.value!r} was found after {number:,} images "
-            f"and {_MOST_DRAWS:,} draws, draw fewer images or provide more to draw from"
-        )
+                if len(refusals) >= _MOST_REFUSALS:
+                    raise ServiceError(f"no program could be run: {image.detail}")
+            elif (sha256 := sha256_of(image.png)) not in pictures:
+                questions.add(draft.question)
+                pictures.add(sha256)
+                truth = {**image.truth.truth, "number": number}
+                known = image.truth.model_copy(update={"truth": truth})
+                yield RenderedImage(truth=known, png=image.png)
+                break
+        else:
+            raise UsageError(
+                f"no further question for {task.value!r} was found after {number:,} images "
+                f"and {_MOST_DRAWS:,} draws, draw fewer images or provide more to draw from"
+            )
 
 
 def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], Draft]:
     shelf = options.shelf
-    simple = {
-        RetrievalTask.CALCULATION: draw_calculation_task,
-        CHARTS: draw_chart,
-        FLOWCHARTS: draw_flowchart,
-    }
-    if task in simple:
-        return lambda chance: simple[task](chance, shelf)
+    if task in _WRITTEN:
+        return lambda chance: written_draft(task, _WRITTEN[task](chance), shelf)
     if task is RetrievalTask.TRANSLATION:
         return lambda chance: draw_translation_task(chance, shelf, options.pairs)
     languages = available_languages() if options.languages is None else options.languages
@@ -163,7 +144,6 @@ def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], D
 
 TRUTHS_FILE = "truths.jsonl"
 BY_HAND = "by hand"
-_PARTIAL_FILE = "truths.partial.jsonl"
 _STAGE = "read_rendered_collection"
 _MAX_LINE_BYTES = 1024 * 1024
 
@@ -176,19 +156,6 @@ class CollectionEntry(Record):
     truth: RenderedTruth
 
 
-class _Line(Record):
-    """An entry as it is in the file."""
-
-    file_path: str
-    sha256: Sha256
-    truth: RenderedTruth
-
-    def text(self) -> str:
-        named = {"file_path": self.file_path, "sha256": self.sha256}
-        row = {**named, **self.truth.model_dump(mode="json")}
-        return json.dumps(row, ensure_ascii=False) + "\n"
-
-
 def write_rendered_collection(
     folder: Path,
     task: RetrievalTask,
@@ -198,33 +165,43 @@ def write_rendered_collection(
 ) -> Path:
     """Draw `count` images for `task` into `folder`; return the path of their `truths.jsonl`.
 
-    An interrupted collection is continued, and an existing one is extended to `count`, with the
-    same bytes as in a single run. `truths.jsonl` is written after all images.
+    A complete collection is not drawn again. `truths.jsonl` is written after all images.
 
     Raises:
         UsageError: the folder has another collection; or as `render_tasks`.
         ConfigurationError: a font is missing.
     """
-    drawing = Drawing(task, seed, options)
+    images, truths = render_tasks(task, seed, count, options), folder / TRUTHS_FILE
+    if truths.exists():
+        found = list(read_rendered_collection(folder))
+        ours = [
+            one
+            for one in found
+            if isinstance(one, CollectionEntry)
+            and (one.truth.generator, one.truth.task, one.truth.seed) == (GENERATOR, task, seed)
+        ]
+        if not ours or any(isinstance(one, CollectionEntry) and one not in ours for one in found):
+            raise UsageError(
+                f"{folder} contains other images than for {task.value!r} of {GENERATOR} with seed "
+                f"{seed}; choose an empty folder"
+            )
+        if len(ours) == len(found) >= count:
+            return truths
     folder.mkdir(parents=True, exist_ok=True)
-    lines = _started(folder)
-    _refuse_other(folder, lines, task, seed)
-    for line in lines:
-        drawing.remember(line.truth.question, line.sha256)
-    final, partial = folder / TRUTHS_FILE, folder / _PARTIAL_FILE
-    if final.exists() and not partial.exists() and len(lines) >= count:
-        return final
-    _write_whole(partial, "".join(line.text() for line in lines).encode())
-    with partial.open("a", encoding="utf-8") as file:
-        for number in range(len(lines), count):
-            image, name = drawing.draw(number), f"{number:05d}.png"
-            _write_whole(folder / name, image.png)
-            line = _Line(file_path=name, sha256=sha256_of(image.png), truth=image.truth)
-            file.write(line.text())
-            file.flush()
-        os.fsync(file.fileno())
-    partial.replace(final)
-    return final
+    lines = []
+    for number, image in enumerate(images):
+        name = f"{number:05d}.png"
+        (folder / name).write_bytes(image.png)
+        row = {
+            "file_path": name,
+            "sha256": sha256_of(image.png),
+            **image.truth.model_dump(mode="json"),
+        }
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
+    partial = truths.with_suffix(".partial")
+    partial.write_text("".join(lines), encoding="utf-8")
+    partial.replace(truths)
+    return truths
 
 
 def read_rendered_collection(folder: Path) -> Iterator[CollectionEntry | Rejection]:
@@ -291,43 +268,3 @@ def _read_entry(
         return rejected("changed_image", changed, file_path=file_path)
     path = folder / file_path
     return CollectionEntry(path=path, sha256=image.source_sha256, truth=truth)
-
-
-def _started(folder: Path) -> list[_Line]:
-    """Return the lines before the first that is truncated or whose image is missing or changed."""
-    name = _PARTIAL_FILE if (folder / _PARTIAL_FILE).exists() else TRUTHS_FILE
-    lines: list[_Line] = []
-    for data in _raw_lines(folder / name) if (folder / name).exists() else ():
-        try:
-            row = json.loads(data)
-            named = {name: row.pop(name) for name in ("file_path", "sha256")}
-            line = _Line.model_validate({**named, "truth": row})
-            stored = sha256_of((folder / line.file_path).read_bytes())
-        except (ValueError, KeyError, AttributeError, TypeError, OSError):
-            break
-        if not data.endswith(b"\n") or stored != line.sha256:
-            break
-        lines.append(line)
-    return lines
-
-
-def _refuse_other(folder: Path, lines: list[_Line], task: RetrievalTask, seed: int) -> None:
-    if not lines and (folder / TRUTHS_FILE).exists():
-        raise UsageError(f"{folder} contains other truths; choose an empty folder")
-    for line in lines:
-        truth = line.truth
-        if (truth.generator, truth.task, truth.seed) != (GENERATOR, task, seed):
-            raise UsageError(
-                f"{folder} holds images for {truth.task.value!r} of {truth.generator} with seed "
-                f"{truth.seed}, wanted {task.value!r} of {GENERATOR} with seed {seed}"
-            )
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    """Write a file atomically."""
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -33,10 +33,9 @@ Box = tuple[int, int, int, int]
 
 
 @cache
-def looks() -> dict[str, Any]:
-    """Return the tables of `looks.toml`."""
-    file = resources.files("sources.rendered").joinpath("looks.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+def tables(file: str) -> dict[str, Any]:
+    """Return the tables of a TOML file of this package."""
+    return tomllib.loads(resources.files(__package__).joinpath(file).read_text("utf-8"))
 
 
 class Ink(Record):
@@ -70,9 +69,10 @@ class Surface(Record):
     handwritten: bool = True
 
 
-_INKS = {name: tuple(map(Ink.model_validate, inks)) for name, inks in looks()["inks"].items()}
+_LOOKS = tables("looks.toml")
 SURFACES = tuple(
-    Surface.model_validate({**one, "inks": _INKS[one["inks"]]}) for one in looks()["surfaces"]
+    Surface.model_validate({**one, "inks": _LOOKS["inks"][one["inks"]]})
+    for one in _LOOKS["surfaces"]
 )
 
 
@@ -115,13 +115,7 @@ def shaded(picture: Image.Image, chance: Chance, strength: float = 10, grain: fl
     picture.paste(Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)))
 
 
-def mixed(one: Colour, other: Colour, share: float) -> Colour:
-    """Return the colour at `share` of the way from one to the other."""
-    red, green, blue = (round(a + share * (b - a)) for a, b in zip(one, other, strict=True))
-    return red, green, blue
-
-
-GENERATOR = "sources.rendered@2"
+GENERATOR = "sources.rendered@3"
 """The drawing code and its version, which changes if the same seed draws other images."""
 
 
@@ -199,7 +193,7 @@ class Typeface(Record):
         return self.package.replace("-", "_")
 
 
-TYPEFACES = tuple(map(Typeface.model_validate, looks()["typefaces"]))
+TYPEFACES = tuple(map(Typeface.model_validate, _LOOKS["typefaces"]))
 BY_NAME = {typeface.name: typeface for typeface in TYPEFACES}
 
 
@@ -283,35 +277,40 @@ _NO_CHARACTER = "\U0010ffff"  # fonts draw this glyph for all missing characters
 Point = tuple[float, float]
 
 _FINE = 2  # the mask is drawn larger and scaled down for smooth edges
+_LIGHTLY = 90  # of 255
+_SIZES = ((640, 480), (720, 480), (720, 540), (800, 600), (768, 576))
+_LETTERS = {
+    "handwritten": "the writing is a little uneven, as by hand",
+    "serif": "the text is printed in letters with serifs",
+    "sans-serif": "the text is printed in letters without serifs",
+}
 
 
 class Pen:
-    """Writes with one typeface into a mask of `size_px` (width, height).
+    """Writes and draws with one typeface and ink into a mask of `size_px` (width, height).
 
-    All coordinates are pixels of the final image, x to the right, y down; `unsteady` is 0 for print
-    and about 1 for handwriting. Handwritten letters vary in size, slant and position.
+    All coordinates are pixels of the final image, x to the right, y down. Handwritten letters vary
+    in size, slant and position, and lines bend slightly.
     """
 
     def __init__(
         self,
-        size_px: tuple[int, int],
+        size_px: Size,
         shelf: FontShelf,
         typeface: str,
+        ink: Ink,
         chance: Chance,
-        unsteady: float = 0.0,
+        *,
+        is_hand: bool = False,
     ) -> None:
         self._size_px = size_px
         self._mask = Image.new("L", (size_px[0] * _FINE, size_px[1] * _FINE))
         self._draw = ImageDraw.Draw(self._mask)
         self._shelf = shelf
         self._typeface = typeface
+        self._stroke_px = ink.stroke
         self._chance = chance
-        self._unsteady = unsteady
-
-    @property
-    def is_hand(self) -> bool:
-        """Whether the pen is for handwriting."""
-        return self._unsteady > 0
+        self._is_hand = is_hand
 
     def mask(self) -> Image.Image:
         """The drawing: 0 without ink, 255 with full ink."""
@@ -320,52 +319,38 @@ class Pen:
     def width(self, text: str, size: float) -> float:
         """Return the width of `text` when written."""
         font = self._font(size)
-        if not self.is_hand:
+        if not self._is_hand:
             return font.getlength(text) / _FINE
         return sum(self._advance(font, letter) for letter in text) / _FINE
 
-    def write(self, at: Point, text: str, size: float) -> float:
-        """Write `text` from `at`, the left end of its baseline; return its width."""
-        font = self._font(size)
-        x, y = at[0] * _FINE, at[1] * _FINE
-        if not self.is_hand:
-            self._draw.text((round(x), round(y)), text, 255, font, "ls")
-            return self.width(text, size)
-        slope = self._chance.between(-0.02, 0.02) * self._unsteady
-        for letter in text:
-            advance = self._advance(font, letter)
-            self._letter(letter, size, x, y + slope * (x - at[0] * _FINE))
-            x += advance
-        return x / _FINE - at[0]
-
     def write_centred(self, middle: Point, text: str, size: float) -> None:
         """Write `text` centred on `middle`, which is the middle of its digits."""
-        width = self.width(text, size)
-        self.write((middle[0] - width / 2, middle[1] + 0.35 * size), text, size)
+        font = self._font(size)
+        x = _FINE * (middle[0] - self.width(text, size) / 2)
+        y = _FINE * (middle[1] + 0.35 * size)
+        if not self._is_hand:
+            self._draw.text((round(x), round(y)), text, 255, font, "ls")
+            return
+        slope, start = self._chance.between(-0.02, 0.02), x
+        for letter in text:
+            self._letter(letter, size, x, y + slope * (x - start))
+            x += self._advance(font, letter)
 
-    def stroke(self, points: Sequence[Point], width: float, *, dashed: bool = False) -> None:
-        """Draw a line along `points`, `width` pixels wide."""
+    def write_across(self, box: Box, text: str, most: float) -> None:
+        """Write `text` in the middle of `box`, as large as fits and at most `most`."""
+        size = min(most, 0.96 * most * (box[2] - box[0]) / self.width(text, most))
+        self.write_centred(((box[0] + box[2]) / 2, (box[1] + box[3]) / 2), text, size)
+
+    def stroke(self, points: Sequence[Point], *, dashed: bool = False) -> None:
+        """Draw a line along `points`."""
         for start, end in pairwise(points):
-            line = self._wandering(start, end)
-            pieces = list(pairwise(line))
-            for number, (one, other) in enumerate(pieces):
+            for number, (one, other) in enumerate(pairwise(self._wandering(start, end))):
                 if not (dashed and number % 2):
-                    self._segment(one, other, width)
+                    self._segment(one, other)
 
-    def arc(
-        self, centre: Point, radius: float, width: float, turns: tuple[float, float] = (0.0, 1.0)
-    ) -> None:
-        """Draw an arc of a circle; `turns` count from the right, clockwise on the image."""
-        count = max(12, round(radius * (turns[1] - turns[0])))
-        wander = self._chance.between(-0.012, 0.012) * self._unsteady
-        points = []
-        for number in range(count + 1):
-            angle = 2 * math.pi * (turns[0] + (turns[1] - turns[0]) * number / count)
-            reach = radius * (1 + wander * math.sin(2 * angle))
-            x, y = centre[0] + reach * math.cos(angle), centre[1] + reach * math.sin(angle)
-            points.append((x, y))
-        for one, other in pairwise(points):
-            self._segment(one, other, width)
+    def fill(self, points: Sequence[Point]) -> None:
+        """Fill a polygon lightly."""
+        self._draw.polygon([(x * _FINE, y * _FINE) for x, y in points], _LIGHTLY)
 
     def _font(self, size: float) -> ImageFont.FreeTypeFont:
         return self._shelf.font(self._typeface, size * _FINE)
@@ -377,40 +362,91 @@ class Pen:
         """Draw one letter with a random size, rotation and offset."""
         if letter == " ":
             return
-        chance, hand = self._chance, self._unsteady
-        font = self._font(size * (1 + chance.between(-0.04, 0.04) * hand))
+        font = self._font(size * (1 + self._chance.between(-0.04, 0.04)))
         side = math.ceil(size * _FINE * 1.3)  # no letter is wider or taller
         patch = Image.new("L", (2 * side, 2 * side))
         ImageDraw.Draw(patch).text((side, side), letter, 255, font, "ls")
         centre = (side + font.getlength(letter) / 2, side - size * _FINE * 0.35)
-        turn = round(chance.between(-4, 4) * hand, 2)
+        turn = round(self._chance.between(-4, 4), 2)
         patch = patch.rotate(turn, Image.Resampling.BICUBIC, center=centre)
-        shift = chance.between(-0.03, 0.03) * hand * size * _FINE
+        shift = self._chance.between(-0.03, 0.03) * size * _FINE
         self._mask.paste(255, (round(x) - side, round(y + shift) - side), patch)
 
-    def _segment(self, one: Point, other: Point, width: float) -> None:
+    def _segment(self, one: Point, other: Point) -> None:
         line = [round(number * _FINE) for number in (*one, *other)]
-        thick = max(1, round(width * _FINE))
+        thick = round(self._stroke_px * _FINE)
         self._draw.line(line, 255, thick)
-        if thick > 2:
-            r = thick / 2
-            for x, y in (line[:2], line[2:]):
-                self._draw.ellipse((x - r, y - r, x + r - 1, y + r - 1), 255)
+        r = thick / 2
+        for x, y in (line[:2], line[2:]):
+            self._draw.ellipse((x - r, y - r, x + r - 1, y + r - 1), 255)
 
     def _wandering(self, start: Point, end: Point) -> list[Point]:
         """Return points from start to end about 8 pixels apart; handwritten lines bend slightly."""
         dx, dy = end[0] - start[0], end[1] - start[1]
         length = math.hypot(dx, dy)
         count = max(1, round(length / 8)) | 1
-        bend = self._chance.between(-1, 1) * min(2.5, 0.012 * length) * self._unsteady
-        ripple = self._chance.between(0.3, 0.8) * self._unsteady
-        phase = self._chance.between(0, 6)
+        bend = self._chance.between(-1, 1) * min(2.5, 0.012 * length) * self._is_hand
         points = []
         for number in range(count + 1):
             share = number / count
-            off = bend * math.sin(math.pi * share)
-            off += ripple * math.sin(phase + share * length / 25) * (0 < number < count)
-            x = start[0] + share * dx - off * dy / max(1.0, length)
-            y = start[1] + share * dy + off * dx / max(1.0, length)
-            points.append((x, y))
+            off = bend * math.sin(math.pi * share) / max(1.0, length)
+            points.append((start[0] + share * dx - off * dy, start[1] + share * dy + off * dx))
         return points
+
+
+class Written(NamedTuple):
+    """Something to write or draw on a surface, and what is true of it.
+
+    Attributes:
+        name: what it is, for the first fact: `the sum 17 + 25`.
+        question: the question as it can be read.
+        answer: the right answer.
+        truth: further truth as JSON.
+        facts: facts apart from those about ink, surface and typeface, the most important first.
+        draw: draws it with a pen, inside a box.
+        by_hand: how it is made by hand.
+    """
+
+    name: str
+    question: str
+    answer: str
+    truth: dict[str, Any]
+    facts: tuple[str, ...]
+    draw: Callable[[Pen, Box], None]
+    by_hand: str = "drawn by hand"
+
+
+def written_draft(task: RetrievalTask, what: Written, shelf: FontShelf) -> Draft:
+    """Return the draft of something in print or by hand, on a random surface."""
+
+    def render(chance: Chance, seed: int) -> RenderedImage:
+        surface, size = chance.pick(SURFACES), chance.pick(_SIZES)
+        ink, is_hand = chance.pick(surface.inks), surface.handwritten
+        styles = ("handwritten",) if is_hand else ("serif", "sans-serif")
+        face = BY_NAME[chance.pick(shelf.names(*styles))]
+        picture, box = paint_surface(surface, size, chance)
+        pen = Pen(size, shelf, face.name, ink, chance, is_hand=is_hand)
+        what.draw(pen, box)
+        lay_ink(picture, pen.mask(), ink, chance)
+        how = what.by_hand if is_hand else "printed"
+        return rendered(
+            task,
+            seed,
+            picture,
+            question=what.question,
+            answer=what.answer,
+            look={
+                "surface": surface.name,
+                "ink": ink.name,
+                "typeface": face.name,
+                "writing": "handwritten" if is_hand else "typeset",
+            },
+            truth=what.truth,
+            facts=(
+                f"{what.name} is {how} in {ink.name} on {surface.phrase}",
+                *what.facts,
+                _LETTERS[face.style],
+            ),
+        )
+
+    return Draft(what.question, what.answer, render)

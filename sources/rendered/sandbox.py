@@ -1,4 +1,4 @@
-"""Run one short program in isolation within limits, and return its outcome.
+"""Run one short program in isolation within limits, and return what it printed.
 
 A program runs in its own process group, in an empty folder that is removed afterwards, with an
 empty environment and empty standard input. Kernel limits restrict its memory, processor time and
@@ -19,7 +19,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from enum import StrEnum
 from functools import cache
 from typing import NamedTuple
 
@@ -117,42 +116,13 @@ class Limits(Record):
     output_bytes: int = Field(default=4096, gt=0)
 
 
-class Outcome(StrEnum):
-    """How a program ended."""
-
-    DONE = "done"
-    FAILED = "failed"
-    NO_INTERPRETER = "no_interpreter"
-    NO_PROGRAM = "no_program"
-    OUT_OF_MEMORY = "out_of_memory"
-    OUT_OF_TIME = "out_of_time"
-    TOO_MUCH_OUTPUT = "too_much_output"
-
-
-class ProgramResult(Record):
-    """The outcome of a program: its output if `done`, otherwise a sentence that says why not.
-
-    `output` is what it printed, as UTF-8; for a stopped program, what it printed until then.
-    """
-
-    language: str
-    outcome: Outcome
-    output: str = ""
-    detail: str = ""
-
-    def refusal(self) -> Rejection | None:
-        """Why the program cannot be used, or None if it can."""
-        if self.outcome is Outcome.DONE:
-            return None
-        context = {"language": self.language, "output": self.output[:200]}
-        reason = self.outcome.value
-        return Rejection(stage=STAGE, reason=reason, detail=self.detail, context=context)
-
-
 def run_program(
     language: str, text: str, limits: Limits | None = None, which: Which = shutil.which
-) -> ProgramResult:
-    """Run `text` and wait for its end, which is at most shortly after `limits.seconds`.
+) -> str | Rejection:
+    """Run `text` and return what it printed, or why it cannot be used.
+
+    It ends at most shortly after `limits.seconds`. Reasons are `no_interpreter`, `no_program`,
+    `failed`, `out_of_memory`, `out_of_time` and `too_much_output`.
 
     Args:
         language: a name of `LANGUAGES`.
@@ -165,13 +135,18 @@ def run_program(
     interpreter = known and _interpreter_of(known, which)
     if not known or not interpreter:
         detail = f"no interpreter for {language!r} was found on this machine"
-        return ProgramResult(language=language, outcome=Outcome.NO_INTERPRETER, detail=detail)
+        return _rejection("no_interpreter", detail, language)
     if not _is_program(text):
         wanted = f"at most {_MAX_PROGRAM_BYTES:,} bytes of UTF-8 and no NUL"
         detail = f"the text cannot be handed to an interpreter: wanted {wanted}"
-        return ProgramResult(language=language, outcome=Outcome.NO_PROGRAM, detail=detail)
+        return _rejection("no_program", detail, language)
     with tempfile.TemporaryDirectory(prefix="loupe-program-") as folder:
         return _run(known, [interpreter, *known.flags, text], limits, folder)
+
+
+def _rejection(reason: str, detail: str, language: str, output: str = "") -> Rejection:
+    context = {"language": language, "output": output[:200]}
+    return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
 
 
 def _is_program(text: str) -> bool:
@@ -190,7 +165,7 @@ def isolated_by_namespaces() -> bool:
     return probe.returncode == 0
 
 
-def _run(language: Language, command: list[str], limits: Limits, folder: str) -> ProgramResult:
+def _run(language: Language, command: list[str], limits: Limits, folder: str) -> str | Rejection:
     kernel = {
         "RLIMIT_AS": limits.memory_bytes + language.memory_bytes,
         "RLIMIT_CPU": limits.cpu_seconds,
@@ -211,38 +186,36 @@ def _run(language: Language, command: list[str], limits: Limits, folder: str) ->
     )
     printed, errors = bytearray(), bytearray()
     with process:
-        outcome = _listen(process, printed, errors, limits)
+        reason = _listen(process, printed, errors, limits)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)  # including remaining processes of its group
         code = process.wait()
-    complaint = errors.decode("utf-8", "replace").strip()
-    if outcome is None and code and any(sign in complaint for sign in _OUT_OF_MEMORY):
-        outcome = Outcome.OUT_OF_MEMORY
-    if outcome is None and code in _STOPPED_BY_KERNEL:
-        outcome = Outcome.OUT_OF_TIME
-    try:
-        output = printed.decode("utf-8")
-    except UnicodeDecodeError:
-        output, outcome = printed.decode("utf-8", "replace"), outcome or Outcome.FAILED
-        complaint = complaint or "it printed bytes that are not UTF-8"
-    if outcome is None:
-        outcome = Outcome.FAILED if code else Outcome.DONE
-    complaint = complaint or f"exit code {code}"
+    output = printed.decode("utf-8", "replace")
+    complaint = errors.decode("utf-8", "replace").strip() or f"exit code {code}"
+    if reason is None and code and any(sign in complaint for sign in _OUT_OF_MEMORY):
+        reason = "out_of_memory"
+    elif reason is None and code in _STOPPED_BY_KERNEL:
+        reason = "out_of_time"
+    elif reason is None and output.encode() != printed:
+        reason, complaint = "failed", "it printed bytes that are not UTF-8"
+    elif reason is None and code:
+        reason = "failed"
+    if reason is None:
+        return output
     said = {
-        Outcome.FAILED: f"failed: {complaint.splitlines()[-1][:200]}",
-        Outcome.OUT_OF_MEMORY: f"wanted more than {limits.memory_bytes:,} bytes of memory",
-        Outcome.OUT_OF_TIME: (
+        "failed": f"failed: {complaint.splitlines()[-1][:200]}",
+        "out_of_memory": f"wanted more than {limits.memory_bytes:,} bytes of memory",
+        "out_of_time": (
             f"did not end within {limits.seconds:g} s, or {limits.cpu_seconds} s of the processor"
         ),
-        Outcome.TOO_MUCH_OUTPUT: f"printed more than {limits.output_bytes:,} bytes",
+        "too_much_output": f"printed more than {limits.output_bytes:,} bytes",
     }
-    detail = f"the {language.title} program {said[outcome]}" if outcome in said else ""
-    return ProgramResult(language=language.name, outcome=outcome, output=output, detail=detail)
+    return _rejection(reason, f"the {language.title} program {said[reason]}", language.name, output)
 
 
 def _listen(
     process: subprocess.Popen[bytes], printed: bytearray, errors: bytearray, limits: Limits
-) -> Outcome | None:
+) -> str | None:
     """Read a program's output until it closes both pipes and ends; return why to stop it.
 
     The output is appended to `printed` and `errors`.
@@ -261,11 +234,11 @@ def _listen(
             del errors[:-_ERROR_BYTES]
             if len(printed) > limits.output_bytes:
                 del printed[limits.output_bytes :]
-                return Outcome.TOO_MUCH_OUTPUT
+                return "too_much_output"
             if time.monotonic() >= deadline:
-                return Outcome.OUT_OF_TIME
+                return "out_of_time"
     try:
         process.wait(max(0.0, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:  # it closed its output but still runs
-        return Outcome.OUT_OF_TIME
+        return "out_of_time"
     return None

@@ -51,30 +51,6 @@ from sources.web.requests import (
     system_lookup,
 )
 
-# Signatures of files that are not usable images.
-_OTHER_TYPES: Final = {
-    b"GIF8": "a GIF",
-    b"%PDF-": "a PDF document",
-    b"PK\x03\x04": "a ZIP archive",
-    b"PK\x05\x06": "a ZIP archive",
-    b"\x1f\x8b": "a gzip archive",
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ\x00": "an xz archive",
-    b"(\xb5/\xfd": "a Zstandard archive",
-    b"7z\xbc\xaf\x27\x1c": "a 7-Zip archive",
-    b"Rar!\x1a\x07": "a RAR archive",
-    b"II*\x00": "a TIFF",
-    b"MM\x00*": "a TIFF",
-    b"\x00\x00\x01\x00": "an icon",
-    b"8BPS": "a Photoshop document",
-    b"\xff\x0a": "a JPEG XL",
-    b"\x1aE\xdf\xa3": "a Matroska video",
-}
-_OTHER_TYPES_WITHIN: Final = {
-    (4, b"ftyp"): "a video, an AVIF or a HEIC",
-    (257, b"ustar"): "a tar archive",
-}
-_LOOKED_AT_BYTES: Final = 4096
 _ZIP_END_WITHIN_BYTES: Final = 22 + 0xFFFF  # its last record with the longest comment
 _RENAMED: Final = {"animated_image": "animated"}
 
@@ -100,8 +76,6 @@ def read_content(body: bytes, settings: DownloadSettings) -> Content:
         content = limited(_content, body, settings, max_pixels=settings.max_pixels)
         return content if content.data else content._replace(data=body)
     except ImageRefusedError as refusal:
-        if refusal.reason == "not_an_image":
-            raise _other_type(body) from None
         reason = _RENAMED.get(refusal.reason, refusal.reason)
         raise DownloadRefusedError(reason, refusal.what) from None
 
@@ -142,25 +116,6 @@ def _refuse_an_archive(body: bytes) -> None:
     tail = max(0, len(body) - _ZIP_END_WITHIN_BYTES)
     if body.rfind(b"PK\x05\x06", tail) >= 0 and b"PK\x01\x02" in body:
         raise DownloadRefusedError("refused_type", "also is a ZIP archive, wanted only an image")
-
-
-def _other_type(body: bytes) -> DownloadRefusedError:
-    """Return the type of a body that is not a usable image."""
-    wanted = "wanted JPEG, PNG, WebP or BMP"
-    if not body:
-        return DownloadRefusedError("not_an_image", f"is empty, {wanted}")
-    for magic, name in _OTHER_TYPES.items():
-        if body.startswith(magic):
-            return DownloadRefusedError("refused_type", f"is {name}, {wanted}")
-    for (offset, magic), name in _OTHER_TYPES_WITHIN.items():
-        if body.startswith(magic, offset):
-            return DownloadRefusedError("refused_type", f"is {name}, {wanted}")
-    head = body[:_LOOKED_AT_BYTES].lower()
-    if b"<svg" in head:
-        return DownloadRefusedError("refused_type", f"is an SVG, {wanted}")
-    if any(tag in head for tag in (b"<html", b"<!doctype html", b"<head", b"<body", b"<script")):
-        return DownloadRefusedError("not_an_image", f"is a web page, {wanted}")
-    return DownloadRefusedError("not_an_image", f"is not an image of a known format, {wanted}")
 
 
 # Images scaled down while they are decoded.

@@ -56,7 +56,7 @@ class KnownStreet:
             one for one in video.sightings if one.frame == number and one.visible > _LEAST_VISIBLE
         ]
         boxes = [one.box_xyxy for one in seen]
-        embeddings = [_embedding(video.identity_of(one.visit)) for one in seen]
+        embeddings = [_embedding(video.identities[one.visit]) for one in seen]
         return Detections(
             np.array(boxes, np.float32).reshape(-1, 4),
             np.full(len(seen), 0.9, np.float32),

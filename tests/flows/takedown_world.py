@@ -230,7 +230,7 @@ class TakedownWorld:
         crop = row["crop"]
         video = self._video(crop["video"])
         seen = [one for one in video.sightings if one.frame == crop["frame"] and one.visible > 0]
-        return video.identity_of(max(seen, key=lambda one: _overlap(crop["box_xyxy"], one)).visit)
+        return video.identities[max(seen, key=lambda one: _overlap(crop["box_xyxy"], one)).visit]
 
     def showing(self, person: int, rows: Iterable[Row]) -> list[Row]:
         """Return the rows of a release that show a person, by ground truth.

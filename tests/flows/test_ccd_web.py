@@ -187,7 +187,7 @@ def world(stills: StillsWorld, shown_families: list[Family], host: Adversary) ->
 
 REFUSED = {
     "nd.jpg": "licence_not_permitted",
-    "drawing.svg": "refused_type",
+    "drawing.svg": "not_an_image",
     "none.jpg": "licence_not_permitted",
     "broken.jpg": "truncated_image",
     "inside.jpg": "private_address",
@@ -199,7 +199,7 @@ REFUSED = {
     "unknown.jpg": "licence_not_permitted",
     "gone.jpg": "http_status",
     "ftp://127.0.0.1/a.jpg": "not_an_address",
-    "drawing.jpg": "refused_type",
+    "drawing.jpg": "not_an_image",
     "beyond.jpg": "http_status",
     "127.0.0.2:{port}/a.jpg": "private_address",
 }

@@ -100,8 +100,8 @@ def people(folder: Path) -> list[dict[str, Any]]:
         {
             "name": source.name,
             "format": source.format,
-            "annotations": source.annotation_file,
-            "images": source.image_root,
+            "annotations": source.annotations,
+            "images": source.images,
             "licence": source.licence,
             "images_per_identity": 2,
         }

@@ -42,7 +42,7 @@ def write_people(
             file_path = f"{identity:04d}_{number}.jpg"
             (folder / file_path).write_bytes(_picture(identity, number))
             chance = Chance(granularity, identity, number)
-            pose = draw_pose(chance, person, chance.pick(tuple(View)))
+            pose = draw_pose(chance, chance.pick(tuple(View)))
             texts = [
                 describe(person, pose, granularity, author, chance) for author in range(captions)
             ]

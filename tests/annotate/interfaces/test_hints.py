@@ -92,7 +92,7 @@ def demonstration_pairs() -> Iterator[tuple[str, str]]:
     for number in range(PEOPLE):
         chance = Chance("hints", number)
         person = draw_person_attributes(chance)
-        pose = draw_pose(chance, person, chance.pick(list(View)))
+        pose = draw_pose(chance, chance.pick(list(View)))
         for granularity in (Granularity.COARSE, Granularity.FINE):
             text = describe(person, pose, granularity, number % 2, chance)
             for style in ("plain", "flowing", "brief"):

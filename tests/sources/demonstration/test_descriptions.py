@@ -8,22 +8,20 @@ import pytest
 
 from schemas.records import Granularity
 from sources.demonstration.descriptions import describe
-from sources.demonstration.figure import Action, Pose, View, draw_pose, free_hand
+from sources.demonstration.figure import Pose, View, draw_pose
 from sources.demonstration.people import CLOTH, HAIR, Chance, Person, draw_person_attributes
 
 _SYNONYMS = {
     "trousers": "pants",
     "t-shirt": "T-shirt",
     "sneakers": "sports shoes",
-    "knit hat": "beanie",
     "baseball cap": "cap",
 }
 _COLOUR = "(" + "|".join(sorted({*CLOTH, *HAIR}, key=len, reverse=True)) + ")"
-_PATTERN = "(?: (?:striped|plaid|checked|polka-dot))?"
+_PATTERN = "(?: striped)?"
 _KINDS = (
-    "t-shirt|T-shirt|shirt|sweater|dress|jacket|coat|trousers|pants|jeans|shorts|skirt|sneakers|"
-    "sports shoes|leather shoes|boots|backpack|shoulder bag|handbag|shopping bag|baseball cap|cap|"
-    "beanie|knit hat|hair"
+    "t-shirt|T-shirt|shirt|sweater|jacket|trousers|pants|jeans|shorts|skirt|sneakers|"
+    "sports shoes|leather shoes|backpack|handbag|shopping bag|baseball cap|cap|hair"
 )
 _THING = re.compile(rf"\b{_COLOUR}(?: and {_COLOUR})?{_PATTERN} ({_KINDS})\b")
 
@@ -33,7 +31,7 @@ def _cases(count: int = 120) -> tuple[tuple[Person, Pose, Granularity, str], ...
     cases = []
     for number in range(count):
         person = draw_person_attributes(Chance("person", number))
-        pose = draw_pose(Chance("pose", number), person, tuple(View)[number % 4])
+        pose = draw_pose(Chance("pose", number), tuple(View)[number % 4])
         for granularity in Granularity:
             for annotator in (0, 1):
                 chance = Chance("caption", number, annotator)
@@ -46,8 +44,7 @@ def _colours_of(person: Person) -> dict[str, set[str | None]]:
     """Colours of the person's hair and things, by each of their names."""
     things: dict[str, set[str | None]] = {"hair": {person.hair.colour}}
     for garment in (person.upper, person.lower):
-        if garment:
-            things[garment.kind] = {garment.colour, garment.second_colour}
+        things[garment.kind] = {garment.colour, garment.stripes}
     for thing in (person.jacket, person.footwear, person.carried, person.headwear):
         if thing:
             things[thing.kind] = {thing.colour}
@@ -66,11 +63,9 @@ def test_every_coloured_thing_in_a_caption_belongs_to_the_person() -> None:
 
 def test_left_and_right_are_seen_from_the_person() -> None:
     for person, pose, _, caption in _cases():
-        for side, part in re.findall(r"\b(left|right) (hand|shoulder|side)\b", caption):
+        for side, part in re.findall(r"\b(left|right) (hand|side)\b", caption):
             if part == "side":
                 assert pose.view == side
-            elif "phone in" in caption and side == free_hand(person) and part == "hand":
-                assert pose.action is Action.PHONE
             else:
                 assert person.carried is not None
                 assert person.carried.side == side
@@ -79,7 +74,6 @@ def test_left_and_right_are_seen_from_the_person() -> None:
 def test_captions_do_not_mention_hidden_things() -> None:
     for person, pose, _, caption in _cases():
         if pose.view is View.BACK:
-            assert "glasses" not in caption
             assert "skin" not in caption
         jacket = person.jacket
         if jacket and not (pose.view is View.FRONT and jacket.open):

@@ -18,7 +18,7 @@ from sources.demonstration.people import (
 )
 
 _BACKGROUND = (7, 201, 190)
-_SHORT = Hair(colour="black", length="short", style="straight")
+_SHORT = Hair(colour="black", length="short")
 _FOOT, _SCALE = (80, 300), 280 / STATURE_METRES
 
 

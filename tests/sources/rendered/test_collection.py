@@ -52,10 +52,8 @@ def test_an_extended_collection_equals_one_written_at_once(
 
 
 def test_an_interrupted_collection_is_completed(whole: dict[str, bytes], tmp_path: Path) -> None:
-    lines = whole[TRUTHS_FILE].splitlines(keepends=True)
-    torn = lines[0] + lines[1][: len(lines[1]) // 2]
-    started = {name: whole[name] for name in ("00000.png", "00001.png")}
-    _write_files(tmp_path, {**started, "truths.partial.jsonl": torn})
+    torn = whole["00001.png"][:100]
+    _write_files(tmp_path, {"00000.png": whole["00000.png"], "00001.png": torn})
     write_rendered_collection(tmp_path, _TASK, 3, 4)
     assert _bytes_of(tmp_path) == whole
 
@@ -70,7 +68,7 @@ def test_a_collection_of_another_seed_is_not_overwritten(
     whole: dict[str, bytes], tmp_path: Path
 ) -> None:
     _write_files(tmp_path, whole)
-    with pytest.raises(UsageError, match=r"with seed 3, wanted .* with seed 4"):
+    with pytest.raises(UsageError, match=r"contains other images than .* with seed 4"):
         write_rendered_collection(tmp_path, _TASK, 4, 4)
     assert _bytes_of(tmp_path) == whole
 
@@ -89,7 +87,7 @@ def test_handmade_images_need_only_question_answer_and_facts(
     (entry,) = read_rendered_collection(tmp_path)
     assert isinstance(entry, CollectionEntry)
     assert (entry.truth.generator, entry.truth.answer) == (BY_HAND, "4")
-    with pytest.raises(UsageError, match="contains other truths"):
+    with pytest.raises(UsageError, match="contains other images"):
         write_rendered_collection(tmp_path, _TASK, 3, 4)
 
 

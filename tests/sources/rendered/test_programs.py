@@ -8,7 +8,7 @@ import pytest
 
 from sources.demonstration.people import Chance
 from sources.rendered.code import draw_program, families, fill_family
-from sources.rendered.sandbox import LANGUAGES, Outcome, available_languages, run_program
+from sources.rendered.sandbox import LANGUAGES, available_languages, run_program
 
 _ALL = tuple(LANGUAGES)
 
@@ -40,9 +40,9 @@ def test_a_family_prints_the_same_in_every_language(subtests: pytest.Subtests) -
             for number, family in enumerate(families()):
                 programs = fill_family(family, Chance("languages", number))
                 if language in programs:
-                    result = run_program(language, programs[language].text)
-                    assert result.outcome is Outcome.DONE, result.detail
-                    assert result.output.strip() == _printed_here(programs["python"].text).strip()
+                    printed = run_program(language, programs[language].text)
+                    assert isinstance(printed, str), printed
+                    assert printed.strip() == _printed_here(programs["python"].text).strip()
                     compared += 1
             assert compared >= 5
 

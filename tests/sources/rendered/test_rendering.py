@@ -21,9 +21,9 @@ from sources.rendered import (
     shipped_pairs,
     task_refusal,
 )
-from sources.rendered.calculation_tasks import draw_ink, draw_look
-from sources.rendered.calculations import draw_calculation, draw_figure
-from sources.rendered.pen import installed_folder, paint_surface
+from sources.rendered.calculations import draw_calculation_task
+from sources.rendered.charts import draw_chart, draw_flowchart
+from sources.rendered.pen import SURFACES, Pen, installed_folder, paint_surface
 from sources.rendered.signs import BETWEEN, draw_translation_task
 
 _PYTHON_ONLY = RenderOptions(languages=("python",))
@@ -112,16 +112,20 @@ def test_programs_that_cannot_run_raise_a_service_error() -> None:
 
 def test_drawn_text_and_figures_keep_a_margin() -> None:
     """At least 16 pixels are free between the ink and the borders of the image."""
-    shelf = FontShelf()
-    for number in range(9):
-        chance = Chance("edges", number)
-        what = draw_figure(chance) if number % 3 == 0 else draw_calculation(chance)
-        look = draw_look(chance, shelf, what)
-        picture, box = paint_surface(look.surface, look.size, chance)
-        ink = draw_ink(what, look, shelf, picture, box, chance).getbbox()
-        assert ink is not None
-        edges = (ink[0], ink[1], look.size[0] - ink[2], look.size[1] - ink[3])
-        assert min(edges) >= 16, (what.question, look)
+    shelf, size = FontShelf(), (640, 480)
+    for number in range(18):
+        chance, surface = Chance("edges", number), SURFACES[number % len(SURFACES)]
+        draw = (draw_calculation_task, draw_chart, draw_flowchart)[number % 3]
+        style = "handwritten" if surface.handwritten else "serif"
+        face, ink = chance.pick(shelf.names(style)), surface.inks[0]
+        _, box = paint_surface(surface, size, chance)
+        pen = Pen(size, shelf, face, ink, chance, is_hand=surface.handwritten)
+        what = draw(chance)
+        what.draw(pen, box)
+        drawn = pen.mask().getbbox()
+        assert drawn is not None
+        edges = (drawn[0], drawn[1], size[0] - drawn[2], size[1] - drawn[3])
+        assert min(edges) >= 16, (what.question, face)
 
 
 def test_a_character_without_a_typeface_is_returned() -> None:
