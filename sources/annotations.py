@@ -5,7 +5,7 @@ import json
 import re
 import unicodedata
 from abc import abstractmethod
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, NamedTuple, get_args
@@ -77,8 +77,22 @@ def bad_row(
     )
 
 
-def refuse_second(field: str, name: str, seen: Container[str]) -> None:
-    """Reject an image that an earlier record has already.
+def rows_of(
+    elements: Iterable[Element | BadRow], file: str, read: Callable[[Element], Iterable[Row]]
+) -> Iterator[Row]:
+    """Yield the rows that `read` makes of each element, or a bad row of the element instead."""
+    for element in elements:
+        if isinstance(element, BadRow):
+            yield element
+            continue
+        try:
+            yield from read(element)
+        except FieldError as fault:
+            yield bad_row(fault, file, element.index, element.value)
+
+
+def refuse_second(field: str, name: str, seen: set[str]) -> None:
+    """Reject an image that an earlier record has already; remember it otherwise.
 
     Raises:
         FieldError: `name` was seen before.
@@ -86,6 +100,7 @@ def refuse_second(field: str, name: str, seen: Container[str]) -> None:
     if name in seen:
         detail = f"{field} repeats {shown(name)} of a record before it, wanted its own"
         raise FieldError(field, "duplicate_image", detail)
+    seen.add(name)
 
 
 def optional_text(fields: Mapping[str, Any], key: str, options: ReadOptions) -> str | None:

@@ -17,6 +17,7 @@ from sources.annotations import (
     checked_path,
     checked_split,
     present,
+    rows_of,
     wrong_type,
 )
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow
@@ -53,21 +54,15 @@ class CaptionedImporter(Importer):
         Raises:
             FormatError: the file is not of this format.
         """
-        for element in self._elements(path, options):
-            if isinstance(element, BadRow):
-                yield element
-                continue
-            try:
-                record = checked_object(element.value)
-            except FieldError as fault:
-                yield bad_row(fault, path.name, element.index, element.value)
-                continue
+
+        def read(element: Element) -> Iterator[Row]:
+            record = checked_object(element.value)
             name = next((key for key in self.identity if key in record), self.identity[-1])
             default = options.split_or_test if self.split_is_optional else MISSING
             split = record.get("split", default)
             if isinstance(split, str):
                 split = self.renamed_splits.get(split, split)
-            yield from _checked_rows(
+            return _checked_rows(
                 element.index,
                 path.name,
                 record,
@@ -78,6 +73,8 @@ class CaptionedImporter(Importer):
                 captions=Field(self.captions, record.get(self.captions, MISSING)),
                 caption_key=self.caption_key,
             )
+
+        return rows_of(self._elements(path, options), path.name, read)
 
     def _elements(self, path: Path, options: ReadOptions) -> Iterator[Element | BadRow]:
         if self.layout == "lines":
@@ -114,17 +111,14 @@ class FineGrainedImporter(Importer):
         Raises:
             FormatError: the file is not of this format.
         """
-        known = {"": frozenset({"name"})}
-        for element in self.elements(path, _members, known, options):
-            if isinstance(element, BadRow):
-                yield element
-                continue
+
+        def read(element: Element) -> Iterator[Row]:
             name, captions = element.value["name"], element.value["captions"]
             if element.index == 0 and not (
                 isinstance(captions, list) and all(isinstance(one, str) for one in captions)
             ):
                 raise self.stranger(path, f": {name[:80]!r} must have a list of texts")
-            yield from _checked_rows(
+            return _checked_rows(
                 element.index,
                 path.name,
                 {name: captions},
@@ -134,6 +128,9 @@ class FineGrainedImporter(Importer):
                 file_path=Field("name", f"{name}.jpg"),
                 captions=Field(name, captions),
             )
+
+        known = {"": frozenset({"name"})}
+        return rows_of(self.elements(path, _members, known, options), path.name, read)
 
 
 def _members(cursor: JsonCursor) -> Iterator[Element]:
@@ -153,17 +150,17 @@ def _checked_rows(
     captions: Field,
     caption_key: str | None = None,
 ) -> Iterator[Row]:
-    """Yield the row of a record, or a bad row instead; before it, one bad row per bad caption."""
-    try:
-        name = checked_identity(identity)
-        checked = checked_split(split)
-        image = checked_path(file_path)
-        values = present(captions)
-        if not isinstance(values, list):
-            raise wrong_type(captions, "a list of captions")
-    except FieldError as fault:
-        yield bad_row(fault, file, index, record)
-        return
+    """Yield the row of a record; before it, one bad row per bad caption.
+
+    Raises:
+        FieldError: the record cannot be used.
+    """
+    name = checked_identity(identity)
+    checked = checked_split(split)
+    image = checked_path(file_path)
+    values = present(captions)
+    if not isinstance(values, list):
+        raise wrong_type(captions, "a list of captions")
     texts: dict[int, str] = {}
     for position, value in enumerate(values):
         field = Field(f"{captions.path}[{position}]", value)
@@ -174,8 +171,7 @@ def _checked_rows(
             yield bad_row(fault, file, index, record, "caption")
     if not texts:
         detail = f"{captions.path} has no caption that can be used, wanted at least one"
-        yield bad_row(FieldError(captions.path, "no_usable_caption", detail), file, index, record)
-        return
+        raise FieldError(captions.path, "no_usable_caption", detail)
     yield SourceRow(
         index=index,
         identity=name,

@@ -19,12 +19,12 @@ from sources.annotations import (
     Field,
     FieldError,
     Importer,
-    bad_row,
     checked_caption,
     checked_object,
     checked_path,
     optional_text,
     refuse_second,
+    rows_of,
     source_page,
     wrong_type,
 )
@@ -65,18 +65,13 @@ class CcdImporter(Importer):
         """
         anchors = self._anchors(path, options)
         seen: set[str] = set()
-        for element in self._elements(path, options):
-            if isinstance(element, BadRow):
-                yield element
-                continue
-            try:
-                row = _row(element.index, checked_object(element.value), anchors, options)
-                refuse_second("image", row.identity, seen)
-            except FieldError as fault:
-                yield bad_row(fault, path.name, element.index, element.value)
-            else:
-                seen.add(row.identity)
-                yield row
+
+        def read(element: Element) -> Iterator[Row]:
+            row = _row(element.index, checked_object(element.value), anchors, options)
+            refuse_second("image", row.identity, seen)
+            yield row
+
+        return rows_of(self._elements(path, options), path.name, read)
 
     def _elements(self, path: Path, options: ReadOptions) -> Iterator[Element | BadRow]:
         wanted = "the fields image and captions"

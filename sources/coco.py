@@ -2,12 +2,11 @@
 
 import math
 import sqlite3
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from schemas.base import Split
 from schemas.json_stream import Element, stream_sections
@@ -30,6 +29,29 @@ if TYPE_CHECKING:
     import inflect
 
 
+_SECTIONS = {
+    "captions": {"images": frozenset({"file_name"}), "annotations": frozenset({"caption"})},
+    "instances": {
+        "images": frozenset({"file_name"}),
+        "annotations": frozenset({"category_id"}),
+        "categories": frozenset({"name"}),
+        "licenses": frozenset({"name", "url"}),
+    },
+}
+"""The lists of each kind of file, with the fields that a first record may have."""
+
+_TABLES = """
+    CREATE TABLE image (
+        place INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT, licence TEXT, url TEXT);
+    CREATE TABLE annotation (
+        place INTEGER PRIMARY KEY, image TEXT, value TEXT, area REAL, crowd INTEGER);
+    CREATE TABLE category (id TEXT PRIMARY KEY, name TEXT);
+    CREATE TABLE licence (id TEXT PRIMARY KEY, name TEXT);
+    BEGIN;
+"""
+"""The value of an annotation is a caption or a category; NULL if it cannot be used."""
+
+
 class CocoImporter(Importer):
     """Joins images and their annotations on disk, because lists are unordered and may be large.
 
@@ -46,36 +68,32 @@ class CocoImporter(Importer):
         Raises:
             FormatError: the file is not of this format.
         """
-        kind = _Captions if self.lists == "captions" else _Instances
-        with closing(kind(path.name, options)) as join:
-            for element in self.elements(
-                path, stream_sections, kind.sections, options, kind.optional
-            ):
+        scope: Scope = "caption" if self.lists == "captions" else "fact"
+        with closing(_Join(path.name, options, scope)) as join:
+            sections = _SECTIONS[self.lists]
+            for element in self.elements(path, stream_sections, sections, options, {"licenses"}):
                 if isinstance(element, BadRow):
                     yield element
                     continue
                 try:
                     join.add(element)
                 except FieldError as fault:
-                    scope = "record" if element.section == "images" else kind.scope
-                    yield bad_row(fault, path.name, element.index, element.value, scope)
+                    lost = "record" if element.section == "images" else scope
+                    yield bad_row(fault, path.name, element.index, element.value, lost)
             yield from join.orphans()
-            yield from join.rows(options.split or split_in_name(path.name) or "test")
+            split = options.split or split_in_name(path.name) or "test"
+            yield from join.captioned(split) if scope == "caption" else join.counted(split)
 
 
-class _Join(ABC):
+class _Join:
     """The lists of a file in a temporary SQLite database, which spills to disk as it grows."""
 
-    sections: ClassVar[Mapping[str, frozenset[str]]]
-    optional: ClassVar[frozenset[str]] = frozenset()
-    scope: ClassVar[Scope]
-    tables: ClassVar[str]
-
-    def __init__(self, file: str, options: ReadOptions) -> None:
+    def __init__(self, file: str, options: ReadOptions, scope: Scope) -> None:
         self._file = file
         self._options = options
+        self._scope = scope
         self._tables = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-        self._tables.executescript(self.tables)
+        self._tables.executescript(_TABLES)
 
     def close(self) -> None:
         """Close the database and free its disk space."""
@@ -87,16 +105,39 @@ class _Join(ABC):
         Raises:
             FieldError: it breaks a rule.
         """
-        at = f"{element.section}[{element.index}]"
+        at, place = f"{element.section}[{element.index}]", element.index
         record = checked_object(element.value)
-        if element.section != "images":
-            self._add_other(element.section, at, element.index, record)
-            return
-        identity = checked_identity(_field(at, record, "id"))
-        path = checked_path(_field(at, record, "file_name"))
-        licence, url = _terms(record)
-        values = {"place": element.index, "path": path, "licence": licence, "url": url}
-        self._insert("image", at, identity, values)
+        if element.section == "annotations":
+            self._add_annotation(at, place, record)
+        elif element.section == "images":
+            identity = checked_identity(_field(at, record, "id"))
+            path = checked_path(_field(at, record, "file_name"))
+            licence, url = _terms(record)
+            values = {"place": place, "path": path, "licence": licence, "url": url}
+            self._insert("image", at, identity, values)
+        else:
+            name = checked_caption(_field(at, record, "name"), self._options)
+            identity = checked_identity(_field(at, record, "id"))
+            if element.section == "categories":
+                self._insert("category", at, identity, {"name": name})
+            else:
+                url = _url(record, "url")
+                self._insert("licence", at, identity, {"name": f"{name} ({url})" if url else name})
+
+    def _add_annotation(self, at: str, place: int, record: dict[str, Any]) -> None:
+        image = checked_identity(_field(at, record, "image_id"))
+        value = None
+        try:
+            if self._scope == "caption":
+                value = checked_caption(_field(at, record, "caption"), self._options)
+            else:
+                value = checked_identity(_field(at, record, "category_id"))
+        finally:
+            # A bad caption keeps its position among those of its image, and a bad instance counts.
+            self._tables.execute(
+                "INSERT INTO annotation VALUES (?, ?, ?, ?, ?)",
+                (place, image, value, _area(record), int(bool(record.get("iscrowd")))),
+            )
 
     def _insert(self, table: str, at: str, identity: str, values: dict[str, object]) -> None:
         names, places = ", ".join(values), ", ".join("?" * len(values))
@@ -108,62 +149,34 @@ class _Join(ABC):
             detail = f"{at}.id repeats the id {identity} of one before it, wanted its own"
             raise FieldError(f"{at}.id", f"duplicate_{table}", detail)
 
-    @abstractmethod
-    def _add_other(self, section: str, at: str, place: int, record: dict[str, Any], /) -> None:
-        """Add an element that is not an image."""
-
-    @abstractmethod
     def orphans(self) -> Iterator[BadRow]:
         """Yield one bad row for each valid annotation of a missing image or category."""
-
-    @abstractmethod
-    def rows(self, split: Split) -> Iterator[Row]:
-        """Yield the images with their annotations, in the file's order."""
-
-    def _unknown(self, place: int, what: str, got: str, record: dict[str, Any]) -> BadRow:
-        field = f"annotations[{place}].{what}_id"
-        detail = f"{field} names no {what} that can be used: got {got}, wanted one of the list"
-        fault = FieldError(field, f"unknown_{what}", detail)
-        return bad_row(fault, self._file, place, record, self.scope)
-
-
-class _Captions(_Join):
-    """Images and captions."""
-
-    sections: ClassVar = {"images": frozenset({"file_name"}), "annotations": frozenset({"caption"})}
-    scope = "caption"
-    tables = """
-        CREATE TABLE image (
-            place INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT, licence TEXT, url TEXT);
-        CREATE TABLE caption (place INTEGER PRIMARY KEY, image TEXT, text TEXT);
-        BEGIN;
-    """
-
-    def _add_other(self, _: str, at: str, place: int, record: dict[str, Any], /) -> None:
-        image = checked_identity(_field(at, record, "image_id"))
-        text = None
-        try:
-            text = checked_caption(_field(at, record, "caption"), self._options)
-        finally:
-            # A bad caption keeps its position among those of its image.
-            self._tables.execute("INSERT INTO caption VALUES (?, ?, ?)", (place, image, text))
-
-    def orphans(self) -> Iterator[BadRow]:
         found = self._tables.execute(
-            "SELECT place, image, text FROM caption WHERE text IS NOT NULL "
-            "AND image NOT IN (SELECT id FROM image) ORDER BY place"
+            "SELECT place, image, value, image IN (SELECT id FROM image) AS has_image "
+            "FROM annotation WHERE value IS NOT NULL AND NOT (has_image AND "
+            "(? OR value IN (SELECT id FROM category))) ORDER BY place",
+            (self._scope == "caption",),
         )
-        for place, image, text in found:
-            yield self._unknown(place, "image", image, {"image_id": image, "caption": text})
+        for place, image, value, has_image in found:
+            what, got = ("category", value) if has_image else ("image", image)
+            field = f"annotations[{place}].{what}_id"
+            detail = f"{field} names no {what} that can be used: got {got}, wanted one of the list"
+            record = {
+                "image_id": image,
+                "caption" if self._scope == "caption" else "category_id": value,
+            }
+            fault = FieldError(field, f"unknown_{what}", detail)
+            yield bad_row(fault, self._file, place, record, self._scope)
 
-    def rows(self, split: Split) -> Iterator[Row]:
-        self._tables.execute("CREATE INDEX caption_of_image ON caption (image, place)")
+    def captioned(self, split: Split) -> Iterator[Row]:
+        """Yield the images with their captions, in the file's order."""
+        self._tables.execute("CREATE INDEX caption_of_image ON annotation (image, place)")
         captions = self._tables.cursor()
         for place, identity, file_path in self._tables.execute(
             "SELECT place, id, path FROM image ORDER BY place"
         ):
             found = captions.execute(
-                "SELECT text FROM caption WHERE image = ? ORDER BY place", (identity,)
+                "SELECT value FROM annotation WHERE image = ? ORDER BY place", (identity,)
             )
             texts = {position: text for position, (text,) in enumerate(found) if text is not None}
             if not texts:
@@ -181,93 +194,34 @@ class _Captions(_Join):
                 positions=tuple(texts),
             )
 
+    def counted(self, split: Split) -> Iterator[Row]:
+        """Yield the images with the counts of their objects, in the file's order.
 
-class _Instances(_Join):
-    """Images, instances of objects in them, their categories, and licences."""
-
-    sections: ClassVar = {
-        "images": frozenset({"file_name"}),
-        "annotations": frozenset({"category_id"}),
-        "categories": frozenset({"name"}),
-        "licenses": frozenset({"name", "url"}),
-    }
-    optional = frozenset({"licenses"})
-    scope = "fact"
-    tables = """
-        CREATE TABLE image (
-            place INTEGER PRIMARY KEY, id TEXT UNIQUE, path TEXT, licence TEXT, url TEXT);
-        CREATE TABLE instance (
-            place INTEGER PRIMARY KEY, image TEXT, category TEXT, area REAL, crowd INTEGER);
-        CREATE TABLE category (id TEXT PRIMARY KEY, name TEXT);
-        CREATE TABLE licence (id TEXT PRIMARY KEY, terms TEXT);
-        CREATE TABLE miscounted (image TEXT PRIMARY KEY);
-        BEGIN;
-    """
-
-    def _add_other(self, section: str, at: str, place: int, record: dict[str, Any], /) -> None:
-        if section == "annotations":
-            self._add_instance(at, place, record)
-            return
-        name = checked_caption(_field(at, record, "name"), self._options)
-        identity = checked_identity(_field(at, record, "id"))
-        if section == "categories":
-            self._insert("category", at, identity, {"name": name})
-        else:
-            url = _url(record, "url")
-            self._insert("licence", at, identity, {"terms": f"{name} ({url})" if url else name})
-
-    def _add_instance(self, at: str, place: int, record: dict[str, Any]) -> None:
-        image = checked_identity(_field(at, record, "image_id"))
-        try:
-            category = checked_identity(_field(at, record, "category_id"))
-        except FieldError:
-            self._tables.execute("INSERT OR IGNORE INTO miscounted VALUES (?)", (image,))
-            raise
-        self._tables.execute(
-            "INSERT INTO instance VALUES (?, ?, ?, ?, ?)",
-            (place, image, category, _area(record), int(bool(record.get("iscrowd")))),
-        )
-
-    def orphans(self) -> Iterator[BadRow]:
-        lost = "image NOT IN (SELECT id FROM image) OR category NOT IN (SELECT id FROM category)"
-        self._tables.execute(
-            f"INSERT OR IGNORE INTO miscounted SELECT image FROM instance WHERE {lost}"  # noqa: S608
-        )
-        found = self._tables.execute(
-            "SELECT place, image, category, image IN (SELECT id FROM image) "  # noqa: S608
-            f"FROM instance WHERE {lost} ORDER BY place"
-        )
-        for place, image, category, has_image in found:
-            what, got = ("category", category) if has_image else ("image", image)
-            yield self._unknown(place, what, got, {"image_id": image, "category_id": category})
-
-    def rows(self, split: Split) -> Iterator[Row]:
-        self._tables.execute("CREATE INDEX instance_of_image ON instance (image)")
+        An image with an instance of no known category has no facts.
+        """
+        self._tables.execute("CREATE INDEX instance_of_image ON annotation (image)")
         for place, identity, path, terms, url, is_miscounted in self._tables.execute(
-            "SELECT place, image.id, path, terms, url, "
-            "image.id IN (SELECT image FROM miscounted) FROM image "
+            "SELECT place, image.id, path, name, url, image.id IN (SELECT image FROM annotation "
+            "WHERE value IS NULL OR value NOT IN (SELECT id FROM category)) FROM image "
             "LEFT JOIN licence ON licence.id = image.licence ORDER BY place"
         ):
-            things = self._things(identity)
+            # The categories with their counts, in decreasing order of area.
+            things = self._tables.execute(
+                "SELECT name, count(*), max(crowd) FROM annotation "
+                "JOIN category ON category.id = value WHERE image = ? "
+                "GROUP BY name ORDER BY sum(area) DESC, name",
+                (identity,),
+            ).fetchall()
+            facts = (there_are(name, None if crowd else count) for name, count, crowd in things)
             yield SourceRow(
                 index=place,
                 identity=identity,
                 split=split,
                 file_path=path,
-                facts=() if is_miscounted else tuple(there_are(*thing) for thing in things),
-                categories=tuple(name for name, _ in things),
+                facts=() if is_miscounted else tuple(facts),
+                categories=tuple(name for name, _, _ in things),
                 attribution=Attribution(licence=terms, source_url=url) if terms else None,
             )
-
-    def _things(self, image: str) -> list[tuple[str, int | None]]:
-        """Return categories and their counts, in decreasing order of area."""
-        found = self._tables.execute(
-            "SELECT name, count(*), max(crowd) FROM instance "
-            "JOIN category ON category.id = instance.category WHERE image = ? "
-            "GROUP BY name ORDER BY sum(area) DESC, name",
-            (image,),
-        )
-        return [(name, None if is_crowd else count) for name, count, is_crowd in found]
 
 
 def _field(at: str, record: dict[str, Any], key: str) -> Field:

@@ -20,6 +20,7 @@ from sources.annotations import (
     checked_path,
     optional_text,
     refuse_second,
+    rows_of,
     source_page,
 )
 from sources.records import DEFAULT_OPTIONS, BadRow, ReadOptions, Row, SourceRow, shown
@@ -49,17 +50,13 @@ class LicensedImagesImporter(Importer):
         else:
             elements = self._csv_elements(path)
         seen: set[str] = set()
-        for element in elements:
-            if isinstance(element, BadRow):
-                yield element
-                continue
-            try:
-                row = _row(element.index, checked_object(element.value), seen, options)
-            except FieldError as fault:
-                yield bad_row(fault, path.name, element.index, element.value)
-            else:
-                seen.add(row.file_path)
-                yield row
+
+        def read(element: Element) -> Iterator[Row]:
+            row = _row(element.index, checked_object(element.value), options)
+            refuse_second("file_name", row.file_path, seen)
+            yield row
+
+        return rows_of(elements, path.name, read)
 
     def _csv_elements(self, path: Path) -> Iterator[Element | BadRow]:
         """Yield the records of a CSV file: texts by column."""
@@ -92,9 +89,8 @@ def _is_ours(fields: AbstractSet[str]) -> bool:
     return "file_name" in fields and not fields.isdisjoint(_LICENCE_FIELDS)
 
 
-def _row(index: int, fields: Mapping[str, Any], seen: set[str], options: ReadOptions) -> SourceRow:
+def _row(index: int, fields: Mapping[str, Any], options: ReadOptions) -> SourceRow:
     file_path = checked_path(Field("file_name", fields.get("file_name", MISSING)))
-    refuse_second("file_name", file_path, seen)
     attribution = Attribution(
         licence=_licence(fields, file_path, options),
         creator=optional_text(fields, "creator", options),

@@ -4,10 +4,10 @@ import ast
 import hashlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from schemas.errors import FormatError
 from sources.annotations import (
@@ -23,9 +23,6 @@ from sources.annotations import (
 from sources.records import DEFAULT_OPTIONS, ReadOptions, Row, SourceRow, shown, storable
 
 # The words of one ground-truth file of Total-Text: numpy's arrays as Python prints them.
-
-_ILLEGIBLE = "#"
-"""Stands for text that is illegible or ignored."""
 
 _START = re.compile(r"^[ \t]*x:", re.MULTILINE)
 _NUMBERS = r"(?:array\()?\[\[?(?P<{0}>[-+\d.,eE\s]*)\]?\](?:,?\s*dtype=\w+)?\)?"
@@ -46,6 +43,12 @@ class Word(NamedTuple):
     area_px: float
 
 
+Polygon = tuple[str, list[float], list[float]]
+"""A text, and the x and y of the corners around it."""
+
+RecordT = TypeVar("RecordT")
+
+
 def words_of(text: str, options: ReadOptions) -> Iterator[Word | FieldError]:
     """Return the word of each record in a file's text, in order; illegible ones are skipped.
 
@@ -56,14 +59,8 @@ def words_of(text: str, options: ReadOptions) -> Iterator[Word | FieldError]:
     ends = [*starts, len(text)]
     if text[: ends[0]].strip():
         yield FieldError("", "malformed_record", f"it begins with no record: got {shown(text)}")
-    for place, (start, end) in enumerate(pairwise(ends)):
-        try:
-            word = _word(f"words[{place}]", text[start:end].strip(), options)
-        except FieldError as fault:
-            yield fault
-        else:
-            if word is not None:
-                yield word
+    records = (text[start:end].strip() for start, end in pairwise(ends))
+    yield from _checked(records, _read_text, options)
 
 
 def _words_of_mat(data: bytes, options: ReadOptions) -> Iterator[Word | FieldError]:
@@ -79,65 +76,41 @@ def _words_of_mat(data: bytes, options: ReadOptions) -> Iterator[Word | FieldErr
     except Exception as fault:
         detail = f"it is no MATLAB file with a polygt: {type(fault).__name__}"
         raise FieldError("", "malformed_record", detail) from fault
-    for place, row in enumerate(rows):
+    return _checked(rows, _read_row, options)
+
+
+def _checked(
+    records: Iterable[RecordT], read: Callable[[RecordT], Polygon], options: ReadOptions
+) -> Iterator[Word | FieldError]:
+    for place, record in enumerate(records):
         at = f"words[{place}]"
         try:
-            found = _word_of_row(at, row, options)
+            text, xs, ys = read(record)
+            area = _area(list(zip(xs, ys, strict=True)))
+            if any(map(str.isalnum, text)):  # `#` stands for text that is illegible or ignored
+                yield Word(checked_caption(Field(at, text), options), area)
         except FieldError as fault:
             yield fault
-        except (IndexError, TypeError, ValueError):
-            detail = f"{at} is no row of coordinates and a text: got {shown(str(row))}"
+        except (IndexError, SyntaxError, TypeError, ValueError):
+            detail = f"{at} is no text with its polygon: got {shown(str(record))}"
             yield FieldError(at, "malformed_record", detail)
-        else:
-            if found is not None:
-                yield found
 
 
-def _word_of_row(at: str, row: Any, options: ReadOptions) -> Word | None:
-    xs, ys = ([float(number) for number in row[place].ravel()] for place in (1, 3))
-    text = str(row[4].item()) if row[4].size else _ILLEGIBLE
-    return _legible(at, text, _area(at, xs, ys), options)
-
-
-def _legible(at: str, text: str, area_px: float, options: ReadOptions) -> Word | None:
-    if text.strip("#") == "" or not any(map(str.isalnum, text)):
-        return None
-    return Word(checked_caption(Field(at, text), options), area_px)
-
-
-def _word(at: str, record: str, options: ReadOptions) -> Word | None:
+def _read_text(record: str) -> Polygon:
     found = _RECORD.fullmatch(record)
     if found is None:
-        detail = f"{at} is no record: got {shown(record)}, wanted x, y, ornt and transcriptions"
-        raise FieldError(at, "malformed_record", detail)
-    text = _literal(at, found["text"]) if found["text"] else _ILLEGIBLE
-    area = _area(at, _numbers(at, found["x"]), _numbers(at, found["y"]))
-    return _legible(at, text, area, options)
+        raise ValueError(record)
+    xs, ys = ([float(one) for one in found[axis].replace(",", " ").split()] for axis in "xy")
+    return str(ast.literal_eval(found["text"] or "''")), xs, ys
 
 
-def _literal(at: str, literal: str) -> str:
-    try:
-        value = ast.literal_eval(literal)
-    except (ValueError, SyntaxError) as fault:
-        detail = f"{at} has a transcription that is no Python text: got {shown(literal)}"
-        raise FieldError(at, "malformed_record", detail) from fault
-    return str(value)
+def _read_row(row: Any) -> Polygon:
+    xs, ys = ([float(number) for number in row[place].ravel()] for place in (1, 3))
+    return str(row[4].item()) if row[4].size else "", xs, ys
 
 
-def _numbers(at: str, text: str) -> list[float]:
-    try:
-        return [float(number) for number in text.replace(",", " ").split()]
-    except ValueError as fault:
-        detail = f"{at} has a coordinate that is no number: {fault}"
-        raise FieldError(at, "malformed_record", detail) from fault
-
-
-def _area(at: str, xs: list[float], ys: list[float]) -> float:
+def _area(corners: list[tuple[float, float]]) -> float:
     """Return the area of a polygon, by the shoelace formula."""
-    if len(xs) != len(ys):
-        detail = f"{at} has {len(xs)} x and {len(ys)} y coordinates, wanted as many of both"
-        raise FieldError(at, "malformed_record", detail)
-    corners = list(zip(xs, ys, strict=True))
     turned = corners[1:] + corners[:1]
     return abs(sum(x * v - u * y for (x, y), (u, v) in zip(corners, turned, strict=True))) / 2
 

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -67,7 +67,6 @@ def demonstration_build(home: Path) -> UFine3CBuild:
         home,
         "people",
         DemonstrationWorld,
-        lambda world: [source.annotations for source in world.sources],
         lambda folder: write_people_world(folder, SEED, IDENTITIES),
     )
     return UFine3CBuild(
@@ -88,7 +87,6 @@ def demonstration_video_build(home: Path) -> UFine6926Build:
         home,
         "street",
         StreetWorld,
-        lambda world: world.videos,
         lambda folder: write_street_world(folder, SEED, VIDEOS, VIDEO_SECONDS, workers=workers),
     )
     street = VideoSourceSpec(
@@ -161,7 +159,7 @@ def _stills(home: Path) -> tuple[SourceSpec, Path]:
             (folder / _names(task)).write_text("\n".join(names) + "\n", encoding="utf-8")
         return world
 
-    world = _world(home, "coded-stills", StillsWorld, lambda world: [world.annotation_file], write)
+    world = _world(home, "coded-stills", StillsWorld, write)
     source = SourceSpec(
         name="demo-stills",
         format="coco-captions",
@@ -181,19 +179,13 @@ def _world(
     home: Path,
     name: str,
     form: type[_RecordT],
-    files: Callable[[_RecordT], Iterable[Path]],
     write: Callable[[Path], _RecordT],
 ) -> _RecordT:
-    """Return the generated data of that name below `home`, written if incomplete.
-
-    `world.json` is written last, so incomplete data is recognized and written again.
-    """
+    """Return the generated data of that name below `home`, written if there is no `world.json`."""
     folder = home / "demonstration" / f"{name}-{SEED}"
     index = folder / "world.json"
     if index.exists():
-        world = form.model_validate_json(index.read_text(encoding="utf-8"))
-        if all(file.exists() for file in files(world)):
-            return world
+        return form.model_validate_json(index.read_text(encoding="utf-8"))
     world = write(folder)
     index.write_text(world.model_dump_json(indent=2), encoding="utf-8")
     return world

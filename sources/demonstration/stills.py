@@ -37,7 +37,6 @@ from models.builtin.stills.scene import (
 )
 from models.builtin.stills.text import Content, Group, details_of, write
 from schemas.base import Record
-from schemas.errors import ConfigurationError
 from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 
@@ -93,12 +92,7 @@ def load_stills_truth(folder: Path) -> tuple[StillTruth, ...]:
 
 
 def write_stills_world(
-    folder: Path,
-    seed: int = 7,
-    count: int = 400,
-    *,
-    same_caption_pairs: int = 0,
-    captions: bool = True,
+    folder: Path, seed: int = 7, count: int = 400, *, same_caption_pairs: int = 0
 ) -> StillsWorld:
     """Draw and describe `count` stills, and write them under `folder`.
 
@@ -111,11 +105,6 @@ def write_stills_world(
         count: number of images; no two have the same contents.
         same_caption_pairs: number of images for which another one is added with the same contents
             in another layout, so that captions of one are true of the other.
-        captions: whether the annotation file holds the true captions, which `coco-captions` needs,
-            or images only.
-
-    Raises:
-        ConfigurationError: there are more pairs than images.
     """
     root = folder / _IMAGE_ROOT
     root.mkdir(parents=True, exist_ok=True)
@@ -124,13 +113,13 @@ def write_stills_world(
         (root / truth.file_name).write_bytes(jpeg_of(draw_still(truth.scene)))
     lines = "".join(truth.model_dump_json() + "\n" for truth in truths)
     (folder / TRUTH_FILE).write_text(lines, encoding="utf-8")
-    coco = json.dumps(_coco(truths, captions=captions), indent=1) + "\n"
+    coco = json.dumps(_coco(truths), indent=1) + "\n"
     (folder / _CAPTIONS_FILE).write_text(coco, encoding="utf-8")
     return StillsWorld(folder=folder, annotation_file=folder / _CAPTIONS_FILE, image_root=root)
 
 
-def _coco(truths: list[StillTruth], *, captions: bool) -> dict[str, list[dict[str, Any]]]:
-    texts = [(truth.image_id, text) for truth in truths for text in truth.captions if captions]
+def _coco(truths: list[StillTruth]) -> dict[str, list[dict[str, Any]]]:
+    texts = [(truth.image_id, text) for truth in truths for text in truth.captions]
     return {
         "images": [{"id": truth.image_id, "file_name": truth.file_name} for truth in truths],
         "annotations": [
@@ -141,15 +130,7 @@ def _coco(truths: list[StillTruth], *, captions: bool) -> dict[str, list[dict[st
 
 
 def plan_stills(seed: int, count: int, *, same_caption_pairs: int = 0) -> Iterator[StillTruth]:
-    """Return the stills of a world, in order; draw them with `drawing.draw_still`.
-
-    Raises:
-        ConfigurationError: there are more pairs than images.
-    """
-    if same_caption_pairs > count:
-        raise ConfigurationError(
-            f"same_caption_pairs must be at most count; got {same_caption_pairs} of {count}"
-        )
+    """Return the stills of a world, in order; draw them with `drawing.draw_still`."""
     stills: list[StillTruth] = []
     for family, task, content, change in islice(_members(seed), count):
         image_id = len(stills) + 1
@@ -217,6 +198,9 @@ _STANDING = tuple(kind for kind in THINGS if not KINDS[kind].flies)
 _SUPPORTS = ("box", "car", "house")
 _ABOVE = ("bird", "kite", "ball", "umbrella")
 _MOST_OF_ONE, _MOST_OF_TWO = 6, 4
+_VALUES = {"action": ("action", ACTIONS), "sign": ("word", WORDS), "place": ("place", PLACES)}
+"""The field and the values of a change of one word."""
+
 _GROUPS: dict[RetrievalTask, tuple[int, ...]] = {
     RetrievalTask.COLOR: (2, 2, 3),
     RetrievalTask.OBJECT: (2, 2, 3),
@@ -325,11 +309,8 @@ def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content
         garment = chance.pick(tuple(worn))
         worn[garment] = another(COLOURS, *worn.values())
         return content._replace(clothes=tuple(worn.items())), change
-    if change == "action":
-        return content._replace(action=another(ACTIONS, content.action)), change
-    if change == "sign":
-        return content._replace(word=another(WORDS, content.word)), change
-    return content._replace(place=another(PLACES, content.place)), change
+    field, values = _VALUES[change]
+    return content._replace(**{field: another(values, getattr(content, field))}), change
 
 
 # The layout of a still, in which nothing hides anything else.

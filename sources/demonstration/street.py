@@ -2,14 +2,13 @@
 
 import math
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack, contextmanager
 from fractions import Fraction
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +27,6 @@ from sources.demonstration.street_script import (
     write_script,
 )
 from sources.demonstration.writing import draw_houses
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 TRUTH_FILE = "street_truth.json"
 
@@ -280,15 +276,8 @@ def write_street_world(
         frame_rate: frames per second.
         copy_first: adds a re-encoded copy of the first video.
         workers: number of processes, which render one video each.
-
-    Raises:
-        ValueError: `people` is negative, or a side is odd.
     """
-    if people < 0:
-        raise ValueError(f"people must be 0 or more; got {people}")
     width, height = size_px
-    if width % 2 or height % 2:
-        raise ValueError(f"the sides of a video must be even; got {width}x{height}")
     camera = Camera(width_px=width, height_px=height, stature_px=_STATURE * min(size_px))
 
     def script(number: int) -> Script:
@@ -316,60 +305,48 @@ def write_street_world(
 def _write_video(
     folder: Path, seed: int, number: int, script: Script, copied: bool
 ) -> list[TrueVideo]:
-    """Render one video into its file, and into that of its copy, if any."""
-    name = f"street-{number:02}"
-    names = [name, f"{name}-again"] if copied else [name]
-    paths = {one: f"videos/{one}.mp4" for one in names}
-    sightings: list[TrueSighting] = []
-    with ExitStack() as files:
-        writers = [
-            files.enter_context(_video_file(folder / path, script, quality))
-            for path, quality in zip(paths.values(), _QUALITIES, strict=False)
-        ]
-        for frame in render_street(script, Chance("street", seed, number, "frames")):
-            sightings += frame.sightings
-            for write in writers:
-                write(frame.pixels)
-    seen = {sighting.visit for sighting in sightings}
-    identities = {one.number: one.identity for one in script.visits if one.number in seen}
-    return [
-        TrueVideo(
-            name=one,
+    """Render one video into its file, and again into that of its copy, if any."""
+    first = f"street-{number:02}"
+    videos = []
+    for name, quality in zip((first, f"{first}-again")[: 1 + copied], _QUALITIES, strict=False):
+        path = f"videos/{name}.mp4"
+        frames = render_street(script, Chance("street", seed, number, "frames"))
+        sightings = _encode(folder / path, script, quality, frames)
+        seen = {sighting.visit for sighting in sightings}
+        video = TrueVideo(
+            name=name,
             theme=script.theme,
             file_path=path,
             width_px=script.camera.width_px,
             height_px=script.camera.height_px,
             frame_rate=script.frame_rate,
             frame_count=script.frame_count,
-            identities=identities,
-            sightings=tuple(sightings),
+            identities={one.number: one.identity for one in script.visits if one.number in seen},
+            sightings=sightings,
             stretches=script.stretches,
-            same_content_as=None if one == name else name,
+            same_content_as=None if name == first else first,
         )
-        for one, path in paths.items()
-    ]
+        videos.append(video)
+    return videos
 
 
-@contextmanager
-def _video_file(target: Path, script: Script, quality: int) -> Iterator["Callable[[Pixels], None]"]:
-    """Open an H.264 file and yield a function that adds a frame; equal frames, equal bytes."""
+def _encode(
+    target: Path, script: Script, quality: int, frames: Iterable[RenderedFrame]
+) -> tuple[TrueSighting, ...]:
+    """Write an H.264 file and return the sightings in its frames; equal frames, equal bytes."""
     import av
 
     target.parent.mkdir(parents=True, exist_ok=True)
-    camera = script.camera
+    sightings: list[TrueSighting] = []
     with av.open(str(target), "w", format="mp4") as container:
-        rate = Fraction(script.frame_rate)
-        stream = container.add_stream("libx264", rate=rate)
-        stream.width, stream.height = camera.width_px, camera.height_px
+        stream = container.add_stream("libx264", rate=Fraction(script.frame_rate))
+        stream.width, stream.height = script.camera.width_px, script.camera.height_px
         stream.pix_fmt = "yuv420p"
         stream.thread_count = 1
         stream.gop_size = 2 * script.frame_rate
         stream.options = {"preset": "ultrafast", "crf": str(quality)}
-
-        def write(pixels: Pixels) -> None:
-            for packet in stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")):
-                container.mux(packet)
-
-        yield write
-        for packet in stream.encode(None):
-            container.mux(packet)
+        for pixels, seen in frames:
+            sightings += seen
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode(None))
+    return tuple(sightings)

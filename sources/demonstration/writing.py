@@ -251,7 +251,7 @@ def _render_crop(
 
 def _annotation_row(layout: _Layout, identity: TrueIdentity, image: TrueImage) -> dict[str, Any]:
     """Return one image in its format."""
-    row = {
+    row: dict[str, Any] = {
         "split": identity.split,
         "id": identity.id,
         "file_path": image.file_path,

@@ -12,9 +12,11 @@ from PIL import Image, ImageDraw
 
 from schemas.base import Record
 from schemas.records import Rejection
+from schemas.recos import RenderedTruth
 from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
+    GENERATOR,
     Draft,
     FontShelf,
     RenderedImage,
@@ -190,10 +192,11 @@ def draw_code_task(
         style, typeface = chance.pick(tuple(STYLES)), chance.pick(shelf.names("monospaced"))
         file_name = program.file_stem + LANGUAGES[program.language].suffix
         count, title = len(program.text.splitlines()), LANGUAGES[program.language].title
-        return rendered(
-            RetrievalTask.CODE,
-            seed,
-            _draw_editor(program, file_name, style, typeface, shelf, chance),
+        picture = _draw_editor(program, file_name, style, typeface, shelf, chance)
+        truth = RenderedTruth(
+            task=RetrievalTask.CODE,
+            generator=GENERATOR,
+            seed=seed,
             question=program.text,
             answer=answer,
             look={"style": style, "tone": STYLES[style], "typeface": typeface},
@@ -206,5 +209,6 @@ def draw_code_task(
                 f"the file is called {file_name}",
             ),
         )
+        return rendered(picture, truth)
 
     return Draft(program.text, None, render)

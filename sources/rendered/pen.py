@@ -141,31 +141,11 @@ class Draft(NamedTuple):
     render: Callable[[Chance, int], RenderedImage | Rejection]
 
 
-def rendered(
-    task: RetrievalTask,
-    seed: int,
-    picture: Image.Image,
-    *,
-    question: str,
-    answer: str,
-    look: dict[str, str],
-    truth: dict[str, Any],
-    facts: tuple[str, ...],
-) -> RenderedImage:
-    """Return an image with its truth; `facts` are the most important first."""
+def rendered(picture: Image.Image, truth: RenderedTruth) -> RenderedImage:
+    """Return an image with its truth."""
     buffer = io.BytesIO()
     picture.save(buffer, "PNG", compress_level=3)
-    known = RenderedTruth(
-        task=task,
-        generator=GENERATOR,
-        seed=seed,
-        question=question,
-        answer=answer,
-        look=look,
-        truth=truth,
-        facts=facts,
-    )
-    return RenderedImage(truth=known, png=buffer.getvalue())
+    return RenderedImage(truth=truth, png=buffer.getvalue())
 
 
 def with_article(noun: str) -> str:
@@ -429,10 +409,10 @@ def written_draft(task: RetrievalTask, what: Written, shelf: FontShelf) -> Draft
         what.draw(pen, box)
         lay_ink(picture, pen.mask(), ink, chance)
         how = what.by_hand if is_hand else "printed"
-        return rendered(
-            task,
-            seed,
-            picture,
+        truth = RenderedTruth(
+            task=task,
+            generator=GENERATOR,
+            seed=seed,
             question=what.question,
             answer=what.answer,
             look={
@@ -448,5 +428,6 @@ def written_draft(task: RetrievalTask, what: Written, shelf: FontShelf) -> Draft
                 _LETTERS[face.style],
             ),
         )
+        return rendered(picture, truth)
 
     return Draft(what.question, what.answer, render)

@@ -22,6 +22,7 @@ from schemas.requests import SignCategory, SignPair
 from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
+    GENERATOR,
     Box,
     Colour,
     Draft,
@@ -230,16 +231,17 @@ def draw_translation_task(chance: Chance, shelf: FontShelf, pairs: Sequence[Sign
             "typeface": typeface,
             "language": language,
         }
-        return rendered(
-            RetrievalTask.TRANSLATION,
-            seed,
-            _draw_signs(texts[language], look, shelf, chance),
+        truth = RenderedTruth(
+            task=RetrievalTask.TRANSLATION,
+            generator=GENERATOR,
+            seed=seed,
             question=question,
             answer=answer,
             look=look,
             truth={"shown": language, "pairs": [pair.model_dump(mode="json") for pair in drawn]},
             facts=_facts(drawn, look, place),
         )
+        return rendered(_draw_signs(texts[language], look, shelf, chance), truth)
 
     return Draft(question, answer, render)
 

@@ -184,10 +184,3 @@ def test_a_street_without_people_can_be_written(tmp_path: Path) -> None:
     [video] = load_street_truth(tmp_path).videos
     assert (video.identities, video.sightings) == ({}, ())
     assert len(_decoded(tmp_path, video)) == 2
-
-
-def test_odd_sizes_and_negative_numbers_of_people_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="must be even; got 65x64"):
-        write_street_world(tmp_path, people=0, seconds=1, size_px=(65, 64))
-    with pytest.raises(ValueError, match="must be 0 or more; got -1"):
-        write_street_world(tmp_path, people=-1)

@@ -116,8 +116,8 @@ def test_drawn_text_and_figures_keep_a_margin() -> None:
     for number in range(18):
         chance, surface = Chance("edges", number), SURFACES[number % len(SURFACES)]
         draw = (draw_calculation_task, draw_chart, draw_flowchart)[number % 3]
-        style = "handwritten" if surface.handwritten else "serif"
-        face, ink = chance.pick(shelf.names(style)), surface.inks[0]
+        faces = shelf.names("handwritten") if surface.handwritten else shelf.names("serif")
+        face, ink = chance.pick(faces), surface.inks[0]
         _, box = paint_surface(surface, size, chance)
         pen = Pen(size, shelf, face, ink, chance, is_hand=surface.handwritten)
         what = draw(chance)
