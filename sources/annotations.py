@@ -27,14 +27,8 @@ _CONTROL = re.compile(
 )
 
 
-class _Missing:
-    """Stands for a field that a record does not have (null is a value)."""
-
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-MISSING: Final = _Missing()
+MISSING: Final = object()
+"""Stands for a field that a record does not have (null is a value)."""
 
 
 class Field(NamedTuple):
@@ -407,10 +401,10 @@ class Importer(Record):
         """
         is_empty = True
         with open_annotations(path) as file:
-            for line in _lines_of(file, options.max_record_characters):
+            for line in lines_of(file, options.max_record_characters):
                 value, fault = None, None
                 try:
-                    value = _parsed(line, options)
+                    value = line.parsed(options)
                 except FieldError as error:
                     fault = error
                 if is_empty and not is_ours(_keys(value)):
@@ -458,43 +452,42 @@ def _end_of_file(path: Path, fault: JsonBreak, records: int) -> BadRow:
     )
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
     """A non-blank line: its position among those, its line number in the file from 1, its text."""
 
     place: int
     number: int
     text: str
 
+    def parsed(self, options: ReadOptions) -> Any:
+        """Return the JSON value of the line.
 
-def _lines_of(file: BinaryIO, max_bytes: int) -> Iterator[_Line]:
+        Raises:
+            FieldError: it is too long or invalid.
+        """
+        where = f"line {self.number:,}"
+        if len(self.text) > options.max_record_characters:
+            most = f"at most {options.max_record_characters:,} characters"
+            raise FieldError("", "record_too_large", f"{where} is too long, wanted {most}")
+        try:
+            return DECODER.decode(self.text)
+        except json.JSONDecodeError as fault:
+            what = fault.msg[:1].lower() + fault.msg[1:]
+            detail = f"{where} is not JSON at character {fault.pos:,}: {what}"
+            raise FieldError("", "malformed_json", detail) from fault
+        except RecursionError as fault:
+            detail = f"{where} is nested too deeply, wanted a flat object"
+            raise FieldError("", "malformed_json", detail) from fault
+
+
+def lines_of(file: BinaryIO, max_bytes: int) -> Iterator[Line]:
     """Yield the non-blank lines, each read to at most one byte past the limit."""
     index = number = 0
     while data := file.readline(max_bytes + 1):
         number += 1
         text = data.decode("utf-8", "surrogateescape").strip("\ufeff \t\r\n")
         if text:
-            yield _Line(index, number, text)
+            yield Line(index, number, text)
             index += 1
         while len(data) > max_bytes and not data.endswith(b"\n"):
             data = file.readline(max_bytes + 1)
-
-
-def _parsed(line: _Line, options: ReadOptions) -> Any:
-    """Parse the JSON value of a line.
-
-    Raises:
-        FieldError: it is too long or invalid.
-    """
-    where = f"line {line.number:,}"
-    if len(line.text) > options.max_record_characters:
-        most = f"at most {options.max_record_characters:,} characters"
-        raise FieldError("", "record_too_large", f"{where} is too long, wanted {most}")
-    try:
-        return DECODER.decode(line.text)
-    except json.JSONDecodeError as fault:
-        what = fault.msg[:1].lower() + fault.msg[1:]
-        detail = f"{where} is not JSON at character {fault.pos:,}: {what}"
-        raise FieldError("", "malformed_json", detail) from fault
-    except RecursionError as fault:
-        detail = f"{where} is nested too deeply, wanted a flat object"
-        raise FieldError("", "malformed_json", detail) from fault

@@ -47,7 +47,7 @@ from schemas.provenance import Role
 from schemas.records import Picture
 from schemas.tracking import DetectorSpec, TrackingSettings
 from schemas.video import Body, StageSettings, Track, TrackedVideo, Video
-from sources.video.finding import FoundVideo, find_all_videos, rejection_of, video_digest
+from sources.video.finding import FoundVideo, find_all_videos, video_digest
 from sources.video.reader import VideoProblem, VideoRefusedError, open_video
 
 # Measures the crops of tracks with a pose model.
@@ -326,7 +326,7 @@ class _Tracking:
             if refusal.reason in _FAULTS_OF_THE_WORLD:
                 self.context.progress.say(f"{refusal}; it is left for a later run")
                 return Deferred(entity.seq, refusal.reason)
-            return WorkResult(entity.seq, rejection=rejection_of(refusal.as_problem(), STAGE))
+            return WorkResult(entity.seq, rejection=refusal.as_problem().as_rejection(STAGE))
 
     def _followed(self, entity: StoredEntity, video: Video, url: str) -> WorkResult:
         """Follow a video from where an earlier run stopped."""

@@ -12,7 +12,7 @@ from schemas.build import VideoSourceSpec
 from schemas.provenance import Role
 from schemas.records import Source
 from schemas.video import Video
-from sources.video.finding import FoundVideo, find_all_videos, inspect_video, rejection_of
+from sources.video.finding import FoundVideo, find_all_videos, inspect_video
 from sources.video.reader import VideoProblem, VideoRefusedError, reaching
 
 STAGE = "import_videos"
@@ -57,7 +57,7 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
         if isinstance(inspected, VideoProblem):
             if isinstance(found, FoundVideo) and inspected.reason == "unreachable_video":
                 return Deferred(number, inspected.reason)
-            return WorkResult(number, rejection=rejection_of(inspected, STAGE))
+            return WorkResult(number, rejection=inspected.as_rejection(STAGE))
         if refused := tombstones.refusal(STAGE, inspected.file_path, (inspected.sha256,)):
             return WorkResult(number, rejection=refused)
         video = new_entity(
@@ -105,7 +105,7 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
             return WorkResult(number, entities=(copy,))
         what = f"has the same bytes as {first.file_path!r} of {first.source!r}, which is taken"
         refusal = VideoRefusedError(video.file_path, "duplicate_video", what)
-        return WorkResult(number, rejection=rejection_of(refusal.as_problem(), _TAKE_STAGE))
+        return WorkResult(number, rejection=refusal.as_problem().as_rejection(_TAKE_STAGE))
 
     return run_each(context, stage, [(video.seq, video) for video in new], result)
 

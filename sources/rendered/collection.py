@@ -13,14 +13,25 @@ from typing import Any
 from pydantic import ValidationError
 
 from schemas.base import Record, Sha256, sha256_of
-from schemas.errors import ConfigurationError, FormatError, ServiceError, UsageError
+from schemas.errors import ConfigurationError, ServiceError, UsageError
+from schemas.json_stream import open_annotations
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.requests import SignPair
 from schemas.retrieval_task import RENDERED_TASKS
 from schemas.taxonomy import RetrievalTask
+from sources.annotations import (
+    MISSING,
+    Field,
+    FieldError,
+    checked_object,
+    checked_path,
+    lines_of,
+    refuse_second,
+)
 from sources.demonstration.people import Chance
 from sources.images import ImageProblem, inspect_image
+from sources.records import ReadOptions
 from sources.rendered.calculations import draw_calculation_task
 from sources.rendered.charts import CHARTS, FLOWCHARTS, draw_chart, draw_flowchart
 from sources.rendered.code import draw_code_task
@@ -145,7 +156,7 @@ def _drafts(task: RetrievalTask, options: RenderOptions) -> Callable[[Chance], D
 TRUTHS_FILE = "truths.jsonl"
 BY_HAND = "by hand"
 _STAGE = "read_rendered_collection"
-_MAX_LINE_BYTES = 1024 * 1024
+_LIMITS = ReadOptions(max_record_characters=1024 * 1024)
 
 
 class CollectionEntry(Record):
@@ -214,57 +225,39 @@ def read_rendered_collection(folder: Path) -> Iterator[CollectionEntry | Rejecti
         FormatError: there is no readable `truths.jsonl`.
     """
     seen: set[str] = set()
-    for number, data in enumerate(_raw_lines(folder / TRUTHS_FILE), start=1):
-        if data.strip():
-            yield _read_entry(folder, number, data, seen)
+    with open_annotations(folder / TRUTHS_FILE) as file:
+        for line in lines_of(file, _LIMITS.max_record_characters):
+            try:
+                yield _read_entry(folder, checked_object(line.parsed(_LIMITS)), seen)
+            except FieldError as fault:
+                yield Rejection(
+                    stage=_STAGE,
+                    reason=fault.reason,
+                    detail=f"line {line.number:,} of {TRUTHS_FILE}: {fault.detail}",
+                    context={"file": TRUTHS_FILE, "line": line.number},
+                )
 
 
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; each is read up to one byte past the limit."""
-    try:
-        with path.open("rb") as file:
-            while data := file.readline(_MAX_LINE_BYTES + 1):
-                yield data
-                while len(data) > _MAX_LINE_BYTES and not data.endswith(b"\n"):
-                    data = file.readline(_MAX_LINE_BYTES + 1)
-    except OSError as fault:
-        wanted = "wanted a folder of images with this file"
-        raise FormatError(f"{path} cannot be read: {fault.strerror}; {wanted}") from fault
+def _read_entry(folder: Path, row: dict[str, Any], seen: set[str]) -> CollectionEntry:
+    """Return the image of a line.
 
-
-def _read_entry(
-    folder: Path, number: int, data: bytes, seen: set[str]
-) -> CollectionEntry | Rejection:
-    def rejected(reason: str, what: str, **context: Any) -> Rejection:
-        where = {"file": TRUTHS_FILE, "line": number, **context}
-        detail = f"line {number:,} of {TRUTHS_FILE}: {what}"
-        return Rejection(stage=_STAGE, reason=reason, detail=detail, context=where)
-
-    if len(data) > _MAX_LINE_BYTES:
-        wanted = f"wanted at most {_MAX_LINE_BYTES:,} bytes"
-        return rejected("record_too_large", f"it is too long, {wanted}")
-    try:
-        row = json.loads(data)
-    except (ValueError, RecursionError) as fault:
-        return rejected("malformed_json", f"it is not JSON: {fault}")
-    if not isinstance(row, dict) or not isinstance(row.get("file_path"), str):
-        return rejected("wrong_type", "wanted an object with a file_path")
-    file_path, sha256 = row.pop("file_path"), row.pop("sha256", None)
-    if file_path in seen:
-        return rejected("duplicate_file_path", f"{file_path!r} is on an earlier line, too")
-    seen.add(file_path)
+    Raises:
+        FieldError: the line or its image cannot be used.
+    """
+    file_path = checked_path(Field("file_path", row.pop("file_path", MISSING)))
+    sha256 = row.pop("sha256", None)
+    refuse_second("file_path", file_path, seen)
     try:
         truth = RenderedTruth.model_validate({"generator": BY_HAND, "seed": 0, **row})
     except ValidationError as fault:
         first = fault.errors(include_url=False, include_input=False)[0]
         where, said = ".".join(map(str, first["loc"])), first["msg"]
-        what = f"{where}: {said[:1].lower()}{said[1:]}"
-        return rejected("invalid_truth", what, file_path=file_path)
+        detail = f"{where}: {said[:1].lower()}{said[1:]}"
+        raise FieldError(where, "invalid_truth", detail) from fault
     image = inspect_image(folder, file_path)
     if isinstance(image, ImageProblem):
-        return rejected(image.reason, image.detail, file_path=image.file_path)
+        raise FieldError("file_path", image.reason, image.detail)
     if sha256 is not None and sha256 != image.source_sha256:
         changed = f"the image {file_path!r} is not the one that the truth was written for"
-        return rejected("changed_image", changed, file_path=file_path)
-    path = folder / file_path
-    return CollectionEntry(path=path, sha256=image.source_sha256, truth=truth)
+        raise FieldError("sha256", "changed_image", changed)
+    return CollectionEntry(path=folder / file_path, sha256=image.source_sha256, truth=truth)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import Field
 
 from schemas.base import Record, Sha256
-from schemas.records import Rejection
 from schemas.video import VideoFacts
 from sources.video.reader import (
     VideoProblem,
@@ -257,13 +256,3 @@ def find_all_videos(addresses: Iterable[str]) -> Iterator[FoundVideo | VideoProb
                     continue
                 seen.add(found.url)
             yield found
-
-
-def rejection_of(problem: VideoProblem, stage: str) -> Rejection:
-    """Return the problem of a video as the rejection of a stage."""
-    return Rejection(
-        stage=stage,
-        reason=problem.reason,
-        detail=problem.detail,
-        context={"file": problem.file_path},
-    )

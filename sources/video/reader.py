@@ -19,6 +19,7 @@ from models.tracking.detector import Frame, Pixels
 from schemas.base import Record
 from schemas.errors import FormatError
 from schemas.limited import LimitExceededError, iterate_limited, run_limited
+from schemas.records import Rejection
 from schemas.video import VideoFacts
 from sources.records import storable
 
@@ -35,6 +36,11 @@ class VideoProblem(Record):
     file_path: str
     reason: str
     detail: str
+
+    def as_rejection(self, stage: str) -> Rejection:
+        """Return the rejection of the video by a stage."""
+        context = {"file": self.file_path}
+        return Rejection(stage=stage, reason=self.reason, detail=self.detail, context=context)
 
 
 class VideoRefusedError(FormatError):
@@ -137,10 +143,13 @@ def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
 
     try:
         filesystem, path = fsspec.core.url_to_fs(url)
-        local = _local_path(url)
+        local = Path(path) if is_local(filesystem) else None
         if local is not None and not stat.S_ISREG(local.stat().st_mode):
             raise VideoRefusedError(name, "not_a_file", "is a folder, a device or a pipe")
-        file = local.open("rb") if local is not None else _remote_file(filesystem, path, name)
+        with reaching(filesystem, name):
+            file: Any = filesystem.open(path, "rb") if local is None else local.open("rb")
+        if local is None:
+            file = RemoteFile(file, filesystem, name)
     except (FileNotFoundError, NotADirectoryError) as fault:
         raise VideoRefusedError(name, "missing_video", "does not exist") from fault
     except (PermissionError, IsADirectoryError, ValueError, ImportError) as fault:
@@ -152,19 +161,15 @@ def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _remote_file(filesystem: "AbstractFileSystem", path: str, name: str) -> BinaryIO:
-    with reaching(filesystem, name):
-        opened = cast("BinaryIO", filesystem.open(path, "rb"))
-    return cast("BinaryIO", RemoteFile(opened, filesystem, name))
-
-
 def _local_path(url: str) -> Path | None:
-    """Return the path of a file on this machine; None if `url` refers to another machine."""
+    """Return the path of a file on this machine; None if `url` refers to another one or to none."""
     import fsspec
-    from fsspec.implementations.local import LocalFileSystem
 
-    filesystem, path = fsspec.core.url_to_fs(url)
-    return Path(path) if isinstance(filesystem, LocalFileSystem) else None
+    try:
+        filesystem, path = fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError):  # opening says what is wrong
+        return None
+    return Path(path) if is_local(filesystem) else None
 
 
 @contextlib.contextmanager
@@ -299,7 +304,7 @@ class VideoReader:
         self._file_path = file_path
         self._limits = limits
         self._frames: Iterator[_Told] | None = None
-        path = _path_here(url)
+        path = _local_path(url)
         self._is_local = path is not None
         self._url = str(path or url)  # absolute: the worker may run in another folder
         opening = (self._url, file_path, limits)
@@ -369,13 +374,6 @@ class VideoReader:
 
 _Told = Frame | VideoProblem | None
 """A frame, None for a skipped one, or the reason why there are no more."""
-
-
-def _path_here(url: str) -> Path | None:
-    try:
-        return _local_path(url)
-    except (ValueError, ImportError):  # opening tells what is wrong
-        return None
 
 
 def _facts(url: str, file_path: str, limits: VideoLimits) -> VideoFacts:

@@ -5,10 +5,8 @@ import os
 import queue
 import ssl
 import threading
-import weakref
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cache
 from typing import Final, NamedTuple, Self
 
 import aiohttp
@@ -52,7 +50,6 @@ from sources.web.requests import (
 )
 
 _ZIP_END_WITHIN_BYTES: Final = 22 + 0xFFFF  # its last record with the longest comment
-_RENAMED: Final = {"animated_image": "animated"}
 
 
 class Content(NamedTuple):
@@ -76,8 +73,7 @@ def read_content(body: bytes, settings: DownloadSettings) -> Content:
         content = limited(_content, body, settings, max_pixels=settings.max_pixels)
         return content if content.data else content._replace(data=body)
     except ImageRefusedError as refusal:
-        reason = _RENAMED.get(refusal.reason, refusal.reason)
-        raise DownloadRefusedError(reason, refusal.what) from None
+        raise DownloadRefusedError(refusal.reason, refusal.what) from None
 
 
 def _content(body: bytes, settings: DownloadSettings) -> Content:
@@ -162,7 +158,7 @@ class ImageDownloader:
     """Downloads images with an event loop in its own thread; decoding uses other threads.
 
     What hosts ask for (robots.txt, pauses) is shared by all downloads of one downloader. Close it
-    with `with` or `close`; otherwise it is closed when collected.
+    with `with` or `close`.
 
     Args:
         settings: limits and politeness.
@@ -180,8 +176,13 @@ class ImageDownloader:
         trusted: ssl.SSLContext | None = None,
     ) -> None:
         self._settings = settings
-        self._worker = _Worker(settings, allow, lookup, trusted or _authorities())
-        self._closing = weakref.finalize(self, self._worker.stop)
+        self._connect = (allow, lookup, trusted or ssl.create_default_context())
+        self._decoders = ThreadPoolExecutor(os.cpu_count(), "decode-download")
+        self._ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._live()), name="download", daemon=True
+        )
+        self._thread.start()
 
     def __enter__(self) -> Self:
         return self
@@ -191,79 +192,44 @@ class ImageDownloader:
 
     def close(self) -> None:
         """End all downloads and connections. Has no effect if closed."""
-        self._closing()
+        loop, ended = self._ready.result()
+        if self._thread.is_alive():
+            loop.call_soon_threadsafe(ended.set)
+            self._thread.join()
+        self._decoders.shutdown(cancel_futures=True)
 
     def download(self, urls: Iterable[str]) -> Iterator[tuple[int, Result]]:
         """Yield one result per address with its position, from 0, as they finish.
 
         Addresses are consumed along with results, never more than `look_ahead` before the first
         result that is still open. Safe in threads; closing the iterator ends its downloads.
+
+        Raises:
+            RuntimeError: the downloader is closed.
         """
+        loop, _ = self._ready.result()
         finished: queue.SimpleQueue[Future[tuple[int, Result]]] = queue.SimpleQueue()
         in_progress: set[Future[tuple[int, Result]]] = set()
+
+        def next_result() -> tuple[int, Result]:
+            done = finished.get()
+            in_progress.discard(done)
+            return done.result()
+
         try:
             for place, url in enumerate(urls):
-                started = self._worker.begin(place, url)
+                if not self._thread.is_alive():
+                    raise RuntimeError("the downloader is closed")
+                started = asyncio.run_coroutine_threadsafe(self._one(place, url), loop)
                 in_progress.add(started)
                 started.add_done_callback(finished.put)
                 while len(in_progress) >= self._settings.look_ahead or not finished.empty():
-                    yield _next(finished, in_progress)
+                    yield next_result()
             while in_progress:
-                yield _next(finished, in_progress)
+                yield next_result()
         finally:
             for started in in_progress:
                 started.cancel()
-
-
-@cache
-def _authorities() -> ssl.SSLContext:
-    """Load the authorities of the system once, which takes longer than many downloads."""
-    return ssl.create_default_context()
-
-
-def _next(
-    finished: "queue.SimpleQueue[Future[tuple[int, Result]]]",
-    in_progress: "set[Future[tuple[int, Result]]]",
-) -> tuple[int, Result]:
-    done = finished.get()
-    in_progress.discard(done)
-    return done.result()
-
-
-class _Worker:
-    """The event loop, its thread, and their resources."""
-
-    def __init__(
-        self,
-        settings: DownloadSettings,
-        allow: AddressRule,
-        lookup: NameLookup,
-        trusted: ssl.SSLContext,
-    ) -> None:
-        self._settings = settings
-        self._connect = (allow, lookup, trusted)
-        self._decoders = ThreadPoolExecutor(os.cpu_count(), "decode-download")
-        self._ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = threading.Thread(target=self._run, name="download", daemon=True)
-        self._thread.start()
-
-    def begin(self, place: int, url: str) -> Future[tuple[int, Result]]:
-        """Start a download from any thread."""
-        loop, _ = self._ready.result()
-        if not self._thread.is_alive():
-            raise RuntimeError("the downloader is closed")
-        return asyncio.run_coroutine_threadsafe(self._one(place, url), loop)
-
-    def stop(self) -> None:
-        """Stop the worker, and wait for its end."""
-        loop, ended = self._ready.result()
-        loop.call_soon_threadsafe(ended.set)
-        if threading.current_thread() is not self._thread:  # when called by the garbage collector
-            self._thread.join()
-        self._decoders.shutdown(cancel_futures=True)
-
-    def _run(self) -> None:
-        asyncio.run(self._live())
 
     async def _live(self) -> None:
         allow, lookup, trusted = self._connect

@@ -11,7 +11,7 @@ import socket
 import ssl
 import time
 import zlib
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -296,16 +296,12 @@ def retry_after_seconds(header: str | None) -> float:
     return max(0.0, seconds) if math.isfinite(seconds) else 0
 
 
-_REMEMBERED_HOSTS: Final = 10_000
-
-
 class _Host:
     def __init__(self, settings: DownloadSettings) -> None:
         self.interval = 1 / settings.requests_per_second
         self.free_at = 0.0  # in monotonic time
         self.connections = asyncio.Semaphore(settings.connections_per_host)
         self.line = asyncio.Lock()  # in order of arrival
-        self.users = 0
 
 
 class Hosts:
@@ -316,7 +312,7 @@ class Hosts:
 
     def __init__(self, settings: DownloadSettings) -> None:
         self._settings = settings
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: defaultdict[str, _Host] = defaultdict(lambda: _Host(settings))
         self._places = asyncio.Semaphore(settings.in_flight)
 
     @asynccontextmanager
@@ -326,30 +322,26 @@ class Hosts:
         Raises:
             DownloadRefusedError: the host asks for a longer pause than is permitted.
         """
-        host = self._host(name)
-        host.users += 1
-        try:
-            async with host.connections:
-                async with host.line:
-                    await self._rest(host)
-                    await self._places.acquire()
-                    host.free_at = time.monotonic() + host.interval
-                try:
-                    yield
-                finally:
-                    self._places.release()
-        finally:
-            host.users -= 1
+        host = self._hosts[name]
+        async with host.connections:
+            async with host.line:
+                await self._rest(host)
+                await self._places.acquire()
+                host.free_at = time.monotonic() + host.interval
+            try:
+                yield
+            finally:
+                self._places.release()
 
     def slow_down(self, name: str, interval_seconds: float) -> None:
         """Set the seconds between requests, if slower than before."""
-        host = self._host(name)
+        host = self._hosts[name]
         host.interval = max(host.interval, interval_seconds)
         host.free_at = max(host.free_at, time.monotonic() + host.interval)
 
     def leave_alone(self, name: str, seconds: float) -> None:
         """Pause requests to the host for some seconds."""
-        host = self._host(name)
+        host = self._hosts[name]
         host.free_at = max(host.free_at, time.monotonic() + seconds)
 
     async def _rest(self, host: _Host) -> None:
@@ -360,22 +352,8 @@ class Hosts:
                 raise DownloadRefusedError("asked_to_wait", what, retry_after_seconds=pause)
             await asyncio.sleep(pause)
 
-    def _host(self, name: str) -> _Host:
-        found = self._hosts.get(name)
-        if found is None:
-            if len(self._hosts) >= _REMEMBERED_HOSTS:
-                self._forget_the_idle()
-            found = self._hosts[name] = _Host(self._settings)
-        return found
 
-    def _forget_the_idle(self) -> None:
-        now = time.monotonic()
-        busy = {
-            name: host for name, host in self._hosts.items() if host.users or host.free_at > now
-        }
-        self._hosts = busy
-
-
+_REMEMBERED_HOSTS: Final = 10_000
 MAX_BYTES: Final = 500 * 1024  # RFC 9309, section 2.5, permits ignoring the rest
 _TOO_MUCH_WORK: Final = 500_000
 _FAILURE_SECONDS: Final = 300

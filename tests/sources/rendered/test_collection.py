@@ -114,10 +114,10 @@ def test_bad_lines_are_rejected_and_the_others_are_read(
     assert [one.reason for one in rejected if isinstance(one, Rejection)] == [why for _, why in bad]
     assert isinstance(entry, CollectionEntry)
     assert isinstance(repeated, Rejection)
-    assert repeated.reason == "duplicate_file_path"
+    assert repeated.reason == "duplicate_image"
     assert repeated.context["line"] == len(bad) + 2
 
 
 def test_a_folder_without_a_truths_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FormatError, match=r"truths\.jsonl cannot be read"):
+    with pytest.raises(FormatError, match=r"truths\.jsonl cannot be read: does not exist"):
         list(read_rendered_collection(tmp_path))

@@ -39,8 +39,8 @@ def animated(format: str, frames: int = 3, **options: Any) -> bytes:  # noqa: A0
 
 REFUSED = {
     "an animated GIF": (animated("GIF"), "not_an_image"),
-    "an animated WebP": (animated("WEBP"), "animated"),
-    "an animated PNG": (animated("PNG"), "animated"),
+    "an animated WebP": (animated("WEBP"), "animated_image"),
+    "an animated PNG": (animated("PNG"), "animated_image"),
     "a TIFF": (encoded("TIFF"), "not_an_image"),
     "an SVG bomb": (b"<!DOCTYPE svg [<!ENTITY a 'a'>]><svg>&a;</svg>", "not_an_image"),
     "a page": (b"\n<!DOCTYPE html><html><body>404</body></html>", "not_an_image"),
