@@ -75,7 +75,7 @@ def people(folder: Path, trained: int, tested: int) -> People:
     truth = load_truth(folder)
     images: dict[str, list[TrainingImage]] = {"train": [], "val": [], "test": []}
     for source in world.sources:
-        for identity in truth.identities[source.name]:
+        for identity in truth[source.name]:
             images[identity.split] += _images(source.images, source.name, identity)
     return People(images["train"], images["test"])
 

@@ -309,7 +309,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         home = Path(folder)
         write_street_world(home, arguments.seed, arguments.videos, arguments.seconds)
-        videos = load_street_truth(home).videos
+        videos = load_street_truth(home)
         for video in videos:
             path, truth = home / video.file_path, Truth(video)
             found = detect(path, profile)

@@ -20,7 +20,12 @@ from schemas.retrieval_task import RENDERED_TASKS
 from schemas.taxonomy import RetrievalTask
 from schemas.validation import validated
 from sources.demonstration import DemonstrationWorld, write_people_world
-from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
+from sources.demonstration.stills import (
+    TASKS,
+    StillsWorld,
+    load_stills_truth,
+    write_stills_world,
+)
 from sources.demonstration.street import StreetWorld, write_street_world
 from sources.demonstration.writing import CITATION, LICENCE
 
@@ -48,16 +53,6 @@ STILLS = 320
 _TASK_IMAGES = 6
 _DRAWN_IMAGES = 4
 ANCHORS = 24
-_STILL_TASKS = (
-    RetrievalTask.COLOR,
-    RetrievalTask.COUNT,
-    RetrievalTask.LOCATION,
-    RetrievalTask.FIGURE,
-    RetrievalTask.OBJECT,
-    RetrievalTask.ACTION,
-    RetrievalTask.SCENE,
-    RetrievalTask.OCR,
-)
 _IMAGES_PER_IDENTITY = {"icfg-pedes": 3}
 
 
@@ -108,7 +103,7 @@ def demonstration_recos_build(home: Path) -> RecosBuild:
     stills, folder = _stills(home)
     shown = [
         TaskSpec(task=task, images=_TASK_IMAGES, source=stills.name, names=folder / _names(task))
-        for task in _STILL_TASKS
+        for task in TASKS
     ]
     drawn = [
         TaskSpec(task=task, images=_DRAWN_IMAGES)
@@ -154,7 +149,7 @@ def _stills(home: Path) -> tuple[SourceSpec, Path]:
     def write(folder: Path) -> StillsWorld:
         world = write_stills_world(folder, SEED, STILLS)
         firsts = [truth for truth in load_stills_truth(folder) if truth.change is None]
-        for task in _STILL_TASKS:
+        for task in TASKS:
             names = [truth.file_name for truth in firsts if truth.task == task]
             (folder / _names(task)).write_text("\n".join(names) + "\n", encoding="utf-8")
         return world

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageChops, ImageDraw, ImageFilter
+from pydantic import TypeAdapter
 
 from schemas.base import Record
 from sources.demonstration.figure import STATURE_METRES, Sprite, draw_figure, draw_shadow
@@ -78,10 +79,7 @@ class TrueVideo(Record):
     name: str
     theme: str
     file_path: str
-    width_px: int
-    height_px: int
     frame_rate: float
-    frame_count: int
     identities: dict[int, int]
     sightings: tuple[TrueSighting, ...]
     stretches: tuple[Stretch, ...]
@@ -97,12 +95,6 @@ class TrueVideo(Record):
             yield one, frozenset(kinds)
 
 
-class StreetTruth(Record):
-    """The truth about a world of street videos."""
-
-    videos: tuple[TrueVideo, ...]
-
-
 class StreetWorld(Record):
     """A generated world: its videos in order."""
 
@@ -110,9 +102,12 @@ class StreetWorld(Record):
     videos: tuple[Path, ...]
 
 
-def load_street_truth(folder: Path) -> StreetTruth:
+_TRUTH = TypeAdapter(tuple[TrueVideo, ...])
+
+
+def load_street_truth(folder: Path) -> tuple[TrueVideo, ...]:
     """Load the truth about the street videos that were written to `folder`."""
-    return StreetTruth.model_validate_json((folder / TRUTH_FILE).read_bytes())
+    return _TRUTH.validate_json((folder / TRUTH_FILE).read_bytes())
 
 
 # Frames from a script.
@@ -293,13 +288,10 @@ def write_street_world(
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, mp_context=context) as pool:
             written = [*pool.map(write, numbers, map(script, numbers), copies)]
-    truth = StreetTruth(videos=tuple(chain.from_iterable(written)))
+    truth = tuple(chain.from_iterable(written))
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / TRUTH_FILE).write_text(truth.model_dump_json() + "\n", encoding="utf-8")
-    return StreetWorld(
-        folder=folder,
-        videos=tuple(folder / video.file_path for video in truth.videos),
-    )
+    (folder / TRUTH_FILE).write_bytes(_TRUTH.dump_json(truth))
+    return StreetWorld(folder=folder, videos=tuple(folder / one.file_path for one in truth))
 
 
 def _write_video(
@@ -317,10 +309,7 @@ def _write_video(
             name=name,
             theme=script.theme,
             file_path=path,
-            width_px=script.camera.width_px,
-            height_px=script.camera.height_px,
             frame_rate=script.frame_rate,
-            frame_count=script.frame_count,
             identities={one.number: one.identity for one in script.visits if one.number in seen},
             sightings=sightings,
             stretches=script.stretches,

@@ -72,7 +72,7 @@ class Place(NamedTuple):
     z: float
 
 
-class Waypoint(Record):
+class Waypoint(NamedTuple):
     """The position of a person at a time; between two waypoints they walk at constant velocity."""
 
     seconds: float
@@ -283,5 +283,5 @@ def _paths(
             (leaves, place),
             (leaves + math.dist(place, finish) / speed, finish),
         )
-        yield tuple(Waypoint(seconds=time, x=where.x, z=where.z) for time, where in route)
+        yield tuple(Waypoint(time, *where) for time, where in route)
         middle = route[-1][0] + 0.12 * seconds + math.dist(place, finish) / 1.15

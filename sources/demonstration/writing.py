@@ -117,15 +117,12 @@ class TrueIdentity(Record):
     images: tuple[TrueImage, ...]
 
 
-class Truth(Record):
-    """The truth about a world, by source name."""
-
-    identities: dict[str, tuple[TrueIdentity, ...]]
+_TRUTH = TypeAdapter(dict[str, tuple[TrueIdentity, ...]])
 
 
-def load_truth(folder: Path) -> Truth:
-    """Load the truth about the world that was written to `folder`."""
-    return Truth.model_validate_json((folder / TRUTH_FILE).read_bytes())
+def load_truth(folder: Path) -> dict[str, tuple[TrueIdentity, ...]]:
+    """Load the truth about the world that was written to `folder`, by source name."""
+    return _TRUTH.validate_json((folder / TRUTH_FILE).read_bytes())
 
 
 # The layout of each published format, and its numbers of images and captions a person.
@@ -203,8 +200,7 @@ def write_people_world(
                 citation=CITATION,
             )
         )
-    truth = Truth(identities=known).model_dump_json(indent=1)
-    (folder / TRUTH_FILE).write_text(truth + "\n", encoding="utf-8")
+    (folder / TRUTH_FILE).write_bytes(_TRUTH.dump_json(known, indent=1))
     return DemonstrationWorld(folder=folder, sources=tuple(sources))
 
 

@@ -11,7 +11,6 @@ from models.tracking.detector import Detections, Frame, PersonDetector, Pixels
 from schemas.chat import ModelRef
 from schemas.tracking import DetectorSpec
 from sources.demonstration.street import (
-    StreetTruth,
     StreetWorld,
     TrueVideo,
     load_street_truth,
@@ -34,14 +33,14 @@ class KnownStreet:
     """Create detectors that return every visible person of a frame, recognised by its pixels.
 
     Attributes:
-        truth: ground truth of the videos.
+        videos: ground truth of the videos.
         frames_seen: number of frames shown to the detectors.
         detectors: number of detectors created.
         resets: number of resets of a detector.
     """
 
     def __init__(self, world: StreetWorld) -> None:
-        self.truth: StreetTruth = load_street_truth(world.folder)
+        self.videos: tuple[TrueVideo, ...] = load_street_truth(world.folder)
         self._frames = _frames(world.folder)
         self.frames_seen = self.detectors = self.resets = 0
 
@@ -89,7 +88,7 @@ class _KnowingDetector:
 def _frames(folder: Path) -> dict[str, tuple[TrueVideo, int]]:
     """Return the video and frame number by digest of the pixels; decodes the videos once."""
     found: dict[str, tuple[TrueVideo, int]] = {}
-    for video in load_street_truth(folder).videos:
+    for video in load_street_truth(folder):
         with open_video(folder / video.file_path) as reader:
             found.update((_digest(one.pixels), (video, one.number)) for one in reader.frames())
     return found

@@ -253,9 +253,7 @@ class TakedownWorld:
         return any(self.person_in({"crop": {**one, "video": video}}) == person for one in sightings)
 
     def _video(self, name: str) -> TrueVideo:
-        return next(
-            one for one in self.known.truth.videos if Path(one.file_path).name == Path(name).name
-        )
+        return next(one for one in self.known.videos if Path(one.file_path).name == Path(name).name)
 
 
 def released_rows(folder: Path) -> Iterator[Row]:

@@ -122,7 +122,7 @@ def test_all_people_on_the_street_are_tracked(
 ) -> None:
     entities = tracks(tracked)
     found = [one.record(Track) for one in entities]
-    people = sum(len({*video.identities.values()}) for video in known_street.truth.videos)
+    people = sum(len({*video.identities.values()}) for video in known_street.videos)
     assert people <= len(found) <= people + 2
     assert {one.author for one in found} == {"truth@1"}
     for one in found:

@@ -30,7 +30,7 @@ def people(world: DemonstrationWorld) -> Iterator[tuple[Person, Image.Image]]:
     """Yield every drawn person with the crop that a detector would give."""
     truth = load_truth(world.folder)
     for source in world.sources:
-        for identity in truth.identities[source.name]:
+        for identity in truth[source.name]:
             for image in identity.images:
                 with Image.open(source.images / image.file_path) as picture:
                     yield identity.person, picture.convert("RGB").crop(image.figure)

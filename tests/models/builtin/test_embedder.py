@@ -31,7 +31,7 @@ def test_captions_retrieve_their_people_far_above_chance(tmp_path: Path) -> None
     images: list[Image.Image] = []
     of_image: list[int] = []
     paths = {path.name: path for path in (tmp_path / SOURCE).rglob("*.jpg")}
-    for identity in load_truth(tmp_path).identities[SOURCE]:
+    for identity in load_truth(tmp_path)[SOURCE]:
         for image in identity.images:
             images.append(Image.open(paths[Path(image.file_path).name]).convert("RGB"))
             of_image.append(identity.id)

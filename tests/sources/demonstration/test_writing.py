@@ -43,13 +43,13 @@ def test_the_same_seed_writes_identical_bytes(world: DemonstrationWorld, tmp_pat
 
 def test_another_seed_draws_other_people(world: DemonstrationWorld, tmp_path: Path) -> None:
     write_people_world(tmp_path, 8, identities=1, train_identities=0, validation_identities=0)
-    ours, theirs = load_truth(world.folder).identities, load_truth(tmp_path).identities
+    ours, theirs = load_truth(world.folder), load_truth(tmp_path)
     for name in ours:
         assert {i.person for i in ours[name]}.isdisjoint({i.person for i in theirs[name]})
 
 
 def test_no_person_is_in_two_splits_or_two_sources(world: DemonstrationWorld) -> None:
-    identities = [i for source in load_truth(world.folder).identities.values() for i in source]
+    identities = [i for source in load_truth(world.folder).values() for i in source]
     assert len({identity.person for identity in identities}) == len(identities)
 
 
@@ -60,7 +60,7 @@ def test_truth_and_annotations_agree(world: DemonstrationWorld) -> None:
         written = {(r["id"], r["split"], r["file_path"], tuple(r["captions"])) for r in rows}
         known = {
             (identity.id, identity.split, image.file_path, image.captions)
-            for identity in truth.identities[source.name]
+            for identity in truth[source.name]
             for image in identity.images
         }
         assert written == known
