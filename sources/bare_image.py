@@ -6,13 +6,7 @@ to the image, such as the video of a motion photo. A colour profile is kept unch
 """
 
 import re
-import struct
 from typing import Final
-
-_BMP_FILE_HEADER_BYTES: Final = 14
-_BMP_HEADER: Final = struct.Struct("<2sI4xIIiiHHIIiiII")  # file header and BITMAPINFOHEADER
-_BMP_INFO_BYTES: Final = 40
-_PALETTE_BITS: Final = 8
 
 
 def bare_image(data: bytes) -> bytes | None:
@@ -22,10 +16,10 @@ def bare_image(data: bytes) -> bytes | None:
     kept. Returns `data` itself if there is nothing to remove.
 
     Args:
-        data: a JPEG, PNG, WebP or BMP that decodes.
+        data: an image that decodes.
 
     Returns:
-        None if its structure cannot be copied, so that it has to be encoded again.
+        None if it has to be encoded again: a BMP, or an image whose structure cannot be copied.
     """
     if data.startswith(b"\xff\xd8\xff"):
         return _bare_jpeg(data)
@@ -33,24 +27,7 @@ def bare_image(data: bytes) -> bytes | None:
         return _bare_png(data)
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return _bare_webp(data)
-    return data if _is_bare_bmp(data) else None
-
-
-def _is_bare_bmp(data: bytes) -> bool:
-    """Whether it consists of header, palette and rows of uncompressed pixels, without gaps."""
-    if len(data) < _BMP_HEADER.size:
-        return False
-    magic, file_bytes, pixels_at, info_bytes, width, height, _, bits, compression, *rest = (
-        _BMP_HEADER.unpack_from(data)
-    )
-    colours = (rest[3] or 1 << bits) if bits <= _PALETTE_BITS else 0
-    row_bytes = (width * bits + 31) // 32 * 4
-    return (
-        (magic, info_bytes, compression) == (b"BM", _BMP_INFO_BYTES, 0)
-        and colours <= 1 << _PALETTE_BITS
-        and pixels_at == _BMP_FILE_HEADER_BYTES + info_bytes + 4 * colours
-        and len(data) == file_bytes == pixels_at + row_bytes * abs(height)
-    )
+    return None
 
 
 # JPEGs, copied segment by segment.

@@ -4,7 +4,7 @@ import io
 import os
 import re
 import stat
-import struct
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
@@ -29,7 +29,6 @@ T = TypeVar("T")
 _IN_MEMORY = re.compile(r" ?<_io\.BytesIO[^>]*>")  # Pillow's name for something that is not a file
 UPRIGHT: Final = 1
 _ORIENTATION_TAG: Final = 0x0112
-_ENTRY_BYTES: Final = 12
 _UPRIGHT_BY_ORIENTATION: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -165,34 +164,22 @@ def orientation_of(picture: ImageFile) -> int:
     return read_orientation(block) if block else UPRIGHT
 
 
-# The orientation of an EXIF block is read here instead of with Pillow, whose reader reports damage
-# through the process-wide `warnings` filters, which threads share.
-
-
 def read_orientation(block: bytes) -> int:
     """Return the orientation of an EXIF block (with or without its `Exif` header), from 1 to 8.
 
-    1 (upright) if it does not state one, or is damaged.
+    1 (upright) if it does not state one, or is damaged. To be called in a worker process: Pillow
+    reports damage through the process-wide `warnings` filters.
     """
-    tiff = block.removeprefix(b"Exif\x00\x00")
-    order = {b"II*\x00": "<", b"MM\x00*": ">"}.get(tiff[:4])
-    if order is None:
-        return UPRIGHT
-    try:
-        return _first_directory(tiff, order)
-    except struct.error:
-        return UPRIGHT
-
-
-def _first_directory(tiff: bytes, order: str) -> int:
-    (start,) = struct.unpack_from(f"{order}I", tiff, 4)
-    (entries,) = struct.unpack_from(f"{order}H", tiff, start)
-    orientation = UPRIGHT
-    for at in range(start + 2, start + 2 + entries * _ENTRY_BYTES, _ENTRY_BYTES):
-        tag, _, _, value = struct.unpack_from(f"{order}HHIH", tiff, at)
-        if tag == _ORIENTATION_TAG and UPRIGHT <= value <= 8:
-            orientation = value
-    return orientation
+    exif = Image.Exif()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            exif.load(block)
+            orientation = exif.get(_ORIENTATION_TAG)
+        except DECODER_FAULTS:
+            return UPRIGHT
+    is_known = isinstance(orientation, int) and UPRIGHT <= orientation <= 8
+    return orientation if is_known else UPRIGHT
 
 
 def encoded_upright(
@@ -238,8 +225,8 @@ class InspectedImage(Record):
 
     `data` are the file's own bytes if they contain only pixels and colours. Everything else is
     removed, because it may reveal a place; then `source_sha256` differs but the pixels do not. Only
-    an image that had to be turned upright, or whose file cannot be copied in parts, is encoded
-    again.
+    a BMP, an image that had to be turned upright, or one whose file cannot be copied in parts, is
+    encoded again.
     """
 
     file_path: str

@@ -4,7 +4,6 @@ import sqlite3
 import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -94,9 +93,6 @@ def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the comma
     return importer
 
 
-_BATCH_ROWS = 5000
-
-
 def read_source(
     importer: Importer, path: Path, options: ReadOptions = DEFAULT_OPTIONS
 ) -> Iterator[Row]:
@@ -172,8 +168,7 @@ def identities_in_two_splits(rows: Iterable[Row]) -> dict[str, tuple[str, ...]]:
             "CREATE TABLE seen (identity TEXT, split TEXT, PRIMARY KEY (identity, split)) "
             "WITHOUT ROWID"
         )
-        while batch := list(islice(pairs, _BATCH_ROWS)):
-            seen.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", set(batch))
+        seen.executemany("INSERT OR IGNORE INTO seen VALUES (?, ?)", pairs)
         found = seen.execute(
             "SELECT identity, split FROM seen WHERE identity IN "
             "(SELECT identity FROM seen GROUP BY identity HAVING count(*) > 1) "

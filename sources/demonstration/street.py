@@ -82,13 +82,13 @@ class TrueVideo(Record):
     frame_rate: float
     identities: dict[int, int]
     sightings: tuple[TrueSighting, ...]
-    stretches: tuple[Stretch, ...]
+    fault: Stretch | None
     same_content_as: str | None = None
 
     def faulty(self) -> Iterator[tuple[TrueSighting, frozenset[FaultKind]]]:
         """Return every sighting with its faults, for the precision and recall of a filter."""
         for one in self.sightings:
-            kinds = {each.fault for each in self.stretches if each.holds(one.frame)}
+            kinds = {self.fault.kind} if self.fault and self.fault.holds(one.frame) else set()
             kinds |= {FaultKind.DUPLICATE} if one.is_standing else set()
             kinds |= {FaultKind.TRUNCATION} if one.inside < TRUNCATED_BELOW else set()
             kinds |= {FaultKind.OCCLUSION} if one.hidden >= OCCLUDED_FROM else set()
@@ -131,13 +131,13 @@ def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
     stage = _Stage(script, chance)
     previous, before = None, -math.inf
     for frame, scene in enumerate(script.scenes()):
-        faults, now = script.faults_at(frame), scene / script.frame_rate
-        if FaultKind.DUPLICATE in faults and previous is not None:
+        fault, now = script.fault_at(frame), scene / script.frame_rate
+        if fault is FaultKind.DUPLICATE and previous is not None:
             pixels, seen = previous
             again = tuple(one.model_copy(update={"frame": frame}) for one in seen)
             previous = RenderedFrame(pixels, again)
         else:
-            previous, before = stage.render(frame, before, now, faults), now
+            previous, before = stage.render(frame, before, now, fault), now
         yield previous
 
 
@@ -168,7 +168,7 @@ class _Stage:
         self.noise = Image.fromarray(levels.astype(np.uint8)).convert("RGB")
 
     def render(
-        self, frame: int, before: float, now: float, faults: set[FaultKind]
+        self, frame: int, before: float, now: float, fault: FaultKind | None
     ) -> RenderedFrame:
         """Render a frame, `before` and `now` in seconds: street, shadows, people back to front."""
         picture = self.street.copy()
@@ -197,7 +197,7 @@ class _Stage:
                     is_standing=one.visit.is_standing(before, now),
                 )
                 sightings.append(sighting)
-        return RenderedFrame(self._photographed(picture, faults), tuple(sightings))
+        return RenderedFrame(self._photographed(picture, fault), tuple(sightings))
 
     def _person_at(self, visit: Visit, seconds: float) -> _Person | None:
         """Return a person who is in the frame, or near it."""
@@ -211,11 +211,11 @@ class _Stage:
         sprite = self.figure(visit.identity, visit.pose_at(seconds, _PHASES), stature_px)
         return _Person(visit, place.z, stature_px, sprite, (round(column), round(row)))
 
-    def _photographed(self, picture: Image.Image, faults: set[FaultKind]) -> Pixels:
+    def _photographed(self, picture: Image.Image, fault: FaultKind | None) -> Pixels:
         """Apply light and lens to an image, with sensor noise that differs in each frame."""
-        if FaultKind.DARKNESS in faults:
+        if fault is FaultKind.DARKNESS:
             picture = picture.point([round(_DARK * level) for level in range(256)] * 3)
-        if FaultKind.BLUR in faults:
+        if fault is FaultKind.BLUR:
             picture = picture.filter(ImageFilter.GaussianBlur(0.022 * self.camera.stature_px))
         left, top = (self.chance.whole(0, _NOISE_SPARE_PX - 1) for _ in range(2))
         noise = self.noise.crop((left, top, left + picture.width, top + picture.height))
@@ -312,7 +312,7 @@ def _write_video(
             frame_rate=script.frame_rate,
             identities={one.number: one.identity for one in script.visits if one.number in seen},
             sightings=sightings,
-            stretches=script.stretches,
+            fault=script.fault,
             same_content_as=None if name == first else first,
         )
         videos.append(video)

@@ -145,7 +145,7 @@ class FaultKind(StrEnum):
 class Stretch(Record):
     """A fault from `first_frame` to `last_frame`, both included."""
 
-    fault: FaultKind
+    kind: FaultKind
     first_frame: int
     last_frame: int
 
@@ -166,15 +166,16 @@ class Script(Record):
     frame_count: int
     people: dict[int, Person]
     visits: tuple[Visit, ...]
-    stretches: tuple[Stretch, ...] = ()
+    fault: Stretch | None = None
 
-    def faults_at(self, frame: int) -> set[FaultKind]:
-        """Return the faults of a frame."""
-        return {one.fault for one in self.stretches if one.holds(frame)}
+    def fault_at(self, frame: int) -> FaultKind | None:
+        """Return the fault of a frame."""
+        return self.fault.kind if self.fault and self.fault.holds(frame) else None
 
     def scenes(self) -> list[int]:
         """Return the moment that each frame shows, counted in frames that are no duplicates."""
-        moving = (FaultKind.DUPLICATE not in self.faults_at(n) for n in range(1, self.frame_count))
+        frames = range(1, self.frame_count)
+        moving = (self.fault_at(frame) is not FaultKind.DUPLICATE for frame in frames)
         return list(accumulate(moving, initial=0))
 
 
@@ -232,11 +233,10 @@ def write_script(
     paths = [(one.person, path) for one in walks for path in _paths(one, camera, seconds, chance)]
     first = 1 + (number - 1) * people
     count = max(1, round(seconds * frame_rate))
-    stretches: tuple[Stretch, ...] = ()
-    if fault := theme.fault:
-        begin, end = int(fault.start * count), int(fault.end * count) - 1
-        if 0 < begin <= end:
-            stretches = (Stretch(fault=fault.kind, first_frame=begin, last_frame=end),)
+    fault = None
+    if theme.fault:
+        begin, end = int(theme.fault.start * count), int(theme.fault.end * count) - 1
+        fault = Stretch(kind=theme.fault.kind, first_frame=begin, last_frame=end)
     return Script(
         theme=theme.name,
         camera=camera,
@@ -247,7 +247,7 @@ def write_script(
             Visit(number=visit, identity=first + person - 1, path=path)
             for visit, (person, path) in enumerate(paths, start=1)
         ),
-        stretches=stretches,
+        fault=fault,
     )
 
 

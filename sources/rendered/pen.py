@@ -167,11 +167,6 @@ class Typeface(Record):
     axes: tuple[int, ...] = ()
     scale: float = 1.0
 
-    @property
-    def module(self) -> str:
-        """The package as an importable folder."""
-        return self.package.replace("-", "_")
-
 
 TYPEFACES = tuple(map(Typeface.model_validate, _LOOKS["typefaces"]))
 BY_NAME = {typeface.name: typeface for typeface in TYPEFACES}
@@ -229,7 +224,7 @@ class FontShelf:
 
     def _loaded(self, name: str, pixels: int) -> ImageFont.FreeTypeFont:
         face = BY_NAME[name]
-        folder = self._find(face.module)
+        folder = self._find(face.package.replace("-", "_"))
         if folder is None:
             raise ConfigurationError(
                 f"the font {name!r} is not installed, wanted the package {face.package!r}; "

@@ -99,8 +99,8 @@ def test_a_person_at_the_border_is_truncated() -> None:
 
 
 def test_frozen_frames_repeat_the_frame_before_while_time_continues() -> None:
-    frozen = Stretch(fault=FaultKind.DUPLICATE, first_frame=2, last_frame=4)
-    frames, smooth = _frames(_script(_NEAR, stretches=(frozen,)), 6), _frames(_script(_NEAR), 3)
+    frozen = Stretch(kind=FaultKind.DUPLICATE, first_frame=2, last_frame=4)
+    frames, smooth = _frames(_script(_NEAR, fault=frozen), 6), _frames(_script(_NEAR), 3)
     for frame in frames[2:5]:
         assert np.array_equal(frame.pixels, frames[1].pixels)
     assert [frame.sightings[0].frame for frame in frames] == list(range(6))
@@ -127,9 +127,9 @@ def _decoded(folder: Path, video: TrueVideo) -> list[NDArray[np.int16]]:
         return [np.asarray(frame, np.int16) for frame in frames]
 
 
-def _frames_with(fault: FaultKind, video: TrueVideo) -> set[int]:
-    stretches = [one for one in video.stretches if one.fault is fault]
-    return {at for at in range(48) if any(one.holds(at) for one in stretches)}
+def _frames_with(kind: FaultKind, video: TrueVideo) -> set[int]:
+    fault = video.fault
+    return {at for at in range(48) if fault and fault.kind is kind and fault.holds(at)}
 
 
 def test_videos_have_the_frames_and_the_faults_of_the_truth(

@@ -20,7 +20,7 @@ def test_the_chinese_fonts_cover_every_character() -> None:
     wanted = {ord(letter) for pair in shipped_pairs() for letter in pair.chinese}
     for face in TYPEFACES:
         if face.style == "chinese":
-            folder = installed_folder(face.module)
+            folder = installed_folder(face.package.replace("-", "_"))
             assert folder is not None
             with TTFont(folder / face.file) as font:
                 assert wanted <= set(font.getBestCmap())
