@@ -39,11 +39,10 @@ def tables(file: str) -> dict[str, Any]:
 
 
 class Ink(Record):
-    """An ink. `grain` is how much of the surface shows through, from 0 to 1."""
+    """An ink and the width of its lines, in pixels."""
 
     name: str
     colour: Colour
-    grain: float = 0.0
     stroke: float = 2.0
 
 
@@ -89,28 +88,17 @@ def paint_surface(surface: Surface, size: Size, chance: Chance) -> tuple[Image.I
             draw.line((x, 0, x, height), line, 1)
     if surface.frame:
         draw.rectangle((0, 0, width - 1, height - 1), None, surface.frame, 13)
-    shaded(picture, chance, 7, 1.4)
+    shaded(picture, chance)
     dx, dy = round(0.09 * width), round(0.09 * height)
     return picture, (dx, dy, width - dx, height - dy)
 
 
-def lay_ink(picture: Image.Image, mask: Image.Image, ink: Ink, chance: Chance) -> None:
-    """Colour `picture` with `ink` at `mask`; a grainy ink leaves gaps."""
-    if ink.grain:
-        fine = np.clip(chance.noise((mask.height, mask.width)) * 0.5 + 0.35, 0, 1)
-        gaps = np.rint(255 * (1 - ink.grain * fine)).astype(np.uint8)
-        cover = np.asarray(mask, np.uint16) * gaps // 255
-        mask = Image.fromarray(cover.astype(np.uint8))
-    picture.paste(ink.colour, (0, 0), mask)
-
-
-def shaded(picture: Image.Image, chance: Chance, strength: float = 10, grain: float = 1.6) -> None:
+def shaded(picture: Image.Image, chance: Chance) -> None:
     """Add uneven light and fine grain to an image in place."""
     width, height = picture.size
     coarse = np.clip(chance.noise((4, 5)) * 40 + 128, 0, 255).astype(np.uint8)
     light = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
-    shade = (np.asarray(light, np.float32) - 128) * (strength / 60)
-    shade += chance.noise((height, width)) * grain
+    shade = (np.asarray(light, np.float32) - 128) * 0.12 + chance.noise((height, width)) * 1.3
     pixels = np.asarray(picture, np.int16) + np.rint(shade).astype(np.int16)[..., None]
     picture.paste(Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)))
 
@@ -402,7 +390,7 @@ def written_draft(task: RetrievalTask, what: Written, shelf: FontShelf) -> Draft
         picture, box = paint_surface(surface, size, chance)
         pen = Pen(size, shelf, face.name, ink, chance, is_hand=is_hand)
         what.draw(pen, box)
-        lay_ink(picture, pen.mask(), ink, chance)
+        picture.paste(ink.colour, (0, 0), pen.mask())
         how = what.by_hand if is_hand else "printed"
         truth = RenderedTruth(
             task=task,

@@ -129,7 +129,7 @@ def _draw_signs(
     for number, text in enumerate(texts):
         room = (left, round(top + number * step), right, round(top + (number + 1) * step))
         _write(draw, room, text, named["letters"], look["typeface"], shelf)
-    shaded(picture, chance, 7, 1.2)
+    shaded(picture, chance)
     return picture
 
 
