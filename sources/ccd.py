@@ -9,7 +9,7 @@ name, or that of the original in COCO or Flickr30k.
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from schemas.json_stream import Element
 from schemas.records import Attribution
@@ -43,7 +43,6 @@ _ASPECT, _ANCHOR = "contrastive_aspect", "ori_image"
 _FOLDERS: Final = ("images", "val2014", "edit_images", "flickr30k-images", "flickr30k_images")
 _NUMBER: Final = re.compile(r"[0-9]{1,12}")
 _TRANSLATED: Final = re.compile(r"captions_([a-z]{2})")
-_METHODS: Final[dict[object, Literal["search", "edit"]]] = {"search": "search", "edit": "edit"}
 
 _Anchors = Mapping[str, SourceRow]
 """The rows of the anchors by the name of their image."""
@@ -145,14 +144,13 @@ def _contrast(
             f"the anchor {shown(anchor)} of {shown(name)} is not in the file, or cannot be used"
         )
         raise FieldError(_ANCHOR, "anchor_missing", detail)
+    method = fields.get("method")
     return SourceContrast(
         anchor=anchors[anchor],
         difference=_difference(fields.get(_ASPECT)),
         detail=optional_text(fields, "contrastive_detail", options) or "",
         plan=optional_text(fields, "contrastive_strategy", options) or "",
-        method=_METHODS.get(
-            fields.get("method") if isinstance(fields.get("method"), str) else None
-        ),
+        method=method if method in ("search", "edit") else None,
     )
 
 

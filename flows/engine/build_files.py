@@ -1,7 +1,6 @@
 """Sources in the form of a build file, and the builds of the demonstration."""
 
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,12 +76,11 @@ def demonstration_build(home: Path) -> UFine3CBuild:
 
 def demonstration_video_build(home: Path) -> UFine6926Build:
     """Render the street videos under `home` if they are missing, and return their build."""
-    workers = min(VIDEOS, os.cpu_count() or 1)
     world = _world(
         home,
         "street",
         StreetWorld,
-        lambda folder: write_street_world(folder, SEED, VIDEOS, VIDEO_SECONDS, workers=workers),
+        lambda folder: write_street_world(folder, SEED, VIDEOS, VIDEO_SECONDS),
     )
     street = VideoSourceSpec(
         name="demo-street",

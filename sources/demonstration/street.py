@@ -1,12 +1,9 @@
 """Videos of a street in which known people walk, rendered and written with their truth."""
 
 import math
-import multiprocessing
 from collections.abc import Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from fractions import Fraction
-from functools import cache, partial
-from itertools import chain
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +17,7 @@ from sources.demonstration.figure import STATURE_METRES, Sprite, draw_figure, dr
 from sources.demonstration.people import Chance
 from sources.demonstration.street_script import (
     NEAREST_METRES,
+    WALL_METRES,
     Camera,
     FaultKind,
     Script,
@@ -224,7 +222,7 @@ class _Stage:
 
 def _draw_street(camera: Camera, chance: Chance) -> Image.Image:
     """Draw houses behind a pavement of slabs."""
-    size, far, near = (camera.width_px, camera.height_px), camera.wall_metres, 0.7 * NEAREST_METRES
+    size, far, near = (camera.width_px, camera.height_px), WALL_METRES, 0.7 * NEAREST_METRES
     picture = draw_houses(chance, size, camera.place(0, far)[1], camera.scale_at(far))
     draw = ImageDraw.Draw(picture)
     reach = camera.half_width_metres(far) + 2
@@ -252,14 +250,12 @@ def write_street_world(
     size_px: tuple[int, int] = (640, 360),
     frame_rate: int = 15,
     copy_first: bool = True,
-    workers: int = 1,
 ) -> StreetWorld:
     """Render videos of a street with known people, and write them under `folder`.
 
     It contains H.264 files in `videos/`, and visits, sightings and planted faults in
-    `street_truth.json`. The same arguments result in the same frames, for any number of workers. No
-    person is in two videos, except in the copy. These files are overwritten; other files in
-    `folder` are not changed.
+    `street_truth.json`. The same arguments result in the same frames. No person is in two videos,
+    except in the copy. These files are overwritten; other files in `folder` are not changed.
 
     Args:
         folder: made if missing.
@@ -270,53 +266,36 @@ def write_street_world(
         size_px: width and height, both even.
         frame_rate: frames per second.
         copy_first: adds a re-encoded copy of the first video.
-        workers: number of processes, which render one video each.
     """
     width, height = size_px
     camera = Camera(width_px=width, height_px=height, stature_px=_STATURE * min(size_px))
-
-    def script(number: int) -> Script:
+    truth: list[TrueVideo] = []
+    for number in range(1, videos + 1):
         chance = Chance("street", seed, number, "script")
-        return write_script(camera, frame_rate, seconds, people, number, chance)
-
-    numbers = range(1, videos + 1)
-    copies = [copy_first and number == 1 for number in numbers]
-    write = partial(_write_video, folder, seed)
-    if workers <= 1:
-        written = [*map(write, numbers, map(script, numbers), copies)]
-    else:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, mp_context=context) as pool:
-            written = [*pool.map(write, numbers, map(script, numbers), copies)]
-    truth = tuple(chain.from_iterable(written))
+        script = write_script(camera, frame_rate, seconds, people, number, chance)
+        first = f"street-{number:02}"
+        names = (first, f"{first}-again") if copy_first and number == 1 else (first,)
+        for name, quality in zip(names, _QUALITIES, strict=False):
+            path = f"videos/{name}.mp4"
+            frames = render_street(script, Chance("street", seed, number, "frames"))
+            sightings = _encode(folder / path, script, quality, frames)
+            seen = {sighting.visit for sighting in sightings}
+            video = TrueVideo(
+                name=name,
+                theme=script.theme,
+                file_path=path,
+                frame_rate=script.frame_rate,
+                identities={
+                    one.number: one.identity for one in script.visits if one.number in seen
+                },
+                sightings=sightings,
+                fault=script.fault,
+                same_content_as=None if name == first else first,
+            )
+            truth.append(video)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / TRUTH_FILE).write_bytes(_TRUTH.dump_json(truth))
+    (folder / TRUTH_FILE).write_bytes(_TRUTH.dump_json(tuple(truth)))
     return StreetWorld(folder=folder, videos=tuple(folder / one.file_path for one in truth))
-
-
-def _write_video(
-    folder: Path, seed: int, number: int, script: Script, copied: bool
-) -> list[TrueVideo]:
-    """Render one video into its file, and again into that of its copy, if any."""
-    first = f"street-{number:02}"
-    videos = []
-    for name, quality in zip((first, f"{first}-again")[: 1 + copied], _QUALITIES, strict=False):
-        path = f"videos/{name}.mp4"
-        frames = render_street(script, Chance("street", seed, number, "frames"))
-        sightings = _encode(folder / path, script, quality, frames)
-        seen = {sighting.visit for sighting in sightings}
-        video = TrueVideo(
-            name=name,
-            theme=script.theme,
-            file_path=path,
-            frame_rate=script.frame_rate,
-            identities={one.number: one.identity for one in script.visits if one.number in seen},
-            sightings=sightings,
-            fault=script.fault,
-            same_content_as=None if name == first else first,
-        )
-        videos.append(video)
-    return videos
 
 
 def _encode(

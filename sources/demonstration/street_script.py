@@ -23,6 +23,9 @@ NEAREST_METRES = 6.0
 _HORIZON, _WALL, _FARTHEST, _NEAREST = 0.10, 0.47, 0.60, 0.97
 """Rows as shares of the frame's height: horizon, foot of the houses, farthest and nearest lane."""
 
+WALL_METRES = NEAREST_METRES * (_NEAREST - _HORIZON) / (_WALL - _HORIZON)
+_FARTHEST_METRES = NEAREST_METRES * (_NEAREST - _HORIZON) / (_FARTHEST - _HORIZON)
+
 
 class Camera(Record):
     """A pinhole camera above a flat street, looking straight along it.
@@ -34,16 +37,6 @@ class Camera(Record):
     width_px: int
     height_px: int
     stature_px: float
-
-    @property
-    def wall_metres(self) -> float:
-        """Return the distance of the houses."""
-        return NEAREST_METRES * (_NEAREST - _HORIZON) / (_WALL - _HORIZON)
-
-    @property
-    def farthest_metres(self) -> float:
-        """Return the distance of the farthest lane that people walk on."""
-        return NEAREST_METRES * (_NEAREST - _HORIZON) / (_FARTHEST - _HORIZON)
 
     def scale_at(self, z: float) -> float:
         """Return the pixels per metre at a distance of `z` metres."""
@@ -267,7 +260,7 @@ def _paths(
     walk: _Walk, camera: Camera, seconds: float, chance: Chance
 ) -> Iterator[tuple[Waypoint, ...]]:
     """Return the path of a walk, from one side of the frame, and that of the way back, if any."""
-    z = NEAREST_METRES + walk.lane * (camera.farthest_metres - NEAREST_METRES)
+    z = NEAREST_METRES + walk.lane * (_FARTHEST_METRES - NEAREST_METRES)
     place = Place(walk.x * camera.half_width_metres(NEAREST_METRES), z)
     outside = camera.half_width_metres(z) + 0.9  # where a person is just outside the frame
     sign = -1 if walk.to == "left" else 1

@@ -10,7 +10,7 @@ import itertools
 import stat
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import numpy as np
 from pydantic import Field
@@ -101,12 +101,6 @@ class RemoteFile:
     def __getattr__(self, attribute: str) -> Any:
         return getattr(self._file, attribute)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-
     def read(self, size: int = -1) -> bytes:
         """Read up to `size` bytes.
 
@@ -154,7 +148,7 @@ def opened_file(url: str, name: str) -> Iterator[BinaryIO]:
         raise VideoRefusedError(name, "missing_video", "does not exist") from fault
     except (PermissionError, IsADirectoryError, ValueError, ImportError) as fault:
         raise VideoRefusedError(name, "unreadable_video", f"cannot be read: {fault}") from fault
-    with file:
+    with contextlib.closing(file):
         if not file.read(1):
             raise VideoRefusedError(name, "empty_file", "is empty: has 0 bytes")
         file.seek(0)

@@ -360,11 +360,8 @@ _FAILURE_SECONDS: Final = 300
 _TAGS: Final = frozenset({"noai", "noimageai", "noindex", "noimageindex", "none"})
 
 
-class _Rules(NamedTuple):
-    """The rules of an origin: parsed, or an error for all of it; both None allow all."""
-
-    parsed: Protego | None = None
-    refusal: DownloadRefusedError | None = None
+_Rules = Protego | DownloadRefusedError | None
+"""The rules of an origin: parsed, or an error for all of it; None allows all."""
 
 
 class Robots:
@@ -394,10 +391,9 @@ class Robots:
             DownloadRefusedError: it is disallowed, or the rules are unavailable.
         """
         rules = await self._rules(url)
-        if rules.refusal is not None:
-            cause = rules.refusal
-            raise DownloadRefusedError(cause.reason, cause.what, **cause.facts)
-        if rules.parsed and not rules.parsed.can_fetch(str(url), self._settings.user_agent):
+        if isinstance(rules, DownloadRefusedError):
+            raise DownloadRefusedError(rules.reason, rules.what, **rules.facts)
+        if rules and not rules.can_fetch(str(url), self._settings.user_agent):
             raise DownloadRefusedError("forbidden_by_robots", "is forbidden by its robots.txt")
 
     async def _rules(self, url: URL) -> _Rules:
@@ -409,7 +405,7 @@ class Robots:
             while len(self._cached) > _REMEMBERED_HOSTS:
                 self._cached.popitem(last=False)
         rules = await asyncio.shield(loading)  # other waiters share it
-        if rules.refusal is not None:
+        if isinstance(rules, DownloadRefusedError):
             soon = time.monotonic() + _FAILURE_SECONDS
             expires = min(self._cached.get(origin, (soon, loading))[0], soon)
             self._cached[origin] = (expires, loading)
@@ -423,26 +419,26 @@ class Robots:
         text = answer.body.decode("utf-8-sig", errors="replace")
         if _work(text) > _TOO_MUCH_WORK:
             what = "has a robots.txt that is too large to be read, so downloads are forbidden"
-            return _Rules(refusal=DownloadRefusedError("forbidden_by_robots", what))
+            return DownloadRefusedError("forbidden_by_robots", what)
         parsed = await asyncio.to_thread(Protego.parse, text)
         delay = parsed.crawl_delay(self._settings.user_agent)
         if delay:
             self._slow_down(str(URL(origin).raw_host), delay)
-        return _Rules(parsed)
+        return parsed
 
 
 def _without_rules(refusal: DownloadRefusedError) -> _Rules:
     """Handle a missing robots.txt: absence allows all, failure forbids all (RFC 9309, 2.3.1)."""
     status = refusal.facts.get("status")
     if refusal.reason == "too_many_redirects":
-        return _Rules()
+        return None
     if status is None:
         what = f"did not return its robots.txt: it {refusal.what}"
-        return _Rules(refusal=DownloadRefusedError(refusal.reason, what, **refusal.facts))
+        return DownloadRefusedError(refusal.reason, what, **refusal.facts)
     if 400 <= status < 500 and not refusal.retry:
-        return _Rules()
+        return None
     what = f"answers with status {status} for its robots.txt, so downloads are forbidden"
-    return _Rules(refusal=DownloadRefusedError("forbidden_by_robots", what, status=status))
+    return DownloadRefusedError("forbidden_by_robots", what, status=status)
 
 
 def _work(text: str) -> int:

@@ -26,7 +26,8 @@ from schemas.records import Image
 from schemas.recos import DiscriminabilitySettings, RenderedTruth, Selection
 from schemas.requests import SignPairsBrief, WrittenSignPair
 from schemas.taxonomy import RetrievalTask
-from sources.rendered import RenderOptions, shipped_pairs
+from sources.rendered import RenderOptions
+from sources.rendered.signs import shipped_pairs
 from tests.annotate.interfaces.regions import ticked
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.recos_reviewers import answer, sizes

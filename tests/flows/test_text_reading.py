@@ -21,7 +21,8 @@ from schemas.profile import Profile
 from schemas.records import Caption, Image
 from schemas.recos import DiscriminabilitySettings, TextReading
 from schemas.taxonomy import RetrievalTask
-from sources.rendered import TRUTHS_FILE, render_tasks, write_rendered_collection
+from sources.rendered import TRUTHS_FILE, write_rendered_collection
+from sources.rendered.collection import render_tasks
 from tests.flows.recos_world import no_desks, small_profile
 
 SIGNS = 4

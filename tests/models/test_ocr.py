@@ -8,7 +8,8 @@ from PIL import Image
 
 from models.ocr import TextLine, TextReader, build_text_reader, by_columns
 from schemas.taxonomy import RetrievalTask
-from sources.rendered import RenderedImage, render_tasks
+from sources.rendered.collection import render_tasks
+from sources.rendered.pen import RenderedImage
 from sources.rendered.signs import MOST_UNREAD, drawn_texts, unread_share
 
 ERROR_RATE = 0.05

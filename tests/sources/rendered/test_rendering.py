@@ -13,18 +13,13 @@ from schemas.requests import SignCategory, SignPair
 from schemas.retrieval_task import RENDERED_TASKS
 from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
-from sources.rendered import (
-    FontShelf,
-    Limits,
-    RenderOptions,
-    render_tasks,
-    shipped_pairs,
-    task_refusal,
-)
+from sources.rendered import FontShelf, RenderOptions, task_refusal
 from sources.rendered.calculations import draw_calculation_task
 from sources.rendered.charts import draw_chart, draw_flowchart
+from sources.rendered.collection import render_tasks
 from sources.rendered.pen import SURFACES, Pen, installed_folder, paint_surface
-from sources.rendered.signs import BETWEEN, draw_translation_task
+from sources.rendered.sandbox import Limits
+from sources.rendered.signs import BETWEEN, draw_translation_task, shipped_pairs
 
 _PYTHON_ONLY = RenderOptions(languages=("python",))
 
