@@ -77,11 +77,10 @@ class CaptionedImporter(Importer):
         return rows_of(self._elements(path, options), path.name, read)
 
     def _elements(self, path: Path, options: ReadOptions) -> Iterator[Element | BadRow]:
-        if self.layout == "lines":
-            known = {self.file_path, self.captions}
-            wanted = f"one of the fields {', '.join(sorted(known))}"
-            return self.lines(path, options, lambda keys: not known.isdisjoint(keys), wanted)
         fields = {self.file_path, self.captions}
+        if self.layout == "lines":
+            wanted = f"one of the fields {', '.join(sorted(fields))}"
+            return self.lines(path, options, lambda keys: not fields.isdisjoint(keys), wanted)
         if self.layout == "images":
             return self.elements(path, stream_sections, {"images": frozenset(fields)}, options)
         return self.elements(path, stream_list, {"": frozenset({*fields, *self.identity})}, options)

@@ -41,9 +41,7 @@ _UPRIGHT_BY_ORIENTATION: Final = {
 SIDEWAYS: Final = frozenset({5, 6, 7, 8})  # orientations in which width and height change places
 _SAVE_OPTIONS: Final[dict[str, dict[str, object]]] = {
     "JPEG": {"quality": 95, "subsampling": 0},
-    "PNG": {},
     "WEBP": {"lossless": True},
-    "BMP": {},
 }
 
 
@@ -196,7 +194,7 @@ def encoded_upright(
     kept = {
         key: picture.info[key] for key in ("icc_profile", "transparency") if key in picture.info
     }
-    options = _SAVE_OPTIONS[str(picture.format)] | kept
+    options = _SAVE_OPTIONS.get(str(picture.format), {}) | kept
     if lossy and picture.format == "WEBP":
         options |= {"lossless": False, "quality": 95}
     encoded = io.BytesIO()

@@ -119,12 +119,12 @@ def write_stills_world(
 
 
 def _coco(truths: list[StillTruth]) -> dict[str, list[dict[str, Any]]]:
-    texts = [(truth.image_id, text) for truth in truths for text in truth.captions]
     return {
         "images": [{"id": truth.image_id, "file_name": truth.file_name} for truth in truths],
         "annotations": [
-            {"id": place, "image_id": image, "caption": text}
-            for place, (image, text) in enumerate(texts, start=1)
+            {"image_id": truth.image_id, "caption": text}
+            for truth in truths
+            for text in truth.captions
         ],
     }
 
