@@ -173,11 +173,12 @@ def read_orientation(block: bytes) -> int:
         warnings.simplefilter("ignore")
         try:
             exif.load(block)
-            orientation = exif.get(_ORIENTATION_TAG)
+            orientation: object = exif.get(_ORIENTATION_TAG)
         except DECODER_FAULTS:
             return UPRIGHT
-    is_known = isinstance(orientation, int) and UPRIGHT <= orientation <= 8
-    return orientation if is_known else UPRIGHT
+    if isinstance(orientation, int) and UPRIGHT <= orientation <= 8:
+        return orientation
+    return UPRIGHT
 
 
 def encoded_upright(

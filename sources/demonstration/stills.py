@@ -198,8 +198,6 @@ _STANDING = tuple(kind for kind in THINGS if not KINDS[kind].flies)
 _SUPPORTS = ("box", "car", "house")
 _ABOVE = ("bird", "kite", "ball", "umbrella")
 _MOST_OF_ONE, _MOST_OF_TWO = 6, 4
-_VALUES = {"action": ("action", ACTIONS), "sign": ("word", WORDS), "place": ("place", PLACES)}
-"""The field and the values of a change of one word."""
 
 _GROUPS: dict[RetrievalTask, tuple[int, ...]] = {
     RetrievalTask.COLOR: (2, 2, 3),
@@ -309,8 +307,11 @@ def vary(chance: Chance, content: Content, task: RetrievalTask) -> tuple[Content
         garment = chance.pick(tuple(worn))
         worn[garment] = another(COLOURS, *worn.values())
         return content._replace(clothes=tuple(worn.items())), change
-    field, values = _VALUES[change]
-    return content._replace(**{field: another(values, getattr(content, field))}), change
+    if change == "action":
+        return content._replace(action=another(ACTIONS, content.action)), change
+    if change == "sign":
+        return content._replace(word=another(WORDS, content.word)), change
+    return content._replace(place=another(PLACES, content.place)), change
 
 
 # The layout of a still, in which nothing hides anything else.
