@@ -69,7 +69,8 @@ def photographs(folder: Path) -> SourceSpec:
     """A source of English signs without annotations, and one image without any text."""
     folder.mkdir()
     drawn = render_tasks(RetrievalTask.TRANSLATION, 8, 60)
-    english = (one for one in drawn if one.truth.truth["shown"] == "en")
+    truths = ((one, one.truth.truth) for one in drawn)
+    english = (one for one, of in truths if of["shown"] == "en" and len(of["pairs"]) == 1)
     for number, one in zip(range(SIGNS), english, strict=False):
         with Picture.open(io.BytesIO(one.png)) as picture:
             picture.save(folder / f"{number}.jpg", quality=90)
