@@ -67,6 +67,9 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
             **prefect_environment(home, url),
             "PREFECT_SERVER_API_AUTH_STRING": prefect_auth_string(home),
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            # for `prefect deployment run --watch`, which else shows events without messages
+            "PREFECT_SERVER_LOGS_STREAM_PUBLISHING_ENABLED": "true",
+            "PREFECT_SERVER_LOGS_STREAM_OUT_ENABLED": "true",
             "PREFECT_SERVER_DATABASE_TIMEOUT": str(_DATABASE_SECONDS),
             "PREFECT_UI_API_URL": f"{url}/api",
             # By default, pages of any origin may read the responses.

@@ -17,7 +17,7 @@ from prefect.artifacts import (
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
-from prefect.exceptions import Pause
+from prefect.exceptions import Abort, Pause
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed, Paused
@@ -140,6 +140,7 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
     Errors of the environment or the input are reported as a message without a traceback.
 
     Raises:
+        Abort: the run of a deployment failed, and its state says why.
         Pause: items wait for people; the run is paused until it is resumed.
     """
     try:
@@ -152,15 +153,26 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
         )
         report = build(context)
     except LoupeError as error:
-        return Failed(message=str(error))
+        failed: State[None] = Failed(message=str(error))
+        if deployment.id is None:
+            return failed
+        get_run_logger().error(str(error))
+        _set_state(failed)
+        abort = Abort()  # a process that returns a failed state logs a traceback
+        abort.state = failed  # type: ignore[attr-defined]  # Prefect reads it, as of `Pause`
+        raise abort from error
     publish_report(report)
     if isinstance(report, BuildReport) and report.waiting:
-        state: State[None] = Paused(message=report.sentence, reschedule=deployment.id is not None)
-        with get_client(sync_client=True) as client:
-            client.set_flow_run_state(UUID(str(flow_run.id)), state)
+        paused: State[None] = Paused(message=report.sentence, reschedule=deployment.id is not None)
+        _set_state(paused)
         # Ends this process and leaves its run paused: a worker runs it again after it is resumed.
-        raise Pause(state=state)
+        raise Pause(state=paused)
     return Completed(message=report.sentence)
+
+
+def _set_state(state: State[None]) -> None:
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(UUID(str(flow_run.id)), state)
 
 
 _PARAMETERS = """

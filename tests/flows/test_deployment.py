@@ -1,9 +1,12 @@
 """Deployments as a user runs them: real Prefect, real Label Studio, real images."""
 
 import json
+import os
 import random
 import re
 import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
@@ -252,6 +255,29 @@ def test_every_other_deployment_runs_its_own_flow(here: Prefect, tmp_path: Path)
     artifacts = here.artifacts()
     assert f" | {score:.2f}" in artifacts[f"{SCORABLE['dataset']}-leaderboard"]
     assert f"| {record.best.metrics['R@1']:.2f} |" in artifacts["out-training"]
+
+
+def test_a_failed_run_says_why_on_its_page_and_in_watch(
+    installation: Prefect, tmp_path: Path
+) -> None:
+    source = {"name": "one", "format": "cuhk-pedes", "annotations": "broken.json", "images": "."}
+    (tmp_path / "broken.json").write_text("[{", encoding="utf-8")
+    config = write_toml(tmp_path / "build.toml", {"dataset": "broken", "sources": [source]})
+    program = Path(sys.executable).with_name("prefect")
+    profiles = installation.settings.home / "prefect" / "profiles.toml"
+    chosen = ["--param", f"config={config}"]
+    watched = subprocess.run(
+        [program, "deployment", "run", "build-ufine3c/default", "--watch", *chosen],
+        env={**os.environ, "PREFECT_PROFILES_PATH": str(profiles), "COLUMNS": "1000"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    state = installation.newest_state()
+    assert (watched.returncode, state["type"]) == (1, "FAILED"), watched.stderr
+    assert "broken.json is not a cuhk-pedes file" in state["message"]
+    assert state["message"].splitlines()[0] in watched.stdout
+    assert "Traceback" not in watched.stdout
 
 
 def test_a_cancelled_run_stores_the_answers_in_flight(
