@@ -38,9 +38,6 @@ OCCLUDED_FROM = 0.3
 Pixels = NDArray[np.uint8]
 """An image of shape (height, width, 3), RGB."""
 
-PixelBox = tuple[int, int, int, int]
-"""Left, top, right, bottom in whole pixels; right and bottom are not part of the box."""
-
 
 class TrueSighting(Record):
     """A visitor in one frame.
@@ -48,7 +45,8 @@ class TrueSighting(Record):
     Attributes:
         frame: counts from 0.
         visit: the number of the visit.
-        box_xyxy: the whole figure, including hidden parts; may extend beyond the frame.
+        box_xyxy: the whole figure in pixels, including hidden parts; may extend beyond the frame.
+            Right and bottom are not part of the box.
         inside: share of the figure's pixels that lie inside the frame.
         visible: share of the figure's pixels that are visible.
         is_standing: whether the person stands as in the frame before.
@@ -56,7 +54,7 @@ class TrueSighting(Record):
 
     frame: int
     visit: int
-    box_xyxy: PixelBox
+    box_xyxy: tuple[int, int, int, int]
     inside: float
     visible: float
     is_standing: bool
@@ -131,9 +129,8 @@ def render_street(script: Script, chance: Chance) -> Iterator[RenderedFrame]:
     for frame, scene in enumerate(script.scenes()):
         fault, now = script.fault_at(frame), scene / script.frame_rate
         if fault is FaultKind.DUPLICATE and previous is not None:
-            pixels, seen = previous
-            again = tuple(one.model_copy(update={"frame": frame}) for one in seen)
-            previous = RenderedFrame(pixels, again)
+            again = (one.model_copy(update={"frame": frame}) for one in previous.sightings)
+            previous = previous._replace(sightings=tuple(again))
         else:
             previous, before = stage.render(frame, before, now, fault), now
         yield previous

@@ -26,7 +26,8 @@ from sources.rendered.pen import (
 )
 from sources.rendered.sandbox import LANGUAGES, STAGE, Limits, run_program
 
-_FILE = "programs.toml"
+_TABLES = tables("programs.toml")
+FAMILIES: list[dict[str, Any]] = _TABLES["family"]
 _OTHER_LANGUAGES = ("javascript", "perl", "ruby", "bash")
 
 
@@ -46,12 +47,6 @@ class Program(Record):
     text: str
     file_stem: str
     facts: tuple[str, ...]
-
-
-def families() -> list[dict[str, Any]]:
-    """Return the families as in the file."""
-    families: list[dict[str, Any]] = tables(_FILE)["family"]
-    return families
 
 
 def fill_family(family: dict[str, Any], chance: Chance) -> dict[str, Program]:
@@ -82,7 +77,7 @@ def draw_program(chance: Chance, languages: Collection[str]) -> Program:
     Python. So the Python programs drawn on a machine with few interpreters are the same as on one
     with many.
     """
-    programs = fill_family(chance.pick(families()), chance)
+    programs = fill_family(chance.pick(FAMILIES), chance)
     wanted = chance.pick(_OTHER_LANGUAGES) if chance.happens(0.6) else "python"
     return programs.get(wanted if wanted in languages else "python", programs["python"])
 
@@ -96,9 +91,7 @@ def _value(value: Any, chance: Chance) -> str:
         [str(chance.whole(*value["numbers"])) for _ in range(count)] if "numbers" in value else []
     )
     if "words" in value:
-        words = [
-            f'"{word}"' for word in chance.shuffled(tables(_FILE)["words"][value["words"]])[:count]
-        ]
+        words = [f'"{word}"' for word in chance.shuffled(_TABLES["words"][value["words"]])[:count]]
         pairs = zip(words, items, strict=True) if items else ()
         items = [f"{word}: {number}" for word, number in pairs] or words
     return ", ".join(items)

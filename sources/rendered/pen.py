@@ -18,7 +18,6 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
-from pydantic import Field
 
 from schemas.base import Record
 from schemas.errors import ConfigurationError
@@ -107,11 +106,11 @@ GENERATOR = "sources.rendered@3"
 """The drawing code and its version, which changes if the same seed draws other images."""
 
 
-class RenderedImage(Record):
+class RenderedImage(NamedTuple):
     """A drawn image as PNG, and its truth."""
 
     truth: RenderedTruth
-    png: bytes = Field(repr=False)
+    png: bytes
 
 
 class Draft(NamedTuple):
@@ -142,7 +141,6 @@ def with_article(noun: str) -> str:
 
 
 Style = Literal["handwritten", "serif", "sans-serif", "monospaced", "chinese"]
-FindPackage = Callable[[str], Path | None]
 
 
 class Typeface(Record):
@@ -171,7 +169,7 @@ def installed_folder(module: str) -> Path | None:
 class FontShelf:
     """Fonts by name and size; `find` returns the folder of a package."""
 
-    def __init__(self, find: FindPackage = installed_folder) -> None:
+    def __init__(self, find: Callable[[str], Path | None] = installed_folder) -> None:
         self._find = find
         self._load = lru_cache(maxsize=256)(self._loaded)
 

@@ -37,7 +37,7 @@ from sources.rendered.pen import (
 # The look of a sign, a notice or a menu: its place, its colours, its typeface.
 
 _LOOKS = tables("looks.toml")
-COLOURS = TypeAdapter(dict[str, Colour]).validate_python(_LOOKS["colours"])
+_COLOURS = TypeAdapter(dict[str, Colour]).validate_python(_LOOKS["colours"])
 _LATIN = ("Open Sans", "DejaVu Sans", "Roboto Slab", "Lora", "EB Garamond")
 _LINE = 1.28
 _MOST_LINES = 4
@@ -92,7 +92,7 @@ def _draw_signs(
     place = _PLACES[look["place"]]
     width, height = place.size
     wall = chance.pick(place.walls)
-    named = {**COLOURS, "ground": COLOURS[look["ground"]], "letters": COLOURS[look["letters"]]}
+    named = {**_COLOURS, "ground": _COLOURS[look["ground"]], "letters": _COLOURS[look["letters"]]}
     picture = Image.new("RGB", place.size, wall)
     draw = ImageDraw.Draw(picture)
 
@@ -196,7 +196,6 @@ def checked_pairs(pairs: Iterable[SignPair]) -> tuple[SignPair, ...]:
 BETWEEN = " / "
 """Separates the texts of a question and those of its answer."""
 
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _LANGUAGES = {"zh": "Chinese", "en": "English"}
 
 
@@ -248,9 +247,7 @@ def draw_translation_task(chance: Chance, shelf: FontShelf, pairs: Sequence[Sign
 
 def _facts(pairs: Sequence[SignPair], look: dict[str, str], place: _Place) -> tuple[str, ...]:
     thing, language = with_article(f"{look['ground']} {place.name}"), look["language"]
-    lines = [f"the {_ORDINALS[number]} line" for number in range(len(pairs))]
-    if len(pairs) == 1:
-        lines = ["the text"]
+    lines = ["the text"] if len(pairs) == 1 else [f"line {at}" for at in range(1, len(pairs) + 1)]
     meanings = (
         f"{line} reads {pair.chinese}, which means {pair.english}"
         if language == "zh"

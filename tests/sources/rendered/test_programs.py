@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from sources.demonstration.people import Chance
-from sources.rendered.code import draw_program, families, fill_family
+from sources.rendered.code import FAMILIES, draw_program, fill_family
 from sources.rendered.sandbox import LANGUAGES, available_languages, run_program
 
 _ALL = tuple(LANGUAGES)
@@ -37,7 +37,7 @@ def test_a_family_prints_the_same_in_every_language(subtests: pytest.Subtests) -
     for language in available_languages()[1:]:  # Python is the reference
         with subtests.test(language=language):
             compared = 0
-            for number, family in enumerate(families()):
+            for number, family in enumerate(FAMILIES):
                 programs = fill_family(family, Chance("languages", number))
                 if language in programs:
                     printed = run_program(language, programs[language].text)
