@@ -26,14 +26,14 @@ from db.annotations import (
     insert_annotations,
 )
 from db.entities import AgentRef, StoredEntity
-from db.gold import NewCheck, gold_answers, record_checks
+from db.gold import NewCheck, gold_items, record_checks
 from db.reviews import (
     WAITING,
     StoredTask,
     acquire_queue_lock,
     annotators,
+    change_tasks,
     pseudonyms,
-    set_task_states,
     task_states,
 )
 from db.store import Store
@@ -279,7 +279,7 @@ class Reader:
             for received, answer in stored
             if received.task.gold and isinstance(answer, ReviewAnswer)
         ]
-        items = gold_answers(connection, self._queue.name) if gold else {}
+        items = gold_items(connection, self._queue.name) if gold else {}
         known = {key: ReviewAnswer.model_validate(item.answer) for key, item in items.items()}
         same = partial(self._interface.same, text_agreement=self._queue.text_agreement)
         checks = [
@@ -312,9 +312,9 @@ def _move(connection: Connection, read: Sequence[Understood], skipped: set[str])
     states = task_states(connection, answered | skipped)  # they may have changed meanwhile
     returned = {key for key, state in states.items() if state == "returned"}
     waiting = {key for key, state in states.items() if state in WAITING}
-    set_task_states(connection, clear - returned, "answered")
-    set_task_states(connection, (answered & waiting) - clear, "unclear")
-    set_task_states(connection, (skipped & waiting) - answered, "skipped")
+    change_tasks(connection, clear - returned, state="answered")
+    change_tasks(connection, (answered & waiting) - clear, state="unclear")
+    change_tasks(connection, (skipped & waiting) - answered, state="skipped")
 
 
 def _skip_effect(received: Received, *, answered: bool) -> Reading:

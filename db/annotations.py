@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, selec
 
 from db.entities import AgentRef, pages, register_agents, rows_in
 from db.reviews import StoredTask, change_tasks
-from db.store import Store, retried
+from db.store import Store, reads, writes
 from db.tables import (
     Agent,
     Annotation,
@@ -91,14 +91,15 @@ class GivenAnswer(NamedTuple):
     annotated_at: datetime
 
 
-@retried
-def annotations_of(store: Store, task_keys: Iterable[str]) -> dict[str, list[StoredAnnotation]]:
+@reads
+def annotations_of(
+    connection: Connection, task_keys: Iterable[str]
+) -> dict[str, list[StoredAnnotation]]:
     """Return the annotations of each task, oldest first."""
     found: dict[str, list[StoredAnnotation]] = defaultdict(list)
-    with store.read() as connection:
-        query = _ANNOTATIONS.order_by(Annotation.annotated_at, Annotation.key)
-        for row in rows_in(connection, query, Annotation.review_task_key, task_keys):
-            found[row.review_task_key].append(StoredAnnotation._make(row))
+    query = _ANNOTATIONS.order_by(Annotation.annotated_at, Annotation.key)
+    for row in rows_in(connection, query, Annotation.review_task_key, task_keys):
+        found[row.review_task_key].append(StoredAnnotation._make(row))
     return found
 
 
@@ -178,9 +179,9 @@ def counted_answers(
     return found
 
 
-@retried
+@reads
 def first_opinion(
-    store: Store, queue: str, entity_id: str, annotation_key: str
+    connection: Connection, queue: str, entity_id: str, annotation_key: str
 ) -> dict[str, Any] | None:
     """Return an annotation's answer about an item of a queue; None if there is no clear one."""
     query = (
@@ -195,12 +196,13 @@ def first_opinion(
             ReviewTask.gold.is_(False),
         )
     )
-    with store.read() as connection:
-        return connection.scalar(query)
+    return connection.scalar(query)
 
 
-@retried
-def answer_counts(store: Store, queue: str, since: datetime | None = None) -> dict[str, int]:
+@reads
+def answer_counts(
+    connection: Connection, queue: str, since: datetime | None = None
+) -> dict[str, int]:
     """Count the tasks of a queue that each assignee has answered, in all or since a time."""
     query = (
         select(ReviewTask.assignee, func.count(ReviewTask.key.distinct()))
@@ -212,12 +214,11 @@ def answer_counts(store: Store, queue: str, since: datetime | None = None) -> di
         )
         .group_by(ReviewTask.assignee)
     )
-    with store.read() as connection:
-        return {row[0]: row[1] for row in connection.execute(query)}
+    return {row[0]: row[1] for row in connection.execute(query)}
 
 
-@retried
-def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
+@reads
+def unclear_annotations(connection: Connection, queue: str) -> list[UnclearAnnotation]:
     """Return the annotations that need the attention of a queue's lead, oldest first.
 
     These are quarantined annotations, and the last annotation of each task that waits for a clear
@@ -242,8 +243,7 @@ def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
         )
         .order_by(Annotation.annotated_at, Annotation.key)
     )
-    with store.read() as connection:
-        rows: list[Any] = [*connection.execute(query)]
+    rows: list[Any] = [*connection.execute(query)]
     found = [UnclearAnnotation(row[-5], StoredTask._make(row[:-5]), *row[-4:]) for row in rows]
     last = {
         (one.task.key, one.remote_id if one.state == "quarantined" else None): one.key
@@ -253,9 +253,9 @@ def unclear_annotations(store: Store, queue: str) -> list[UnclearAnnotation]:
     return [one for one in found if one.key in shown]
 
 
-@retried
+@reads
 def annotations_numbered(
-    store: Store, server: str, remote_ids: Iterable[int]
+    connection: Connection, server: str, remote_ids: Iterable[int]
 ) -> list[StoredAnnotation]:
     """Return the annotations with these numbers on a server, oldest first."""
     query = (
@@ -263,45 +263,42 @@ def annotations_numbered(
         .where(ReviewTask.server == server)
         .order_by(Annotation.annotated_at, Annotation.key)
     )
-    with store.read() as connection:
-        rows = rows_in(connection, query, Annotation.remote_id, remote_ids)
-        return [StoredAnnotation._make(row) for row in rows]
+    rows = rows_in(connection, query, Annotation.remote_id, remote_ids)
+    return [StoredAnnotation._make(row) for row in rows]
 
 
-@retried
-def discard_annotations(store: Store, annotations: Sequence[UnclearAnnotation]) -> None:
+@writes
+def discard_annotations(connection: Connection, annotations: Sequence[UnclearAnnotation]) -> None:
     """Mark annotations as discarded and reopen tasks without another one; they are on no server."""
     keys = {one.key for one in annotations}
     tasks = sorted({one.task.key for one in annotations if one.task.state == "unclear"})
-    with store.write() as connection:
-        for page in pages(tasks):
-            connection.execute(
-                update(Annotation)
-                .where(
-                    Annotation.review_task_key.in_(page),
-                    Annotation.state.in_(("unclear", "sent_back", "quarantined")),
-                )
-                .values(state="discarded")
+    for page in pages(tasks):
+        connection.execute(
+            update(Annotation)
+            .where(
+                Annotation.review_task_key.in_(page),
+                Annotation.state.in_(("unclear", "sent_back", "quarantined")),
             )
-        is_unclear = ReviewTask.state == "unclear"
-        change_tasks(connection, tasks, is_unclear, state="open", task_id=None)
-        for page in pages(sorted(keys)):
-            connection.execute(
-                update(Annotation).where(Annotation.key.in_(page)).values(state="discarded")
-            )
+            .values(state="discarded")
+        )
+    is_unclear = ReviewTask.state == "unclear"
+    change_tasks(connection, tasks, is_unclear, state="open", task_id=None)
+    for page in pages(sorted(keys)):
+        connection.execute(
+            update(Annotation).where(Annotation.key.in_(page)).values(state="discarded")
+        )
 
 
-@retried
-def send_back(store: Store, keys: Sequence[str]) -> None:
+@writes
+def send_back(connection: Connection, keys: Sequence[str]) -> None:
     """Record that the tasks of unclear annotations were removed, to be sent to their authors again.
 
     The tasks still wait; they are on no server until they are sent.
     """
-    with store.write() as connection:
-        for page in pages(keys):
-            mine = Annotation.review_task_key.in_(page), Annotation.state == "unclear"
-            connection.execute(update(Annotation).where(*mine).values(state="sent_back"))
-        change_tasks(connection, keys, ReviewTask.state == "unclear", task_id=None)
+    for page in pages(keys):
+        mine = Annotation.review_task_key.in_(page), Annotation.state == "unclear"
+        connection.execute(update(Annotation).where(*mine).values(state="sent_back"))
+    change_tasks(connection, keys, ReviewTask.state == "unclear", task_id=None)
 
 
 def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:

@@ -19,7 +19,7 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, Text, case, cast, delete, func, insert, select, update
 
 from db.entities import AgentRef, register_agents
-from db.store import Store, retried
+from db.store import Store, reads, retried, writes
 from db.tables import Agent, ModelCall, insert_new
 from schemas.base import digest_of, sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
@@ -158,11 +158,10 @@ def replay_calls(store: Store) -> int:
     return stored
 
 
-@retried
-def find_call(store: Store, key: str) -> ChatOutcome | None:
+@reads
+def find_call(connection: Connection, key: str) -> ChatOutcome | None:
     """Return the outcome of the call with that key; None if it was never made."""
-    with store.read() as connection:
-        row = connection.execute(select(ModelCall).where(ModelCall.key == key)).one_or_none()
+    row = connection.execute(select(ModelCall).where(ModelCall.key == key)).one_or_none()
     if row is None:
         return None
     usage = {"raw": row.raw or "", "tokens_in": row.tokens_in, "tokens_out": row.tokens_out}
@@ -172,9 +171,9 @@ def find_call(store: Store, key: str) -> ChatOutcome | None:
     return ChatAnswer(text=row.response, seconds=row.seconds, truncated=truncated, **usage)
 
 
-@retried
+@reads
 def has_answered(
-    store: Store, model: ModelRef, parameters: dict[str, Any], purposes: Iterable[str]
+    connection: Connection, model: ModelRef, parameters: dict[str, Any], purposes: Iterable[str]
 ) -> bool:
     """Return whether the model, with these parameters, ever answered for one of the purposes."""
     query = select(ModelCall.key).where(
@@ -183,12 +182,11 @@ def has_answered(
         ModelCall.status.in_(ANSWERED),
         cast(ModelCall.parameters, Text) == json.dumps(parameters),  # JSON as stored
     )
-    with store.read() as connection:
-        return connection.execute(query.limit(1)).first() is not None
+    return connection.execute(query.limit(1)).first() is not None
 
 
-@retried
-def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
+@reads
+def cost_rows(connection: Connection, dataset: str | None = None) -> Sequence[CostRow]:
     """Return calls, tokens, requests, seconds and cost by model or service, stage and dataset."""
     is_search = ModelCall.stage == _SEARCH_STAGE
     of = Agent.name, Agent.revision, ModelCall.stage, ModelCall.dataset
@@ -211,8 +209,7 @@ def cost_rows(store: Store, dataset: str | None = None) -> Sequence[CostRow]:
     )
     if dataset is not None:
         query = query.where(ModelCall.dataset == dataset)
-    with store.read() as connection:
-        return [CostRow(f"{row[0]}@{row[1]}", *row[2:]) for row in connection.execute(query)]
+    return [CostRow(f"{row[0]}@{row[1]}", *row[2:]) for row in connection.execute(query)]
 
 
 def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
@@ -289,11 +286,10 @@ Costs = Callable[[int, int], float | None]
 """Returns the price of a number of requests, after a number of others that day."""
 
 
-@retried
-def find_search(store: Store, key: str) -> SearchOutcome | None:
+@reads
+def find_search(connection: Connection, key: str) -> SearchOutcome | None:
     """Return the outcome of the search with that key; None if it has not returned."""
-    with store.read() as connection:
-        row = _row_of(connection, key)
+    row = _row_of(connection, key)
     return None if row is None or row.status == IN_FLIGHT else _outcome(row)
 
 
@@ -314,7 +310,7 @@ def reserve_search(
         if row is not None:  # its claim has ended
             lost = {"key": uuid4().hex, "status": LOST}
             connection.execute(update(ModelCall).where(ModelCall.key == search.key).values(lost))
-        used = _requests_since(connection, search.service, budget.day_began)
+        used = requests_since(connection, search.service, budget.day_began)
         if budget.most is not None and used >= budget.most:
             store.claims.release(connection, claim_id)
             return Spent(used)
@@ -338,16 +334,17 @@ def reserve_search(
         return Reserved(claim_id)
 
 
-@retried
-def reserve_retry(store: Store, search: NewSearch, claim_id: str, budget: DailyBudget) -> bool:
+@writes
+def reserve_retry(
+    connection: Connection, search: NewSearch, claim_id: str, budget: DailyBudget
+) -> bool:
     """Count one more request of a search in flight; return False if it is beyond the budget."""
-    with store.write() as connection:
-        _lock_service(connection, search.service)
-        used = _requests_since(connection, search.service, budget.day_began)
-        if budget.most is not None and used >= budget.most:
-            return False
-        more = {"tokens_in": ModelCall.tokens_in + 1}
-        return connection.execute(_own(search.key, claim_id).values(more)).rowcount == 1
+    _lock_service(connection, search.service)
+    used = requests_since(connection, search.service, budget.day_began)
+    if budget.most is not None and used >= budget.most:
+        return False
+    more = {"tokens_in": ModelCall.tokens_in + 1}
+    return connection.execute(_own(search.key, claim_id).values(more)).rowcount == 1
 
 
 @retried
@@ -368,7 +365,7 @@ def settle_search(
         _lock_service(connection, search.service)
         own = select(ModelCall.tokens_in).where(*_is_own(search.key, claim_id))
         reserved = connection.execute(own).scalar_one_or_none() or 0
-        before = _requests_since(connection, search.service, budget.day_began) - reserved
+        before = requests_since(connection, search.service, budget.day_began) - reserved
         cost = costs(outcome.requests, max(0, before))
         values = {
             "response": outcome.model_dump_json(),
@@ -399,14 +396,9 @@ def abandon_search(store: Store, search: NewSearch, claim_id: str) -> None:
         store.claims.release(connection, claim_id)
 
 
-@retried
-def requests_since(store: Store, service: ModelRef, began: datetime) -> int:
+@reads
+def requests_since(connection: Connection, service: ModelRef, began: datetime) -> int:
     """Count the requests to the service since a time, by all runs on all datasets."""
-    with store.read() as connection:
-        return _requests_since(connection, service, began)
-
-
-def _requests_since(connection: Connection, service: ModelRef, began: datetime) -> int:
     agents = select(Agent.id).where(Agent.kind == "model", Agent.name == service.name)
     query = select(func.coalesce(func.sum(ModelCall.tokens_in), 0)).where(
         ModelCall.agent_id.in_(agents), ModelCall.called_at >= began

@@ -16,7 +16,7 @@ from db.entities import (
     rows_in,
     select_entities,
 )
-from db.store import Store, retried
+from db.store import Store, reads, writes
 from db.tables import Activation, Agent, Decision, Entity, alias, select_columns
 from schemas.provenance import STATE_AFTER, AgentKind, State
 
@@ -65,38 +65,38 @@ def decide(store: Store, decisions: Sequence[NewDecision]) -> None:
             append_decisions(connection, page)
 
 
-@retried
-def set_active(store: Store, entity_ids: Sequence[str], agent: AgentRef, *, active: bool) -> None:
+@writes
+def set_active(
+    connection: Connection, entity_ids: Sequence[str], agent: AgentRef, *, active: bool
+) -> None:
     """Make entities active or inactive; those already in this state, or withdrawn, do not change.
 
     Decisions on an inactive entity are kept, and count again once it is active.
     """
     if not entity_ids:
         return
-    with store.write() as connection:
-        _lock_entities(connection, entity_ids)
-        others = Entity.state == "inactive" if active else Entity.state != "inactive"
-        query = select(Entity.id).where(others, Entity.state != "withdrawn")
-        changed = [id_ for (id_,) in rows_in(connection, query, Entity.id, entity_ids)]
-        if not changed:
-            return
-        register_agents(connection, [agent])
-        now = datetime.now(UTC)
-        values = {"active": active, "agent_id": agent.id, "changed_at": now}
-        connection.execute(insert(Activation), [{"entity_id": one, **values} for one in changed])
-        _refresh_states(connection, changed)
+    _lock_entities(connection, entity_ids)
+    others = Entity.state == "inactive" if active else Entity.state != "inactive"
+    query = select(Entity.id).where(others, Entity.state != "withdrawn")
+    changed = [id_ for (id_,) in rows_in(connection, query, Entity.id, entity_ids)]
+    if not changed:
+        return
+    register_agents(connection, [agent])
+    now = datetime.now(UTC)
+    values = {"active": active, "agent_id": agent.id, "changed_at": now}
+    connection.execute(insert(Activation), [{"entity_id": one, **values} for one in changed])
+    _refresh_states(connection, changed)
 
 
-@retried
-def last_reasons(store: Store, entity_ids: Sequence[str]) -> dict[str, str]:
+@reads
+def last_reasons(connection: Connection, entity_ids: Sequence[str]) -> dict[str, str]:
     """Return the reason of the last decision on each entity that has one."""
-    with store.read() as connection:
-        last = _last_decisions(connection, entity_ids)
+    last = _last_decisions(connection, entity_ids)
     return {entity_id: str(row["reason"]) for entity_id, row in last.items()}
 
 
-@retried
-def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
+@reads
+def last_agents(connection: Connection, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
     """Return the agent of the last decision on each entity that has one."""
     query = (
         select(Decision.entity_id, Agent.kind, Agent.name, Agent.revision)
@@ -104,9 +104,8 @@ def last_agents(store: Store, entity_ids: Sequence[str]) -> dict[str, AgentRef]:
         .order_by(Decision.id)
     )
     found: dict[str, AgentRef] = {}
-    with store.read() as connection:
-        for entity_id, kind, *name in rows_in(connection, query, Decision.entity_id, entity_ids):
-            found[entity_id] = AgentRef(cast("AgentKind", kind), *name)
+    for entity_id, kind, *name in rows_in(connection, query, Decision.entity_id, entity_ids):
+        found[entity_id] = AgentRef(cast("AgentKind", kind), *name)
     return found
 
 
@@ -141,14 +140,22 @@ def _last_decisions(
     return {row.entity_id: dict(row._mapping) for row in rows}
 
 
-def _refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
-    """Update the cached `state` of each entity from its decisions and activations."""
+def folded_states(connection: Connection, entity_ids: Sequence[str]) -> dict[str, State]:
+    """Return the state of each entity, computed from its decisions and activations."""
     query = select(Activation.entity_id, Activation.active).order_by(Activation.id)
+    active = dict(rows_in(connection, query, Activation.entity_id, entity_ids))
+    return {
+        id_: fold(history, active=active.get(id_, True))
+        for id_, history in _verdicts(connection, entity_ids).items()
+    }
+
+
+def _refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
+    """Update the cached `state` of each entity."""
     for page in pages(entity_ids):
-        active = dict(rows_in(connection, query, Activation.entity_id, page))
         by_state: dict[State, list[str]] = defaultdict(list)
-        for entity_id, history in _verdicts(connection, page).items():
-            by_state[fold(history, active=active.get(entity_id, True))].append(entity_id)
+        for entity_id, state in folded_states(connection, page).items():
+            by_state[state].append(entity_id)
         for state, ids in by_state.items():
             connection.execute(update(Entity).where(Entity.id.in_(ids)).values(state=state))
 
@@ -166,14 +173,14 @@ def _verdicts(connection: Connection, entity_ids: Sequence[str]) -> dict[str, li
     return verdicts
 
 
-@retried
+@reads
 def decided_under_other_policies(
-    store: Store, dataset: str, kind: str, gate: str, policy: str, reason: str
+    connection: Connection, dataset: str, kind: str, gate: str, policy: str, reason: str
 ) -> list[StoredEntity]:
     """Return the entities last decided by `gate` under another policy, oldest first.
 
     Args:
-        store: the provenance store.
+        connection: a connection or a store.
         dataset: the dataset of the entities.
         kind: the kind of the entities.
         gate: the name of the agent that applies the policy.
@@ -196,7 +203,6 @@ def decided_under_other_policies(
         )
         .order_by(Entity.seq)
     )
-    with store.read() as connection:
-        agents = list(connection.execute(others).scalars())
-        rows = connection.execute(query.where(Decision.agent_id.in_(agents))) if agents else ()
-        return list(map(StoredEntity._make, rows))
+    agents = list(connection.execute(others).scalars())
+    rows = connection.execute(query.where(Decision.agent_id.in_(agents))) if agents else ()
+    return list(map(StoredEntity._make, rows))

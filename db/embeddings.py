@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
 from db.entities import rows_in
-from db.store import Store, acquire_release_lock, retried
+from db.store import acquire_release_lock, reads, writes
 from db.tables import (
     Embedding,
     EmbeddingSpace,
@@ -36,18 +36,19 @@ class Space(NamedTuple):
     dimension: int
 
 
-@retried
-def find_space(store: Store, model: ModelRef, parameters: Mapping[str, Any]) -> Space | None:
+@reads
+def find_space(
+    connection: Connection, model: ModelRef, parameters: Mapping[str, Any]
+) -> Space | None:
     """Return the space of a model with these parameters; None if nothing is embedded with it."""
     query = _select_space(_key(model, parameters))
-    with store.read() as connection:
-        row = connection.execute(query).one_or_none()
+    row = connection.execute(query).one_or_none()
     return Space(row.id, row.key, row.dimension) if row else None
 
 
-@retried
+@writes
 def register_space(
-    store: Store, model: ModelRef, parameters: Mapping[str, Any], dimension: int
+    connection: Connection, model: ModelRef, parameters: Mapping[str, Any], dimension: int
 ) -> Space:
     """Store the space and return its number; the same model and parameters have the same number.
 
@@ -62,9 +63,8 @@ def register_space(
         "parameters": dict(parameters),
         "dimension": dimension,
     }
-    with store.write() as connection:
-        insert_new(connection, EmbeddingSpace, [row])
-        stored = connection.execute(_select_space(key)).one()
+    insert_new(connection, EmbeddingSpace, [row])
+    stored = connection.execute(_select_space(key)).one()
     if stored.dimension != dimension:
         raise IntegrityError(
             f"cached vectors of {model} have {stored.dimension} numbers, those it gives now have "
@@ -73,9 +73,9 @@ def register_space(
     return Space(stored.id, key, dimension)
 
 
-@retried
+@reads
 def find_vectors(
-    store: Store, space: Space, kind: Kind, digests: Iterable[str]
+    connection: Connection, space: Space, kind: Kind, digests: Iterable[str]
 ) -> dict[str, Vector]:
     """Return the cached vectors of shape (dimension,), by digest; uncached ones are left out.
 
@@ -85,35 +85,33 @@ def find_vectors(
     keys = (digest_of(space.key, kind, sha256) for sha256 in digests)
     found: dict[str, Vector] = {}
     query = select(Embedding.sha256, Embedding.vector)
-    with store.read() as connection:
-        for sha256, data in rows_in(connection, query, Embedding.key, keys):
-            if len(data) != space.dimension * _STORED.itemsize:
-                raise IntegrityError(
-                    f"the cached vector of {sha256} must have {space.dimension} numbers of 4 "
-                    f"bytes; got {len(data)} bytes"
-                )
-            found[sha256] = np.frombuffer(data, _STORED).astype(np.float32, copy=False)
+    for sha256, data in rows_in(connection, query, Embedding.key, keys):
+        if len(data) != space.dimension * _STORED.itemsize:
+            raise IntegrityError(
+                f"the cached vector of {sha256} must have {space.dimension} numbers of 4 "
+                f"bytes; got {len(data)} bytes"
+            )
+        found[sha256] = np.frombuffer(data, _STORED).astype(np.float32, copy=False)
     return found
 
 
-@retried
+@writes
 def store_vectors(
-    store: Store, space: Space, kind: Kind, digests: Sequence[str], vectors: Vector
+    connection: Connection, space: Space, kind: Kind, digests: Sequence[str], vectors: Vector
 ) -> None:
     """Store `vectors`, of shape (n, dimension), in one transaction; cached ones are not changed.
 
     Vectors of files and texts that a withdrawal erases are left out.
     """
     stored = np.ascontiguousarray(vectors, _STORED)
-    with store.write() as connection:
-        acquire_release_lock(connection)  # to see concurrent withdrawals
-        gone = _erased(connection, digests)
-        rows = [
-            (digest_of(space.key, kind, sha256), space.id, kind, sha256, vector.tobytes())
-            for sha256, vector in zip(digests, stored, strict=True)
-            if sha256 not in gone
-        ]
-        insert_new_text(connection, Embedding, _COLUMNS, rows)
+    acquire_release_lock(connection)  # to see concurrent withdrawals
+    gone = _erased(connection, digests)
+    rows = [
+        (digest_of(space.key, kind, sha256), space.id, kind, sha256, vector.tobytes())
+        for sha256, vector in zip(digests, stored, strict=True)
+        if sha256 not in gone
+    ]
+    insert_new_text(connection, Embedding, _COLUMNS, rows)
 
 
 def _erased(connection: Connection, digests: Iterable[str]) -> set[str]:

@@ -12,8 +12,17 @@ from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from db.store import Store, retried
-from db.tables import Agent, ChildEntity, Derivation, Entity, ParentEntity, escape_like, insert_new
+from db.store import Store, reads, writes
+from db.tables import (
+    Agent,
+    ChildEntity,
+    Derivation,
+    Entity,
+    ParentEntity,
+    escape_like,
+    insert_new,
+    insert_new_text,
+)
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
@@ -54,18 +63,17 @@ def register_agents(connection: Connection, agents: Sequence[AgentRef]) -> list[
 # Groups of entities that count together. The id of an entity does not depend on its group.
 
 
-@retried
-def move_to_groups(store: Store, groups: Mapping[str, str]) -> None:
+@writes
+def move_to_groups(connection: Connection, groups: Mapping[str, str]) -> None:
     """Set the group of each entity, by its id; entities already in their group are not written."""
     if not groups:
         return
-    with store.write() as connection:
-        mark = "%s" if connection.dialect.name == "postgresql" else "?"
-        connection.exec_driver_sql(
-            f"UPDATE entity SET group_key = {mark} "  # noqa: S608 no foreign text
-            f"WHERE id = {mark} AND (group_key IS NULL OR group_key <> {mark})",
-            [(group, entity_id, group) for entity_id, group in groups.items()],
-        )
+    mark = "%s" if connection.dialect.name == "postgresql" else "?"
+    connection.exec_driver_sql(
+        f"UPDATE entity SET group_key = {mark} "  # noqa: S608 no foreign text
+        f"WHERE id = {mark} AND (group_key IS NULL OR group_key <> {mark})",
+        [(group, entity_id, group) for entity_id, group in groups.items()],
+    )
 
 
 # Entities: create them from records, store and find them.
@@ -146,19 +154,17 @@ def rows_in(
     query: Select[*Columns],
     column: InstrumentedAttribute[Any],
     values: Iterable[object],
-    size: int = _PAGE,
 ) -> Iterator[Row[*Columns]]:
     """Return the rows of `query` with `column` among `values`, in several queries if needed."""
-    for page in pages(values, size):
+    for page in pages(values):
         for rows in connection.execute(query.where(column.in_(page))).partitions(_PAGE):
             yield from rows
 
 
-@retried
-def datasets_of(store: Store) -> list[str]:
+@reads
+def datasets_of(connection: Connection) -> list[str]:
     """Return the names of all datasets that have entities, sorted."""
-    with store.read() as connection:
-        return sorted(connection.execute(select(Entity.dataset).distinct()).scalars())
+    return sorted(connection.execute(select(Entity.dataset).distinct()).scalars())
 
 
 @cache
@@ -176,14 +182,8 @@ def select_entities() -> SelectEntities:
     )
 
 
-@retried
-def fetch(store: Store, ids: Iterable[str]) -> dict[str, StoredEntity]:
-    """Return the entities with these ids; unknown ids are left out."""
-    with store.read() as connection:
-        return entities_by_id(connection, ids)
-
-
-def entities_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
+@reads
+def fetch(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """Return the entities with these ids; unknown ids are left out."""
     rows = rows_in(connection, select_entities(), Entity.id, ids)
     return {row.id: StoredEntity._make(row) for row in rows}
@@ -212,15 +212,14 @@ def find_containing(store: Store, kind: str, text: str) -> Iterator[StoredEntity
     yield from map(StoredEntity._make, scan(store, query))
 
 
-@retried
+@reads
 def count_entities(
-    store: Store, dataset: str, kind: str, *, states: Sequence[str] | None = None
+    connection: Connection, dataset: str, kind: str, *, states: Sequence[str] | None = None
 ) -> int:
     """Count the entities of a kind in a dataset."""
     query = select(func.count()).select_from(Entity)
-    with store.read() as connection:
-        found = connection.execute(query.where(*_conditions(dataset, kind, states, None)))
-        return found.scalar_one()
+    found = connection.execute(query.where(*_conditions(dataset, kind, states, None)))
+    return found.scalar_one()
 
 
 def _conditions(
@@ -267,16 +266,15 @@ def scan(
         after = page[-1].seq
 
 
-@retried
+@reads
 def find_in_groups(
-    store: Store, dataset: str, kind: str, groups: Iterable[str]
+    connection: Connection, dataset: str, kind: str, groups: Iterable[str]
 ) -> list[StoredEntity]:
     """Iterate over the entities of a dataset and kind that belong to `groups`, oldest first."""
     query = select_entities().order_by(Entity.seq)
-    with store.read() as connection:
-        found = map(StoredEntity._make, rows_in(connection, query, Entity.group_key, groups))
-        # dataset and kind are compared here, so that no query planner prefers their index
-        return [one for one in found if one.dataset == dataset and one.kind == kind]
+    found = map(StoredEntity._make, rows_in(connection, query, Entity.group_key, groups))
+    # dataset and kind are compared here, so that no query planner prefers their index
+    return [one for one in found if one.dataset == dataset and one.kind == kind]
 
 
 # Derivations.
@@ -311,6 +309,24 @@ def links(
     return map(Link._make, rows_in(connection, query, near.id, ids))
 
 
+def ancestors(
+    connection: Connection, ids: Iterable[str], roles: Collection[str]
+) -> dict[str, dict[str, str]]:
+    """Return what each id was derived from in `roles`, at any distance, nearest first: id, kind."""
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    below = {id_: {id_} for id_ in ids}
+    while below:
+        above: dict[str, set[str]] = defaultdict(set)
+        for link in links(connection, below, roles):
+            new = {one for one in below[link.child] if link.parent not in found[one]}
+            for one in new:
+                found[one][link.parent] = link.parent_kind
+            if new:
+                above[link.parent] |= new
+        below = above
+    return found
+
+
 def children_in(
     connection: Connection, ids: Iterable[str], roles: Collection[Role]
 ) -> Iterator[tuple[str, str | None, StoredEntity]]:
@@ -326,35 +342,39 @@ def children_in(
         yield parent_id, model_call, StoredEntity._make(entity)
 
 
-@retried
-def parents_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
+@reads
+def parents_of(connection: Connection, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """Return the parents of each id in `role`, in order of id."""
     related: dict[str, list[str]] = defaultdict(list)
-    with store.read() as connection:
-        for link in sorted(links(connection, ids, (role,)), key=attrgetter("parent")):
-            related[link.child].append(link.parent)
+    for link in sorted(links(connection, ids, (role,)), key=attrgetter("parent")):
+        related[link.child].append(link.parent)
     return related
 
 
-@retried
-def children_of(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
+@reads
+def children_of(connection: Connection, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """Return the children of each id in `role`, in order of id."""
     related: dict[str, list[str]] = defaultdict(list)
-    with store.read() as connection:
-        found = links(connection, ids, (role,), down=True)
-        for link in sorted(found, key=attrgetter("child")):
-            related[link.parent].append(link.child)
+    found = links(connection, ids, (role,), down=True)
+    for link in sorted(found, key=attrgetter("child")):
+        related[link.parent].append(link.child)
     return related
 
 
-def fetch_parents(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[StoredEntity]]:
+@reads
+def fetch_parents(
+    connection: Connection, ids: Iterable[str], role: Role
+) -> dict[str, list[StoredEntity]]:
     """Return the parents of each id in `role` as entities, in order of id."""
-    return _fetched(store, parents_of(store, ids, role))
+    return _fetched(connection, parents_of(connection, ids, role))
 
 
-def fetch_children(store: Store, ids: Iterable[str], role: Role) -> dict[str, list[StoredEntity]]:
+@reads
+def fetch_children(
+    connection: Connection, ids: Iterable[str], role: Role
+) -> dict[str, list[StoredEntity]]:
     """Return the children of each id in `role` as entities, in order of id."""
-    return _fetched(store, children_of(store, ids, role))
+    return _fetched(connection, children_of(connection, ids, role))
 
 
 def newest_children(store: Store, ids: Iterable[str], role: Role) -> dict[str, StoredEntity]:
@@ -363,8 +383,10 @@ def newest_children(store: Store, ids: Iterable[str], role: Role) -> dict[str, S
     return {id_: max(many, key=lambda one: one.seq) for id_, many in found.items()}
 
 
-def _fetched(store: Store, related: dict[str, list[str]]) -> dict[str, list[StoredEntity]]:
-    stored = fetch(store, {one for many in related.values() for one in many})
+def _fetched(
+    connection: Connection, related: dict[str, list[str]]
+) -> dict[str, list[StoredEntity]]:
+    stored = fetch(connection, {one for many in related.values() for one in many})
     found = {id_: [stored[one] for one in many] for id_, many in related.items()}
     return defaultdict(list, found)
 
@@ -376,33 +398,15 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
         IntegrityError: a parent is not stored.
     """
     named = [(role, entity.id, parent) for entity in entities for role, parent in entity.parents]
-    if not named:
-        return
-    into = "INSERT INTO derivation (role, child_seq, parent_seq)"
-    if connection.dialect.name == "postgresql":
-        inserted = connection.exec_driver_sql(
-            f"{into} SELECT role, child.seq, parent.seq "  # noqa: S608 no foreign text
-            "FROM unnest(%s::text[], %s::text[], %s::text[]) AS link (role, child_id, parent_id) "
-            "JOIN entity AS child ON child.id = child_id "
-            "JOIN entity AS parent ON parent.id = parent_id ON CONFLICT DO NOTHING",
-            tuple(map(list, zip(*named, strict=True))),
-        )
-    else:
-        inserted = connection.exec_driver_sql(
-            f"{into} SELECT ?, child.seq, parent.seq "  # noqa: S608 no foreign text
-            "FROM entity AS child, entity AS parent "
-            "WHERE child.id = ? AND parent.id = ? ON CONFLICT DO NOTHING",
-            named,
-        )
-    if inserted.rowcount == len(named):
-        return
-    parents = {parent for _, _, parent in named}  # linked before, or a parent is missing
-    stored = {id_ for (id_,) in rows_in(connection, select(Entity.id), Entity.id, parents)}
+    ids = {id_ for _, child, parent in named for id_ in (child, parent)}
+    seqs = dict(rows_in(connection, select(Entity.id, Entity.seq), Entity.id, ids))
     for role, child, parent in named:
-        if parent not in stored:
+        if parent not in seqs:
             raise IntegrityError(
                 f"entity {child} names {parent} as its '{role}', but no such entity is stored"
             )
+    rows = [(role, seqs[child], seqs[parent]) for role, child, parent in named]
+    insert_new_text(connection, Derivation, ("role", "child_seq", "parent_seq"), rows)
 
 
 # What a stage gives to the store besides entities.

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, select, update
 
 from db.entities import rows_in
-from db.store import Store, retried
+from db.store import reads, writes
 from db.tables import Entity, Evaluation, insert_new
 from schemas.base import Split
 from schemas.evaluation import EvaluationResult, HardQuery
@@ -31,29 +31,28 @@ class Stored(NamedTuple):
     is_new: bool
 
 
-@retried
-def store_evaluation(store: Store, result: EvaluationResult) -> Stored:
+@writes
+def store_evaluation(connection: Connection, result: EvaluationResult) -> Stored:
     """Store an evaluation; of equal ones (`EvaluationResult.id`) the first is kept."""
     query = select(Evaluation.result, Evaluation.evaluated_at).where(Evaluation.id == result.id)
-    with store.write() as connection:
-        row = {
-            "id": result.id,
-            "release_id": result.release.id,
-            "split": result.split,
-            "result": _without_withdrawn(result, _withdrawn(connection, result)).model_dump(
-                mode="json"
-            ),
-            "evaluated_at": datetime.now(UTC),
-        }
-        is_new = connection.execute(query).one_or_none() is None
-        insert_new(connection, Evaluation, [row])
-        stored = _stored(*connection.execute(query).one())
+    row = {
+        "id": result.id,
+        "release_id": result.release.id,
+        "split": result.split,
+        "result": _without_withdrawn(result, _withdrawn(connection, result)).model_dump(
+            mode="json"
+        ),
+        "evaluated_at": datetime.now(UTC),
+    }
+    is_new = connection.execute(query).one_or_none() is None
+    insert_new(connection, Evaluation, [row])
+    stored = _stored(*connection.execute(query).one())
     return Stored(stored, is_new)
 
 
-@retried
+@reads
 def evaluations_of(
-    store: Store, release_id: str, split: Split | None = None
+    connection: Connection, release_id: str, split: Split | None = None
 ) -> list[StoredEvaluation]:
     """Return the evaluations on a release, or on one split of it, oldest first."""
     query = select(Evaluation.result, Evaluation.evaluated_at).where(
@@ -62,25 +61,22 @@ def evaluations_of(
     if split is not None:
         query = query.where(Evaluation.split == split)
     query = query.order_by(Evaluation.evaluated_at, Evaluation.id)
-    with store.read() as connection:
-        return [_stored(*row) for row in connection.execute(query)]
+    return [_stored(*row) for row in connection.execute(query)]
 
 
-@retried
-def count_showing(store: Store, entity_ids: Iterable[str]) -> int:
+@reads
+def count_showing(connection: Connection, entity_ids: Iterable[str]) -> int:
     """Count the evaluations with an example that shows any of these entities."""
-    with store.read() as connection:
-        return sum(1 for _ in _showing(connection, set(entity_ids)))
+    return sum(1 for _ in _showing(connection, set(entity_ids)))
 
 
-@retried
-def forget_examples(store: Store, entity_ids: Iterable[str]) -> int:
+@writes
+def forget_examples(connection: Connection, entity_ids: Iterable[str]) -> int:
     """Delete the examples that show any of these entities; return the number of evaluations."""
-    with store.write() as connection:
-        changed = list(_showing(connection, set(entity_ids)))
-        for id_, kept in changed:
-            values = {"result": kept.model_dump(mode="json")}
-            connection.execute(update(Evaluation).where(Evaluation.id == id_).values(values))
+    changed = list(_showing(connection, set(entity_ids)))
+    for id_, kept in changed:
+        values = {"result": kept.model_dump(mode="json")}
+        connection.execute(update(Evaluation).where(Evaluation.id == id_).values(values))
     return len(changed)
 
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from db.annotations import answers_where
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, Verdict, pages
-from db.reviews import WAITING, acquire_queue_lock, set_task_states
-from db.store import Store, retried
+from db.reviews import WAITING, acquire_queue_lock, change_tasks
+from db.store import reads, writes
 from db.tables import (
     Annotation,
     Decision,
@@ -58,29 +58,22 @@ class StoredCheck(NamedTuple):
     answer: dict[str, Any]
 
 
-@retried
-def add_gold_items(store: Store, queue: str, items: Iterable[KnownAnswer]) -> int:
+@writes
+def add_gold_items(connection: Connection, queue: str, items: Iterable[KnownAnswer]) -> int:
     """Store gold items and return how many were new; existing ones are not changed.
 
     An item that was removed and is added again counts as new.
     """
     now = datetime.now(UTC)
     rows = [{"queue": queue, **item._asdict(), "added_at": now} for item in items]
-    with store.write() as connection:
-        before = _count(connection, queue)
-        insert_new(connection, GoldItem, rows)
-        return _count(connection, queue) - before
+    before = _count(connection, queue)
+    insert_new(connection, GoldItem, rows)
+    return _count(connection, queue) - before
 
 
-@retried
-def gold_items(store: Store, queue: str) -> dict[str, KnownAnswer]:
+@reads
+def gold_items(connection: Connection, queue: str) -> dict[str, KnownAnswer]:
     """Return the gold items of a queue by entity, in order of id, without withdrawn ones."""
-    with store.read() as connection:
-        return gold_answers(connection, queue)
-
-
-def gold_answers(connection: Connection, queue: str) -> dict[str, KnownAnswer]:
-    """Like `gold_items`, within a transaction."""
     query = (
         select_columns(GoldItem, KnownAnswer._fields)
         .join(Entity, Entity.id == GoldItem.entity_id)
@@ -90,24 +83,22 @@ def gold_answers(connection: Connection, queue: str) -> dict[str, KnownAnswer]:
     return {row.entity_id: KnownAnswer._make(row) for row in connection.execute(query)}
 
 
-@retried
-def settled_answers(store: Store, queue: str) -> dict[str, dict[str, Any]]:
+@reads
+def settled_answers(connection: Connection, queue: str) -> dict[str, dict[str, Any]]:
     """Return, for each entity of a queue that an adjudicator settled, the adjudicator's answer."""
     settled = ReviewTask.queue == queue, ReviewTask.purpose == "adjudication"
-    with store.read() as connection:
-        found = answers_where(connection, *settled, Entity.state != "withdrawn")
-        return {one.entity_id: one.answer for one in found}
+    found = answers_where(connection, *settled, Entity.state != "withdrawn")
+    return {one.entity_id: one.answer for one in found}
 
 
-@retried
-def remove_gold_items(store: Store, queue: str, entity_ids: Iterable[str]) -> int:
+@writes
+def remove_gold_items(connection: Connection, queue: str, entity_ids: Iterable[str]) -> int:
     """Remove gold items and return their number; the answers to them stay."""
-    with store.write() as connection:
-        before = _count(connection, queue)
-        for page in pages(entity_ids):
-            chosen = GoldItem.queue == queue, GoldItem.entity_id.in_(page)
-            connection.execute(delete(GoldItem).where(*chosen))
-        return before - _count(connection, queue)
+    before = _count(connection, queue)
+    for page in pages(entity_ids):
+        chosen = GoldItem.queue == queue, GoldItem.entity_id.in_(page)
+        connection.execute(delete(GoldItem).where(*chosen))
+    return before - _count(connection, queue)
 
 
 def record_checks(connection: Connection, checks: Sequence[NewCheck]) -> None:
@@ -128,19 +119,16 @@ def counted_checks(connection: Connection, queue: str) -> dict[str, list[StoredC
     since = {row.assignee: row.at for row in connection.execute(lifted)}
     return {
         name: [one for one in found if not since.get(name) or one.answered_at > since[name]]
-        for name, found in _checks(connection, queue).items()
+        for name, found in all_checks(connection, queue).items()
     }
 
 
-@retried
-def all_checks(store: Store, queue: str) -> dict[str, list[StoredCheck]]:
-    """Return all checks in a queue by annotator, also those from before a revocation."""
-    with store.read() as connection:
-        return _checks(connection, queue)
+@reads
+def all_checks(connection: Connection, queue: str) -> dict[str, list[StoredCheck]]:
+    """Return the last check of each annotator on each gold item, newest first.
 
-
-def _checks(connection: Connection, queue: str) -> dict[str, list[StoredCheck]]:
-    """Return the last check of each annotator on each gold item, newest first."""
+    Checks from before a revocation are included.
+    """
     query = (
         select(
             GoldCheck.annotation_key,
@@ -250,9 +238,9 @@ def return_work(
     return _revoke(connection, tasks, agent, reason)
 
 
-@retried
+@writes
 def reopen_items(
-    store: Store, queue: str, entity_ids: Iterable[str], agent: AgentRef, reason: str
+    connection: Connection, queue: str, entity_ids: Iterable[str], agent: AgentRef, reason: str
 ) -> ReturnedWork:
     """Revoke people's decisions on items of a queue, which then wait for other annotators.
 
@@ -272,18 +260,15 @@ def reopen_items(
         ReviewTask.gold.is_(False),
     )
     tasks: set[str] = set()
-    with store.write() as connection:
-        acquire_queue_lock(connection, queue)
-        for page in pages(sorted(set(entity_ids))):
-            shown = asked.where(Decision.entity_id.in_(page))
-            tasks.update(
-                connection.execute(answered.where(ReviewTask.entity_id.in_(shown))).scalars()
-            )
-        return _revoke(connection, sorted(tasks), agent, reason)
+    acquire_queue_lock(connection, queue)
+    for page in pages(sorted(set(entity_ids))):
+        shown = asked.where(Decision.entity_id.in_(page))
+        tasks.update(connection.execute(answered.where(ReviewTask.entity_id.in_(shown))).scalars())
+    return _revoke(connection, sorted(tasks), agent, reason)
 
 
-@retried
-def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
+@writes
+def reinstate_annotator(connection: Connection, queue: str, assignee: str) -> int:
     """Give an annotator tasks of a queue again; return how many revocations were in force.
 
     Returned work stays returned. The annotator's earlier gold answers no longer count.
@@ -294,8 +279,7 @@ def reinstate_annotator(store: Store, queue: str, assignee: str) -> int:
         TaskReturn.assignee == assignee,
         TaskReturn.state == IN_FORCE,
     )
-    with store.write() as connection:
-        return connection.execute(update(TaskReturn).where(*chosen).values(**changes)).rowcount
+    return connection.execute(update(TaskReturn).where(*chosen).values(**changes)).rowcount
 
 
 def suspended_annotators(connection: Connection, queue: str) -> set[str]:
@@ -306,14 +290,13 @@ def suspended_annotators(connection: Connection, queue: str) -> set[str]:
     return set(connection.execute(query).scalars())
 
 
-@retried
-def revocations(store: Store, queue: str | None = None) -> list[Revocation]:
+@reads
+def revocations(connection: Connection, queue: str | None = None) -> list[Revocation]:
     """Return all revocations of a queue, or of all queues, oldest first."""
     query = select_columns(TaskReturn, Revocation._fields).order_by(TaskReturn.id)
     if queue is not None:
         query = query.where(TaskReturn.queue == queue)
-    with store.read() as connection:
-        return [Revocation._make(row) for row in connection.execute(query)]
+    return [Revocation._make(row) for row in connection.execute(query)]
 
 
 def _revoke(
@@ -346,5 +329,5 @@ def _revoke(
             verdict: Verdict = "reopen" if entity_id == shown_id else "reject"
             decisions.append(NewDecision(entity_id, verdict, agent, reason))
     append_decisions(connection, decisions)
-    set_task_states(connection, tasks, "returned")
+    change_tasks(connection, tasks, state="returned")
     return ReturnedWork(len(tasks), sum(one.verdict == "reopen" for one in decisions))

@@ -11,7 +11,7 @@ from prov.model import PROV, ProvDocument
 from sqlalchemy import Connection, select
 
 from db.entities import SHORTEST_PREFIX, links, rows_in
-from db.store import Store, retried
+from db.store import reads
 from db.tables import (
     Activity,
     Agent,
@@ -128,8 +128,8 @@ class Lineage(NamedTuple):
     decisions: dict[str, list[DecisionNode]]
 
 
-@retried
-def find_entity_id(store: Store, prefix: str) -> str:
+@reads
+def find_entity_id(connection: Connection, prefix: str) -> str:
     """Return the id that starts with `prefix`.
 
     Raises:
@@ -139,8 +139,7 @@ def find_entity_id(store: Store, prefix: str) -> str:
         raise UsageError(f"an id needs at least {SHORTEST_PREFIX} digits; got {prefix!r}")
     pattern = f"{escape_like(prefix.lower())}%"
     query = select(Entity.id).where(Entity.id.like(pattern, escape="\\")).limit(2)
-    with store.read() as connection:
-        found = list(connection.execute(query).scalars())
+    found = list(connection.execute(query).scalars())
     if not found:
         raise UsageError(f"no entity has an id that starts with {prefix!r}")
     if len(found) > 1:
@@ -150,18 +149,17 @@ def find_entity_id(store: Store, prefix: str) -> str:
     return found[0]
 
 
-@retried
-def trace(store: Store, entity_id: str) -> Lineage:
+@reads
+def trace(connection: Connection, entity_id: str) -> Lineage:
     """Return the lineage of an entity, read from one state of the store."""
-    with store.read() as connection:
-        entities = ancestors([entity_id], partial(_nodes, connection))
-        numbers = {int(node.activity_id) for node in entities.values()}
-        activities = activities_by_number(connection, numbers)
-        calls = calls_by_key(
-            connection, [n.model_call_key for n in entities.values() if n.model_call_key]
-        )
-        decisions = _decisions(connection, list(entities))
-        agents = agents_by_id(connection, agents_of(activities, calls, decisions))
+    entities = ancestors([entity_id], partial(_nodes, connection))
+    numbers = {int(node.activity_id) for node in entities.values()}
+    activities = activities_by_number(connection, numbers)
+    calls = calls_by_key(
+        connection, [n.model_call_key for n in entities.values() if n.model_call_key]
+    )
+    decisions = _decisions(connection, list(entities))
+    agents = agents_by_id(connection, agents_of(activities, calls, decisions))
     return Lineage(entity_id, entities, activities, agents, calls, decisions)
 
 

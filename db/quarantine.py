@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import and_, delete, func, select, update
+from sqlalchemy import Connection, and_, delete, func, select, update
 
-from db.store import Store, retried
+from db.store import Store, reads, writes
 from db.tables import Activity, Agent, Association, Entity, ModelCall, Plan, Work, alias
 from db.work import reset_marks
 from schemas.provenance import ANSWERED
@@ -22,9 +22,9 @@ class QuarantineCount(NamedTuple):
     inputs: int
 
 
-@retried
+@reads
 def quarantine_counts(
-    store: Store, dataset: str | None = None, reason: str | None = None
+    connection: Connection, dataset: str | None = None, reason: str | None = None
 ) -> list[QuarantineCount]:
     """Count rejected inputs by dataset, stage and reason."""
     of = Activity.dataset, Plan.stage, Work.reason
@@ -40,8 +40,7 @@ def quarantine_counts(
         query = query.where(Activity.dataset == dataset)
     if reason is not None:
         query = query.where(Work.reason == reason)
-    with store.read() as connection:
-        return [QuarantineCount._make(row) for row in connection.execute(query)]
+    return [QuarantineCount._make(row) for row in connection.execute(query)]
 
 
 def quarantined(
@@ -81,14 +80,14 @@ JUDGING_STAGES = ("check_faithfulness",)
 """The stages that reject texts of models, although their answers were parsed."""
 
 
-@retried
+@reads
 def unused_answers(
-    store: Store, dataset: str, plan_id: int | None = None
+    connection: Connection, dataset: str, plan_id: int | None = None
 ) -> tuple[UnusedAnswers, ...]:
     """Count failed requests to models and rejected texts, by model and reason.
 
     Args:
-        store: the store.
+        connection: a connection or a store.
         dataset: the dataset that they were made for.
         plan_id: only the requests of this plan, and the texts from its answers.
     """
@@ -110,24 +109,23 @@ def unused_answers(
         .group_by(Agent.name, Agent.revision, judging.stage, Work.reason)
     )
     rows: list[Any] = []
-    with store.read() as connection:
-        for query in (requests, texts):
-            of_models = (
-                query.join(Plan, Plan.id == Activity.plan_id)
-                .join(Association, Association.activity_id == Activity.id)
-                .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
-                .where(Work.reason.is_not(None), Activity.dataset == dataset)
-            )
-            if plan_id is not None:
-                of_models = of_models.where(Plan.id == plan_id)
-            rows += connection.execute(of_models)
+    for query in (requests, texts):
+        of_models = (
+            query.join(Plan, Plan.id == Activity.plan_id)
+            .join(Association, Association.activity_id == Activity.id)
+            .join(Agent, and_(Agent.id == Association.agent_id, Agent.kind == "model"))
+            .where(Work.reason.is_not(None), Activity.dataset == dataset)
+        )
+        if plan_id is not None:
+            of_models = of_models.where(Plan.id == plan_id)
+        rows += connection.execute(of_models)
     return tuple(
         sorted(UnusedAnswers(f"{row[0]}@{row[1]}", row[2], row[3] or "", row[4]) for row in rows)
     )
 
 
-@retried
-def used_answers(store: Store, dataset: str, plan_id: int) -> int:
+@reads
+def used_answers(connection: Connection, dataset: str, plan_id: int) -> int:
     """Count the answers of a model that a plan used, whatever was decided on the results.
 
     They are counted as in `unused_answers`: an answer to equal requests once per input.
@@ -138,12 +136,11 @@ def used_answers(store: Store, dataset: str, plan_id: int) -> int:
         .join(Activity, Activity.id == Work.activity_id)
         .where(Work.plan_id == plan_id, Work.reason.is_(None), Activity.dataset == dataset)
     )
-    with store.read() as connection:
-        return connection.execute(query).scalar_one()
+    return connection.execute(query).scalar_one()
 
 
-@retried
-def put_back(store: Store, dataset: str, reason: str) -> int:
+@writes
+def put_back(connection: Connection, dataset: str, reason: str) -> int:
     """Release the inputs rejected for a reason from quarantine; return their number.
 
     They are pending again: the next run processes them as new, and its results replace the earlier
@@ -157,11 +154,10 @@ def put_back(store: Store, dataset: str, reason: str) -> int:
         ModelCall.status.not_in(ANSWERED),
         ModelCall.dataset == dataset,
     )
-    with store.write() as connection:
-        for key in connection.execute(select(ModelCall.key).where(*failed)).scalars().all():
-            released = update(ModelCall).where(ModelCall.key == key).values(key=uuid4().hex)
-            connection.execute(released)
-        dropped = delete(Work).where(*rejected).returning(Work.plan_id)
-        plan_ids = connection.execute(dropped).scalars().all()
-        reset_marks(connection, sorted(set(plan_ids)))
+    for key in connection.execute(select(ModelCall.key).where(*failed)).scalars().all():
+        released = update(ModelCall).where(ModelCall.key == key).values(key=uuid4().hex)
+        connection.execute(released)
+    dropped = delete(Work).where(*rejected).returning(Work.plan_id)
+    plan_ids = connection.execute(dropped).scalars().all()
+    reset_marks(connection, sorted(set(plan_ids)))
     return len(plan_ids)

@@ -18,23 +18,37 @@ from contextlib import contextmanager, nullcontext
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Column, Connection, MetaData, String, Table, insert, select
 
-from db.decisions import decided_by_people
+from db.decisions import decided_by_people, folded_states
 from db.entities import (
     LIVE,
     StoredEntity,
+    ancestors,
     children_in,
-    entities_by_id,
+    fetch,
+    fetch_parents,
     links,
     pages,
+    parents_of,
     rows_in,
     scan,
     select_entities,
 )
-from db.releases import StoreVersion, time_travel
-from db.store import Store, faults_as_errors, retried
-from db.tables import Activity, Agent, Entity, ModelCall, Plan, Release, ReleaseItem
+from db.releases import StoreVersion
+from db.store import Store, faults_as_errors, reads
+from db.tables import (
+    Activation,
+    Activity,
+    Agent,
+    Decision,
+    Digest,
+    Entity,
+    ModelCall,
+    Plan,
+    Release,
+    ReleaseItem,
+)
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
 from schemas.proposals import Strategy, Tracklet, TrackletFrame
@@ -109,12 +123,78 @@ def snapshot(store: Store, past: StoreVersion | None = None) -> Iterator[Connect
                 with store.no_writers() if past is None else nullcontext():
                     connection.execute(select(Release.id).limit(1))  # the snapshot begins here
                 if past is not None:
-                    time_travel(connection, past)
+                    _time_travel(connection, past)
                 if is_postgres:
                     connection.exec_driver_sql("SET TRANSACTION READ ONLY")
                 yield connection
             finally:
                 transaction.rollback()
+
+
+# An earlier version of the store is read through temporary views with the names of tables, so that
+# queries do not change. SQLite looks up temporary names first, PostgreSQL follows `search_path`;
+# changing it also makes PostgreSQL plan prepared statements again. Links between entities need no
+# view: they are part of an entity's id, are stored with it, and are read by joining `entity`.
+
+_STATES = Table(
+    "entity_state_then",
+    MetaData(),
+    Column("id", Digest, primary_key=True),
+    Column("state", String(16), nullable=False),
+    prefixes=["TEMPORARY"],
+)
+"""The states of entities with later decisions or activations; these are few."""
+_DECISIONS = "SELECT d.* FROM {tables}.decision AS d WHERE d.id <= {decision} OR ({withdrawn})"
+_ACTIVATIONS = "SELECT a.* FROM {tables}.activation AS a WHERE a.id <= {activation}"
+_STATE = (
+    "coalesce((SELECT s.state FROM entity_state_then AS s WHERE s.id = e.id), e.state) AS state"
+)
+_ENTITIES = """
+    SELECT {columns} FROM {tables}.entity AS e
+    WHERE e.seq <= {entity} OR (e.kind = 'terms_correction' AND e.seq <= {correction})
+"""
+_WITHDRAWN_THEN = """ AND EXISTS (
+    SELECT 1 FROM {tables}.withdrawn_entity AS w
+    WHERE w.entity_id = d.entity_id AND w.withdrawal_id <= {withdrawal}
+)"""
+
+
+def _time_travel(connection: Connection, past: StoreVersion) -> None:
+    """Let `connection` see the version `past` until its transaction is rolled back."""
+    decided = select(Decision.entity_id).where(Decision.id > past.mark.decision)
+    activated = select(Activation.entity_id).where(Activation.id > past.mark.activation)
+    changed = connection.execute(decided.union(activated)).scalars().all()
+    names = past.mark._asdict()
+    names["tables"] = "main"
+    if connection.dialect.name == "postgresql":
+        names["tables"] = _schema_of_tables(connection)
+        before = connection.exec_driver_sql("SHOW search_path").scalar_one()
+        connection.exec_driver_sql(f"SET LOCAL search_path TO pg_temp, {before}")
+    if past.corrected:
+        names["correction"] = 2**63 - 1
+    withdrawn = "d.verdict = 'withdraw'" + _WITHDRAWN_THEN * past.then_withdrawn
+    names["withdrawn"] = withdrawn.format_map(names)
+    names["columns"] = ", ".join(
+        _STATE if column.name == "state" else f"e.{column.name}"
+        for column in Entity.__table__.columns
+    )
+
+    def create_view(name: str, query: str) -> None:
+        connection.exec_driver_sql(f"CREATE TEMPORARY VIEW {name} AS {query.format_map(names)}")
+
+    create_view("decision", _DECISIONS)
+    create_view("activation", _ACTIVATIONS)
+    _STATES.create(connection, checkfirst=False)
+    for page in pages(changed):
+        states = folded_states(connection, page).items()
+        connection.execute(insert(_STATES), [{"id": id_, "state": state} for id_, state in states])
+    create_view("entity", _ENTITIES)
+
+
+def _schema_of_tables(connection: Connection) -> str:
+    """Return the schema of the tables, quoted if necessary."""
+    query = "SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = 'entity'::regclass"
+    return str(connection.exec_driver_sql(query).scalar_one())
 
 
 def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
@@ -127,12 +207,12 @@ def live_images(connection: Connection, dataset: str) -> Iterator[StoredEntity]:
 
 def described_images(connection: Connection, ids: Sequence[str]) -> list[DescribedImage]:
     """Return the images with these ids, in this order, with their captions and rewrites."""
-    images = entities_by_id(connection, ids)
+    images = fetch(connection, ids)
     sources = _sources_of(connection, ids)
     nodes = _texts_below(connection, ids)
     edited = {link.child for link in links(connection, nodes, (Role.EDITED_FROM,))}
     reviewed = decided_by_people(connection, nodes)
-    prompts = _prompts_of(connection, nodes)
+    prompts = parents_of(connection, nodes, Role.PROMPTED_BY)
     drafts = _drafts_of(connection, edited)
     texts: dict[str, list[DescribedText]] = defaultdict(list)
     for node_id, node in nodes.items():
@@ -197,20 +277,14 @@ def _is_left_out(entity: StoredEntity) -> bool:
 
 def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """Return the id of the source that each image was imported from."""
-    sources: dict[str, str] = {}
-    below: dict[str, list[str]] = {id_: [id_] for id_ in ids}
-    while below:
-        above: dict[str, list[str]] = defaultdict(list)
-        for child, _, parent, kind in links(connection, list(below), _UP):
-            for image in below[child]:
-                if kind == "source":
-                    sources[image] = min(sources.get(image, parent), parent)
-                elif kind in ("image", "video"):
-                    above[parent].append(image)
-        below = above
-    return sources
+    sources = {
+        id_: [one for one, kind in above.items() if kind == "source"]
+        for id_, above in ancestors(connection, ids, _UP).items()
+    }
+    return {id_: min(found) for id_, found in sources.items() if found}
 
 
+@reads
 def corrections_of(
     connection: Connection, source_ids: Iterable[str]
 ) -> dict[str, tuple[str, TermsCorrection]]:
@@ -226,40 +300,23 @@ def corrections_of(
     return corrections
 
 
-@retried
-def last_correction(store: Store, source_id: str) -> tuple[str, TermsCorrection] | None:
-    """Return the last correction of the terms of a source and its id; None if there is none."""
-    with store.read() as connection:
-        return corrections_of(connection, [source_id]).get(source_id)
-
-
-def _prompts_of(connection: Connection, ids: Iterable[str]) -> dict[str, list[str]]:
-    prompts: dict[str, list[str]] = defaultdict(list)
-    for link in links(connection, ids, (Role.PROMPTED_BY,)):
-        prompts[link.child].append(link.parent)
-    return prompts
-
-
 def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """Return the model's draft of each caption that started from one, withdrawn drafts included."""
-    began = {id_: id_ for id_ in ids}
-    while above := {
-        link.child: link.parent
-        for link in links(connection, set(began.values()), (Role.EDITED_FROM,))
-        if link.parent_kind == "caption"
-    }:
-        began = {id_: above.get(earlier, earlier) for id_, earlier in began.items()}
-    earlier = {id_: first for id_, first in began.items() if first != id_}
-    drafted = _prompts_of(connection, set(earlier.values()))
-    drafts = entities_by_id(connection, drafted)
-    return {id_: drafts[first] for id_, first in earlier.items() if first in drafts}
+    edited = ancestors(connection, ids, (Role.EDITED_FROM,))
+    captions = {
+        id_: [one for one, kind in above.items() if kind == "caption"]
+        for id_, above in edited.items()
+    }
+    first = {id_: above[-1] for id_, above in captions.items() if above}
+    drafted = parents_of(connection, set(first.values()), Role.PROMPTED_BY)
+    drafts = fetch(connection, drafted)
+    return {id_: drafts[one] for id_, one in first.items() if one in drafts}
 
 
 def candidates_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
     """Return the candidate of each contrastive image among `ids` that was made here."""
-    parents = {link.child: link.parent for link in links(connection, ids, (Role.ACCEPTED_FROM,))}
-    candidates = entities_by_id(connection, set(parents.values()))
-    return {child: candidates[parent] for child, parent in parents.items()}
+    candidates = fetch_parents(connection, ids, Role.ACCEPTED_FROM)
+    return {id_: many[-1] for id_, many in candidates.items()}
 
 
 def released_rows(connection: Connection, release_id: str) -> Iterator[str]:
@@ -295,7 +352,7 @@ def model_calls(connection: Connection, keys: Iterable[str]) -> Iterator[CallRow
 # image ─crop_of─► video ─imported_from─► source
 #   └─selected_in─► tracklet (─edited_from─► tracklet) ─► filter report ─► track
 
-_TO_TRACKS = ("tracklet", "filter_report")
+_TO_TRACKS = (Role.EDITED_FROM, Role.PART_OF, Role.REPORT_OF)
 
 
 class CropOrigin(NamedTuple):
@@ -321,8 +378,8 @@ def _crop_origins(
     Raises:
         IntegrityError: no tracklet that an image was selected in contains it.
     """
-    videos = _parents(connection, images, Role.CROP_OF)
-    tracklets = _parents(connection, videos, Role.SELECTED_IN)
+    videos = fetch_parents(connection, images, Role.CROP_OF)
+    tracklets = fetch_parents(connection, videos, Role.SELECTED_IN)
     embeddings = _embeddings(connection, {one.id for many in tracklets.values() for one in many})
     found = {}
     for id_, (video, *_) in videos.items():
@@ -332,18 +389,6 @@ def _crop_origins(
         record = video.record(Video)
         found[id_] = CropOrigin(video.id, record, tracklet_id, frame, embedding, embedder)
     return found
-
-
-def _parents(
-    connection: Connection, ids: Iterable[str], role: Role
-) -> dict[str, list[StoredEntity]]:
-    """Return the parents of each id in `role`, in order of their ids."""
-    found = sorted((link.parent, link.child) for link in links(connection, ids, (role,)))
-    stored = entities_by_id(connection, {parent for parent, _ in found})
-    parents: dict[str, list[StoredEntity]] = defaultdict(list)
-    for parent, child in found:
-        parents[child].append(stored[parent])
-    return parents
 
 
 def _selection(
@@ -368,17 +413,15 @@ def _selection(
 
 def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, tuple[str, str]]:
     """Return (embedding, embedder) of the crops of the tracks behind `tracklets`, by digest."""
-    found: dict[str, tuple[str, str]] = {}
-    below = set(tracklets)
-    while below:
-        above = entities_by_id(connection, {link.parent for link in links(connection, below)})
-        for id_ in sorted(above):
-            if above[id_].kind == Track.kind:
-                track = above[id_].record(Track)
-                for seen in (one for one in track.observations if one.embedding):
-                    found[seen.crop.sha256] = seen.embedding, track.author
-        below = {id_ for id_, entity in above.items() if entity.kind in _TO_TRACKS}
-    return found
+    above = ancestors(connection, tracklets, _TO_TRACKS).values()
+    tracks = {one for kinds in above for one, kind in kinds.items() if kind == Track.kind}
+    return {
+        seen.crop.sha256: (seen.embedding, track.author)
+        for _, stored in sorted(fetch(connection, tracks).items())
+        for track in [stored.record(Track)]
+        for seen in track.observations
+        if seen.embedding
+    }
 
 
 # Origins by embedder: which chose and validated images and captions of a benchmark.
@@ -475,10 +518,8 @@ def _settings(
     connection: Connection, ids: Iterable[str], role: Role
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Return the settings that each of `ids` is linked to in a role."""
-    found = list(links(connection, ids, (role,)))
-    stored = entities_by_id(connection, {link.parent for link in found})
-    for link in found:
-        yield link.child, stored[link.parent].record(StageSettings).values
+    for id_, many in fetch_parents(connection, ids, role).items():
+        yield from ((id_, one.record(StageSettings).values) for one in many)
 
 
 def _linked_entities(
@@ -525,7 +566,7 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
     calls = {id_: key for id_, key in rows_in(connection, query, Entity.id, proposed) if key}
     authors = {
         one: strategy.record(Strategy).author
-        for one, strategy in entities_by_id(connection, proposed).items()
+        for one, strategy in fetch(connection, proposed).items()
     }
     return {
         image: StrategyOrigin(
@@ -540,21 +581,14 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
 
 def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[str]]:
     """Return, for each key, the parents of its entities in a role."""
-    parents: dict[str, set[str]] = defaultdict(set)
-    for link in links(connection, _all(below), (role,)):
-        parents[link.child].add(link.parent)
+    parents = parents_of(connection, _all(below), role)
     return {key: {up for one in many for up in parents[one]} for key, many in below.items()}
 
 
 def _with_edit_sources(connection: Connection, found: _Above) -> dict[str, set[str]]:
     """Return, for each key, its entities and all entities that they were edited from."""
-    whole = {key: set(many) for key, many in found.items()}
-    level: _Above = found
-    while any(level.values()):
-        level = _above(connection, level, Role.EDITED_FROM)
-        for key, many in level.items():
-            whole[key] |= many
-    return whole
+    edited = ancestors(connection, _all(found), (Role.EDITED_FROM,))
+    return {key: many.union(*(edited[one] for one in many)) for key, many in found.items()}
 
 
 def _all(found: _Above) -> set[str]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select, update
 
 from db.entities import SHORTEST_PREFIX, pages
-from db.store import Store, acquire_release_lock, retried
+from db.store import Store, acquire_release_lock, reads, retried, writes
 from db.tables import (
     Activation,
     Decision,
@@ -23,75 +23,11 @@ from db.tables import (
     select_columns,
 )
 from schemas.errors import IntegrityError, UsageError
-from schemas.provenance import STATE_AFTER
 from schemas.release import Manifest
 from schemas.withdrawal import version_numbers
 
-# Earlier versions of the store.
-#
-# Entities, decisions and activations are numbered as they are stored and never change: the last
-# number of each identifies a version. Only the cached `entity.state` changes: it is computed again
-# for the entities with later decisions or activations, which are few.
-#
-# `time_travel` creates temporary views with the names of the tables `entity` and `decision`:
-# queries on that connection read the earlier version without any change. SQLite looks up temporary
-# names first, PostgreSQL follows `search_path`; changing it also makes PostgreSQL plan prepared
-# statements again. Links between entities need no view: they are part of an entity's id, are stored
-# with it, and are read by joining `entity`.
-
-_NO_LIMIT = 2**63 - 1
-_STATES = "entity_state_then"
-_STATE_AFTER = tuple(STATE_AFTER.items())
-_STATE = "coalesce((SELECT s.state FROM {states} AS s WHERE s.seq = e.seq), e.state) AS state"
-_TAKEN_THEN = """
-    d.verdict = 'withdraw' AND (d.id <= {decision} OR EXISTS (
-        SELECT 1 FROM {schema}.withdrawn_entity AS taken
-        WHERE taken.entity_id = d.entity_id AND taken.withdrawal_id <= {withdrawal}
-    ))
-"""
-_TABLE = f"CREATE TEMPORARY TABLE {_STATES} (seq BIGINT PRIMARY KEY, state VARCHAR(16) NOT NULL)"
-_FOLD = """
-    INSERT INTO {states} (seq, state)
-    WITH later AS (
-        SELECT entity_id FROM {schema}.decision WHERE id > {{decision}}
-        UNION SELECT entity_id FROM {schema}.activation WHERE id > {{activation}}
-    ),
-    last AS (
-        SELECT d.entity_id, max(d.id) AS id FROM later
-        JOIN {schema}.decision AS d ON d.entity_id = later.entity_id
-        WHERE d.id <= {{decision}} GROUP BY d.entity_id
-    ),
-    last_activation AS (
-        SELECT a.entity_id, max(a.id) AS id FROM later
-        JOIN {schema}.activation AS a ON a.entity_id = later.entity_id
-        WHERE a.id <= {{activation}} GROUP BY a.entity_id
-    ),
-    withdrawn AS (
-        SELECT DISTINCT d.entity_id FROM later
-        JOIN {schema}.decision AS d ON d.entity_id = later.entity_id WHERE {taken}
-    )
-    SELECT e.seq, CASE WHEN withdrawn.entity_id IS NOT NULL THEN 'withdrawn'
-        WHEN NOT a.active THEN 'inactive'
-        ELSE coalesce(CASE d.verdict {folded} END, 'proposed') END
-    FROM later JOIN {schema}.entity AS e ON e.id = later.entity_id
-    LEFT JOIN last ON last.entity_id = later.entity_id
-    LEFT JOIN {schema}.decision AS d ON d.id = last.id
-    LEFT JOIN last_activation ON last_activation.entity_id = later.entity_id
-    LEFT JOIN {schema}.activation AS a ON a.id = last_activation.id
-    LEFT JOIN withdrawn ON withdrawn.entity_id = later.entity_id
-    WHERE e.seq <= {{entity}}
-"""
-_ENTITIES = """
-    CREATE TEMPORARY VIEW entity AS
-    SELECT {columns} FROM {schema}.entity AS e WHERE e.seq <= {{entity}}
-    OR (e.kind = 'terms_correction' AND e.seq <= {{correction}})
-"""
-_DECISIONS = """
-    CREATE TEMPORARY VIEW decision AS
-    SELECT d.* FROM {schema}.decision AS d WHERE d.id <= {{decision}} OR ({taken})
-"""
-_STATEMENTS = (_TABLE, _FOLD, _ENTITIES, _DECISIONS)
-"""The names are filled in first, then the texts that contain them and the numbers."""
+# Versions of the store. Entities, decisions and activations are numbered as they are stored and
+# never change: the last number of each identifies a version (`db.release_rows.snapshot`).
 
 
 class StateMark(NamedTuple):
@@ -141,44 +77,6 @@ def mark_after(connection: Connection, past: StoreVersion) -> StateMark:
     now = current_mark(connection)
     correction = now.correction if past.corrected else past.mark.correction
     return past.mark._replace(withdrawal=now.withdrawal, correction=correction)
-
-
-def time_travel(connection: Connection, past: StoreVersion) -> None:
-    """Let `connection` see the version `past` until its transaction is rolled back.
-
-    The views are part of that transaction, so that none remains.
-    """
-    schema, own = "main", "temp"
-    if connection.dialect.name == "postgresql":
-        schema, own = _schema_of_tables(connection), "pg_temp"
-        before = connection.exec_driver_sql("SHOW search_path").scalar_one()
-        connection.exec_driver_sql(f"SET LOCAL search_path TO pg_temp, {before}")
-    for statement in _statements(past, schema, own):
-        connection.exec_driver_sql(statement)
-
-
-def _schema_of_tables(connection: Connection) -> str:
-    """Return the schema of the tables, quoted if necessary."""
-    query = "SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = 'entity'::regclass"
-    return str(connection.exec_driver_sql(query).scalar_one())
-
-
-def _statements(past: StoreVersion, schema: str, own: str) -> list[str]:
-    """Create the states of entities with later decisions, and the views over them."""
-    names = {
-        "schema": schema,
-        "states": f"{own}.{_STATES}",
-        "columns": ", ".join(
-            _STATE if one.name == Entity.state.name else f"e.{one.name}"
-            for one in Entity.__table__.columns
-        ),
-        "folded": " ".join(f"WHEN '{verdict}' THEN '{then}'" for verdict, then in _STATE_AFTER),
-        "taken": _TAKEN_THEN if past.then_withdrawn else "d.verdict = 'withdraw'",
-    }
-    numbers = {name: int(number) for name, number in past.mark._asdict().items()}
-    if past.corrected:
-        numbers["correction"] = _NO_LIMIT
-    return [one.format_map(names).format_map(names | numbers) for one in _STATEMENTS]
 
 
 # Releases: stored once, listed, shown, never changed.
@@ -295,19 +193,16 @@ def _insert(
         insert_new_text(connection, ReleaseItem, ("release_id", "entity_id"), items)
 
 
-@retried
-def list_releases(store: Store, dataset: str | None = None) -> list[StoredRelease]:
+@reads
+def list_releases(connection: Connection, dataset: str | None = None) -> list[StoredRelease]:
     """List all releases, or those of one dataset, by dataset and version."""
     query = select_columns(Release, ("manifest", "folder", "built_at", *_MARKS))
     if dataset is not None:
         query = query.where(Release.dataset == dataset)
-    with store.read() as connection:
-        releases = [
-            StoredRelease(
-                Manifest.model_validate(manifest), Path(folder), built_at, StateMark(*marks)
-            )
-            for manifest, folder, built_at, *marks in connection.execute(query)
-        ]
+    releases = [
+        StoredRelease(Manifest.model_validate(manifest), Path(folder), built_at, StateMark(*marks))
+        for manifest, folder, built_at, *marks in connection.execute(query)
+    ]
     return sorted(
         releases, key=lambda one: (one.manifest.dataset, version_numbers(one.manifest.version))
     )
@@ -321,23 +216,21 @@ class BuiltRelease(NamedTuple):
     listing: str | None
 
 
-@retried
-def release_of(store: Store, inputs: str) -> BuiltRelease | None:
+@reads
+def release_of(connection: Connection, inputs: str) -> BuiltRelease | None:
     """Return the release that was built from these inputs, or None."""
     query = select(Release.manifest, Release.folder, Release.listing)
-    with store.read() as connection:
-        found = connection.execute(query.where(Release.inputs == inputs)).first()
+    found = connection.execute(query.where(Release.inputs == inputs)).first()
     if found is None:
         return None
     return BuiltRelease(Manifest.model_validate(found.manifest), Path(found.folder), found.listing)
 
 
-@retried
-def note_inputs(store: Store, release_id: str, inputs: str, listing: str) -> None:
+@writes
+def note_inputs(connection: Connection, release_id: str, inputs: str, listing: str) -> None:
     """Store the digests of the inputs of a release and of the listing of its folder."""
     noted = update(Release).where(Release.id == release_id).values(inputs=inputs, listing=listing)
-    with store.write() as connection:
-        connection.execute(noted)
+    connection.execute(noted)
 
 
 def find_release(store: Store, name: str) -> StoredRelease:
@@ -366,12 +259,11 @@ def find_release(store: Store, name: str) -> StoredRelease:
     raise UsageError(f"{count} named {name!r}{digits}; there are: {known or 'none yet'}")
 
 
-@retried
-def released_entities(store: Store, release_id: str) -> list[str]:
+@reads
+def released_entities(connection: Connection, release_id: str) -> list[str]:
     """Return the ids of the entities in a release, sorted."""
     query = select(ReleaseItem.entity_id).where(ReleaseItem.release_id == release_id)
-    with store.read() as connection:
-        return sorted(connection.execute(query).scalars())
+    return sorted(connection.execute(query).scalars())
 
 
 class WithdrawnItems(NamedTuple):
@@ -386,8 +278,8 @@ class WithdrawnItems(NamedTuple):
     withdrawals: tuple[tuple[str, str], ...]
 
 
-@retried
-def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
+@reads
+def withdrawn_items(connection: Connection, release_id: str) -> WithdrawnItems | None:
     """Return the withdrawn entities of a release; None if there are none."""
     here = (ReleaseItem.release_id == release_id, Entity.state == "withdrawn")
     items = select(Entity.id).join(ReleaseItem, ReleaseItem.entity_id == Entity.id).where(*here)
@@ -403,12 +295,11 @@ def withdrawn_items(store: Store, release_id: str) -> WithdrawnItems | None:
         )
         .order_by(Withdrawal.id)
     )
-    with store.read() as connection:
-        found = connection.execute(first).first()
-        if found is None:
-            return None
-        count = connection.execute(select(func.count()).select_from(items.subquery())).scalar_one()
-        withdrawals = tuple((row.key, row.ground) for row in connection.execute(by))
+    found = connection.execute(first).first()
+    if found is None:
+        return None
+    count = connection.execute(select(func.count()).select_from(items.subquery())).scalar_one()
+    withdrawals = tuple((row.key, row.ground) for row in connection.execute(by))
     return WithdrawnItems(count, found.kind, found.id, withdrawals)
 
 
@@ -436,9 +327,8 @@ def set_release_target(store: Store, dataset: str, version: str) -> None:
         connection.execute(this.values(version=version))
 
 
-@retried
-def release_targets(store: Store) -> dict[str, str]:
+@reads
+def release_targets(connection: Connection) -> dict[str, str]:
     """Return the version that the builds of each dataset release next."""
-    with store.read() as connection:
-        rows = connection.execute(select(ReleaseTarget.dataset, ReleaseTarget.version))
-        return {row.dataset: row.version for row in rows}
+    rows = connection.execute(select(ReleaseTarget.dataset, ReleaseTarget.version))
+    return {row.dataset: row.version for row in rows}

@@ -20,9 +20,9 @@ from sqlalchemy import (
 )
 
 from db.annotations import answers_where
-from db.entities import find, links, pages, parents_of, rows_in
+from db.entities import ancestors, find, pages, parents_of, rows_in
 from db.reviews import WAITING
-from db.store import Store, retried
+from db.store import Store, reads, writes
 from db.tables import (
     Agent,
     Annotation,
@@ -94,9 +94,9 @@ def _last_verdicts(connection: Connection, ids: Sequence[str]) -> dict[str, str]
     }
 
 
-@retried
+@writes
 def store_draw(
-    store: Store,
+    connection: Connection,
     queue: str,
     seed: int,
     size: int,
@@ -117,22 +117,19 @@ def store_draw(
         "by": ",".join(by),
         "annotator": annotator,
     }
-    with store.write() as connection:
-        found = connection.execute(
-            select(AuditDraw.id, AuditDraw.strata).filter_by(**known)
-        ).first()
-        if found is not None:
-            return StoredDraw(found.id, _size(connection, found.id), found.strata, is_new=False)
-        strata = dict(sorted(Counter(stratum_of.values()).items()))
-        row = {**known, "strata": strata, "drawn_at": datetime.now(UTC)}
-        made = connection.execute(insert(AuditDraw).returning(AuditDraw.id), row)
-        draw_id = made.scalar_one()
-        items = [
-            {"draw_id": draw_id, "entity_id": entity_id, "stratum": stratum_of[entity_id]}
-            for entity_id in drawn
-        ]
-        if items:
-            connection.execute(insert(AuditItem), items)
+    found = connection.execute(select(AuditDraw.id, AuditDraw.strata).filter_by(**known)).first()
+    if found is not None:
+        return StoredDraw(found.id, _size(connection, found.id), found.strata, is_new=False)
+    strata = dict(sorted(Counter(stratum_of.values()).items()))
+    row = {**known, "strata": strata, "drawn_at": datetime.now(UTC)}
+    made = connection.execute(insert(AuditDraw).returning(AuditDraw.id), row)
+    draw_id = made.scalar_one()
+    items = [
+        {"draw_id": draw_id, "entity_id": entity_id, "stratum": stratum_of[entity_id]}
+        for entity_id in drawn
+    ]
+    if items:
+        connection.execute(insert(AuditItem), items)
     return StoredDraw(draw_id, len(drawn), strata, is_new=True)
 
 
@@ -141,8 +138,8 @@ def _size(connection: Connection, draw_id: int) -> int:
     return connection.execute(query).scalar_one()
 
 
-@retried
-def items_to_audit(store: Store, queue: str) -> list[tuple[str, frozenset[str]]]:
+@reads
+def items_to_audit(connection: Connection, queue: str) -> list[tuple[str, frozenset[str]]]:
     """Return the drawn items of a queue without an auditor, in order of id.
 
     Each comes with the people who took part in it or were asked about it before.
@@ -154,11 +151,10 @@ def items_to_audit(store: Store, queue: str) -> list[tuple[str, frozenset[str]]]
         .where(AuditDraw.queue == queue, Entity.state != "withdrawn")
         .distinct()
     )
-    with store.read() as connection:
-        drawn = sorted(connection.execute(query).scalars())
-        taken = _taken(connection, queue, drawn)
-        left = [entity_id for entity_id in drawn if entity_id not in taken]
-        past = _participants(connection, queue, left)
+    drawn = sorted(connection.execute(query).scalars())
+    taken = _taken(connection, queue, drawn)
+    left = [entity_id for entity_id in drawn if entity_id not in taken]
+    past = _participants(connection, queue, left)
     return [(entity_id, frozenset(past[entity_id])) for entity_id in left]
 
 
@@ -173,28 +169,17 @@ def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
 
 def _participants(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
     """Return, for each entity, who had a task about it or about an entity it was edited from."""
+    edited = ancestors(connection, ids, (Role.EDITED_FROM,))
+    asked = {*ids, *(one for above in edited.values() for one in above)}
     query = select(ReviewTask.entity_id, ReviewTask.assignee).where(ReviewTask.queue == queue)
-    found: dict[str, set[str]] = defaultdict(set)
-    asked = {entity_id: [entity_id] for entity_id in ids}
-    while asked:
-        for entity_id, assignee in rows_in(connection, query, ReviewTask.entity_id, asked):
-            for origin in asked[entity_id]:
-                found[origin].add(assignee)
-        asked = _before_the_edit(connection, asked)
-    return found
+    people: dict[str, set[str]] = defaultdict(set)
+    for entity_id, assignee in rows_in(connection, query, ReviewTask.entity_id, asked):
+        people[entity_id].add(assignee)
+    return {id_: people[id_].union(*(people[one] for one in edited[id_])) for id_ in ids}
 
 
-def _before_the_edit(
-    connection: Connection, asked: Mapping[str, Sequence[str]]
-) -> dict[str, list[str]]:
-    above: dict[str, list[str]] = defaultdict(list)
-    for link in links(connection, asked, (Role.EDITED_FROM,)):
-        above[link.parent] += asked[link.child]
-    return above
-
-
-@retried
-def answered_items(store: Store, queue: str, assignee: str) -> set[str]:
+@reads
+def answered_items(connection: Connection, queue: str, assignee: str) -> set[str]:
     """Return the items that a person answered in a queue, and the entities made from them."""
     mine = (
         ReviewTask.queue == queue,
@@ -209,19 +194,17 @@ def answered_items(store: Store, queue: str, assignee: str) -> set[str]:
         .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
         .where(*mine)
     )
-    with store.read() as connection:
-        shown = connection.execute(select(ReviewTask.entity_id).where(*mine)).scalars()
-        return {*shown, *connection.execute(made).scalars()}
+    shown = connection.execute(select(ReviewTask.entity_id).where(*mine)).scalars()
+    return {*shown, *connection.execute(made).scalars()}
 
 
-@retried
-def wrong_in_audits(store: Store, queue: str) -> list[str]:
+@reads
+def wrong_in_audits(connection: Connection, queue: str) -> list[str]:
     """Return the accepted items of a queue that an auditor did not accept, in order of id."""
     wrong: dict[str, bool] = {}
     audited = ReviewTask.queue == queue, ReviewTask.purpose == _PURPOSE, Entity.state == "accepted"
-    with store.read() as connection:
-        for one in answers_where(connection, *audited):
-            wrong[one.entity_id] = one.answer["verdict"] != "accept"
+    for one in answers_where(connection, *audited):
+        wrong[one.entity_id] = one.answer["verdict"] != "accept"
     return [entity_id for entity_id in wrong if wrong[entity_id]]
 
 
@@ -308,27 +291,25 @@ class ItemProgress(NamedTuple):
     adjudicating: int
 
 
-@retried
-def task_counts(store: Store, queue: str) -> list[TaskCount]:
+@reads
+def task_counts(connection: Connection, queue: str) -> list[TaskCount]:
     """Count the tasks of a queue."""
     kinds = (ReviewTask.assignee, ReviewTask.purpose, ReviewTask.gold, ReviewTask.state)
     counted = func.count(), func.min(ReviewTask.pushed_at)
     query = select(*kinds, *counted).where(ReviewTask.queue == queue)
-    with store.read() as connection:
-        rows = connection.execute(query.group_by(*kinds).order_by(*kinds))
-        return [TaskCount._make(row) for row in rows]
+    rows = connection.execute(query.group_by(*kinds).order_by(*kinds))
+    return [TaskCount._make(row) for row in rows]
 
 
-@retried
-def item_progress(store: Store, queue: str) -> dict[str, ItemProgress]:
+@reads
+def item_progress(connection: Connection, queue: str) -> dict[str, ItemProgress]:
     """Return the progress of each item that people were asked about."""
     query = _progress(queue, ReviewTask.entity_id, Entity.state, _ANSWERED, _WAITING, _ADJUDICATING)
-    with store.read() as connection:
-        return {row[0]: ItemProgress._make(row[1:]) for row in connection.execute(query)}
+    return {row[0]: ItemProgress._make(row[1:]) for row in connection.execute(query)}
 
 
-@retried
-def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
+@reads
+def undecided_items(connection: Connection, queue: str, overlap: int) -> list[str]:
     """Return the proposed entities of a queue with enough answers, in order of id.
 
     Entities that an adjudicator has are left out.
@@ -339,8 +320,7 @@ def undecided_items(store: Store, queue: str, overlap: int) -> list[str]:
         .having(_ADJUDICATING == 0, (overlap <= _ANSWERED) | (_SETTLED > 0))
         .order_by(ReviewTask.entity_id)
     )
-    with store.read() as connection:
-        return list(connection.execute(query).scalars())
+    return list(connection.execute(query).scalars())
 
 
 def _progress(queue: str, *columns: Any) -> Select[*tuple[Any, ...]]:
@@ -378,8 +358,8 @@ class TimedAnswer(NamedTuple):
     annotated_at: datetime
 
 
-@retried
-def timed_answers(store: Store, queues: Iterable[str]) -> list[TimedAnswer]:
+@reads
+def timed_answers(connection: Connection, queues: Iterable[str]) -> list[TimedAnswer]:
     """Iterate over all saved answers in queues, oldest first, without replacements by others."""
     query = (
         select(
@@ -395,5 +375,4 @@ def timed_answers(store: Store, queues: Iterable[str]) -> list[TimedAnswer]:
         .where(ReviewTask.queue.in_(sorted(queues)), Annotation.state != "quarantined")
         .order_by(Annotation.annotated_at, Annotation.key)
     )
-    with store.read() as connection:
-        return [TimedAnswer._make(row) for row in connection.execute(query)]
+    return [TimedAnswer._make(row) for row in connection.execute(query)]

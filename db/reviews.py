@@ -17,7 +17,6 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import (
     ColumnElement,
     Connection,
-    bindparam,
     case,
     delete,
     exists,
@@ -31,7 +30,7 @@ from sqlalchemy import (
 )
 
 from db.entities import pages, rows_in
-from db.store import Store, retried
+from db.store import Store, reads, retried, writes
 from db.tables import (
     Agent,
     Annotation,
@@ -95,25 +94,23 @@ class Cursor(NamedTuple):
     annotations: int
 
 
-@retried
-def review_tasks(store: Store, queue: str) -> dict[str, StoredTask]:
+@reads
+def review_tasks(connection: Connection, queue: str) -> dict[str, StoredTask]:
     """Return all tasks of a queue by their keys, oldest first."""
     query = _TASKS.where(ReviewTask.queue == queue)
-    with store.read() as connection:
-        rows = connection.execute(query.order_by(ReviewTask.pushed_at, ReviewTask.key))
-        return {row.key: StoredTask._make(row) for row in rows}
+    rows = connection.execute(query.order_by(ReviewTask.pushed_at, ReviewTask.key))
+    return {row.key: StoredTask._make(row) for row in rows}
 
 
-@retried
-def tasks_by_key(store: Store, keys: Iterable[str]) -> dict[str, StoredTask]:
+@reads
+def tasks_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, StoredTask]:
     """Return the tasks with these keys; unknown keys are left out."""
-    with store.read() as connection:
-        rows = rows_in(connection, _TASKS, ReviewTask.key, keys)
-        return {row.key: StoredTask._make(row) for row in rows}
+    rows = rows_in(connection, _TASKS, ReviewTask.key, keys)
+    return {row.key: StoredTask._make(row) for row in rows}
 
 
-@retried
-def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str, str]:
+@reads
+def first_tasks(connection: Connection, queue: str, entity_ids: Iterable[str]) -> dict[str, str]:
     """Return the key of the first review task on each entity in a queue, without gold tasks.
 
     It does not change with its state or with later tasks.
@@ -128,23 +125,21 @@ def first_tasks(store: Store, queue: str, entity_ids: Iterable[str]) -> dict[str
         )
         .order_by(ReviewTask.pushed_at, ReviewTask.key)
     )
-    with store.read() as connection:
-        for entity_id, key in rows_in(connection, query, ReviewTask.entity_id, entity_ids):
-            found.setdefault(entity_id, key)
+    for entity_id, key in rows_in(connection, query, ReviewTask.entity_id, entity_ids):
+        found.setdefault(entity_id, key)
     return found
 
 
-@retried
-def assignments(store: Store, queue: str) -> list[tuple[str, str]]:
+@reads
+def assignments(connection: Connection, queue: str) -> list[tuple[str, str]]:
     """Return the (assignee, purpose) pairs that a queue has tasks for, in order."""
     query = select(ReviewTask.assignee, ReviewTask.purpose).where(ReviewTask.queue == queue)
-    with store.read() as connection:
-        return sorted((row.assignee, row.purpose) for row in connection.execute(query.distinct()))
+    return sorted((row.assignee, row.purpose) for row in connection.execute(query.distinct()))
 
 
-@retried
+@reads
 def project_of_tasks(
-    store: Store, server: str, queue: str, assignee: str, purpose: str
+    connection: Connection, server: str, queue: str, assignee: str, purpose: str
 ) -> int | None:
     """Return the project on `server` with the newest task of a seat; None without a task."""
     query = select(ReviewTask.project_id).where(
@@ -154,29 +149,26 @@ def project_of_tasks(
         ReviewTask.purpose == purpose,
         ReviewTask.task_id.is_not(None),
     )
-    with store.read() as connection:
-        newest = query.order_by(ReviewTask.pushed_at.desc(), ReviewTask.key).limit(1)
-        return connection.scalar(newest)
+    newest = query.order_by(ReviewTask.pushed_at.desc(), ReviewTask.key).limit(1)
+    return connection.scalar(newest)
 
 
-@retried
-def tasks_to_erase(store: Store, withdrawal: int) -> list[StoredTask]:
+@reads
+def tasks_to_erase(connection: Connection, withdrawal: int) -> list[StoredTask]:
     """Return the tasks still to be deleted on their servers because their content is erased."""
     query = _TASKS.where(ReviewTask.erased_by == withdrawal)
-    with store.read() as connection:
-        return [StoredTask._make(row) for row in connection.execute(query.order_by(ReviewTask.key))]
+    return [StoredTask._make(row) for row in connection.execute(query.order_by(ReviewTask.key))]
 
 
-@retried
-def note_erased(store: Store, keys: Iterable[str]) -> None:
+@writes
+def note_erased(connection: Connection, keys: Iterable[str]) -> None:
     """Record that tasks were deleted on their server, so that nothing is left to erase."""
-    with store.write() as connection:
-        change_tasks(connection, keys, task_id=None, erased_by=None)
+    change_tasks(connection, keys, task_id=None, erased_by=None)
 
 
-@retried
+@writes
 def announce_tasks(
-    store: Store, tasks: Sequence[StoredTask], images: Mapping[str, Sequence[ShownImage]]
+    connection: Connection, tasks: Sequence[StoredTask], images: Mapping[str, Sequence[ShownImage]]
 ) -> None:
     """Store tasks that will be sent, with the images that each shows (by task key).
 
@@ -188,27 +180,23 @@ def announce_tasks(
     shown = [
         {"task_key": key, **image._asdict()} for key, found in images.items() for image in found
     ]
-    with store.write() as connection:
-        acquire_queue_lock(connection, tasks[0].queue)
-        insert_new(connection, ReviewTask, [{**task._asdict(), "pushed_at": now} for task in tasks])
-        insert_new(connection, ReviewImage, shown)
-        keys, closed = [task.key for task in tasks], ReviewTask.state == "closed"
-        change_tasks(connection, keys, closed, state="open", task_id=None)
+    acquire_queue_lock(connection, tasks[0].queue)
+    insert_new(connection, ReviewTask, [{**task._asdict(), "pushed_at": now} for task in tasks])
+    insert_new(connection, ReviewImage, shown)
+    keys, closed = [task.key for task in tasks], ReviewTask.state == "closed"
+    change_tasks(connection, keys, closed, state="open", task_id=None)
 
 
-@retried
+@writes
 def place_tasks(
-    store: Store, server: str, project_id: int, task_ids: Mapping[str, int | None]
+    connection: Connection, server: str, project_id: int, task_ids: Mapping[str, int | None]
 ) -> None:
     """Record the server's task number for each key; None if the server has no such task."""
     if not task_ids:
         return
-    places = [
-        {"place_of": key, "at_server": server, "in_project": project_id, "as_task": task_id}
-        for key, task_id in sorted(task_ids.items())
-    ]
-    with store.write() as connection:
-        connection.execute(_PLACE, places)
+    for key, task_id in sorted(task_ids.items()):
+        place = {"server": server, "project_id": project_id, "task_id": task_id}
+        change_tasks(connection, [key], **place)
 
 
 def change_tasks(
@@ -222,16 +210,10 @@ def change_tasks(
     return count
 
 
-def set_task_states(connection: Connection, keys: Iterable[str], state: TaskState) -> None:
-    """Set the state of tasks."""
-    change_tasks(connection, keys, state=state)
-
-
-@retried
-def close_tasks(store: Store, keys: Iterable[str]) -> int:
+@writes
+def close_tasks(connection: Connection, keys: Iterable[str]) -> int:
     """Close those of the tasks that still wait, and return their number."""
-    with store.write() as connection:
-        return change_tasks(connection, keys, ReviewTask.state.in_(WAITING), state="closed")
+    return change_tasks(connection, keys, ReviewTask.state.in_(WAITING), state="closed")
 
 
 def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
@@ -240,26 +222,26 @@ def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
     return {row.key: row.state for row in rows_in(connection, query, ReviewTask.key, keys)}
 
 
-@retried
-def set_priorities(store: Store, queue: str, entity_ids: Iterable[str], priority: int) -> None:
+@writes
+def set_priorities(
+    connection: Connection, queue: str, entity_ids: Iterable[str], priority: int
+) -> None:
     """Set the priority of items of a queue; 0 is the default."""
     ids = sorted(set(entity_ids))
-    with store.write() as connection:
-        for page in pages(ids):
-            chosen = ReviewPriority.queue == queue, ReviewPriority.entity_id.in_(page)
-            connection.execute(delete(ReviewPriority).where(*chosen))
-        if priority:
-            row = {"queue": queue, "priority": priority}
-            insert_new(connection, ReviewPriority, [{**row, "entity_id": one} for one in ids])
+    for page in pages(ids):
+        chosen = ReviewPriority.queue == queue, ReviewPriority.entity_id.in_(page)
+        connection.execute(delete(ReviewPriority).where(*chosen))
+    if priority:
+        row = {"queue": queue, "priority": priority}
+        insert_new(connection, ReviewPriority, [{**row, "entity_id": one} for one in ids])
 
 
-@retried
-def priorities(store: Store, queue: str) -> dict[str, int]:
+@reads
+def priorities(connection: Connection, queue: str) -> dict[str, int]:
     """Return the items of a queue with a priority."""
     query = select(ReviewPriority.entity_id, ReviewPriority.priority)
-    with store.read() as connection:
-        rows = connection.execute(query.where(ReviewPriority.queue == queue))
-        return {row.entity_id: row.priority for row in rows}
+    rows = connection.execute(query.where(ReviewPriority.queue == queue))
+    return {row.entity_id: row.priority for row in rows}
 
 
 def acquire_queue_lock(connection: Connection, queue: str) -> None:
@@ -273,14 +255,13 @@ def acquire_queue_lock(connection: Connection, queue: str) -> None:
         connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
 
 
-@retried
-def count_tasks(store: Store) -> dict[tuple[str, str], int]:
+@reads
+def count_tasks(connection: Connection) -> dict[tuple[str, str], int]:
     """Count review tasks by (queue, state)."""
     query = select(ReviewTask.queue, ReviewTask.state, func.count()).group_by(
         ReviewTask.queue, ReviewTask.state
     )
-    with store.read() as connection:
-        return {(queue, state): count for queue, state, count in connection.execute(query)}
+    return {(queue, state): count for queue, state, count in connection.execute(query)}
 
 
 class GateCount(NamedTuple):
@@ -296,8 +277,8 @@ class GateCount(NamedTuple):
     last: int
 
 
-@retried
-def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
+@reads
+def gate_counts(connection: Connection, dataset: str | None = None) -> list[GateCount]:
     """Return what decided at the gates of a dataset, or of all datasets, by queue."""
     later = alias(Decision)
     overruled = exists().where(later.entity_id == Decision.entity_id, later.id > Decision.id)
@@ -319,31 +300,28 @@ def gate_counts(store: Store, dataset: str | None = None) -> list[GateCount]:
         .group_by(ReviewTask.queue)
     )
     of_dataset = true() if dataset is None else Entity.dataset == dataset
-    with store.read() as connection:
-        rows = [
-            GateCount(*row)
-            for query in (by_policy, by_people)
-            for row in connection.execute(query.where(of_dataset))
-        ]
+    rows = [
+        GateCount(*row)
+        for query in (by_policy, by_people)
+        for row in connection.execute(query.where(of_dataset))
+    ]
     return sorted(rows)
 
 
-@retried
-def load_cursor(store: Store, server: str, project_id: int) -> Cursor | None:
+@reads
+def load_cursor(connection: Connection, server: str, project_id: int) -> Cursor | None:
     """Return the cursor of a project; None if it was never read."""
     query = select_columns(DeskCursor, Cursor._fields)
-    with store.read() as connection:
-        row = connection.execute(query.filter_by(server=server, project_id=project_id)).first()
+    row = connection.execute(query.filter_by(server=server, project_id=project_id)).first()
     return None if row is None else Cursor._make(row)
 
 
-@retried
-def save_cursor(store: Store, server: str, project_id: int, cursor: Cursor) -> None:
+@writes
+def save_cursor(connection: Connection, server: str, project_id: int, cursor: Cursor) -> None:
     """Store the cursor of a project."""
     place = {"server": server, "project_id": project_id}
-    with store.write() as connection:
-        connection.execute(delete(DeskCursor).filter_by(**place))
-        insert_new(connection, DeskCursor, [{**place, **cursor._asdict()}])
+    connection.execute(delete(DeskCursor).filter_by(**place))
+    insert_new(connection, DeskCursor, [{**place, **cursor._asdict()}])
 
 
 def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, str]:
@@ -365,8 +343,10 @@ def pseudonyms(store: Store, server: str, user_ids: Iterable[int]) -> dict[int, 
         return {row.user_id: row.name for row in connection.execute(query)}
 
 
-@retried
-def count_states(store: Store, kind: str, left_out: str | None = None) -> dict[str, dict[str, int]]:
+@reads
+def count_states(
+    connection: Connection, kind: str, left_out: str | None = None
+) -> dict[str, dict[str, int]]:
     """Count the entities of a kind by dataset and state.
 
     Entities that were derived from others in the role `left_out` are not counted.
@@ -379,9 +359,8 @@ def count_states(store: Store, kind: str, left_out: str | None = None) -> dict[s
         .order_by(Entity.dataset)
     )
     counts: dict[str, dict[str, int]] = defaultdict(dict)
-    with store.read() as connection:
-        for dataset, state, count in connection.execute(query):
-            counts[dataset][state] = count
+    for dataset, state, count in connection.execute(query):
+        counts[dataset][state] = count
     return counts
 
 
@@ -407,15 +386,6 @@ def open_image_media_type(connection: Connection, sha256: str) -> str | None:
     return connection.execute(query).scalar_one_or_none()
 
 
-_PLACE = (
-    update(ReviewTask)
-    .where(ReviewTask.key == bindparam("place_of"))
-    .values(
-        server=bindparam("at_server"),
-        project_id=bindparam("in_project"),
-        task_id=bindparam("as_task"),
-    )
-)
 _TASKS = select_columns(ReviewTask, StoredTask._fields)
 
 
@@ -444,30 +414,30 @@ def add_annotator(
         UsageError: another annotator has the name or the account.
     """
     pseudonym = pseudonyms(store, server, [user_id])[user_id]
+    added = StoredAnnotator(pseudonym, name, server, user_id, _ordered(roles), "active")
     for known in annotators(store):
         if known.name == name and known.pseudonym == pseudonym:
-            return _change(store, known, roles=_ordered({*known.roles, *roles}), state="active")
+            all_roles = _ordered((*known.roles, *roles))
+            return _change(store, known._replace(roles=all_roles, state="active"))
         if known.name == name or known.pseudonym == pseudonym:
             raise UsageError(
                 f"{name!r} cannot be added with account {user_id} of {server}: there is already "
                 f"an annotator {known.name!r} with account {known.user_id} of {known.server}"
             )
-    added = StoredAnnotator(pseudonym, name, server, user_id, _ordered(roles), "active")
     row = {**added._asdict(), "roles": " ".join(added.roles), "added_at": datetime.now(UTC)}
     with store.write() as connection:
         connection.execute(insert(Annotator), row)
     return added
 
 
-@retried
-def annotators(store: Store) -> list[StoredAnnotator]:
+@reads
+def annotators(connection: Connection) -> list[StoredAnnotator]:
     """Return all annotators, past ones included, by name."""
     query = select_columns(Annotator, StoredAnnotator._fields).order_by(Annotator.name)
-    with store.read() as connection:
-        return [
-            StoredAnnotator._make(row)._replace(roles=tuple(row.roles.split()))
-            for row in connection.execute(query)
-        ]
+    return [
+        StoredAnnotator._make(row)._replace(roles=tuple(row.roles.split()))
+        for row in connection.execute(query)
+    ]
 
 
 def names_of_annotators(store: Store) -> dict[str, str]:
@@ -504,23 +474,15 @@ def set_annotator_state(store: Store, name: str, state: AnnotatorState) -> Store
     Raises:
         UsageError: there is no annotator with that name.
     """
-    return _change(store, annotator_named(store, name), state=state)
+    return _change(store, annotator_named(store, name)._replace(state=state))
 
 
-@retried
-def _change(
-    store: Store,
-    annotator: StoredAnnotator,
-    roles: tuple[str, ...] | None = None,
-    state: AnnotatorState | None = None,
-) -> StoredAnnotator:
-    changed = annotator._replace(roles=roles or annotator.roles, state=state or annotator.state)
-    with store.write() as connection:
-        connection.execute(
-            update(Annotator)
-            .where(Annotator.pseudonym == annotator.pseudonym)
-            .values(roles=" ".join(changed.roles), state=changed.state)
-        )
+@writes
+def _change(connection: Connection, changed: StoredAnnotator) -> StoredAnnotator:
+    """Store the roles and the state of an annotator."""
+    values = {"roles": " ".join(changed.roles), "state": changed.state}
+    here = Annotator.pseudonym == changed.pseudonym
+    connection.execute(update(Annotator).where(here).values(values))
     return changed
 
 

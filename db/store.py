@@ -351,10 +351,6 @@ class Store:
                     raise
         raise AssertionError
 
-    def read_only(self) -> "Store":
-        """Return a read-only handle on this store."""
-        return _ReadOnlyStore(self.engine, self.spool, self.patience_seconds)
-
     @contextmanager
     def no_writers(self) -> Iterator[None]:
         """Wait for all writers, and block new ones until the block ends.
@@ -372,15 +368,6 @@ class Store:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
-
-
-class _ReadOnlyStore(Store):
-    """A store that cannot be written to."""
-
-    @contextmanager
-    def write(self) -> Iterator[Connection]:
-        raise RuntimeError("this store is read-only")
-        yield
 
 
 def retried(
@@ -403,6 +390,41 @@ def retried(
         raise AssertionError
 
     return cast("Callable[Concatenate[Store, P], T]", call)
+
+
+_Query = Callable[Concatenate[Connection, P], T]
+_StoreQuery = Callable[Concatenate[Store | Connection, P], T]
+
+
+def reads(function: _Query[P, T]) -> _StoreQuery[P, T]:
+    """Decorate a query, so that it takes a store as well as a connection.
+
+    With a connection, it is part of that transaction. With a store, it is a transaction of its own
+    and `retried`.
+    """
+    return _of_store_or_connection(function, lambda store: store.read())
+
+
+def writes(function: _Query[P, T]) -> _StoreQuery[P, T]:
+    """Like `reads`, for statements that change something."""
+    return _of_store_or_connection(function, lambda store: store.write())
+
+
+def _of_store_or_connection(
+    function: _Query[P, T], begin: Callable[[Store], AbstractContextManager[Connection]]
+) -> _StoreQuery[P, T]:
+    @retried
+    def in_transaction(store: Store, *args: P.args, **kwargs: P.kwargs) -> T:
+        with begin(store) as connection:
+            return function(connection, *args, **kwargs)
+
+    @functools.wraps(function)
+    def call(source: Store | Connection, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if isinstance(source, Connection):
+            return function(source, *args, **kwargs)
+        return in_transaction(source, *args, **kwargs)
+
+    return call
 
 
 def _attempts(seconds: float) -> Iterator[bool]:

@@ -9,6 +9,7 @@ rows per entity (`derivation`, `work`) use the increasing number `seq` instead: 
 digests costs a page write per row, one over increasing numbers almost nothing.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -34,7 +35,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import sqlite
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql
@@ -84,6 +85,11 @@ class Base(DeclarativeBase):
     metadata = MetaData(naming_convention=_NAMING)
     type_annotation_map = {datetime: UtcDateTime(), dict[str, Any]: JSON()}  # noqa: RUF012
 
+    @declared_attr.directive
+    def __tablename__(cls) -> str:  # noqa: N805 - as SQLAlchemy calls it
+        """Return the name of the class in snake case."""
+        return re.sub(r"\B(?=[A-Z])", "_", cls.__name__).lower()
+
     @classmethod
     def __clause_element__(cls) -> FromClause:
         """Return the table, for SQLAlchemy."""
@@ -112,8 +118,6 @@ def alias(table: type[T]) -> type[T]:
 class Agent(Base):
     """A person, a model at a revision, or a piece of software at a version."""
 
-    __tablename__ = "agent"
-
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
     name: Mapped[str] = mapped_column(Text)
@@ -126,8 +130,6 @@ class Plan(Base):
     `resets` counts how often rejections of its inputs were dropped, so that they are pending again.
     """
 
-    __tablename__ = "plan"
-
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     key: Mapped[str] = mapped_column(Digest, unique=True)
     stage: Mapped[str] = mapped_column(Text, index=True)
@@ -138,8 +140,6 @@ class Plan(Base):
 
 class Activity(Base):
     """One run of one plan over one chunk."""
-
-    __tablename__ = "activity"
 
     id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
     plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"))
@@ -153,8 +153,6 @@ class Activity(Base):
 class Association(Base):
     """An agent that took part in an activity."""
 
-    __tablename__ = "association"
-
     activity_id: Mapped[int] = mapped_column(ForeignKey("activity.id"), primary_key=True)
     agent_id: Mapped[str] = mapped_column(ForeignKey("agent.id"), primary_key=True)
 
@@ -162,7 +160,6 @@ class Association(Base):
 class Entity(Base):
     """An item with a content-derived id. Only its `state` changes (`db.decisions.fold`)."""
 
-    __tablename__ = "entity"
     __table_args__ = (
         Index("ix_entity_pending", "dataset", "kind", "seq"),
         Index(
@@ -188,7 +185,6 @@ class Entity(Base):
 class Derivation(Base):
     """`child` was derived from `parent`, which played `role` in it."""
 
-    __tablename__ = "derivation"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
     child_seq: Mapped[int] = mapped_column(ForeignKey("entity.seq"), primary_key=True)
@@ -198,8 +194,6 @@ class Derivation(Base):
 
 class Decision(Base):
     """A verdict on an entity, its agent, time and reason. Appended, never changed."""
-
-    __tablename__ = "decision"
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
@@ -217,8 +211,6 @@ class Activation(Base):
     Rows are appended and never changed. An entity without any is active.
     """
 
-    __tablename__ = "activation"
-
     id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), index=True)
     active: Mapped[bool]
@@ -233,7 +225,6 @@ class Work(Base):
     digest is part of the plan).
     """
 
-    __tablename__ = "work"
     __table_args__ = (
         Index(
             "ix_work_rejected",
@@ -260,8 +251,6 @@ class LowWaterMark(Base):
     `resets` times.
     """
 
-    __tablename__ = "low_water_mark"
-
     plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
     selection: Mapped[str] = mapped_column(Digest, primary_key=True)
     seq: Mapped[int] = mapped_column(Number)
@@ -277,8 +266,6 @@ class Checkpoint(Base):
     continue from there.
     """
 
-    __tablename__ = "checkpoint"
-
     plan_id: Mapped[int] = mapped_column(ForeignKey("plan.id"), primary_key=True)
     input: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=False)
     position: Mapped[int] = mapped_column(Number)
@@ -291,8 +278,6 @@ class Process(Base):
     `beats` counts up while it runs, `beat_at` is the last time by the database's clock.
     """
 
-    __tablename__ = "process"
-
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
     place: Mapped[str] = mapped_column(Text)
     beats: Mapped[int] = mapped_column(Number)
@@ -302,7 +287,6 @@ class Process(Base):
 class Claim(Base):
     """A process's claim on a subject, or on the numbers from `lower` to `upper` within it."""
 
-    __tablename__ = "claim"
     __table_args__ = (UniqueConstraint("subject", "lower"),)
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
@@ -323,7 +307,6 @@ class ModelCall(Base):
     requests that the service counts.
     """
 
-    __tablename__ = "model_call"
     __table_args__ = (
         Index("ix_model_call_agent_id_called_at", "agent_id", "called_at"),
         Index(  # all that costs are counted from, as rows with long requests are slow to read
@@ -361,7 +344,6 @@ class ReviewTask(Base):
     deleted on the server.
     """
 
-    __tablename__ = "review_task"
     __table_args__ = (Index("ix_review_task_queue_state", "queue", "state"),)
 
     key: Mapped[str] = mapped_column(Digest, primary_key=True)
@@ -381,7 +363,6 @@ class ReviewTask(Base):
 class ReviewImage(Base):
     """An image that a review task shows; the image server serves only those of open tasks."""
 
-    __tablename__ = "review_image"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
     sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
@@ -398,8 +379,6 @@ class Annotation(Base):
     person's answer, or one that belonged to another task before; it never counts) or discarded
     (unclear or quarantined, and discarded by the lead).
     """
-
-    __tablename__ = "annotation"
 
     key: Mapped[str] = mapped_column(Digest, primary_key=True)
     review_task_key: Mapped[str] = mapped_column(ForeignKey("review_task.key"), index=True)
@@ -420,8 +399,6 @@ class Pseudonym(Base):
     is erased, the person is permanently anonymous.
     """
 
-    __tablename__ = "pseudonym"
-
     server: Mapped[str] = mapped_column(Text, primary_key=True)
     user_id: Mapped[int] = mapped_column(primary_key=True)
     name: Mapped[str] = mapped_column(String(32), unique=True)
@@ -435,8 +412,6 @@ class Annotator(Base):
     adjudicator, separated by a space; `state` is active, paused (no tasks, but a login) or left.
     """
 
-    __tablename__ = "annotator"
-
     pseudonym: Mapped[str] = mapped_column(String(32), primary_key=True)
     name: Mapped[str] = mapped_column(Text, unique=True)
     server: Mapped[str] = mapped_column(Text)
@@ -449,7 +424,6 @@ class Annotator(Base):
 class ReviewPriority(Base):
     """The priority of an item of a queue; items with a higher one are assigned first."""
 
-    __tablename__ = "review_priority"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
     queue: Mapped[str] = mapped_column(Text, primary_key=True)
@@ -459,8 +433,6 @@ class ReviewPriority(Base):
 
 class DeskCursor(Base):
     """Position up to which a project on a review server was read (`db.reviews.Cursor`)."""
-
-    __tablename__ = "desk_cursor"
 
     server: Mapped[str] = mapped_column(Text, primary_key=True)
     project_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -481,8 +453,6 @@ class GoldItem(Base):
     annotators with another answer why it is right.
     """
 
-    __tablename__ = "gold_item"
-
     queue: Mapped[str] = mapped_column(Text, primary_key=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True)
     answer: Mapped[dict[str, Any]]
@@ -494,7 +464,6 @@ class GoldItem(Base):
 class GoldCheck(Base):
     """The comparison of an annotation with the known answer of its gold item."""
 
-    __tablename__ = "gold_check"
     __table_args__ = (Index("ix_gold_check_queue", "queue", "assignee"),)
 
     annotation_key: Mapped[str] = mapped_column(ForeignKey("annotation.key"), primary_key=True)
@@ -511,8 +480,6 @@ class TaskReturn(Base):
     answers. `tasks` is how many answers no longer count. `state` is in force or lifted; gold
     answers from before `lifted_at` do not count again.
     """
-
-    __tablename__ = "task_return"
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     queue: Mapped[str] = mapped_column(Text, index=True)
@@ -533,7 +500,6 @@ class AuditDraw(Base):
     of accepted items for each value of the properties in `by`.
     """
 
-    __tablename__ = "audit_draw"
     __table_args__ = (UniqueConstraint("queue", "seed", "size", "by", "annotator"),)
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
@@ -549,7 +515,6 @@ class AuditDraw(Base):
 class AuditItem(Base):
     """An item of an audit sample; its result is the answer of its `audit` task."""
 
-    __tablename__ = "audit_item"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
     draw_id: Mapped[int] = mapped_column(ForeignKey("audit_draw.id"), primary_key=True)
@@ -564,8 +529,6 @@ class Release(Base):
     `inputs` is the digest of all inputs of its last build, if known, and `listing` that of the
     names, sizes and times of its files when they were last read.
     """
-
-    __tablename__ = "release"
 
     id: Mapped[str] = mapped_column(String(64), primary_key=True)
     dataset: Mapped[str] = mapped_column(Text)
@@ -585,16 +548,12 @@ class Release(Base):
 class ReleaseTarget(Base):
     """The version of a dataset that its builds release next, as set by the last of them."""
 
-    __tablename__ = "release_target"
-
     dataset: Mapped[str] = mapped_column(Text, primary_key=True)
     version: Mapped[str] = mapped_column(Text)
 
 
 class ReleaseItem(Base):
     """An entity that is a row, or part of a row, of a release."""
-
-    __tablename__ = "release_item"
 
     release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
     entity_id: Mapped[str] = mapped_column(ForeignKey("entity.id"), primary_key=True, index=True)
@@ -606,7 +565,6 @@ class Evaluation(Base):
     The release may have been built elsewhere. `result` is a `schemas.evaluation.EvaluationResult`.
     """
 
-    __tablename__ = "evaluation"
     __table_args__ = (Index("ix_evaluation_release_id", "release_id", "split"),)
 
     id: Mapped[str] = mapped_column(Digest, primary_key=True)
@@ -625,8 +583,6 @@ class Withdrawal(Base):
     `state` is confirmed, then finished.
     """
 
-    __tablename__ = "withdrawal"
-
     id: Mapped[int] = mapped_column(Number, primary_key=True, autoincrement=True)
     key: Mapped[str] = mapped_column(Digest, unique=True)
     target: Mapped[dict[str, Any]]
@@ -642,7 +598,6 @@ class Withdrawal(Base):
 class WithdrawnEntity(Base):
     """An entity of a withdrawal."""
 
-    __tablename__ = "withdrawn_entity"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
     withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
@@ -657,7 +612,6 @@ class WithdrawnDigest(Base):
     erases, no vectors of its files and texts are stored.
     """
 
-    __tablename__ = "withdrawn_digest"
     __table_args__ = {"sqlite_with_rowid": False}  # noqa: RUF012
 
     sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
@@ -673,8 +627,6 @@ class WithdrawalNotice(Base):
     `notice` is a `schemas.withdrawal.WithdrawalNotice`.
     """
 
-    __tablename__ = "withdrawal_notice"
-
     withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
     release_id: Mapped[str] = mapped_column(ForeignKey("release.id"), primary_key=True)
     notice: Mapped[dict[str, Any]]
@@ -682,8 +634,6 @@ class WithdrawalNotice(Base):
 
 class WithdrawalStep(Base):
     """A completed step of a withdrawal, with its details."""
-
-    __tablename__ = "withdrawal_step"
 
     withdrawal_id: Mapped[int] = mapped_column(ForeignKey("withdrawal.id"), primary_key=True)
     step: Mapped[str] = mapped_column(String(128), primary_key=True)
@@ -696,8 +646,6 @@ class EmbeddingSpace(Base):
 
     `key` is the digest of model, revision and parameters.
     """
-
-    __tablename__ = "embedding_space"
 
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
     key: Mapped[str] = mapped_column(Digest, unique=True)
@@ -713,8 +661,6 @@ class Embedding(Base):
     `key` is the digest of the space's key, kind and `sha256`, which is the digest of the image's
     file or of the text in UTF-8. Databases look up many rows faster by one column than by three.
     """
-
-    __tablename__ = "embedding"
 
     key: Mapped[str] = mapped_column(Digest, primary_key=True)
     space_id: Mapped[int] = mapped_column(ForeignKey("embedding_space.id"))

@@ -10,7 +10,7 @@ from db.decisions import decided_states
 from db.embeddings import Kind
 from db.entities import AgentRef, pages, rows_in
 from db.reviews import WAITING
-from db.store import Store, acquire_release_lock, retried
+from db.store import Store, acquire_release_lock, retried, writes
 from db.tables import (
     Annotation,
     Annotator,
@@ -36,9 +36,9 @@ _VERDICTS = {"accepted": "accept", "rejected": "reject"}
 _EMBEDDED_TEXTS = ("caption", "rewrite", "confusion")
 
 
-@retried
+@writes
 def close_reviews(
-    store: Store,
+    connection: Connection,
     entity_ids: Collection[str],
     digests: Collection[str] = (),
     erased_by: int | None = None,
@@ -51,25 +51,22 @@ def close_reviews(
     was written (`tasks_to_erase`).
     """
     closed = 0
-    with store.write() as connection:
-        for page in pages(sorted(entity_ids)):
-            shows = exists().where(
-                ReviewImage.task_key == ReviewTask.key, ReviewImage.image_id.in_(page)
-            )
-            concerned = or_(ReviewTask.entity_id.in_(page), shows)
-            if erased_by is not None:
-                answers = or_(
-                    ReviewTask.state.not_in(WAITING), ReviewTask.purpose == "adjudication"
-                )
-                written_in = and_(ReviewTask.entity_id.in_(_answered_with(page)), answers)
-                _note_to_erase(connection, or_(concerned, written_in), erased_by)
-            closed += connection.execute(
-                update(ReviewTask)
-                .where(ReviewTask.state.in_(WAITING), concerned)
-                .values(state="closed")
-            ).rowcount
-        for page in pages(sorted(digests)):
-            connection.execute(delete(ReviewImage).where(ReviewImage.sha256.in_(page)))
+    for page in pages(sorted(entity_ids)):
+        shows = exists().where(
+            ReviewImage.task_key == ReviewTask.key, ReviewImage.image_id.in_(page)
+        )
+        concerned = or_(ReviewTask.entity_id.in_(page), shows)
+        if erased_by is not None:
+            answers = or_(ReviewTask.state.not_in(WAITING), ReviewTask.purpose == "adjudication")
+            written_in = and_(ReviewTask.entity_id.in_(_answered_with(page)), answers)
+            _note_to_erase(connection, or_(concerned, written_in), erased_by)
+        closed += connection.execute(
+            update(ReviewTask)
+            .where(ReviewTask.state.in_(WAITING), concerned)
+            .values(state="closed")
+        ).rowcount
+    for page in pages(sorted(digests)):
+        connection.execute(delete(ReviewImage).where(ReviewImage.sha256.in_(page)))
     return closed
 
 
@@ -96,8 +93,8 @@ def _note_to_erase(connection: Connection, those: ColumnElement[bool], withdrawa
     )
 
 
-@retried
-def erase_answers_of(store: Store, person: str, withdrawal: int) -> None:
+@writes
+def erase_answers_of(connection: Connection, person: str, withdrawal: int) -> None:
     """Mark a person's tasks, and the adjudications that show their answers, as to be deleted."""
     answered = (
         select(ReviewTask.entity_id)
@@ -105,21 +102,19 @@ def erase_answers_of(store: Store, person: str, withdrawal: int) -> None:
         .where(Annotation.agent_id == AgentRef("person", person).id)
     )
     settled = and_(ReviewTask.purpose == "adjudication", ReviewTask.entity_id.in_(answered))
-    with store.write() as connection:
-        _note_to_erase(connection, or_(ReviewTask.assignee == person, settled), withdrawal)
+    _note_to_erase(connection, or_(ReviewTask.assignee == person, settled), withdrawal)
 
 
-@retried
-def forget_vectors(store: Store, kind: Kind, digests: Iterable[str]) -> int:
+@writes
+def forget_vectors(connection: Connection, kind: Kind, digests: Iterable[str]) -> int:
     """Delete the cached vectors of images or texts in all spaces; return their number."""
     deleted = 0
-    with store.write() as connection:
-        spaces = list(connection.execute(select(EmbeddingSpace.key)).scalars())
-        for page in pages(sorted(digests), 200):
-            keys = [digest_of(space, kind, sha256) for space in spaces for sha256 in page]
-            for some in pages(keys):
-                own = delete(Embedding).where(Embedding.key.in_(some))
-                deleted += connection.execute(own).rowcount
+    spaces = list(connection.execute(select(EmbeddingSpace.key)).scalars())
+    for page in pages(sorted(digests), 200):
+        keys = [digest_of(space, kind, sha256) for space in spaces for sha256 in page]
+        for some in pages(keys):
+            own = delete(Embedding).where(Embedding.key.in_(some))
+            deleted += connection.execute(own).rowcount
     return deleted
 
 
@@ -156,16 +151,15 @@ def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
             yield sha256_of(json.loads(payload)["text"].encode())
 
 
-@retried
-def drop_checkpoints(store: Store, entity_ids: Iterable[str]) -> int:
+@writes
+def drop_checkpoints(connection: Connection, entity_ids: Iterable[str]) -> int:
     """Delete the checkpoints of work on these entities; return their number."""
     dropped = 0
-    with store.write() as connection:
-        for page in pages(entity_ids):
-            inputs = select(Entity.seq).where(Entity.id.in_(page))
-            dropped += connection.execute(
-                delete(Checkpoint).where(Checkpoint.input.in_(inputs))
-            ).rowcount
+    for page in pages(entity_ids):
+        inputs = select(Entity.seq).where(Entity.id.in_(page))
+        dropped += connection.execute(
+            delete(Checkpoint).where(Checkpoint.input.in_(inputs))
+        ).rowcount
     return dropped
 
 
@@ -197,8 +191,8 @@ def judged_alone(connection: Connection, person: str) -> list[str]:
     ]
 
 
-@retried
-def return_answers(store: Store, person: str) -> int:
+@writes
+def return_answers(connection: Connection, person: str) -> int:
     """Exclude all answers of a person and close the person's open tasks; return their number."""
     by_person = exists().where(
         Annotation.review_task_key == ReviewTask.key,
@@ -206,22 +200,20 @@ def return_answers(store: Store, person: str) -> int:
     )
     answered = ReviewTask.state == "answered", by_person
     waiting = ReviewTask.state.in_(WAITING), ReviewTask.assignee == person
-    with store.write() as connection:
-        returned = connection.execute(
-            update(ReviewTask).where(*answered).values(state="returned")
-        ).rowcount
-        connection.execute(update(ReviewTask).where(*waiting).values(state="closed"))
+    returned = connection.execute(
+        update(ReviewTask).where(*answered).values(state="returned")
+    ).rowcount
+    connection.execute(update(ReviewTask).where(*waiting).values(state="closed"))
     return returned
 
 
-@retried
-def forget_person(store: Store, pseudonym: str) -> bool:
+@writes
+def forget_person(connection: Connection, pseudonym: str) -> bool:
     """Erase the name behind a pseudonym permanently; return False if none was stored."""
-    with store.write() as connection:
-        known = connection.execute(delete(Pseudonym).where(Pseudonym.name == pseudonym)).rowcount
-        named = connection.execute(
-            update(Annotator)
-            .where(Annotator.pseudonym == pseudonym, Annotator.name != pseudonym)
-            .values(name=pseudonym, user_id=-1, state="left")
-        ).rowcount
+    known = connection.execute(delete(Pseudonym).where(Pseudonym.name == pseudonym)).rowcount
+    named = connection.execute(
+        update(Annotator)
+        .where(Annotator.pseudonym == pseudonym, Annotator.name != pseudonym)
+        .values(name=pseudonym, user_id=-1, state="left")
+    ).rowcount
     return known + named > 0

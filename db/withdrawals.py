@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, func, insert, select, update
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, NewEntity, pages, register_agents, rows_in
 from db.roles import CascadePolicy, cascade_policy
-from db.store import Store, acquire_release_lock, retried
+from db.store import Store, acquire_release_lock, reads, writes
 from db.tables import (
     Agent,
     Entity,
@@ -30,8 +30,8 @@ from schemas.provenance import Role
 from schemas.withdrawal import Ground, WithdrawalCount, WithdrawalNotice, version_numbers
 
 
-@retried
-def refused_files(store: Store) -> dict[str, str]:
+@reads
+def refused_files(connection: Connection) -> dict[str, str]:
     """Return the digests that are not imported again, with the key of their first withdrawal."""
     query = (
         select(WithdrawnDigest.sha256, WithdrawalRow.key)
@@ -39,8 +39,7 @@ def refused_files(store: Store) -> dict[str, str]:
         .where(WithdrawnDigest.is_refused)
         .order_by(WithdrawalRow.id.desc())
     )
-    with store.read() as connection:
-        return {row.sha256: row.key for row in connection.execute(query)}
+    return {row.sha256: row.key for row in connection.execute(query)}
 
 
 CONFIRMED, FINISHED = "confirmed", "finished"
@@ -86,11 +85,10 @@ def earlier_of(connection: Connection, request: WithdrawalRequest) -> list[Store
     return found
 
 
-@retried
-def list_withdrawals(store: Store) -> list[StoredWithdrawal]:
+@reads
+def list_withdrawals(connection: Connection) -> list[StoredWithdrawal]:
     """Return all withdrawals, oldest first."""
-    with store.read() as connection:
-        return _read_withdrawals(connection)
+    return _read_withdrawals(connection)
 
 
 def find_withdrawal(store: Store, name: str) -> StoredWithdrawal:
@@ -131,27 +129,25 @@ def _read_withdrawals(
     ]
 
 
-@retried
-def withdrawn_entities(store: Store, withdrawal: int) -> list[str]:
+@reads
+def withdrawn_entities(connection: Connection, withdrawal: int) -> list[str]:
     """Return the ids of the entities of a withdrawal, in order."""
     query = select(WithdrawnEntity.entity_id).where(WithdrawnEntity.withdrawal_id == withdrawal)
-    with store.read() as connection:
-        return sorted(connection.execute(query).scalars())
+    return sorted(connection.execute(query).scalars())
 
 
-@retried
-def erased_blobs(store: Store, withdrawal: int) -> list[Blob]:
+@reads
+def erased_blobs(connection: Connection, withdrawal: int) -> list[Blob]:
     """Return the files that a withdrawal erases."""
     query = select(WithdrawnDigest.sha256, WithdrawnDigest.media_type).where(
         WithdrawnDigest.withdrawal_id == withdrawal, WithdrawnDigest.is_erased
     )
-    with store.read() as connection:
-        rows = connection.execute(query.order_by(WithdrawnDigest.sha256))
-        return [Blob(row.sha256, row.media_type or "") for row in rows]
+    rows = connection.execute(query.order_by(WithdrawnDigest.sha256))
+    return [Blob(row.sha256, row.media_type or "") for row in rows]
 
 
-@retried
-def counts_of(store: Store, withdrawal: int) -> list[WithdrawalCount]:
+@reads
+def counts_of(connection: Connection, withdrawal: int) -> list[WithdrawalCount]:
     """Count the entities of a withdrawal by dataset and kind."""
     query = (
         select(Entity.dataset, Entity.kind, func.count())
@@ -160,8 +156,7 @@ def counts_of(store: Store, withdrawal: int) -> list[WithdrawalCount]:
         .group_by(Entity.dataset, Entity.kind)
         .order_by(Entity.dataset, Entity.kind)
     )
-    with store.read() as connection:
-        rows = connection.execute(query).all()
+    rows = connection.execute(query).all()
     return [WithdrawalCount(dataset=row[0], kind=row[1], entities=row[2]) for row in rows]
 
 
@@ -176,11 +171,12 @@ class DoneStep(NamedTuple):
     done_at: datetime
 
 
-@retried
-def record_step(store: Store, withdrawal: int, step: str, details: Mapping[str, Any]) -> None:
+@writes
+def record_step(
+    connection: Connection, withdrawal: int, step: str, details: Mapping[str, Any]
+) -> None:
     """Record a completed step; if it is recorded already, the first details are kept."""
-    with store.write() as connection:
-        _insert_step(connection, withdrawal, step, details)
+    _insert_step(connection, withdrawal, step, details)
 
 
 def _insert_step(
@@ -195,14 +191,13 @@ def _insert_step(
     insert_new(connection, WithdrawalStep, [row])
 
 
-@retried
-def steps_of(store: Store, withdrawal: int) -> list[DoneStep]:
+@reads
+def steps_of(connection: Connection, withdrawal: int) -> list[DoneStep]:
     """Return the completed steps, in order."""
     query = select(WithdrawalStep.step, WithdrawalStep.details, WithdrawalStep.done_at)
     query = query.where(WithdrawalStep.withdrawal_id == withdrawal)
-    with store.read() as connection:
-        rows = connection.execute(query.order_by(WithdrawalStep.done_at, WithdrawalStep.step))
-        return [DoneStep._make(row) for row in rows]
+    rows = connection.execute(query.order_by(WithdrawalStep.done_at, WithdrawalStep.step))
+    return [DoneStep._make(row) for row in rows]
 
 
 def confirmed_patches(store: Store, withdrawal: int) -> list[dict[str, Any]]:
@@ -211,23 +206,22 @@ def confirmed_patches(store: Store, withdrawal: int) -> list[dict[str, Any]]:
     return list(first.details["patches"])
 
 
-@retried
-def finish(store: Store, withdrawal: int, entities: int) -> bool:
+@writes
+def finish(connection: Connection, withdrawal: int, entities: int) -> bool:
     """Record that all steps are completed on its `entities`; the first time is kept.
 
     Returns False, and records nothing, if it has more entities by then.
     """
     own = WithdrawalRow.id == withdrawal
     taken = select(func.count()).where(WithdrawnEntity.withdrawal_id == withdrawal)
-    with store.write() as connection:
-        connection.execute(select(WithdrawalRow.id).where(own).with_for_update())
-        if connection.execute(taken).scalar_one() != entities:
-            return False
-        connection.execute(
-            update(WithdrawalRow)
-            .where(own, WithdrawalRow.state != FINISHED)
-            .values(state=FINISHED, finished_at=datetime.now(UTC))
-        )
+    connection.execute(select(WithdrawalRow.id).where(own).with_for_update())
+    if connection.execute(taken).scalar_one() != entities:
+        return False
+    connection.execute(
+        update(WithdrawalRow)
+        .where(own, WithdrawalRow.state != FINISHED)
+        .values(state=FINISHED, finished_at=datetime.now(UTC))
+    )
     return True
 
 
@@ -238,9 +232,9 @@ _DECIDER = AgentRef("software", "loupe-withdrawal")
 _JUDGEMENT_WITHDRAWN = "who judged it takes the judgement back"
 
 
-@retried
+@writes
 def record_withdrawal(
-    store: Store,
+    connection: Connection,
     key: str,
     request: WithdrawalRequest,
     reason: str,
@@ -259,7 +253,7 @@ def record_withdrawal(
     A lock serialises this with the storing of releases.
 
     Args:
-        store: the store.
+        connection: a connection or a store.
         key: its name (`key_of`).
         request: the target, the ground, and whether files are erased.
         reason: what the person who requested it wrote.
@@ -276,40 +270,39 @@ def record_withdrawal(
     Raises:
         UsageError: the plan has changed; nothing was stored.
     """
-    with store.write() as connection:
-        acquire_release_lock(connection)
-        if not is_unchanged(connection):
-            raise UsageError(
-                "what is derived from it, or what was released, has changed since it was shown, "
-                "so nothing was withdrawn; run the command again to see the new plan"
-            )
-        (agent_id,) = register_agents(connection, [agent])
-        row = {
-            "key": key,
-            "target": request.target.model_dump(mode="json"),
-            "ground": request.ground,
-            "reason": reason,
-            "erases": request.erases,
-            "agent_id": agent_id,
-            "state": CONFIRMED,
-            "confirmed_at": datetime.now(UTC),
-        }
-        inserted = connection.execute(insert(WithdrawalRow).returning(WithdrawalRow.id), row)
-        id_ = inserted.scalar_one()
-        _insert_digests(connection, id_, refused, erased)
-        rows = [
-            {"withdrawal_id": id_, "release_id": one.release, "notice": one.model_dump(mode="json")}
-            for one in notices
-        ]
-        for page in pages(rows):
-            connection.execute(insert(NoticeRow), page)
-        _insert_step(connection, id_, CONFIRMED, details)
-        (stored,) = _read_withdrawals(connection, WithdrawalRow.id == id_)
-        withdraw_entities(connection, stored, entities)
-        append_decisions(
-            connection,
-            [NewDecision(one, "reopen", _DECIDER, _JUDGEMENT_WITHDRAWN) for one in reopened],
+    acquire_release_lock(connection)
+    if not is_unchanged(connection):
+        raise UsageError(
+            "what is derived from it, or what was released, has changed since it was shown, "
+            "so nothing was withdrawn; run the command again to see the new plan"
         )
+    (agent_id,) = register_agents(connection, [agent])
+    row = {
+        "key": key,
+        "target": request.target.model_dump(mode="json"),
+        "ground": request.ground,
+        "reason": reason,
+        "erases": request.erases,
+        "agent_id": agent_id,
+        "state": CONFIRMED,
+        "confirmed_at": datetime.now(UTC),
+    }
+    inserted = connection.execute(insert(WithdrawalRow).returning(WithdrawalRow.id), row)
+    id_ = inserted.scalar_one()
+    _insert_digests(connection, id_, refused, erased)
+    rows = [
+        {"withdrawal_id": id_, "release_id": one.release, "notice": one.model_dump(mode="json")}
+        for one in notices
+    ]
+    for page in pages(rows):
+        connection.execute(insert(NoticeRow), page)
+    _insert_step(connection, id_, CONFIRMED, details)
+    (stored,) = _read_withdrawals(connection, WithdrawalRow.id == id_)
+    withdraw_entities(connection, stored, entities)
+    append_decisions(
+        connection,
+        [NewDecision(one, "reopen", _DECIDER, _JUDGEMENT_WITHDRAWN) for one in reopened],
+    )
     return stored
 
 
@@ -332,9 +325,9 @@ def _insert_digests(
     insert_new(connection, WithdrawnDigest, rows)
 
 
-@retried
+@writes
 def extend_withdrawal(
-    store: Store,
+    connection: Connection,
     withdrawal: StoredWithdrawal,
     entities: Collection[str],
     refused: Collection[str],
@@ -344,12 +337,11 @@ def extend_withdrawal(
 
     If there are any entities, a finished withdrawal is reopened.
     """
-    with store.write() as connection:
-        acquire_release_lock(connection)
-        if entities:
-            _reopen_withdrawals(connection, [withdrawal.id])
-        _insert_digests(connection, withdrawal.id, refused, erased)
-        withdraw_entities(connection, withdrawal, entities)
+    acquire_release_lock(connection)
+    if entities:
+        _reopen_withdrawals(connection, [withdrawal.id])
+    _insert_digests(connection, withdrawal.id, refused, erased)
+    withdraw_entities(connection, withdrawal, entities)
 
 
 def _reopen_withdrawals(
@@ -442,12 +434,11 @@ def related_releases(connection: Connection, entity_ids: Iterable[str]) -> set[s
     return set(connection.execute(related).scalars())
 
 
-@retried
-def notices_of(store: Store, withdrawal: int | None = None) -> list[WithdrawalNotice]:
+@reads
+def notices_of(connection: Connection, withdrawal: int | None = None) -> list[WithdrawalNotice]:
     """Return the notices of one withdrawal, or of all, by dataset and version."""
     those = () if withdrawal is None else (NoticeRow.withdrawal_id == withdrawal,)
-    with store.read() as connection:
-        return _notices(connection, *those)
+    return _notices(connection, *those)
 
 
 def dataset_notices(connection: Connection, dataset: str, mark: int) -> list[WithdrawalNotice]:

@@ -36,7 +36,7 @@ from db.entities import (
     rows_in,
     select_entities,
 )
-from db.store import Store, retried
+from db.store import Store, reads, retried, writes
 from db.tables import (
     Activation,
     Activity,
@@ -170,19 +170,17 @@ class StreamMark(NamedTuple):
     resets: int = 0
 
 
-@retried
-def stream_mark(store: Store, plan_id: int) -> StreamMark:
+@reads
+def stream_mark(connection: Connection, plan_id: int) -> StreamMark:
     """Return the mark of the stream of a plan."""
-    with store.read() as connection:
-        mark = _read_mark(connection, plan_id, _STREAM)
+    mark = _read_mark(connection, plan_id, _STREAM)
     return StreamMark(mark.seq, mark.resets)
 
 
-@retried
-def finish_stream(store: Store, plan_id: int, mark: StreamMark) -> None:
+@writes
+def finish_stream(connection: Connection, plan_id: int, mark: StreamMark) -> None:
     """Record that a stream is complete; `mark.resets` is the number of resets before it began."""
-    with store.write() as connection:
-        _store_mark(connection, plan_id, _STREAM, _Mark(mark.items, 0, 0, mark.resets))
+    _store_mark(connection, plan_id, _STREAM, _Mark(mark.items, 0, 0, mark.resets))
 
 
 def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
@@ -294,53 +292,51 @@ def _changed_after(connection: Connection, pending: Pending, mark: _Mark) -> Ite
             yield from connection.execute(children).scalars().all()
 
 
-@retried
+@reads
 def configurations_of(
-    store: Store, stage: str, entity_ids: Iterable[str] | None = None
+    connection: Connection, stage: str, entity_ids: Iterable[str] | None = None
 ) -> list[dict[str, Any]]:
     """Return the configurations of the plans of a stage, or of those that made these entities."""
     query = select(Plan.configuration).where(Plan.stage == stage)
-    with store.read() as connection:
-        if entity_ids is None:
-            return list(connection.execute(query.order_by(Plan.id)).scalars())
-        made = query.join(Activity, Activity.plan_id == Plan.id)
-        made = made.join(Entity, Entity.activity_id == Activity.id)
-        return [found for (found,) in rows_in(connection, made, Entity.id, entity_ids)]
+    if entity_ids is None:
+        return list(connection.execute(query.order_by(Plan.id)).scalars())
+    made = query.join(Activity, Activity.plan_id == Plan.id)
+    made = made.join(Entity, Entity.activity_id == Activity.id)
+    return [found for (found,) in rows_in(connection, made, Entity.id, entity_ids)]
 
 
-@retried
-def count_plans(store: Store, stage: str, inputs: Iterable[int]) -> dict[int, int]:
+@reads
+def count_plans(connection: Connection, stage: str, inputs: Iterable[int]) -> dict[int, int]:
     """Count the plans of a stage that processed each input; inputs without any are left out."""
     plans = select(Plan.id).where(Plan.stage == stage)
     query = select(Work.input, func.count()).where(Work.plan_id.in_(plans)).group_by(Work.input)
-    with store.read() as connection:
-        return dict(rows_in(connection, query, Work.input, inputs))
+    return dict(rows_in(connection, query, Work.input, inputs))
 
 
-@retried
-def rejections_of(store: Store, plan_id: int, inputs: Iterable[int]) -> dict[int, Rejection]:
+@reads
+def rejections_of(
+    connection: Connection, plan_id: int, inputs: Iterable[int]
+) -> dict[int, Rejection]:
     """Return the rejections of inputs by a plan; inputs that it did not reject are left out."""
     query = select(Work.input, Work.rejection).where(
         Work.plan_id == plan_id, Work.status == "rejected"
     )
-    with store.read() as connection:
-        return {
-            input_: Rejection.model_validate_json(text or "{}")
-            for input_, text in rows_in(connection, query, Work.input, inputs)
-        }
+    return {
+        input_: Rejection.model_validate_json(text or "{}")
+        for input_, text in rows_in(connection, query, Work.input, inputs)
+    }
 
 
-@retried
-def drop_rejections(store: Store, plan_id: int, inputs: Iterable[int]) -> int:
+@writes
+def drop_rejections(connection: Connection, plan_id: int, inputs: Iterable[int]) -> int:
     """Delete a plan's rejections of these inputs, which are pending again; return their number."""
     taken = 0
-    with store.write() as connection:
-        for page in pages(inputs):
-            rejected = delete(Work).where(
-                Work.plan_id == plan_id, Work.status == "rejected", Work.input.in_(page)
-            )
-            taken += connection.execute(rejected).rowcount
-        reset_marks(connection, [plan_id])
+    for page in pages(inputs):
+        rejected = delete(Work).where(
+            Work.plan_id == plan_id, Work.status == "rejected", Work.input.in_(page)
+        )
+        taken += connection.execute(rejected).rowcount
+    reset_marks(connection, [plan_id])
     return taken
 
 
@@ -461,12 +457,11 @@ def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
         return store.claims.is_taken(connection, _subject(plan_id, dataset))
 
 
-@retried
-def worked_inputs(store: Store, plan_id: int, inputs: Sequence[int]) -> set[int]:
+@reads
+def worked_inputs(connection: Connection, plan_id: int, inputs: Sequence[int]) -> set[int]:
     """Return those of `inputs` that the plan has processed."""
     query = select(Work.input).where(Work.plan_id == plan_id)
-    with store.read() as connection:
-        return {input_ for (input_,) in rows_in(connection, query, Work.input, inputs)}
+    return {input_ for (input_,) in rows_in(connection, query, Work.input, inputs)}
 
 
 @retried
@@ -554,20 +549,19 @@ class StoredCheckpoint(NamedTuple):
     state: bytes
 
 
-@retried
-def load_checkpoint(store: Store, plan_id: int, input_: int) -> StoredCheckpoint | None:
+@reads
+def load_checkpoint(connection: Connection, plan_id: int, input_: int) -> StoredCheckpoint | None:
     """Return the checkpoint of an input of a plan; None if it has to start from the beginning."""
     query = select(Checkpoint.position, Checkpoint.state).where(
         Checkpoint.plan_id == plan_id, Checkpoint.input == input_
     )
-    with store.read() as connection:
-        row = connection.execute(query).one_or_none()
+    row = connection.execute(query).one_or_none()
     return StoredCheckpoint(row.position, row.state) if row else None
 
 
-@retried
+@writes
 def save_checkpoint(
-    store: Store,
+    connection: Connection,
     activity: ActivityRecord,
     input_: int,
     checkpoint: StoredCheckpoint,
@@ -582,22 +576,20 @@ def save_checkpoint(
         IntegrityError: an entity names a parent that is not stored; nothing was stored.
     """
     row = {"plan_id": activity.plan_id, "input": input_, **checkpoint._asdict()}
-    with store.write() as connection:
-        if entities:
-            store_activity(connection, activity, entities)
-        new = insert_into(connection, Checkpoint).values(**row)
-        connection.execute(
-            new.on_conflict_do_update(
-                index_elements=[Checkpoint.plan_id, Checkpoint.input],
-                set_={"position": new.excluded.position, "state": new.excluded.state},
-                where=new.excluded.position > Checkpoint.position,
-            )
+    if entities:
+        store_activity(connection, activity, entities)
+    new = insert_into(connection, Checkpoint).values(**row)
+    connection.execute(
+        new.on_conflict_do_update(
+            index_elements=[Checkpoint.plan_id, Checkpoint.input],
+            set_={"position": new.excluded.position, "state": new.excluded.state},
+            where=new.excluded.position > Checkpoint.position,
         )
+    )
 
 
-@retried
-def drop_finished_checkpoints(store: Store, plan_id: int) -> None:
+@writes
+def drop_finished_checkpoints(connection: Connection, plan_id: int) -> None:
     """Delete the checkpoints of a plan's inputs whose work is finished."""
     finished = exists().where(Work.plan_id == plan_id, Work.input == Checkpoint.input)
-    with store.write() as connection:
-        connection.execute(delete(Checkpoint).where(Checkpoint.plan_id == plan_id, finished))
+    connection.execute(delete(Checkpoint).where(Checkpoint.plan_id == plan_id, finished))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection
 
 from db.blobs import BlobStore
-from db.entities import StoredEntity, datasets_of, entities_by_id
+from db.entities import StoredEntity, datasets_of, fetch
 from db.release_rows import CropOrigin, EmbedderOrigin, embedder_origins, released_rows, snapshot
 from db.releases import (
     StateMark,
@@ -330,7 +330,7 @@ def _contained(
     stated = []
     for one in lower:
         if missing := scratch.lacking(released_rows(connection, one.id)):
-            found = entities_by_id(connection, missing).values()
+            found = fetch(connection, missing).values()
             images = sum(entity.kind == Image.kind for entity in found)
             raise IntegrityError(
                 f"{name} must contain {one.dataset} {one.version}, but {images:,} images and "

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection
 
 from db.blobs import suffix_of
-from db.entities import LIVE, StoredEntity, entities_by_id, pages
+from db.entities import LIVE, StoredEntity, fetch, pages
 from db.release_rows import (
     UNKNOWN,
     CropOrigin,
@@ -328,7 +328,7 @@ class Contents:
 
     def _released(self, source_ids: set[str]) -> list[ReleasedSource]:
         """Sources under their current terms."""
-        found = entities_by_id(self._connection, source_ids)
+        found = fetch(self._connection, source_ids)
         corrections = corrections_of(self._connection, source_ids)
         return [
             _released_source(id_, one.record(Source), corrections.get(id_))
@@ -368,7 +368,7 @@ class Contents:
 
     def prompts(self) -> tuple[ReleasedPrompt, ...]:
         """The prompts of texts and strategies, by name and version."""
-        found = entities_by_id(self._connection, self._prompts)
+        found = fetch(self._connection, self._prompts)
         prompts = [
             ReleasedPrompt(entity_id=id_, **one.record(PromptText).model_dump())
             for id_, one in found.items()

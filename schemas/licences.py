@@ -1,9 +1,11 @@
 """Licences of images: their names, SPDX expressions, and what they require of users."""
 
 import re
+import tomllib
 from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import product
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 # Normalised names of image licences, and which of them permit the release of altered images.
@@ -15,6 +17,8 @@ from typing import Any, Final, NamedTuple
 PUBLIC_DOMAIN: Final = "LicenseRef-Public-Domain"
 US_GOVERNMENT_WORK: Final = "LicenseRef-US-Government-Work"
 
+_DATA: Final = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+_PLAIN: Final[dict[str, str]] = _DATA["names"]
 _FREE: Final = frozenset({PUBLIC_DOMAIN, US_GOVERNMENT_WORK, "CC0-1.0", "CC-PDM-1.0"})
 _ADDRESS: Final = re.compile(
     r"(?:https?:)?(?://)?(?:www\.)?creativecommons\.org/(licenses|publicdomain)/([a-z0-9+-]+)"
@@ -37,24 +41,6 @@ _WORDS: Final = (
 _ELEMENTS: Final = re.compile(
     r"(?:cc[\s-]+)?by((?:[\s,/-]+(?:nc|nd|sa))*)(?:[\s-]+v?(\d\.\d)(?:[\s-]+(igo|[a-z]{2}))?)?"
 )
-_PLAIN: Final = {
-    "cc0": "CC0-1.0",
-    "cc 0": "CC0-1.0",
-    "cc zero": "CC0-1.0",
-    "cc cc0": "CC0-1.0",
-    "zero": "CC0-1.0",
-    "pdm": "CC-PDM-1.0",
-    "cc pdm": "CC-PDM-1.0",
-    "public domain mark": "CC-PDM-1.0",
-    "cc public domain mark": "CC-PDM-1.0",
-    "cc0 public domain": "CC0-1.0",
-    "public domain": PUBLIC_DOMAIN,
-    "pd": PUBLIC_DOMAIN,
-    "licenseref public domain": PUBLIC_DOMAIN,
-    "united states government work": US_GOVERNMENT_WORK,
-    "us government work": US_GOVERNMENT_WORK,
-    "licenseref us government work": US_GOVERNMENT_WORK,
-}
 _ONE_OF: Final = "one of "
 
 
@@ -179,37 +165,12 @@ class Conditions(NamedTuple):
 
 
 FREE: Final = Conditions()
-_BY: Final = Conditions(attribution=True)
-_BY_SA: Final = Conditions(attribution=True, share_alike=True)
-
-_OTHERS: Final[dict[str, Conditions]] = {
-    **dict.fromkeys(
-        (
-            *(PUBLIC_DOMAIN, US_GOVERNMENT_WORK, "CC0-1.0", "CC-PDM-1.0"),
-            *("PDDL-1.0", "Unlicense", "0BSD", "MIT-0", "O-UDA-1.0"),
-        ),
-        FREE,
-    ),
-    **dict.fromkeys(
-        (
-            *("MIT", "ISC", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ODC-By-1.0"),
-            *("CDLA-Permissive-1.0", "CDLA-Permissive-2.0"),
-            *("OGL-UK-1.0", "OGL-UK-2.0", "OGL-UK-3.0", "OGL-Canada-2.0"),
-            *("etalab-2.0", "DL-DE-BY-2.0", "NLOD-1.0", "NLOD-2.0"),
-        ),
-        _BY,
-    ),
-    **dict.fromkeys(
-        (
-            *("ODbL-1.0", "CDLA-Sharing-1.0", "LAL-1.2", "LAL-1.3"),
-            *("GFDL-1.2-only", "GFDL-1.2-or-later", "GFDL-1.3-only", "GFDL-1.3-or-later"),
-            *("GPL-3.0-only", "GPL-3.0-or-later"),
-        ),
-        _BY_SA,
-    ),
+_OTHERS: Final = {
+    licence: Conditions(**group["asks"])
+    for group in _DATA["groups"]
+    for licence in group["licences"]
 }
-_COMPATIBLE: Final = {"CC-BY-SA-4.0": ("LAL-1.3", "GPL-3.0-only", "GPL-3.0-or-later")}
-"""Licences that Creative Commons lists as compatible (creativecommons.org/compatiblelicenses)."""
+_COMPATIBLE: Final[dict[str, list[str]]] = _DATA["compatible"]
 _CREATIVE: Final = re.compile(r"(CC-BY(?:-NC)?(?:-SA)?(-ND)?)(?:-(\d\.\d))?(?:-[A-Z]{2,3})?")
 
 

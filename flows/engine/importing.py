@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, find, new_entity
-from db.release_rows import last_correction
+from db.release_rows import corrections_of
 from db.releases import list_releases
 from db.store import Store
 from db.withdrawals import refused_files
@@ -116,7 +116,7 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
         if not changed:
             continue
         terms = terms.model_copy(update=changed)
-        earlier = last_correction(context.store, entity.id)
+        earlier = corrections_of(context.store, [entity.id]).get(entity.id)
         record = TermsCorrection(
             source=source.name,
             source_id=entity.id,
@@ -154,7 +154,7 @@ def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEn
 
 
 def _terms_now(store: Store, source_id: str, source: Source) -> SourceTerms:
-    correction = last_correction(store, source_id)
+    correction = corrections_of(store, [source_id]).get(source_id)
     return correction[1].terms if correction else source.terms
 
 

@@ -19,7 +19,7 @@ from db.blobs import BlobStore
 from db.decisions import decided_by_people
 from db.entities import fetch, find, pages, parents_of
 from db.quarantine import unused_answers
-from db.release_rows import last_correction, snapshot
+from db.release_rows import corrections_of, snapshot
 from db.releases import (
     StoredRelease,
     current_mark,
@@ -510,8 +510,8 @@ def _released_under_earlier_terms(
             one.entity_id: one.correction and one.correction.entity_id
             for one in built.manifest.sources
         }
-        now = {id_: last_correction(store, id_) for id_ in shown}
-        names = sorted({one[1].source for id_, one in now.items() if one and one[0] != shown[id_]})
+        now = corrections_of(store, shown)
+        names = sorted({one[1].source for id_, one in now.items() if one[0] != shown[id_]})
         if names:
             sentence = (
                 f"{built.name} stays as it is, under earlier terms of {', '.join(names)}; to "

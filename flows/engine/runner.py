@@ -302,11 +302,11 @@ def _opened(
     if not isinstance(work, Program):
         yield work, stage.workers
         return
-    program, reader = work, context.store.read_only()
+    program = work
     with open_engine(context.settings, program, total) as engine:
 
         def run(inputs: Sequence[Any]) -> Sequence[StageResult]:
-            return work_through(engine, program, program.prepare(inputs, reader))
+            return work_through(engine, program, program.prepare(inputs, context.store))
 
         yield run, engine.threads
 

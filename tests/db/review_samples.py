@@ -9,7 +9,7 @@ from db.annotations import NewAnnotation, insert_annotations
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, NewEntity, new_entity
 from db.gold import NewCheck, record_checks
-from db.reviews import StoredTask, announce_tasks, set_task_states
+from db.reviews import StoredTask, announce_tasks, change_tasks
 from db.store import Store
 from db.tables import ReviewTask
 from schemas.base import digest_of
@@ -84,7 +84,7 @@ class Desk:
         )
         with self.store.write() as connection:
             insert_annotations(connection, [new])
-            set_task_states(connection, [task.key], "answered")
+            change_tasks(connection, [task.key], state="answered")
         return key
 
     def decide(

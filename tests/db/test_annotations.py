@@ -13,7 +13,7 @@ from db.annotations import (
 )
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, new_entity
-from db.reviews import StoredTask, review_tasks, set_task_states
+from db.reviews import StoredTask, change_tasks, review_tasks
 from db.store import Store
 from schemas.provenance import Role
 from schemas.records import Rewrite
@@ -55,7 +55,7 @@ def receive(store: Store, *annotations: NewAnnotation, state: str = "answered") 
     with store.write() as connection:
         new = insert_annotations(connection, annotations)
         keys = [one.task.key for one in annotations]
-        set_task_states(connection, keys, state)  # type: ignore[arg-type]
+        change_tasks(connection, keys, state=state)
         return len(new)
 
 

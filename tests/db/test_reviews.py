@@ -12,6 +12,7 @@ from db.reviews import (
     acquire_queue_lock,
     announce_tasks,
     assignments,
+    change_tasks,
     count_tasks,
     load_cursor,
     open_image_media_type,
@@ -19,7 +20,6 @@ from db.reviews import (
     project_of_tasks,
     review_tasks,
     save_cursor,
-    set_task_states,
     tasks_by_key,
 )
 from db.store import Store
@@ -63,7 +63,7 @@ def is_served(store: Store, sha256: str = IMAGE.sha256) -> bool:
 
 def set_state(store: Store, task: StoredTask, state: str) -> None:
     with store.write() as connection:
-        set_task_states(connection, [task.key], state)  # type: ignore[arg-type]
+        change_tasks(connection, [task.key], state=state)
 
 
 def withdraw(store: Store, entity_id: str) -> None:
