@@ -3,7 +3,6 @@
 Storing an annotation again has no effect. All annotations are kept; the last one of a task counts.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
@@ -11,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, and_, func, insert, or_, select, true, update
 
-from db.entities import AgentRef, pages, register_agents, rows_in
+from db.entities import AgentRef, change_in, grouped, pages, register_agents, rows_in
 from db.reviews import StoredTask, change_tasks
 from db.store import Store, reads, writes
 from db.tables import (
@@ -96,11 +95,9 @@ def annotations_of(
     connection: Connection, task_keys: Iterable[str]
 ) -> dict[str, list[StoredAnnotation]]:
     """Return the annotations of each task, oldest first."""
-    found: dict[str, list[StoredAnnotation]] = defaultdict(list)
     query = _ANNOTATIONS.order_by(Annotation.annotated_at, Annotation.key)
-    for row in rows_in(connection, query, Annotation.review_task_key, task_keys):
-        found[row.review_task_key].append(StoredAnnotation._make(row))
-    return found
+    rows = rows_in(connection, query, Annotation.review_task_key, task_keys)
+    return grouped((row.review_task_key, StoredAnnotation._make(row)) for row in rows)
 
 
 def insert_annotations(
@@ -170,13 +167,12 @@ def counted_answers(
 
     Answers to gold items are left out.
     """
-    of_queue = true() if queue is None else ReviewTask.queue == queue
-    found: dict[str, list[GivenAnswer]] = defaultdict(list)
-    for page in pages(entity_ids):
-        chosen = of_queue, ReviewTask.gold.is_(False), ReviewTask.entity_id.in_(page)
-        for one in answers_where(connection, *chosen):
-            found[one.entity_id].append(one)
-    return found
+    chosen = ReviewTask.gold.is_(False), true() if queue is None else ReviewTask.queue == queue
+    return grouped(
+        (one.entity_id, one)
+        for page in pages(entity_ids)
+        for one in answers_where(connection, *chosen, ReviewTask.entity_id.in_(page))
+    )
 
 
 @reads
@@ -270,23 +266,12 @@ def annotations_numbered(
 @writes
 def discard_annotations(connection: Connection, annotations: Sequence[UnclearAnnotation]) -> None:
     """Mark annotations as discarded and reopen tasks without another one; they are on no server."""
-    keys = {one.key for one in annotations}
     tasks = sorted({one.task.key for one in annotations if one.task.state == "unclear"})
-    for page in pages(tasks):
-        connection.execute(
-            update(Annotation)
-            .where(
-                Annotation.review_task_key.in_(page),
-                Annotation.state.in_(("unclear", "sent_back", "quarantined")),
-            )
-            .values(state="discarded")
-        )
-    is_unclear = ReviewTask.state == "unclear"
-    change_tasks(connection, tasks, is_unclear, state="open", task_id=None)
-    for page in pages(sorted(keys)):
-        connection.execute(
-            update(Annotation).where(Annotation.key.in_(page)).values(state="discarded")
-        )
+    discarded = update(Annotation).values(state="discarded")
+    waiting = discarded.where(Annotation.state.in_(("unclear", "sent_back", "quarantined")))
+    change_in(connection, waiting, Annotation.review_task_key, tasks)
+    change_tasks(connection, tasks, ReviewTask.state == "unclear", state="open", task_id=None)
+    change_in(connection, discarded, Annotation.key, {one.key for one in annotations})
 
 
 @writes
@@ -295,9 +280,8 @@ def send_back(connection: Connection, keys: Sequence[str]) -> None:
 
     The tasks still wait; they are on no server until they are sent.
     """
-    for page in pages(keys):
-        mine = Annotation.review_task_key.in_(page), Annotation.state == "unclear"
-        connection.execute(update(Annotation).where(*mine).values(state="sent_back"))
+    unclear = update(Annotation).where(Annotation.state == "unclear").values(state="sent_back")
+    change_in(connection, unclear, Annotation.review_task_key, keys)
     change_tasks(connection, keys, ReviewTask.state == "unclear", task_id=None)
 
 
@@ -325,10 +309,7 @@ def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str
         )
         .order_by(made.seq)
     )
-    found: dict[str, list[str]] = defaultdict(list)
-    for shown_id, made_id in rows_in(connection, query, shown.id, entity_ids):
-        found[shown_id].append(made_id)
-    return found
+    return grouped(rows_in(connection, query, shown.id, entity_ids))
 
 
 def entity_states(connection: Connection, entity_ids: Iterable[str]) -> dict[str, str]:

@@ -2,11 +2,11 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
@@ -33,6 +33,7 @@ _SUFFIXES = {
     "text/plain": ".txt",
 }
 _INCOMING = "blob-"
+_ABANDONED_SECONDS = 24 * 3600
 _REPAIR = "make it again from its source, a release or a backup with: loupe store check --repair"
 _PIECE_BYTES = 1 << 20
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -234,31 +235,19 @@ class BlobStore:
 
 
 def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
-    """Write to a locked file in `incoming`, then move the complete file to `path`.
-
-    The lock ends with the process, in any namespace or container. Another process may take the file
-    for abandoned between its creation and its lock, and on a network file system whose locks are
-    local to one machine; the file is then written again.
-    """
+    """Write to a new file in `incoming`, then move the complete file to `path`."""
     for folder in (path.parent, incoming):
         folder.mkdir(parents=True, exist_ok=True)
-    while True:
-        handle, temporary = tempfile.mkstemp(dir=incoming, prefix=_INCOMING)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                _try_lock(file.fileno())
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-                Path(temporary).replace(path)
-        except FileNotFoundError:
-            if not incoming.is_dir() or not path.parent.is_dir():
-                raise
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        else:
-            return
+    handle, temporary = tempfile.mkstemp(dir=incoming, prefix=_INCOMING)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 def _flush(folder: Path) -> None:
@@ -271,17 +260,8 @@ def _flush(folder: Path) -> None:
 
 
 def _remove_abandoned(incoming: Path) -> None:
-    """Delete partial files of killed processes; files that are being written are locked."""
+    """Delete partial files of killed processes, which nobody has written to for a day."""
     for file in incoming.glob(f"{_INCOMING}*"):
-        with contextlib.suppress(OSError), file.open("r+b") as opened:
-            if _try_lock(opened.fileno()):
+        with contextlib.suppress(OSError):
+            if file.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
                 file.unlink()
-
-
-def _try_lock(file: int) -> bool:
-    """Lock an open file until it is closed; return False if it is locked or cannot be locked."""
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True

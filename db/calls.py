@@ -19,9 +19,9 @@ from uuid import uuid4
 from sqlalchemy import Connection, Row, Text, case, cast, delete, func, insert, select, update
 
 from db.entities import AgentRef, register_agents
-from db.store import Store, reads, retried, writes
+from db.store import Store, acquire_lock, reads, retried, writes
 from db.tables import Agent, ModelCall, insert_new
-from schemas.base import digest_of, sha256_of
+from schemas.base import sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
 from schemas.errors import ServiceError
 from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
@@ -300,7 +300,7 @@ def reserve_search(
     """Reserve a search, unless it is known, in flight, or beyond the budget."""
     agent = AgentRef.of_model(search.service)
     with store.write() as connection:
-        _lock_service(connection, search.service)
+        acquire_lock(connection, f"searches {search.service.name}")
         row = _row_of(connection, search.key)
         if row is not None and row.status != IN_FLIGHT:
             return _outcome(row)
@@ -339,7 +339,7 @@ def reserve_retry(
     connection: Connection, search: NewSearch, claim_id: str, budget: DailyBudget
 ) -> bool:
     """Count one more request of a search in flight; return False if it is beyond the budget."""
-    _lock_service(connection, search.service)
+    acquire_lock(connection, f"searches {search.service.name}")
     used = requests_since(connection, search.service, budget.day_began)
     if budget.most is not None and used >= budget.most:
         return False
@@ -362,7 +362,7 @@ def settle_search(
     If the claim ended and another process took the search over, the other's outcome is kept.
     """
     with store.write() as connection:
-        _lock_service(connection, search.service)
+        acquire_lock(connection, f"searches {search.service.name}")
         own = select(ModelCall.tokens_in).where(*_is_own(search.key, claim_id))
         reserved = connection.execute(own).scalar_one_or_none() or 0
         before = requests_since(connection, search.service, budget.day_began) - reserved
@@ -404,13 +404,6 @@ def requests_since(connection: Connection, service: ModelRef, began: datetime) -
         ModelCall.agent_id.in_(agents), ModelCall.called_at >= began
     )
     return connection.execute(query).scalar_one() or 0
-
-
-def _lock_service(connection: Connection, service: ModelRef) -> None:
-    """Lock a service, so that its searches are reserved one at a time (SQLite has one writer)."""
-    if connection.dialect.name == "postgresql":
-        number = int(digest_of("search-budget", service.name)[:15], 16)
-        connection.execute(select(func.pg_advisory_xact_lock(number)))
 
 
 def _row_of(connection: Connection, key: str) -> Row[str, str] | None:

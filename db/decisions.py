@@ -1,6 +1,5 @@
 """Append decisions and activations, and compute the state of entities from them."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import cast
@@ -11,6 +10,8 @@ from db.entities import (
     AgentRef,
     NewDecision,
     StoredEntity,
+    change_in,
+    grouped,
     pages,
     register_agents,
     rows_in,
@@ -152,12 +153,9 @@ def folded_states(connection: Connection, entity_ids: Sequence[str]) -> dict[str
 
 def _refresh_states(connection: Connection, entity_ids: Sequence[str]) -> None:
     """Update the cached `state` of each entity."""
-    for page in pages(entity_ids):
-        by_state: dict[State, list[str]] = defaultdict(list)
-        for entity_id, state in folded_states(connection, page).items():
-            by_state[state].append(entity_id)
-        for state, ids in by_state.items():
-            connection.execute(update(Entity).where(Entity.id.in_(ids)).values(state=state))
+    states = folded_states(connection, entity_ids)
+    for state, ids in grouped((state, id_) for id_, state in states.items()).items():
+        change_in(connection, update(Entity).values(state=state), Entity.id, ids)
 
 
 def decided_states(connection: Connection, entity_ids: Sequence[str]) -> dict[str, State]:
@@ -166,11 +164,9 @@ def decided_states(connection: Connection, entity_ids: Sequence[str]) -> dict[st
 
 
 def _verdicts(connection: Connection, entity_ids: Sequence[str]) -> dict[str, list[str]]:
-    verdicts: dict[str, list[str]] = {entity_id: [] for entity_id in entity_ids}
     query = select(Decision.entity_id, Decision.verdict).order_by(Decision.id)
-    for entity_id, verdict in rows_in(connection, query, Decision.entity_id, entity_ids):
-        verdicts[entity_id].append(verdict)
-    return verdicts
+    verdicts = grouped(rows_in(connection, query, Decision.entity_id, entity_ids))
+    return {entity_id: verdicts[entity_id] for entity_id in entity_ids}
 
 
 @reads

@@ -9,7 +9,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Update, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
 from db.store import Store, reads, writes
@@ -80,6 +80,7 @@ def move_to_groups(connection: Connection, groups: Mapping[str, str]) -> None:
 
 R = TypeVar("R", bound=EntityRecord)
 K = TypeVar("K")
+V = TypeVar("V")
 Columns = TypeVarTuple("Columns")
 Parents = tuple[tuple[Role, str], ...]
 
@@ -149,6 +150,14 @@ def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
         yield page
 
 
+def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of each key, in order; a key without values has an empty list."""
+    found: dict[K, list[V]] = defaultdict(list)
+    for key, value in pairs:
+        found[key].append(value)
+    return found
+
+
 def rows_in(
     connection: Connection,
     query: Select[*Columns],
@@ -159,6 +168,17 @@ def rows_in(
     for page in pages(values):
         for rows in connection.execute(query.where(column.in_(page))).partitions(_PAGE):
             yield from rows
+
+
+def change_in(
+    connection: Connection,
+    statement: Update | Delete,
+    column: InstrumentedAttribute[Any],
+    values: Iterable[object],
+) -> int:
+    """Update or delete the rows with `column` among `values`; return their number."""
+    changes = (statement.where(column.in_(page)) for page in pages(values))
+    return sum(connection.execute(change).rowcount for change in changes)
 
 
 @reads
@@ -190,15 +210,10 @@ def fetch(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]
 
 
 def find(
-    store: Store,
-    dataset: str,
-    kind: str,
-    *,
-    states: Sequence[str] | None = None,
-    split: str | None = None,
+    store: Store, dataset: str, kind: str, *, states: Sequence[str] | None = None
 ) -> Iterator[StoredEntity]:
     """Iterate over the entities of a dataset and kind, oldest first, in constant memory."""
-    conditions = _conditions(dataset, kind, states, split)
+    conditions = _conditions(dataset, kind, states)
     yield from map(StoredEntity._make, scan(store, select_entities().where(*conditions)))
 
 
@@ -218,18 +233,14 @@ def count_entities(
 ) -> int:
     """Count the entities of a kind in a dataset."""
     query = select(func.count()).select_from(Entity)
-    found = connection.execute(query.where(*_conditions(dataset, kind, states, None)))
+    found = connection.execute(query.where(*_conditions(dataset, kind, states)))
     return found.scalar_one()
 
 
-def _conditions(
-    dataset: str, kind: str, states: Sequence[str] | None, split: str | None
-) -> list[ColumnElement[bool]]:
+def _conditions(dataset: str, kind: str, states: Sequence[str] | None) -> list[ColumnElement[bool]]:
     conditions: list[ColumnElement[bool]] = [Entity.dataset == dataset, Entity.kind == kind]
     if states is not None:
         conditions.append(Entity.state.in_(states))
-    if split is not None:
-        conditions.append(Entity.split == split)
     return conditions
 
 
@@ -345,20 +356,15 @@ def children_in(
 @reads
 def parents_of(connection: Connection, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """Return the parents of each id in `role`, in order of id."""
-    related: dict[str, list[str]] = defaultdict(list)
-    for link in sorted(links(connection, ids, (role,)), key=attrgetter("parent")):
-        related[link.child].append(link.parent)
-    return related
+    found = sorted(links(connection, ids, (role,)), key=attrgetter("parent"))
+    return grouped((link.child, link.parent) for link in found)
 
 
 @reads
 def children_of(connection: Connection, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """Return the children of each id in `role`, in order of id."""
-    related: dict[str, list[str]] = defaultdict(list)
-    found = links(connection, ids, (role,), down=True)
-    for link in sorted(found, key=attrgetter("child")):
-        related[link.parent].append(link.child)
-    return related
+    found = sorted(links(connection, ids, (role,), down=True), key=attrgetter("child"))
+    return grouped((link.parent, link.child) for link in found)
 
 
 @reads

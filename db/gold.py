@@ -9,7 +9,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from db.annotations import answers_where
 from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, Verdict, pages
+from db.entities import AgentRef, NewDecision, Verdict, change_in, pages
 from db.reviews import WAITING, acquire_queue_lock, change_tasks
 from db.store import reads, writes
 from db.tables import (
@@ -94,11 +94,8 @@ def settled_answers(connection: Connection, queue: str) -> dict[str, dict[str, A
 @writes
 def remove_gold_items(connection: Connection, queue: str, entity_ids: Iterable[str]) -> int:
     """Remove gold items and return their number; the answers to them stay."""
-    before = _count(connection, queue)
-    for page in pages(entity_ids):
-        chosen = GoldItem.queue == queue, GoldItem.entity_id.in_(page)
-        connection.execute(delete(GoldItem).where(*chosen))
-    return before - _count(connection, queue)
+    items = delete(GoldItem).where(GoldItem.queue == queue)
+    return change_in(connection, items, GoldItem.entity_id, entity_ids)
 
 
 def record_checks(connection: Connection, checks: Sequence[NewCheck]) -> None:

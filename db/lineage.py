@@ -10,7 +10,7 @@ from prov.identifier import Identifier, Namespace, QualifiedName
 from prov.model import PROV, ProvDocument
 from sqlalchemy import Connection, select
 
-from db.entities import SHORTEST_PREFIX, links, rows_in
+from db.entities import SHORTEST_PREFIX, grouped, links, rows_in
 from db.store import reads
 from db.tables import (
     Activity,
@@ -194,9 +194,7 @@ def agents_of(
 
 
 def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
-    parents: dict[str, list[tuple[str, str]]] = {}
-    for link in links(connection, ids):
-        parents.setdefault(link.child, []).append((link.role, link.parent))
+    parents = grouped((link.child, (link.role, link.parent)) for link in links(connection, ids))
     query = select(
         *(Entity.id, Entity.dataset, Entity.kind, Entity.state, Entity.payload),
         *(Entity.activity_id, Entity.model_call_key),
@@ -206,7 +204,7 @@ def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
         connection, query, Entity.id, ids
     ):
         entity = TracedEntity(id_, dataset, kind, state, payload)
-        above = tuple(sorted(parents.get(id_, ())))
+        above = tuple(sorted(parents[id_]))
         nodes.append(EntityNode(entity, str(activity_id), call, above))
     return nodes
 
@@ -214,16 +212,14 @@ def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
 def activities_by_number(connection: Connection, numbers: Iterable[int]) -> dict[str, ActivityNode]:
     """Return the activities with these numbers in the store."""
     wanted = sorted(numbers)
-    agents: dict[int, list[str]] = {}
     query = select(Association.activity_id, Association.agent_id)
-    for number, agent_id in rows_in(connection, query, Association.activity_id, wanted):
-        agents.setdefault(number, []).append(agent_id)
+    agents = grouped(rows_in(connection, query, Association.activity_id, wanted))
     plan = Plan.stage, Plan.version, Plan.configuration
     run = Activity.code_revision, Activity.flow_run, Activity.started_at, Activity.ended_at
     with_plan = select(Activity.id, *plan, *run).join(Plan, Plan.id == Activity.plan_id)
     found = {}
     for number, stage, version, values, *ran in rows_in(connection, with_plan, Activity.id, wanted):
-        agent_ids = tuple(sorted(agents.get(number, ())))
+        agent_ids = tuple(sorted(agents[number]))
         node = ActivityNode(str(number), stage, version, values, agent_ids, ActivityRun(*ran))
         found[node.id] = node
     return found
@@ -243,10 +239,8 @@ def calls_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, CallN
 
 def _decisions(connection: Connection, ids: Sequence[str]) -> dict[str, list[DecisionNode]]:
     query = select_columns(Decision, DecisionNode._fields).order_by(Decision.id)
-    found: dict[str, list[DecisionNode]] = {}
-    for row in rows_in(connection, query, Decision.entity_id, ids):
-        found.setdefault(row.entity_id, []).append(DecisionNode(*row))
-    return found
+    rows = rows_in(connection, query, Decision.entity_id, ids)
+    return grouped((row.entity_id, DecisionNode(*row)) for row in rows)
 
 
 # A lineage as a W3C PROV document, to be written as PROV-JSON.

@@ -28,6 +28,7 @@ from db.entities import (
     children_in,
     fetch,
     fetch_parents,
+    grouped,
     links,
     pages,
     parents_of,
@@ -476,11 +477,8 @@ def _validations(
     connection: Connection, captions: Sequence[str]
 ) -> Iterator[tuple[str, EmbedderOrigin]]:
     """Return the measured captions, each with the embedder and settings of the measurement."""
-    reports: dict[str, list[str]] = defaultdict(list)
-    for caption, report in _linked_entities(
-        connection, captions, Role.MEASURES, DiscriminabilityReport.kind
-    ):
-        reports[report.id].append(caption)
+    measured = _linked_entities(connection, captions, Role.MEASURES, DiscriminabilityReport.kind)
+    reports = grouped((report.id, caption) for caption, report in measured)
     for report_id, values in _settings(connection, reports, Role.VALIDATED_WITH):
         limits = {name: values["discriminability"][name] for name in _DISCRIMINABILITY}
         settings = canonical_json({**limits, "temperature": values["temperature"]})

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, insert, select, update
 
 from db.entities import SHORTEST_PREFIX, pages
-from db.store import Store, acquire_release_lock, reads, retried, writes
+from db.store import Store, acquire_release_lock, reads, writes
 from db.tables import (
     Activation,
     Decision,
@@ -316,15 +316,12 @@ def release_after(store: Store, stored: StoredRelease) -> StoredRelease | None:
     return next(sound, None)
 
 
-@retried
-def set_release_target(store: Store, dataset: str, version: str) -> None:
+@writes
+def set_release_target(connection: Connection, dataset: str, version: str) -> None:
     """Record the version that the builds of a dataset release next."""
-    if release_targets(store).get(dataset) == version:
-        return
-    with store.write() as connection:
-        insert_new(connection, ReleaseTarget, [{"dataset": dataset, "version": version}])
-        this = update(ReleaseTarget).where(ReleaseTarget.dataset == dataset)
-        connection.execute(this.values(version=version))
+    insert_new(connection, ReleaseTarget, [{"dataset": dataset, "version": version}])
+    this = update(ReleaseTarget).where(ReleaseTarget.dataset == dataset)
+    connection.execute(this.values(version=version))
 
 
 @reads

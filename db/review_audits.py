@@ -1,7 +1,7 @@
 """Audit samples of accepted items, and the statistics of review."""
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from db.annotations import answers_where
-from db.entities import ancestors, find, pages, parents_of, rows_in
+from db.entities import ancestors, find, grouped, pages, parents_of, rows_in
 from db.reviews import WAITING
 from db.store import Store, reads, writes
 from db.tables import (
@@ -172,10 +172,8 @@ def _participants(connection: Connection, queue: str, ids: Sequence[str]) -> dic
     edited = ancestors(connection, ids, (Role.EDITED_FROM,))
     asked = {*ids, *(one for above in edited.values() for one in above)}
     query = select(ReviewTask.entity_id, ReviewTask.assignee).where(ReviewTask.queue == queue)
-    people: dict[str, set[str]] = defaultdict(set)
-    for entity_id, assignee in rows_in(connection, query, ReviewTask.entity_id, asked):
-        people[entity_id].add(assignee)
-    return {id_: people[id_].union(*(people[one] for one in edited[id_])) for id_ in ids}
+    people = grouped(rows_in(connection, query, ReviewTask.entity_id, asked))
+    return {id_: {who for one in (id_, *edited[id_]) for who in people[one]} for id_ in ids}
 
 
 @reads

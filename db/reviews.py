@@ -29,8 +29,8 @@ from sqlalchemy import (
     update,
 )
 
-from db.entities import pages, rows_in
-from db.store import Store, reads, retried, writes
+from db.entities import change_in, rows_in
+from db.store import Store, acquire_lock, reads, retried, writes
 from db.tables import (
     Agent,
     Annotation,
@@ -203,11 +203,8 @@ def change_tasks(
     connection: Connection, keys: Iterable[str], *conditions: ColumnElement[bool], **values: Any
 ) -> int:
     """Change columns of those of the tasks that fulfil all conditions; return their number."""
-    count = 0
-    for page in pages(keys):
-        chosen = update(ReviewTask).where(ReviewTask.key.in_(page), *conditions)
-        count += connection.execute(chosen.values(**values)).rowcount
-    return count
+    chosen = update(ReviewTask).where(*conditions).values(**values)
+    return change_in(connection, chosen, ReviewTask.key, keys)
 
 
 @writes
@@ -228,9 +225,8 @@ def set_priorities(
 ) -> None:
     """Set the priority of items of a queue; 0 is the default."""
     ids = sorted(set(entity_ids))
-    for page in pages(ids):
-        chosen = ReviewPriority.queue == queue, ReviewPriority.entity_id.in_(page)
-        connection.execute(delete(ReviewPriority).where(*chosen))
+    earlier = delete(ReviewPriority).where(ReviewPriority.queue == queue)
+    change_in(connection, earlier, ReviewPriority.entity_id, ids)
     if priority:
         row = {"queue": queue, "priority": priority}
         insert_new(connection, ReviewPriority, [{**row, "entity_id": one} for one in ids])
@@ -248,11 +244,9 @@ def acquire_queue_lock(connection: Connection, queue: str) -> None:
     """Lock the tasks of a queue and the decisions on its answers until the transaction ends.
 
     Call it first in a transaction. Otherwise two answers that arrive at the same time would not see
-    each other, and the item would stay undecided. SQLite has one writer and needs no lock.
+    each other, and the item would stay undecided.
     """
-    if connection.dialect.name == "postgresql":
-        name = f"review queue {queue}"
-        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+    acquire_lock(connection, f"review queue {queue}")
 
 
 @reads

@@ -207,7 +207,6 @@ def pauses() -> Iterator[float]:
         seconds = min(2 * seconds, 1.0)
 
 
-_RELEASES = 7061709
 _WRITERS = 7061711
 _PATIENCE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.05
@@ -437,14 +436,21 @@ def _attempts(seconds: float) -> Iterator[bool]:
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
+def acquire_lock(connection: Connection, name: str) -> None:
+    """Wait for other transactions with the lock `name`, and keep it until this one ends.
+
+    SQLite has one writer and needs no lock.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))
+
+
 def acquire_release_lock(connection: Connection) -> None:
     """Lock releases and withdrawals against other writers until the transaction ends.
 
-    Each sees the changes of the other, and nothing is released while it is being withdrawn. SQLite
-    has one writer and needs no lock.
+    Each sees the changes of the other, and nothing is released while it is being withdrawn.
     """
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(_RELEASES)))
+    acquire_lock(connection, "releases")
 
 
 @retried
@@ -620,12 +626,15 @@ def migrate(engine: Engine) -> None:
             read-only and not at the newest version.
         ServiceError: its disk is full or faulty.
     """
-    if is_read_only(engine.url):
-        _require_newest(engine)
-        return
     try:
-        if not _is_newest(engine):
-            _upgrade(engine)
+        if _is_newest(engine):
+            return
+        if is_read_only(engine.url):
+            raise ConfigurationError(
+                f"the database {shown_url(engine.url)} was written by another version of Loupe and "
+                f"its folder is read-only; make it writable once, to bring the tables up to date"
+            )
+        _upgrade(engine)
     except DBAPIError as error:
         if _sqlite_code(error) in _OF_THE_DISK:
             raise ServiceError(fault_sentence(error, shown_url(engine.url))) from error
@@ -653,24 +662,13 @@ def _upgrade(engine: Engine) -> None:
     config.set_main_option("script_location", "db:migrations")
     try:
         with engine.connect().execution_options(writes=True) as connection, connection.begin():
-            if engine.dialect.name == "postgresql":
-                connection.exec_driver_sql("SELECT pg_advisory_xact_lock(7061708)")
+            acquire_lock(connection, "migration")
             config.attributes["connection"] = connection
             alembic.command.upgrade(config, "head")
     except CommandError as error:
         raise ConfigurationError(
             f"the database {shown_url(engine.url)} was written by a newer Loupe: {error}"
         ) from error
-
-
-def _require_newest(engine: Engine) -> None:
-    with faults_as_errors(engine):
-        is_newest = _is_newest(engine)
-    if not is_newest:
-        raise ConfigurationError(
-            f"the database {shown_url(engine.url)} was written by another version of Loupe and "
-            f"its folder is read-only; make it writable once, to bring the tables up to date"
-        )
 
 
 class DatabaseLostError(ServiceError):

@@ -8,9 +8,9 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, 
 from db.annotations import counted_answers
 from db.decisions import decided_states
 from db.embeddings import Kind
-from db.entities import AgentRef, pages, rows_in
+from db.entities import AgentRef, change_in, pages, rows_in
 from db.reviews import WAITING
-from db.store import Store, acquire_release_lock, retried, writes
+from db.store import Store, acquire_release_lock, writes
 from db.tables import (
     Annotation,
     Annotator,
@@ -65,8 +65,7 @@ def close_reviews(
             .where(ReviewTask.state.in_(WAITING), concerned)
             .values(state="closed")
         ).rowcount
-    for page in pages(sorted(digests)):
-        connection.execute(delete(ReviewImage).where(ReviewImage.sha256.in_(page)))
+    change_in(connection, delete(ReviewImage), ReviewImage.sha256, sorted(digests))
     return closed
 
 
@@ -108,39 +107,23 @@ def erase_answers_of(connection: Connection, person: str, withdrawal: int) -> No
 @writes
 def forget_vectors(connection: Connection, kind: Kind, digests: Iterable[str]) -> int:
     """Delete the cached vectors of images or texts in all spaces; return their number."""
-    deleted = 0
     spaces = list(connection.execute(select(EmbeddingSpace.key)).scalars())
-    for page in pages(sorted(digests), 200):
-        keys = [digest_of(space, kind, sha256) for space in spaces for sha256 in page]
-        for some in pages(keys):
-            own = delete(Embedding).where(Embedding.key.in_(some))
-            deleted += connection.execute(own).rowcount
-    return deleted
+    keys = (digest_of(space, kind, sha256) for sha256 in sorted(digests) for space in spaces)
+    return change_in(connection, delete(Embedding), Embedding.key, keys)
 
 
-@retried
-def forget_texts(store: Store, withdrawal: int, digests: Iterable[str]) -> int:
+@writes
+def forget_texts(connection: Connection, withdrawal: int, digests: Iterable[str]) -> int:
     """Delete the cached vectors of texts that a withdrawal erases; return their number.
 
     Vectors of these texts are not stored again, even if another entity has the same text, as texts
     are identified by their words alone.
     """
+    acquire_release_lock(connection)
     texts = sorted(set(digests))
-    rows = [
-        {
-            "sha256": sha256,
-            "withdrawal_id": withdrawal,
-            "media_type": None,
-            "is_refused": False,
-            "is_erased": False,
-        }
-        for sha256 in texts
-    ]
-    with store.write() as connection:
-        acquire_release_lock(connection)
-        for page in pages(rows):
-            insert_new(connection, WithdrawnDigest, page)
-    return forget_vectors(store, "text", texts)
+    row = {"withdrawal_id": withdrawal, "is_refused": False, "is_erased": False}
+    insert_new(connection, WithdrawnDigest, [{**row, "sha256": one} for one in texts])
+    return forget_vectors(connection, "text", texts)
 
 
 def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
@@ -154,13 +137,8 @@ def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:
 @writes
 def drop_checkpoints(connection: Connection, entity_ids: Iterable[str]) -> int:
     """Delete the checkpoints of work on these entities; return their number."""
-    dropped = 0
-    for page in pages(entity_ids):
-        inputs = select(Entity.seq).where(Entity.id.in_(page))
-        dropped += connection.execute(
-            delete(Checkpoint).where(Checkpoint.input.in_(inputs))
-        ).rowcount
-    return dropped
+    seqs = rows_in(connection, select(Entity.seq), Entity.id, entity_ids)
+    return change_in(connection, delete(Checkpoint), Checkpoint.input, [seq for (seq,) in seqs])
 
 
 def judged_alone(connection: Connection, person: str) -> list[str]:

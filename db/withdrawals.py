@@ -294,8 +294,7 @@ def record_withdrawal(
         {"withdrawal_id": id_, "release_id": one.release, "notice": one.model_dump(mode="json")}
         for one in notices
     ]
-    for page in pages(rows):
-        connection.execute(insert(NoticeRow), page)
+    insert_new(connection, NoticeRow, rows)
     _insert_step(connection, id_, CONFIRMED, details)
     (stored,) = _read_withdrawals(connection, WithdrawalRow.id == id_)
     withdraw_entities(connection, stored, entities)
@@ -348,18 +347,12 @@ def _reopen_withdrawals(
     connection: Connection, withdrawals: Collection[int]
 ) -> list[StoredWithdrawal]:
     """Lock withdrawals and reopen finished ones; return them, oldest first."""
-    found: list[StoredWithdrawal] = []
-    for page in pages(sorted(withdrawals)):
-        here = WithdrawalRow.id.in_(page)
-        locked = select(WithdrawalRow.id).where(here).order_by(WithdrawalRow.id)
-        connection.execute(locked.with_for_update())
-        connection.execute(
-            update(WithdrawalRow)
-            .where(here, WithdrawalRow.state == FINISHED)
-            .values(state=CONFIRMED, finished_at=None)
-        )
-        found += _read_withdrawals(connection, here)
-    return found
+    here = WithdrawalRow.id.in_(sorted(withdrawals))
+    locked = select(WithdrawalRow.id).where(here).order_by(WithdrawalRow.id)
+    connection.execute(locked.with_for_update())
+    finished = update(WithdrawalRow).where(here, WithdrawalRow.state == FINISHED)
+    connection.execute(finished.values(state=CONFIRMED, finished_at=None))
+    return _read_withdrawals(connection, here)
 
 
 def withdraw_entities(

@@ -30,13 +30,14 @@ from db.entities import (
     NewEntity,
     StoredEntity,
     WorkResult,
+    change_in,
     insert_derivations,
     pages,
     register_agents,
     rows_in,
     select_entities,
 )
-from db.store import Store, reads, retried, writes
+from db.store import Store, acquire_lock, reads, retried, writes
 from db.tables import (
     Activation,
     Activity,
@@ -188,9 +189,7 @@ def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
 
     Call it if work rows are deleted.
     """
-    for page in pages(plan_ids):
-        counted = update(Plan).where(Plan.id.in_(page)).values(resets=Plan.resets + 1)
-        connection.execute(counted)
+    change_in(connection, update(Plan).values(resets=Plan.resets + 1), Plan.id, plan_ids)
 
 
 def _move_mark(store: Store, plan_id: int, pending: Pending) -> int:
@@ -330,14 +329,10 @@ def rejections_of(
 @writes
 def drop_rejections(connection: Connection, plan_id: int, inputs: Iterable[int]) -> int:
     """Delete a plan's rejections of these inputs, which are pending again; return their number."""
-    taken = 0
-    for page in pages(inputs):
-        rejected = delete(Work).where(
-            Work.plan_id == plan_id, Work.status == "rejected", Work.input.in_(page)
-        )
-        taken += connection.execute(rejected).rowcount
+    rejected = delete(Work).where(Work.plan_id == plan_id, Work.status == "rejected")
+    dropped = change_in(connection, rejected, Work.input, inputs)
     reset_marks(connection, [plan_id])
-    return taken
+    return dropped
 
 
 # Concurrent runs share the pending inputs of a plan by claims on chunks (`db.store`).
@@ -397,7 +392,7 @@ def claim_chunk(
             return None
         lower, upper = found[0].seq, found[-1].seq
         with store.write() as connection:
-            _lock_plan(connection, plan_id)
+            acquire_lock(connection, f"plan {plan_id}")
             store.claims.drop_ended(connection)
             is_free = and_(is_wanted, _is_unclaimed(subject))
             still_free = select(Entity.seq).where(is_free, Entity.seq.between(lower, upper))
@@ -428,12 +423,6 @@ def _is_not_in(inputs: Collection[int]) -> ColumnElement[bool]:
     return Entity.seq.not_in(listed)
 
 
-def _lock_plan(connection: Connection, plan_id: int) -> None:
-    """Lock the claims of one plan; SQLite has one writer and needs no lock."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(select(func.pg_advisory_xact_lock(plan_id)))
-
-
 def _subject(plan_id: int, dataset: str) -> str:
     """Return the subject of claims on a plan's work on a dataset."""
     return f"plan/{plan_id}/{dataset}"
@@ -444,7 +433,7 @@ def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
     """Claim a plan's work on a dataset as a whole; None while another claims any of it."""
     subject = _subject(plan_id, dataset)
     with store.write() as connection:
-        _lock_plan(connection, plan_id)
+        acquire_lock(connection, f"plan {plan_id}")
         if store.claims.is_taken(connection, subject):
             return None
         return store.claims.take(connection, subject)

@@ -25,7 +25,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Collection, Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from types import GeneratorType
 from typing import Any, Final, NoReturn, TypeVar
@@ -36,7 +36,7 @@ T = TypeVar("T")
 _CLOCK_PER_PROCESSOR_SECOND: Final = 10
 _START_SECONDS: Final = 300.0
 _MOST_CALLS: Final = 1000  # then a new process takes over: decoders leak
-_ITEM, _RESULT, _ERROR, _OUT_OF_MEMORY = range(4)
+_ITEM, _END, _ERROR, _OUT_OF_MEMORY = range(4)
 # One thread each: thread pools of linear algebra reserve memory for every CPU.
 _ENVIRONMENT: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 _START: Final = (
@@ -76,10 +76,8 @@ def run_limited(
     Raises:
         LimitExceededError: it exceeded its limits, or the process died.
     """
-    with closing(_messages(function, args, seconds, memory, imports)) as messages:
-        for message in messages:
-            return message  # type: ignore[no-any-return]
-    raise RuntimeError(f"{function.__name__} gave nothing")
+    (result,) = _items(function, args, seconds, memory, imports)
+    return result  # type: ignore[no-any-return]
 
 
 def iterate_limited(
@@ -90,27 +88,26 @@ def iterate_limited(
     See `run_limited`; each item may take `seconds`. Arrays are not copied more than needed. Close
     the generator if it is not read to its end.
     """
-    return _messages(function, args, seconds, memory)
+    return _items(function, args, seconds, memory)
 
 
-def _messages(
+def _items(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     seconds: float,
     memory: int | None,
     imports: Collection[str] = (),
 ) -> Generator[Any]:
+    """Yield the items of a generator, or the result of another function as the only item."""
     worker = _workers.take({*imports, *(one.__module__ for one in (function, *map(type, args)))})
     is_reusable = False
     try:
         worker.send((function, args, seconds, memory))
-        while True:
+        kind, value = worker.receive(seconds, memory)
+        while kind == _ITEM:
+            yield value
             kind, value = worker.receive(seconds, memory)
-            if kind == _ITEM:
-                yield value
-                continue
-            is_reusable = kind != _OUT_OF_MEMORY
-            break
+        is_reusable = kind != _OUT_OF_MEMORY
     finally:
         if is_reusable:
             _workers.give_back(worker)
@@ -120,8 +117,6 @@ def _messages(
         raise _too_much_memory(memory)
     if kind == _ERROR:
         raise unpacked_error(value)
-    if not isinstance(value, _End):
-        yield value
 
 
 def _too_much_memory(memory: int | None) -> LimitExceededError:
@@ -144,10 +139,6 @@ def unpacked_error(packed: PackedError) -> Exception:
     error.__dict__.update(attributes)
     error.add_note(trace)
     return error
-
-
-class _End:
-    """The result of a generator."""
 
 
 class _Origin:
@@ -425,12 +416,10 @@ def _answer(
     """Run a call, and return whether the process can be used again."""
     try:
         result = function(*args)
-        if isinstance(result, GeneratorType):
-            for item in result:
-                _send(caller, (_ITEM, item))
-                signal.setitimer(signal.ITIMER_PROF, seconds)
-            result = _End()
-        _send(caller, (_RESULT, result))
+        for item in result if isinstance(result, GeneratorType) else (result,):
+            _send(caller, (_ITEM, item))
+            signal.setitimer(signal.ITIMER_PROF, seconds)
+        _send(caller, (_END, None))
     except MemoryError:
         _send(caller, (_OUT_OF_MEMORY, None))
         return False

@@ -1,11 +1,20 @@
 """Near-duplicates, leaks between splits and overlap with other datasets: settings, results."""
 
 from enum import StrEnum
-from typing import Annotated, Literal, get_args
+from typing import Literal, get_args
 
 from pydantic import Field, model_validator
 
-from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record, Sha256, Split
+from schemas.base import (
+    IF_ANY,
+    IF_KNOWN,
+    Count,
+    EntityRecord,
+    HexSha256,
+    Record,
+    Sha256,
+    Split,
+)
 
 FINGERPRINT = "dct-fingerprint@1"
 """Version of the algorithm that makes `ImageFingerprint`s."""
@@ -153,8 +162,6 @@ OtherKind = Literal["release", "dataset", "folder"]
 MEASURES: tuple[ContaminationMeasure, ...] = get_args(ContaminationMeasure)
 SEARCHED_BITS = 10
 """Perceptual hashes that differ in more bits always count as different images."""
-_HexSha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-_Count = Annotated[int, Field(ge=0)]
 
 
 class ContaminationLimits(Record):
@@ -197,8 +204,8 @@ class SharedSplit(Record):
     """
 
     split: Split | None
-    compared: _Count
-    leaks: _Count
+    compared: Count
+    leaks: Count
     within: tuple[tuple[int, int], ...]
 
 
@@ -218,8 +225,8 @@ class SharedMeasure(Record):
 
     measure: ContaminationMeasure
     computed_by: str
-    threshold: _Count
-    theirs: _Count
+    threshold: Count
+    theirs: Count
     splits: tuple[SharedSplit, ...]
     nearest: tuple[SharedPair, ...]
 
@@ -248,11 +255,11 @@ class Contamination(Record):
 
     name: str = Field(pattern=r"\S")
     other: OtherKind
-    release_id: _HexSha256 | None = None
-    content_sha256: _HexSha256
-    images: _Count
-    captions: _Count
-    unreadable: _Count = 0
+    release_id: HexSha256 | None = None
+    content_sha256: HexSha256
+    images: Count
+    captions: Count
+    unreadable: Count = 0
     unreadable_files: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     measures: tuple[SharedMeasure, ...]

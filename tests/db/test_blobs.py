@@ -1,9 +1,8 @@
 """The blob store behaves the same on a local folder and on S3."""
 
-import fcntl
+import os
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import fsspec
@@ -129,33 +128,16 @@ def test_a_failed_write_leaves_no_file(tmp_path: Path) -> None:
     assert [path for path in (tmp_path / "blobs").rglob("*") if path.is_file()] == []
 
 
-def test_partial_files_of_a_killed_process_are_removed(tmp_path: Path) -> None:
-    """A file that is still being written is locked, also across namespaces and containers."""
+def test_partial_files_of_a_killed_process_are_removed_after_a_day(tmp_path: Path) -> None:
     incoming = tmp_path / "blobs" / "incoming"
     incoming.mkdir(parents=True)
     abandoned, growing, unknown = (incoming / name for name in ("blob-a", "blob-b", "not-ours"))
     for file in (abandoned, growing, unknown):
         file.write_bytes(b"half")
-    with growing.open("ab") as written:
-        fcntl.flock(written, fcntl.LOCK_EX)
-        BlobStore(str(tmp_path / "blobs"))
+    for file in (abandoned, unknown):
+        os.utime(file, (0, 0))
+    BlobStore(str(tmp_path / "blobs"))
     assert sorted(incoming.iterdir()) == [growing, unknown]
-
-
-def test_a_write_is_repeated_if_its_temporary_file_is_deleted(tmp_path: Path) -> None:
-    blobs, over = BlobStore(str(tmp_path / "blobs")), threading.Event()
-
-    def delete_incoming() -> None:
-        while not over.wait(0.001):
-            for file in (tmp_path / "blobs" / "incoming").glob("*"):
-                file.unlink(missing_ok=True)
-
-    pictures = [f"picture {number}".encode() for number in range(20)]
-    with ThreadPoolExecutor() as threads:
-        threads.submit(delete_incoming)
-        written = [blobs.put(picture, JPEG) for picture in pictures]
-        over.set()
-    assert [blobs.read(one, JPEG) for one in written] == pictures
 
 
 def test_an_error_names_a_blob_store_that_cannot_be_used(blobs_url: str) -> None:
