@@ -22,6 +22,7 @@ from schemas.errors import (
     MissingExtraError,
     ServiceError,
 )
+from schemas.processes import flush_to_disk
 
 _SUFFIXES = {
     "image/jpeg": ".jpg",
@@ -222,7 +223,7 @@ class BlobStore:
                 f"the blob store cannot erase {path!r}: {error.strerror or error}"
             ) from error
         if self.is_local:
-            _flush(Path(path).parent)
+            flush_to_disk(Path(path).parent)
         return True
 
     def path_of(self, sha256: str, media_type: str) -> str:
@@ -248,15 +249,6 @@ def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
-
-
-def _flush(folder: Path) -> None:
-    """Sync a folder, so that changes to its files survive a power failure."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _remove_abandoned(incoming: Path) -> None:

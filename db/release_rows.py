@@ -154,7 +154,7 @@ _ENTITIES = """
     SELECT {columns} FROM {tables}.entity AS e
     WHERE e.seq <= {entity} OR (e.kind = 'terms_correction' AND e.seq <= {correction})
 """
-_WITHDRAWN_THEN = """ AND EXISTS (
+_WITHDRAWN_THEN = """d.verdict = 'withdraw' AND EXISTS (
     SELECT 1 FROM {tables}.withdrawn_entity AS w
     WHERE w.entity_id = d.entity_id AND w.withdrawal_id <= {withdrawal}
 )"""
@@ -173,7 +173,7 @@ def _time_travel(connection: Connection, past: StoreVersion) -> None:
         connection.exec_driver_sql(f"SET LOCAL search_path TO pg_temp, {before}")
     if past.corrected:
         names["correction"] = 2**63 - 1
-    withdrawn = "d.verdict = 'withdraw'" + _WITHDRAWN_THEN * past.then_withdrawn
+    withdrawn = _WITHDRAWN_THEN if past.then_withdrawn else "d.verdict = 'withdraw'"
     names["withdrawn"] = withdrawn.format_map(names)
     names["columns"] = ", ".join(
         _STATE if column.name == "state" else f"e.{column.name}"

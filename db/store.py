@@ -199,12 +199,11 @@ class Claims:
         return now - since
 
 
-def pauses() -> Iterator[float]:
-    """Yield the seconds to wait for another process's claim, from 0.01 up to 1."""
-    seconds = 0.01
+def pauses(first: float = 0.01, longest: float = 1.0) -> Iterator[float]:
+    """Yield the seconds to wait for another process's claim, from the `first` to the `longest`."""
     while True:
-        yield seconds
-        seconds = min(2 * seconds, 1.0)
+        yield first
+        first = min(2 * first, longest)
 
 
 _WRITERS = 7061711
@@ -428,12 +427,10 @@ def _of_store_or_connection(
 
 def _attempts(seconds: float) -> Iterator[bool]:
     """Yield with pauses between attempts; True for the first that begins after the time is over."""
-    deadline, pause = time.monotonic() + seconds, _FIRST_PAUSE_SECONDS
-    while True:
-        is_last = time.monotonic() >= deadline
-        yield is_last
+    deadline = time.monotonic() + seconds
+    for pause in pauses(_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS):
+        yield time.monotonic() >= deadline
         time.sleep(min(pause, max(0.0, deadline - time.monotonic())))
-        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
 
 def acquire_lock(connection: Connection, name: str) -> None:

@@ -129,13 +129,16 @@ def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
 # - another group: inputs of one group have no mark.
 
 
-class _Mark(NamedTuple):
-    """The mark of a plan: up to `seq` nothing was pending after this decision and activation."""
+class Mark(NamedTuple):
+    """The mark of a plan: up to `seq` nothing was pending after this decision and activation.
 
-    seq: int
-    decision: int
-    activation: int
-    resets: int
+    Of a completed stream (`finish_stream`), `seq` is the number of items.
+    """
+
+    seq: int = 0
+    decision: int = 0
+    activation: int = 0
+    resets: int = 0
 
 
 @retried
@@ -164,24 +167,16 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
 _STREAM = digest_of("stream")
 
 
-class StreamMark(NamedTuple):
-    """The number of items in a plan's stream, 0 if some may be left, and the number of resets."""
-
-    items: int = 0
-    resets: int = 0
-
-
 @reads
-def stream_mark(connection: Connection, plan_id: int) -> StreamMark:
-    """Return the mark of the stream of a plan."""
-    mark = _read_mark(connection, plan_id, _STREAM)
-    return StreamMark(mark.seq, mark.resets)
+def stream_mark(connection: Connection, plan_id: int) -> Mark:
+    """Return the mark of the stream of a plan; its `seq` is 0 if some items may be left."""
+    return _read_mark(connection, plan_id, _STREAM)
 
 
 @writes
-def finish_stream(connection: Connection, plan_id: int, mark: StreamMark) -> None:
+def finish_stream(connection: Connection, plan_id: int, mark: Mark) -> None:
     """Record that a stream is complete; `mark.resets` is the number of resets before it began."""
-    _store_mark(connection, plan_id, _STREAM, _Mark(mark.items, 0, 0, mark.resets))
+    _store_mark(connection, plan_id, _STREAM, mark)
 
 
 def reset_marks(connection: Connection, plan_ids: Iterable[int]) -> None:
@@ -206,7 +201,7 @@ def _move_mark(store: Store, plan_id: int, pending: Pending) -> int:
         )
         last = connection.execute(select(func.coalesce(func.max(Entity.seq), 0))).scalar_one()
     seq = last if first is None else first - 1
-    moved = _Mark(seq, decision, activation, mark.resets)
+    moved = Mark(seq, decision, activation, mark.resets)
     with store.write() as connection:
         _store_mark(connection, plan_id, _selection(pending), moved)
     return seq
@@ -216,13 +211,13 @@ def _selection(pending: Pending) -> str:
     return digest_of(canonical_json(pending))
 
 
-def _store_mark(connection: Connection, plan_id: int, selection: str, mark: _Mark) -> None:
+def _store_mark(connection: Connection, plan_id: int, selection: str, mark: Mark) -> None:
     key = {"plan_id": plan_id, "selection": selection}
     new = insert_into(connection, LowWaterMark).values(key | mark._asdict())
     connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=mark._asdict()))
 
 
-def _read_mark(connection: Connection, plan_id: int, selection: str) -> _Mark:
+def _read_mark(connection: Connection, plan_id: int, selection: str) -> Mark:
     """Return the valid mark: the beginning if there is none or it was reset."""
     holds = and_(
         LowWaterMark.plan_id == Plan.id,
@@ -239,7 +234,7 @@ def _read_mark(connection: Connection, plan_id: int, selection: str) -> _Mark:
         .outerjoin_from(Plan, LowWaterMark, holds)
         .where(Plan.id == plan_id)
     )
-    return _Mark._make(connection.execute(query).one())
+    return Mark._make(connection.execute(query).one())
 
 
 def _last_changes(connection: Connection) -> tuple[int, int]:
@@ -265,7 +260,7 @@ def _first_pending(
 
 
 def _first_reopened(
-    connection: Connection, plan_id: int, pending: Pending, mark: _Mark
+    connection: Connection, plan_id: int, pending: Pending, mark: Mark
 ) -> int | None:
     """Return the first input up to the mark that is pending because of a later change."""
     if not mark.seq:
@@ -277,7 +272,7 @@ def _first_reopened(
     return min(filter(None, (seq for (seq,) in found)), default=None)
 
 
-def _changed_after(connection: Connection, pending: Pending, mark: _Mark) -> Iterator[int]:
+def _changed_after(connection: Connection, pending: Pending, mark: Mark) -> Iterator[int]:
     """Return the numbers of entities whose state changed after the mark, and of their children."""
     decided = select(Decision.entity_id).where(Decision.id > mark.decision)
     activated = select(Activation.entity_id).where(Activation.id > mark.activation)

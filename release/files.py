@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from schemas.errors import DiskFullError, UsageError
+from schemas.processes import flush_to_disk
 from schemas.release import ReleasedFile
 
 CARD = "README.md"
@@ -159,15 +160,6 @@ def flush(folder: Path) -> None:
         os.close(handle)
 
 
-def flush_folder(folder: Path) -> None:
-    """Flush the entries of `folder` itself to disk, for example after a renaming."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 T = TypeVar("T")
 _LABEL = ".building-"
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -203,7 +195,7 @@ class Workspace:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
             raise UsageError(f"{out} appeared while it was written") from error
-        flush_folder(out.parent)
+        flush_to_disk(out.parent)
 
 
 @contextmanager

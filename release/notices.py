@@ -18,7 +18,6 @@ from release.files import (
     CROISSANT,
     FIGURE,
     LEAKS,
-    flush_folder,
     is_plain,
     write_file,
 )
@@ -36,6 +35,7 @@ from release.notices_files import (
 from release.row_files import read_listed, read_parquet_rows, shards_among
 from release.rows import COLUMN_NAMES, number_in
 from schemas.errors import IntegrityError, UsageError
+from schemas.processes import flush_to_disk
 from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
 from schemas.validation import fault_of
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
@@ -425,7 +425,7 @@ def _replace_file(path: Path, data: bytes) -> None:
     (beside / unfinished).unlink(missing_ok=True)
     write_file(beside, unfinished, data)
     (beside / unfinished).replace(path)
-    flush_folder(path.parent)
+    flush_to_disk(path.parent)
 
 
 def _release_in(folder: Path) -> str:
@@ -452,7 +452,7 @@ def _remove(folder: Path, paths: Iterable[str]) -> int:
         removed += 1
         touched.add(target.parent)
     for parent in touched:
-        flush_folder(parent)
+        flush_to_disk(parent)
     return removed
 
 

@@ -181,17 +181,10 @@ class _Origin:
                 start_new_session=True,  # Ctrl+C is for the caller
             )
 
-    def wait(self, pid: int) -> int:
-        """Return the exit code of a worker that has ended, as in `subprocess`."""
-        return self._ask("wait", pid)
-
-    def kill(self, pid: int) -> None:
-        """Kill a worker; its process id cannot have been reused before."""
-        self._ask("kill", pid)
-
-    def _ask(self, request: str, pid: int) -> int:
+    def end_worker(self, pid: int) -> int:
+        """Kill a worker that has not ended yet; return its exit code, as in `subprocess`."""
         with self._lock, suppress(OSError, EOFError):
-            _send(self._socket, (request, pid))
+            _send(self._socket, ("end", pid))
             code: int = _receive(self._socket)
             return code
         return -signal.SIGKILL  # the origin was killed; the worker ends with its connection
@@ -254,7 +247,7 @@ class _Worker:
             raise LimitExceededError("too_slow", what) from None
         except (EOFError, ConnectionResetError):
             self._has_ended = True
-            self._raise_death(self._origin.wait(self._pid), seconds, memory)
+            self._raise_death(self._origin.end_worker(self._pid), seconds, memory)
         return message
 
     @staticmethod
@@ -273,7 +266,7 @@ class _Worker:
         """End the process in any state."""
         self._socket.close()
         if not self._has_ended:
-            self._origin.kill(self._pid)
+            self._origin.end_worker(self._pid)
 
 
 class _Workers:
@@ -367,17 +360,18 @@ def serve_forks(handle: int) -> None:
                     sys.path[:] = paths
                     _send(caller, _forked(modules, theirs, caller))
                     os.close(theirs)
-                case "wait", pid:
-                    _send(caller, _exit_code(pid))
-                case "kill", pid:
-                    with suppress(ProcessLookupError):
-                        os.kill(pid, signal.SIGKILL)
-                    _send(caller, _exit_code(pid))
+                case "end", pid:
+                    _send(caller, _end(pid))
 
 
-def _exit_code(pid: int) -> int:
+def _end(pid: int) -> int:
+    """Kill a child that has not ended yet, and return its exit code."""
     try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            os.kill(pid, signal.SIGKILL)
+            status = os.waitpid(pid, 0)[1]
+        return os.waitstatus_to_exitcode(status)
     except ChildProcessError:  # of a previous origin
         return -signal.SIGKILL
 

@@ -1,4 +1,4 @@
-"""Work in threads, and whether a process is alive or dead, as far as another process can tell.
+"""Files on disk, work in threads, and whether a process is alive, as far as another can tell.
 
 Host names, process ids and wall clocks are unreliable: containers share host names, every PID
 namespace has its own process ids, and clocks are adjusted. A *place* is a machine (one boot of it
@@ -128,6 +128,18 @@ def _machine_of(pid: int, proc: Path) -> str:
     except OSError:
         return ""
     return "~".join([boot, *namespaces])
+
+
+# Files that survive a power failure.
+
+
+def flush_to_disk(path: Path) -> None:
+    """Flush a file, or the entries of a folder, to disk, for example after a renaming."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 # Functions in threads, with results in order and bounded read-ahead.

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, TypeVar
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
 from db.store import drop_claims, pauses
 from db.work import (
+    Mark,
     Pending,
-    StreamMark,
     claim_chunk,
     claim_whole,
     commit_chunk,
@@ -199,14 +199,14 @@ def run_stream(
     processed.
     """
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
-    mark = stream_mark(context.store, plan_id) if fixed else StreamMark()
-    if mark.items:
-        items, total = (), mark.items
+    mark = stream_mark(context.store, plan_id) if fixed else Mark()
+    if mark.seq:
+        items, total = (), mark.seq
     read = 0
 
     def chunks(report: StageReport) -> Iterator[_Chunk]:
         nonlocal read
-        report.already_done = mark.items
+        report.already_done = mark.seq
         remaining = iter(items)
         while not report.stalled and (chunk := list(islice(remaining, stage.chunk_size))):
             done = worked_inputs(context.store, plan_id, [number for number, _ in chunk])
@@ -219,7 +219,7 @@ def run_stream(
 
     report = _run(context, stage, plan_id, total, chunks, work)
     if fixed and read and report.already_done + report.finished == read:
-        finish_stream(context.store, plan_id, mark._replace(items=read))
+        finish_stream(context.store, plan_id, mark._replace(seq=read))
     return report
 
 
@@ -247,7 +247,7 @@ def quarantine(
 def is_finished(context: RunContext, stage: Stage) -> bool:
     """Tell whether `run_stream` would read nothing of a fixed stream, so it need not be opened."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
-    return stream_mark(context.store, plan_id).items > 0
+    return stream_mark(context.store, plan_id).seq > 0
 
 
 def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> set[int]:

@@ -1,6 +1,5 @@
 """Checkpoints of CFAM and of its training, written atomically, and CFAM as an embedder."""
 
-import os
 import shutil
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +23,7 @@ from schemas.base import Record, sha256_of
 from schemas.cfam import CfamTraining, TrainingProgress
 from schemas.embedding import CfamEmbedder
 from schemas.errors import IntegrityError, ModelError
+from schemas.processes import flush_to_disk
 
 # Checkpoints of CFAM: `model.safetensors` beside `settings.json`.
 
@@ -199,9 +199,9 @@ class Checkpoints:
         save_file(dict(optimizer), unfinished / _OPTIMIZER)
         (unfinished / _PROGRESS).write_text(progress.model_dump_json(indent=2), encoding="utf-8")
         for path in (*unfinished.iterdir(), unfinished):
-            _flush(path)
+            flush_to_disk(path)
         unfinished.rename(target)
-        _flush(self._folder)
+        flush_to_disk(self._folder)
         _point(self.last, target)
         self.tidy(progress)
 
@@ -267,15 +267,7 @@ def _point(link: Path, target: Path) -> None:
     beside.unlink(missing_ok=True)
     beside.symlink_to(target.relative_to(link.parent), target_is_directory=True)
     beside.replace(link)
-    _flush(link.parent)
-
-
-def _flush(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    flush_to_disk(link.parent)
 
 
 class CfamImageTextEmbedder(TorchEmbedder[CfamEmbedder]):
