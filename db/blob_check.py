@@ -9,7 +9,7 @@ from typing import NamedTuple, Self
 
 from sqlalchemy import func, select
 
-from db.blobs import BlobFault, BlobStore, suffix_of
+from db.blobs import BlobFault, BlobStore
 from db.entities import fetch, pages, scan
 from db.store import Store
 from db.tables import Entity
@@ -24,7 +24,6 @@ _TABLES = """
         sha256, media_type, entity_id, kind, live, PRIMARY KEY (sha256, media_type, entity_id)
     ) WITHOUT ROWID;
     CREATE TABLE faulty (sha256, media_type, fault, PRIMARY KEY (sha256, media_type)) WITHOUT ROWID;
-    CREATE TABLE file (name PRIMARY KEY) WITHOUT ROWID;
 """
 Advance = Callable[[int, int], None]
 """Receives the number of files checked and the total."""
@@ -108,28 +107,23 @@ class BlobCheck:
         return is_live
 
     def orphans(self, others: Iterable[str] = ()) -> Iterator[str]:
-        """Return the paths of files that no entity refers to, for example after a run was killed.
+        """Return the paths of files with a digest that no entity refers to.
 
-        Files that a current run has stored but not yet committed are included. `others` are the
-        digests of files that are referred to elsewhere.
+        For example, a run that was killed left them. Files that a current run has stored but not
+        yet committed are included. `others` are the digests of files that are referred to
+        elsewhere.
         """
         self._list_named()  # committed meanwhile
         rows = ((sha256,) for sha256 in others)
-        self._lists.executemany("INSERT OR IGNORE INTO file VALUES (?)", rows)
-        suffixes = self._lists.execute("SELECT DISTINCT media_type FROM named").fetchall()
-        for (media_type,) in suffixes:
-            self._lists.execute(
-                "INSERT OR IGNORE INTO file SELECT sha256 || ? FROM named WHERE media_type = ?",
-                (suffix_of(media_type), media_type),
-            )
+        self._lists.executemany("INSERT OR IGNORE INTO named VALUES (?, '', '', '', FALSE)", rows)
         for page in pages(self._blobs.stored(), 500):
-            marks = ",".join("?" * 2 * len(page))
-            known = self._lists.execute(
-                f"SELECT name FROM file WHERE name IN ({marks})",  # noqa: S608
-                [one for name, _ in page for one in (name, _stem(name))],
+            digests = [name.partition(".")[0] for name, _ in page]
+            marks = ",".join("?" * len(digests))
+            query = f"SELECT sha256 FROM named WHERE sha256 IN ({marks})"  # noqa: S608
+            known = {sha256 for (sha256,) in self._lists.execute(query, digests)}
+            yield from (
+                path for (_, path), one in zip(page, digests, strict=True) if one not in known
             )
-            names = {name for (name,) in known}
-            yield from (path for name, path in page if names.isdisjoint((name, _stem(name))))
 
     def _list_named(self) -> None:
         query = select(Entity.seq, Entity.id, Entity.kind, Entity.state, Entity.payload)
@@ -150,11 +144,6 @@ class BlobCheck:
         """Return whether an entity that refers to the file is not withdrawn now."""
         stored = fetch(self._store, [id_ for _, id_ in self.naming(blob)])
         return any(one.state != "withdrawn" for one in stored.values())
-
-
-def _stem(name: str) -> str:
-    """Return the digest in the name of a file."""
-    return name.partition(".")[0]
 
 
 def sampled_faults(store: Store, blobs: BlobStore, count: int) -> tuple[int, list[FaultyBlob]]:

@@ -16,6 +16,7 @@ from db.tables import (
     WithdrawnDigest,
     insert_new,
     insert_new_text,
+    select_columns,
 )
 from schemas.base import canonical_json, digest_of
 from schemas.chat import ModelRef
@@ -41,9 +42,8 @@ def find_space(
     connection: Connection, model: ModelRef, parameters: Mapping[str, Any]
 ) -> Space | None:
     """Return the space of a model with these parameters; None if nothing is embedded with it."""
-    query = _select_space(_key(model, parameters))
-    row = connection.execute(query).one_or_none()
-    return Space(row.id, row.key, row.dimension) if row else None
+    row = connection.execute(_select_space(_key(model, parameters))).one_or_none()
+    return Space._make(row) if row else None
 
 
 @writes
@@ -64,13 +64,13 @@ def register_space(
         "dimension": dimension,
     }
     insert_new(connection, EmbeddingSpace, [row])
-    stored = connection.execute(_select_space(key)).one()
-    if stored.dimension != dimension:
+    space = Space._make(connection.execute(_select_space(key)).one())
+    if space.dimension != dimension:
         raise IntegrityError(
-            f"cached vectors of {model} have {stored.dimension} numbers, those it gives now have "
+            f"cached vectors of {model} have {space.dimension} numbers, those it gives now have "
             f"{dimension}; another model has taken its name: give it another revision"
         )
-    return Space(stored.id, key, dimension)
+    return space
 
 
 @reads
@@ -128,7 +128,5 @@ def _key(model: ModelRef, parameters: Mapping[str, Any]) -> str:
     return digest_of(model.name, model.revision, canonical_json(parameters))
 
 
-def _select_space(key: str) -> Select[int, str, int]:
-    return select(EmbeddingSpace.id, EmbeddingSpace.key, EmbeddingSpace.dimension).where(
-        EmbeddingSpace.key == key
-    )
+def _select_space(key: str) -> Select[*tuple[Any, ...]]:
+    return select_columns(EmbeddingSpace, Space._fields).where(EmbeddingSpace.key == key)
