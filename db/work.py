@@ -5,7 +5,7 @@ it. Finished inputs are not read again: each search begins at a low-water mark, 
 is pending.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -32,7 +32,6 @@ from db.entities import (
     WorkResult,
     change_in,
     insert_derivations,
-    pages,
     register_agents,
     rows_in,
     select_entities,
@@ -122,11 +121,11 @@ def count_pending(store: Store, plan_id: int, pending: Pending) -> int:
 
 # The low-water mark of a plan. What makes an input below it pending again:
 #
-# - a decision on the input or its parent, or an activation: the mark names the last ones that it
-#   knows of, and those that came later are looked through;
+# - a decision on the input, or an activation: the mark names the last ones that it knows of, and
+#   those that came later are looked through;
 # - a rejection that is dropped: the plan counts how often that happened, and its marks with an
 #   earlier count no longer hold;
-# - another group: inputs of one group have no mark.
+# - another group, or a decision on its parent: inputs selected by these have no mark.
 
 
 class Mark(NamedTuple):
@@ -147,7 +146,7 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
 
     Reads at most a few hundred finished inputs; if there are more, the mark is moved past them.
     """
-    if pending.group is not None:
+    if pending.group is not None or pending.beneath is not None:
         return 0
     with store.read() as connection:
         mark = _read_mark(connection, plan_id, _selection(pending))
@@ -265,25 +264,14 @@ def _first_reopened(
     """Return the first input up to the mark that is pending because of a later change."""
     if not mark.seq:
         return None
+    decided = select(Decision.entity_id).where(Decision.id > mark.decision)
+    activated = select(Activation.entity_id).where(Activation.id > mark.activation)
+    changed = connection.execute(decided.union(activated)).scalars().all()
     query = select(func.min(Entity.seq)).where(
         _is_pending(plan_id, pending), Entity.seq <= mark.seq
     )
-    found = rows_in(connection, query, Entity.seq, _changed_after(connection, pending, mark))
+    found = rows_in(connection, query, Entity.id, changed)
     return min(filter(None, (seq for (seq,) in found)), default=None)
-
-
-def _changed_after(connection: Connection, pending: Pending, mark: Mark) -> Iterator[int]:
-    """Return the numbers of entities whose state changed after the mark, and of their children."""
-    decided = select(Decision.entity_id).where(Decision.id > mark.decision)
-    activated = select(Activation.entity_id).where(Activation.id > mark.activation)
-    for ids in pages(connection.execute(decided.union(activated)).scalars().all()):
-        seqs = connection.execute(select(Entity.seq).where(Entity.id.in_(ids))).scalars().all()
-        yield from seqs
-        if pending.beneath is not None:
-            children = select(Derivation.child_seq).where(
-                Derivation.parent_seq.in_(seqs), Derivation.role == pending.beneath.role
-            )
-            yield from connection.execute(children).scalars().all()
 
 
 @reads
