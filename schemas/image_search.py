@@ -88,9 +88,8 @@ class DownloadedImage(Record):
 
     `data` are the bytes as sent, reduced to pixels and colours, unless the image was turned upright
     or scaled down and so encoded again. `sha256` differs from `source_sha256`, that of the bytes as
-    sent, if something was removed or changed. `source_width_px` and `source_height_px` are those of
-    the upright image before scaling. `url` is the final address after redirects, without its query,
-    which may contain a secret. `robots` is whether the host's rules were checked.
+    sent, if something was removed or changed. `url` is the final address after redirects, without
+    its query, which may contain a secret. `robots` is whether the host's rules were checked.
     """
 
     data: bytes = Field(repr=False)
@@ -99,8 +98,6 @@ class DownloadedImage(Record):
     media_type: str
     width_px: int = Field(gt=0)
     height_px: int = Field(gt=0)
-    source_width_px: int = Field(gt=0)
-    source_height_px: int = Field(gt=0)
     url: str
     redirects: int = Field(ge=0)
     robots: RobotsAnswer

@@ -271,8 +271,6 @@ class ImageDownloader:
             media_type=content.media_type,
             width_px=content.size[0],
             height_px=content.size[1],
-            source_width_px=content.source_size[0],
-            source_height_px=content.source_size[1],
             url=shown(answer.url),
             redirects=redirects,
             robots="allowed" if self._settings.robots else "not_asked",
