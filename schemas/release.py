@@ -1,10 +1,9 @@
 """The schema of a release's manifest: statistics, terms and files."""
 
-import re
 from datetime import date
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from schemas.base import (
     IF_ANY,
@@ -85,31 +84,9 @@ class ReleaseTerms(Record):
 # What curators state about a release: title, names, contact address.
 
 
-def _matches(pattern: str, wanted: str) -> AfterValidator:
-    """Accept text that matches a pattern; the error states what is expected."""
-    known = re.compile(pattern)
-
-    def check(text: str) -> str:
-        if not known.fullmatch(text):
-            raise ValueError(f"{wanted}; got {text!r}")
-        return text
-
-    return AfterValidator(check)
-
-
-WebAddress = Annotated[
-    str, _matches(r"https?://[^\s<>\"|`]+", "must be a web address, such as https://example.org")
-]
-Orcid = Annotated[
-    str,
-    _matches(
-        r"https://orcid\.org/(\d{4}-){3}\d{3}[\dX]",
-        "must be an ORCID, such as https://orcid.org/0000-0002-1825-0097",
-    ),
-]
-Doi = Annotated[
-    str, _matches(r"10\.\d{4,9}/\S+", "must be a DOI, such as 10.5281/zenodo.1234567, no address")
-]
+WebAddress = Annotated[str, Field(pattern=r"^https?://[^\s<>\"|`]+$")]
+Orcid = Annotated[str, Field(pattern=r"^https://orcid\.org/(\d{4}-){3}\d{3}[\dX]$")]
+Doi = Annotated[str, Field(pattern=r"^10\.\d{4,9}/\S+$")]
 
 
 class Creator(Record):

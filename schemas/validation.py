@@ -18,6 +18,11 @@ _OURS = "Value error, "
 _PATTERNS = {
     r"\S": "must not be blank",
     r"^https?://": "must be an address that begins with https:// or http://",
+    r"^https?://[^\s<>\"|`]+$": "must be a web address, such as https://example.org",
+    r"^https://orcid\.org/(\d{4}-){3}\d{3}[\dX]$": (
+        "must be an ORCID, such as https://orcid.org/0000-0002-1825-0097"
+    ),
+    r"^10\.\d{4,9}/\S+$": "must be a DOI, such as 10.5281/zenodo.1234567, no address",
     r"^[a-z]{2}$": "must be a language of two letters, such as zh",
     r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$": "must be three numbers, such as 1.0.0",
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": (
