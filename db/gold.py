@@ -66,9 +66,10 @@ def add_gold_items(connection: Connection, queue: str, items: Iterable[KnownAnsw
     """
     now = datetime.now(UTC)
     rows = [{"queue": queue, **item._asdict(), "added_at": now} for item in items]
-    before = _count(connection, queue)
+    own = select(GoldItem.entity_id).where(GoldItem.queue == queue)
+    known = set(connection.execute(own).scalars())
     insert_new(connection, GoldItem, rows)
-    return _count(connection, queue) - before
+    return len({row["entity_id"] for row in rows} - known)
 
 
 @reads
@@ -144,11 +145,6 @@ def all_checks(connection: Connection, queue: str) -> dict[str, list[StoredCheck
     for check in map(StoredCheck._make, connection.execute(query)):
         found[check.assignee].setdefault(check.entity_id, check)
     return {assignee: list(checks.values()) for assignee, checks in found.items()}
-
-
-def _count(connection: Connection, queue: str) -> int:
-    query = select(func.count()).select_from(GoldItem).where(GoldItem.queue == queue)
-    return connection.execute(query).scalar_one()
 
 
 # Revocations: an annotator's unconfirmed work returns to the queue with everything derived from it.

@@ -176,12 +176,6 @@ def record_step(
     connection: Connection, withdrawal: int, step: str, details: Mapping[str, Any]
 ) -> None:
     """Record a completed step; if it is recorded already, the first details are kept."""
-    _insert_step(connection, withdrawal, step, details)
-
-
-def _insert_step(
-    connection: Connection, withdrawal: int, step: str, details: Mapping[str, Any]
-) -> None:
     row = {
         "withdrawal_id": withdrawal,
         "step": step,
@@ -295,7 +289,7 @@ def record_withdrawal(
         for one in notices
     ]
     insert_new(connection, NoticeRow, rows)
-    _insert_step(connection, id_, CONFIRMED, details)
+    record_step(connection, id_, CONFIRMED, details)
     (stored,) = _read_withdrawals(connection, WithdrawalRow.id == id_)
     withdraw_entities(connection, stored, entities)
     append_decisions(
