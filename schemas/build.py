@@ -14,27 +14,9 @@ from schemas.similarity import TEST_SHARE
 from schemas.taxonomy import RetrievalTask, Tier
 from schemas.validation import PlacedPath, nearest_hint, placed, read_toml
 
-
-def _checked_gate(text: str) -> str:
-    kind, *values = text.split(":")
-    is_plain = kind in ("required", "auto") and not values
-    if not is_plain and not (kind == "sample" and 1 <= len(values) <= 2 and _is_sample(*values)):
-        raise ValueError(
-            "must be 'required', 'auto', 'sample:RATE' or 'sample:RATE:SEED', "
-            "with a rate from 0 to 1"
-        )
-    return text
-
-
-def _is_sample(rate: str, seed: str = "0") -> bool:
-    try:
-        int(seed)
-        return 0 <= float(rate) <= 1
-    except ValueError:
-        return False
-
-
-Gate = Annotated[str, AfterValidator(_checked_gate)]
+Gate = Annotated[
+    str, Field(pattern=r"^(required|auto|sample:(0|1|0?\.[0-9]+|[01]\.0*)(:-?[0-9]+)?)$")
+]
 """A policy for the review of a step, as `annotate.queues` reads it."""
 LICENSED_IMAGES = "licensed-images"
 """The format of sources in which each image has a licence of its own."""

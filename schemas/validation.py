@@ -28,6 +28,9 @@ _PATTERNS = {
     r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$": (
         "must be up to 64 letters, digits, '.', '_' and '-', the first a letter or a digit"
     ),
+    r"^(required|auto|sample:(0|1|0?\.[0-9]+|[01]\.0*)(:-?[0-9]+)?)$": (
+        "must be 'required', 'auto', 'sample:RATE' or 'sample:RATE:SEED', with a rate from 0 to 1"
+    ),
 }
 """What texts of these patterns are, in words."""
 ModelT = TypeVar("ModelT", bound=BaseModel)
