@@ -1,8 +1,8 @@
 """Records of contrastive images and captions (CCD): search results, edits, groups."""
 
-from typing import Literal, Self
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from schemas.base import Box, EntityRecord, Record, Sha256
 from schemas.image_search import RobotsAnswer, SearchHit
@@ -110,12 +110,6 @@ class StrategyDraft(EntityRecord, kind="strategy_draft"):
     strategy: Strategy | None = None
     refusal: Rejection | None = None
     call: str
-
-    @model_validator(mode="after")
-    def _is_one_of_both(self) -> Self:
-        if (self.strategy is None) == (self.refusal is None):
-            raise ValueError("a draft must hold a strategy or a refusal, and not both")
-        return self
 
 
 class ImageRequest(EntityRecord, kind="image_order"):

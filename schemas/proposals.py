@@ -34,13 +34,6 @@ class TrackletFrame(Record):
     score: float = Field(ge=0, le=1)
     suspicions: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _box_has_an_area(self) -> "TrackletFrame":
-        left, top, right, bottom = self.box_xyxy
-        if not (left < right and top < bottom):
-            raise ValueError(f"box_xyxy must be (left, top, right, bottom); got {self.box_xyxy!r}")
-        return self
-
 
 class OtherTracklet(Record):
     """Another tracklet that may show the same person, with a few of its frames."""
@@ -75,13 +68,6 @@ class Tracklet(EntityRecord, kind="tracklet"):
     others: tuple[OtherTracklet, ...] = ()
     same_person_as: tuple[str, ...] = ()
     author: str
-
-    @model_validator(mode="after")
-    def _frames_rise(self) -> "Tracklet":
-        numbers = [frame.frame for frame in self.frames]
-        if numbers != sorted(set(numbers)):
-            raise ValueError(f"the frames of a tracklet must rise; got {numbers}")
-        return self
 
 
 class Strategy(EntityRecord, kind="strategy"):
@@ -212,26 +198,6 @@ class CaptionGroup(EntityRecord, kind="caption_group"):
     author: str
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
     warnings: tuple[str, ...] = ()
-
-    @model_validator(mode="after")
-    def _is_complete(self) -> "CaptionGroup":
-        wanted = len(self.coarse_captions)
-        counts = [len(member.captions) for member in self.members]
-        if any(count != wanted for count in counts):
-            raise ValueError(
-                f"every image of a group must have {wanted} captions, one for each coarse one; "
-                f"got {counts}"
-            )
-        translated = {len(member.translations) for member in self.members}
-        if translated != {wanted if self.second_language else 0}:
-            raise ValueError(
-                f"a group has a translation of every caption or none; got {sorted(translated)} "
-                f"an image, in language {self.second_language!r}"
-            )
-        anchors = [member.difference is None for member in self.members]
-        if anchors != [True] + [False] * (len(anchors) - 1):
-            raise ValueError("the first image of a group, and no other, must be the anchor")
-        return self
 
 
 OPTIONS = 6

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from schemas.base import Box, EntityRecord, Record, Sha256
 from schemas.records import Picture
@@ -129,13 +129,6 @@ class Track(EntityRecord, kind="track"):
     seen_frames: int = Field(ge=1)
     observations: tuple[Observation, ...] = Field(min_length=1)
     author: str
-
-    @model_validator(mode="after")
-    def _observations_rise(self) -> "Track":
-        numbers = [observation.frame for observation in self.observations]
-        if numbers != sorted(set(numbers)):
-            raise ValueError(f"the observations of a track must rise; got {numbers}")
-        return self
 
 
 class Finding(Record):
