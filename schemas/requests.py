@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, ClassVar, Self, get_origin
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from schemas.base import IF_KNOWN, EntityRecord, Record
-from schemas.errors import FormatError
 from schemas.recos import CaptionVerdict
 from schemas.taxonomy import DifferenceType, RetrievalTask
 
@@ -27,12 +26,10 @@ class Brief(Record):
     """A brief for a model, as values.
 
     Attributes:
-        called: name of this kind of brief in messages.
         lines: the field of each line's name, in the order of the lines. A field that is a tuple has
             a line for each of its values; one that is None has none.
     """
 
-    called: ClassVar[str]
     lines: ClassVar[Mapping[str, str]]
 
     def text(self) -> str:
@@ -45,28 +42,16 @@ class Brief(Record):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Parse a brief from lines in any order.
-
-        Raises:
-            FormatError: a line is malformed, repeated or missing.
-        """
-        once: dict[str, str] = {}
-        repeated: dict[str, list[str]] = {f: [] for f in cls.lines.values() if cls._repeats(f)}
-        for number, line in enumerate(text.split("\n"), start=1):
+        """Parse the lines that `text` returned."""
+        values: dict[str, Any] = {one: [] for one in cls.lines.values() if cls._repeats(one)}
+        for line in text.split("\n"):
             name, _, value = line.partition(": ")
-            field = cls.lines.get(name)
-            if field in repeated:
-                repeated[field].append(value)
-            elif field is not None and field not in once:
-                once[field] = value
+            field = cls.lines[name]
+            if cls._repeats(field):
+                values[field].append(value)
             else:
-                raise FormatError(f"{cls.called}, line {number}: cannot read {line!r}")
-        try:
-            return cls.model_validate({**once, **repeated})
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "lines"
-            raise FormatError(f"{cls.called}: {place}: {first['msg']}") from error
+                values[field] = value
+        return cls.model_validate(values)
 
     @classmethod
     def _repeats(cls, field: str) -> bool:
@@ -85,14 +70,6 @@ REVISION_PURPOSE = "revise_caption"
 CAPTIONS_FIELD = "captions"
 CAPTION_FIELD = "caption"
 
-TASK = "Task"
-CAPTIONS = "Captions"
-_FACT = "Fact"
-CAPTION_TO_REPLACE = "Caption to replace"
-DIRECTION = "Direction"
-_TOO_DETAILED = "Tried, too detailed"
-_TOO_GENERAL = "Tried, too general"
-TAKEN = "Taken"
 
 CAPTIONS_OF_AN_IMAGE = 5
 
@@ -105,13 +82,7 @@ class Direction(StrEnum):
 
     @classmethod
     def after(cls, verdict: CaptionVerdict) -> "Direction":
-        """Return the direction for a caption with this verdict.
-
-        Raises:
-            ValueError: the caption passed.
-        """
-        if verdict is CaptionVerdict.PASS:
-            raise ValueError("a caption that passed is not rewritten")
+        """Return the direction for a caption with this verdict, which did not pass."""
         over = verdict is CaptionVerdict.OVER_DETAILED
         return cls.LESS_DETAIL if over else cls.MORE_DETAIL
 
@@ -130,16 +101,15 @@ class CaptionBrief(Brief):
         taken: other captions of the image, from which the new one must differ.
     """
 
-    called = "caption brief"
     lines: ClassVar = {
-        TASK: "task",
-        CAPTIONS: "count",
-        _FACT: "facts",
-        CAPTION_TO_REPLACE: "caption",
-        DIRECTION: "direction",
-        _TOO_DETAILED: "too_detailed",
-        _TOO_GENERAL: "too_general",
-        TAKEN: "taken",
+        "Task": "task",
+        "Captions": "count",
+        "Fact": "facts",
+        "Caption to replace": "caption",
+        "Direction": "direction",
+        "Tried, too detailed": "too_detailed",
+        "Tried, too general": "too_general",
+        "Taken": "taken",
     }
 
     task: RetrievalTask
@@ -151,17 +121,9 @@ class CaptionBrief(Brief):
     too_general: tuple[str, ...] = ()
     taken: tuple[str, ...] = ()
 
-    @model_validator(mode="after")
-    def _has_both_or_none(self) -> "CaptionBrief":
-        if (self.caption is None) != (self.direction is None):
-            raise ValueError(f"{CAPTION_TO_REPLACE!r} and {DIRECTION!r} must be given together")
-        return self
-
 
 CONFUSION_PURPOSE = "confuse_caption"
 CONFUSION_FIELD = CAPTION_FIELD
-
-CAPTION_TO_CONFUSE_WITH = "Caption to confuse with"
 
 
 class ConfusionBrief(Brief):
@@ -173,8 +135,7 @@ class ConfusionBrief(Brief):
         facts: short true statements about x′, most important first.
     """
 
-    called = "confusion brief"
-    lines: ClassVar = {TASK: "task", CAPTION_TO_CONFUSE_WITH: "caption", _FACT: "facts"}
+    lines: ClassVar = {"Task": "task", "Caption to confuse with": "caption", "Fact": "facts"}
 
     task: RetrievalTask
     caption: str = Field(min_length=1)
@@ -212,7 +173,6 @@ class StrategyBrief(Brief):
         facts: short true statements about the anchor, most important first.
     """
 
-    called = "strategy brief"
     lines: ClassVar = {"Strategies": "count", "Caption": "caption", "Fact": "facts"}
 
     count: int = Field(default=_MOST_STRATEGIES, ge=1)
@@ -250,7 +210,6 @@ class RefinementBrief(Brief):
         second_language: language of captions in addition to English; None for none.
     """
 
-    called = "refinement brief"
     lines: ClassVar = {
         "Images": "images",
         "Caption": "caption",
@@ -262,15 +221,6 @@ class RefinementBrief(Brief):
     caption: str = Field(min_length=1)
     differences: tuple[str, ...]
     second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
-
-    @model_validator(mode="after")
-    def _tells_of_every_image(self) -> "RefinementBrief":
-        if self.differences and len(self.differences) != self.images - 1:
-            raise ValueError(
-                f"{self.images} images need {self.images - 1} differences; "
-                f"got {len(self.differences)}"
-            )
-        return self
 
 
 SIGN_PAIRS_PURPOSE = "write_sign_pairs"
@@ -338,7 +288,6 @@ class SignPairsBrief(Brief):
         taken: existing pairs, each as `Chinese = English`.
     """
 
-    called = "sign pairs brief"
     lines: ClassVar = {"Pairs": "count", "Taken": "taken"}
 
     count: int = Field(default=MOST_PAIRS, ge=1, le=MOST_PAIRS)

@@ -1,10 +1,8 @@
 """Briefs of confusing captions are written and parsed."""
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.errors import FormatError
 from schemas.requests import ConfusionBrief
 from schemas.taxonomy import RetrievalTask
 
@@ -26,18 +24,3 @@ def test_the_lines_of_a_brief() -> None:
     assert brief.text() == (
         "Task: color\nCaption to confuse with: A red car. Fact: no\nFact: The car is green."
     )
-
-
-def test_a_malformed_brief_is_an_error(subtests: pytest.Subtests) -> None:
-    cases: list[tuple[str, str]] = [
-        ("Task: color", "caption: Field required"),
-        ("Task: !\nCaption to confuse with: a", "task: Input should be"),
-        ("Task: color\nTask: count\nCaption to confuse with: a", "line 2: cannot read"),
-        ("Task: color\nCaption: a", "line 2: cannot read 'Caption: a'"),
-    ]
-    for text, message in cases:
-        with (
-            subtests.test(text=text, message=message),
-            pytest.raises(FormatError, match=message),
-        ):
-            ConfusionBrief.parse(text)

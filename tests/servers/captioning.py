@@ -14,9 +14,7 @@ from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.profile import BuiltinCaptioner
 from schemas.requests import (
     CAPTION_PURPOSE,
-    CAPTION_TO_CONFUSE_WITH,
     CONFUSION_PURPOSE,
-    DIRECTION,
     REVISION_PURPOSE,
     CaptionBrief,
     ConfusionBrief,
@@ -77,9 +75,9 @@ def seen_completion(request: dict[str, Any]) -> dict[str, Any]:
 
 def _purpose(brief: str) -> str:
     lines = {line.partition(": ")[0] for line in brief.splitlines()}
-    if CAPTION_TO_CONFUSE_WITH in lines:
+    if "Caption to confuse with" in lines:
         return CONFUSION_PURPOSE
-    return REVISION_PURPOSE if DIRECTION in lines else CAPTION_PURPOSE
+    return REVISION_PURPOSE if "Direction" in lines else CAPTION_PURPOSE
 
 
 def _image(request: dict[str, Any]) -> ChatImage:
