@@ -77,22 +77,13 @@ def register_space(
 def find_vectors(
     connection: Connection, space: Space, kind: Kind, digests: Iterable[str]
 ) -> dict[str, Vector]:
-    """Return the cached vectors of shape (dimension,), by digest; uncached ones are left out.
-
-    Raises:
-        IntegrityError: a cached vector does not have the length of this space.
-    """
+    """Return the cached vectors of shape (dimension,), by digest; uncached ones are left out."""
     keys = (digest_of(space.key, kind, sha256) for sha256 in digests)
-    found: dict[str, Vector] = {}
     query = select(Embedding.sha256, Embedding.vector)
-    for sha256, data in rows_in(connection, query, Embedding.key, keys):
-        if len(data) != space.dimension * _STORED.itemsize:
-            raise IntegrityError(
-                f"the cached vector of {sha256} must have {space.dimension} numbers of 4 "
-                f"bytes; got {len(data)} bytes"
-            )
-        found[sha256] = np.frombuffer(data, _STORED).astype(np.float32, copy=False)
-    return found
+    return {
+        sha256: np.frombuffer(data, _STORED).astype(np.float32, copy=False)
+        for sha256, data in rows_in(connection, query, Embedding.key, keys)
+    }
 
 
 @writes

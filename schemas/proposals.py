@@ -225,12 +225,6 @@ class Confusion(EntityRecord, kind="confusion"):
     caption_id: str | None = None
     author: str
 
-    @model_validator(mode="after")
-    def _images_differ(self) -> "Confusion":
-        if self.own.sha256 == self.other.sha256:
-            raise ValueError(f"own and other must be two images; got {self.own.sha256!r} twice")
-        return self
-
 
 class ChoiceTest(EntityRecord, kind="choice_test"):
     """A caption and six images, or an image and six captions, of which one is right.

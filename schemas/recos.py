@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from schemas.base import IF_ANY, IF_KNOWN, EntityRecord, Record
 from schemas.records import Picture
@@ -178,14 +178,6 @@ class DuplicateQuestion(EntityRecord, kind="duplicate_question"):
     distance: float | None = None
     similarity: float | None = None
     embedder: str
-
-    @model_validator(mode="after")
-    def _images_differ(self) -> "DuplicateQuestion":
-        if self.first.sha256 == self.second.sha256:
-            raise ValueError(
-                f"first and second must be two images; got {self.first.sha256!r} twice"
-            )
-        return self
 
 
 # The question to people before captions are written: does an image fit the task?

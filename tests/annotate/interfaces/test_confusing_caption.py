@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import TaskContent
@@ -95,12 +94,6 @@ def keep_warnings(store: Store, proposed: Proposal, *warnings: str) -> None:
     check = CaptionCheck(warnings=warnings)
     examined = new_entity(check, proposed.shown.dataset, parents=[(Role.EXAMINES, question.id)])
     store_entities(store, [question, examined])
-
-
-def test_the_two_images_must_differ() -> None:
-    record = a_confusion().shown.record(Confusion)
-    with pytest.raises(ValidationError, match="must be two images"):
-        Confusion.model_validate({**dict(record), "other": record.own})
 
 
 @pytest.mark.label_studio
