@@ -16,7 +16,6 @@ from annotate.queues import SHARED, Queue
 from annotate.statistics import AnnotatorStatistics, QueueStatistics, queue_statistics, timesheet
 from db.calls import cost_rows
 from db.gold import IN_FORCE, gold_items
-from db.releases import release_targets
 from db.review_audits import TaskCount, task_counts
 from db.reviews import WAITING, annotators, count_states, names_of_annotators, paused_annotators
 from db.store import Store
@@ -42,12 +41,10 @@ class Blocked(Record):
     """What a build waits for in a queue; `people` must act, by pseudonym ("" is Loupe's account).
 
     `conflicts` wait for an adjudicator, `unanswered` for answers of their assignees, `waiting` are
-    not assigned yet; together they are the undecided ones of `items`. `version` is that of the
-    release that waits; None if no build has stated one.
+    not assigned yet; together they are the undecided ones of `items`.
     """
 
     dataset: str
-    version: str | None
     queue: str
     conflicts: int
     unanswered: int
@@ -172,14 +169,11 @@ def overview(
     found = [queue_statistics(store, queue, now, names=names, facts=facts) for queue in queues]
     tasks = [task_counts(store, queue.name) for queue in queues]
     each = list(zip(queues, found, tasks, strict=True))
-    versions = release_targets(store)
     left = [_work_left(one, hourly_rate) for one in found if one.forecast.answers_needed]
     return Overview(
         at=now,
         blocked=tuple(
-            _blocked(queue, one, counts, name, versions.get(queue.dataset))
-            for queue, one, counts in each
-            if _undecided(one)
+            _blocked(queue, one, counts, name) for queue, one, counts in each if _undecided(one)
         ),
         problems=(
             *(
@@ -215,7 +209,6 @@ def _blocked(
     one: QueueStatistics,
     tasks: Sequence[TaskCount],
     name: _Name,
-    version: str | None,
 ) -> Blocked:
     items = one.items
     unanswered = items.open + items.answered
@@ -231,11 +224,9 @@ def _blocked(
             how = "they follow in batches"
         parts.append(f"{_count(items.waiting, 'item')} not given out ({how})")
     total = _undecided(one) + items.decided
-    release = f"{queue.dataset}@{version}" if version else queue.dataset
     step = queue.name.removeprefix(f"{queue.dataset}-")
     return Blocked(
         dataset=queue.dataset,
-        version=version,
         queue=queue.name,
         conflicts=items.conflicting,
         unanswered=unanswered,
@@ -243,7 +234,7 @@ def _blocked(
         items=total,
         people=tuple(dict.fromkeys((*settling, *answering))),
         sentence=(
-            f"{release} waits in {step} for {', '.join(parts)}; "
+            f"{queue.dataset} waits in {step} for {', '.join(parts)}; "
             f"{items.decided:,} of {total:,} are decided"
         ),
     )

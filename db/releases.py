@@ -15,10 +15,8 @@ from db.tables import (
     Entity,
     Release,
     ReleaseItem,
-    ReleaseTarget,
     Withdrawal,
     WithdrawnEntity,
-    insert_new,
     insert_new_text,
     select_columns,
 )
@@ -314,18 +312,3 @@ def release_after(store: Store, stored: StoredRelease) -> StoredRelease | None:
     ]
     sound = (one for one in reversed(same) if withdrawn_items(store, one.manifest.id) is None)
     return next(sound, None)
-
-
-@writes
-def set_release_target(connection: Connection, dataset: str, version: str) -> None:
-    """Record the version that the builds of a dataset release next."""
-    insert_new(connection, ReleaseTarget, [{"dataset": dataset, "version": version}])
-    this = update(ReleaseTarget).where(ReleaseTarget.dataset == dataset)
-    connection.execute(this.values(version=version))
-
-
-@reads
-def release_targets(connection: Connection) -> dict[str, str]:
-    """Return the version that the builds of each dataset release next."""
-    rows = connection.execute(select(ReleaseTarget.dataset, ReleaseTarget.version))
-    return {row.dataset: row.version for row in rows}

@@ -545,13 +545,6 @@ class Release(Base):
     listing: Mapped[str | None] = mapped_column(Digest)
 
 
-class ReleaseTarget(Base):
-    """The version of a dataset that its builds release next, as set by the last of them."""
-
-    dataset: Mapped[str] = mapped_column(Text, primary_key=True)
-    version: Mapped[str] = mapped_column(Text)
-
-
 class ReleaseItem(Base):
     """An entity that is a row, or part of a row, of a release."""
 

@@ -17,7 +17,6 @@ from typing import Generic, TypeVar
 from annotate.backend import Desks
 from annotate.queues import load_queues, parse_policy
 from db.calls import cost_rows
-from db.releases import set_release_target
 from flows.engine.context import BuildReport, BuildT, PipelineRun, RunContext
 from flows.engine.gates import open_desks, review
 from flows.engine.importing import correct_terms, refusal_of_terms
@@ -342,7 +341,6 @@ def run_pipeline(
         ServiceError: Label Studio is unavailable, or images cannot be downloaded at present.
     """
     run = spec.start(context, build, profile, open_desks, wait)
-    set_release_target(context.store, build.dataset, spec.version(build))
     declared = load_queues(context.settings.queues_file)
     for gate in _gates(spec.steps):
         policy = parse_policy(getattr(build, gate.key))

@@ -6,7 +6,6 @@ from random import Random
 from annotate.answers import Verdict
 from annotate.overview import Overview, overview
 from annotate.queues import Queue
-from db.releases import set_release_target
 from db.store import Store
 from tests.annotate.review_history import SETTLER, START, History, Person, captions_queue
 
@@ -120,8 +119,6 @@ def test_a_build_blocked_by_conflicts_names_the_adjudicators(sqlite_store: Store
     assert blocked.sentence == (
         "street waits in captions for 4 conflicts (Ann, Bea); 28 of 32 are decided"
     )
-    set_release_target(sqlite_store, "street", "1.2.0")
-    assert overview_at(sqlite_store, START).blocked[0].sentence.startswith("street@1.2.0 waits in")
     assert blocked.people == (ANN.pseudonym, BEA.pseudonym)
     assert (blocked.conflicts, blocked.items) == (4, 32)
 
