@@ -320,22 +320,27 @@ def links(
     return map(Link._make, rows_in(connection, query, near.id, ids))
 
 
-def ancestors(
-    connection: Connection, ids: Iterable[str], roles: Collection[str]
-) -> dict[str, dict[str, str]]:
-    """Return what each id was derived from in `roles`, at any distance, nearest first: id, kind."""
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+def ancestor_ids(
+    connection: Connection, ids: Collection[str], roles: Collection[str], kind: str | None = None
+) -> dict[str, list[str]]:
+    """Return what each id was derived from in `roles`, at any distance, nearest first.
+
+    With a `kind`, only entities of that kind are returned.
+    """
+    found: dict[str, dict[str, str]] = {id_: {} for id_ in ids}
     below = {id_: {id_} for id_ in ids}
     while below:
         above: dict[str, set[str]] = defaultdict(set)
         for link in links(connection, below, roles):
-            new = {one for one in below[link.child] if link.parent not in found[one]}
-            for one in new:
-                found[one][link.parent] = link.parent_kind
-            if new:
-                above[link.parent] |= new
+            for one in below[link.child]:
+                if link.parent not in found[one]:
+                    found[one][link.parent] = link.parent_kind
+                    above[link.parent].add(one)
         below = above
-    return found
+    return {
+        id_: [one for one, its in kinds.items() if kind in (None, its)]
+        for id_, kinds in found.items()
+    }
 
 
 def children_in(

@@ -13,7 +13,7 @@ earlier one, and `prompted_by` its own prompt.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from db.decisions import decided_by_people, folded_states
 from db.entities import (
     LIVE,
     StoredEntity,
-    ancestors,
+    ancestor_ids,
     children_in,
     fetch,
     fetch_parents,
@@ -278,11 +278,8 @@ def _is_left_out(entity: StoredEntity) -> bool:
 
 def _sources_of(connection: Connection, ids: Sequence[str]) -> dict[str, str]:
     """Return the id of the source that each image was imported from."""
-    sources = {
-        id_: [one for one, kind in above.items() if kind == "source"]
-        for id_, above in ancestors(connection, ids, _UP).items()
-    }
-    return {id_: min(found) for id_, found in sources.items() if found}
+    found = ancestor_ids(connection, ids, _UP, "source")
+    return {id_: min(sources) for id_, sources in found.items() if sources}
 
 
 @reads
@@ -301,13 +298,9 @@ def corrections_of(
     return corrections
 
 
-def _drafts_of(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]:
+def _drafts_of(connection: Connection, ids: Collection[str]) -> dict[str, StoredEntity]:
     """Return the model's draft of each caption that started from one, withdrawn drafts included."""
-    edited = ancestors(connection, ids, (Role.EDITED_FROM,))
-    captions = {
-        id_: [one for one, kind in above.items() if kind == "caption"]
-        for id_, above in edited.items()
-    }
+    captions = ancestor_ids(connection, ids, (Role.EDITED_FROM,), "caption")
     first = {id_: above[-1] for id_, above in captions.items() if above}
     drafted = parents_of(connection, set(first.values()), Role.PROMPTED_BY)
     drafts = fetch(connection, drafted)
@@ -412,10 +405,10 @@ def _selection(
     )
 
 
-def _embeddings(connection: Connection, tracklets: Iterable[str]) -> dict[str, tuple[str, str]]:
+def _embeddings(connection: Connection, tracklets: Collection[str]) -> dict[str, tuple[str, str]]:
     """Return (embedding, embedder) of the crops of the tracks behind `tracklets`, by digest."""
-    above = ancestors(connection, tracklets, _TO_TRACKS).values()
-    tracks = {one for kinds in above for one, kind in kinds.items() if kind == Track.kind}
+    above = ancestor_ids(connection, tracklets, _TO_TRACKS, Track.kind).values()
+    tracks = {track for many in above for track in many}
     return {
         seen.crop.sha256: (seen.embedding, track.author)
         for _, stored in sorted(fetch(connection, tracks).items())
@@ -585,7 +578,7 @@ def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[s
 
 def _with_edit_sources(connection: Connection, found: _Above) -> dict[str, set[str]]:
     """Return, for each key, its entities and all entities that they were edited from."""
-    edited = ancestors(connection, _all(found), (Role.EDITED_FROM,))
+    edited = ancestor_ids(connection, _all(found), (Role.EDITED_FROM,))
     return {key: many.union(*(edited[one] for one in many)) for key, many in found.items()}
 
 

@@ -20,7 +20,7 @@ from sqlalchemy import (
 )
 
 from db.annotations import answers_where
-from db.entities import ancestors, find, grouped, pages, parents_of, rows_in
+from db.entities import ancestor_ids, find, grouped, pages, parents_of, rows_in
 from db.reviews import WAITING
 from db.store import Store, reads, writes
 from db.tables import (
@@ -169,7 +169,7 @@ def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
 
 def _participants(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
     """Return, for each entity, who had a task about it or about an entity it was edited from."""
-    edited = ancestors(connection, ids, (Role.EDITED_FROM,))
+    edited = ancestor_ids(connection, ids, (Role.EDITED_FROM,))
     asked = {*ids, *(one for above in edited.values() for one in above)}
     query = select(ReviewTask.entity_id, ReviewTask.assignee).where(ReviewTask.queue == queue)
     people = grouped(rows_in(connection, query, ReviewTask.entity_id, asked))
