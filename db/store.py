@@ -412,7 +412,7 @@ def _of_store_or_connection(
     function: _Query[P, T], begin: Callable[[Store], AbstractContextManager[Connection]]
 ) -> _StoreQuery[P, T]:
     @retried
-    def in_transaction(store: Store, *args: P.args, **kwargs: P.kwargs) -> T:
+    def in_transaction(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> T:
         with begin(store) as connection:
             return function(connection, *args, **kwargs)
 
