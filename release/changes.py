@@ -177,7 +177,7 @@ class Difference(Record):
         fields: the number of rows with another value by field, without added and removed rows.
         texts: the number of texts of each kind, as (field, kind, count).
         splits: rows that moved, as (from, to, count).
-        metadata: differences in the manifest, the card and other documents, except version and id,
+        metadata: differences in the manifest, the columns and the lineage, except version and id,
             which always differ.
         examples: the first rows of each kind.
     """

@@ -1,7 +1,6 @@
 """Compares two releases row by row, from their folders alone."""
 
 import json
-import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
@@ -26,8 +25,7 @@ from release.changes import (
     TextKind,
     value_changes,
 )
-from release.files import ATTRIBUTION, CARD, FIGURE, LEAKS
-from release.lineage import TABLES, same_rows
+from release.lineage import TABLES
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
 from release.parquet import opened_parquet
 from release.row_files import ListedRelease, read_listed
@@ -510,8 +508,6 @@ _EXAMPLES = 5
 
 _KINDS: tuple[RowKind, ...] = get_args(RowKind)
 _ALWAYS_DIFFERENT = {"id", "version", "entities_sha256", "files_root", "files_count"}
-_TEXTS = (CARD, ATTRIBUTION)
-_DOCUMENTS = (*_TEXTS, FIGURE, LEAKS)
 
 
 def compare_releases(
@@ -585,7 +581,7 @@ class _Counter:
             fields=dict(sorted(self._fields.items())),
             texts=tuple((*key, count) for key, count in sorted(self._texts.items())),
             splits=tuple((*key, count) for key, count in sorted(self._splits.items())),
-            metadata=tuple(_metadata_changes(before, after)),
+            metadata=tuple(value_changes("", _metadata(before), _metadata(after))),
             examples=tuple(one for kind in _KINDS for one in self._kept[kind]),
         )
 
@@ -601,47 +597,8 @@ def _compared(release: ListedRelease) -> ComparedRelease:
     )
 
 
-def _metadata_changes(before: ListedRelease, after: ListedRelease) -> Iterator[FieldChange]:
-    """The differences of manifests, columns and documents, value by value.
-
-    Documents are compared by their digests, after replacing the version of the release. Tables of
-    lineage are compared row by row.
-    """
-    yield from value_changes("", _manifest_values(before), _manifest_values(after))
-    yield from value_changes("columns", _columns(before), _columns(after))
-    old, new = _documents(before), _documents(after)
-    for path in _DOCUMENTS:
-        if old.get(path) != new.get(path):
-            yield _file_change(path, before, after)
-    for table in TABLES:
-        if not _same_table(table.path, before, after):
-            yield _file_change(table.path, before, after)
-
-
-def _file_change(path: str, before: ListedRelease, after: ListedRelease) -> FieldChange:
-    return FieldChange(field=f"files.{path}", before=before.digest(path), after=after.digest(path))
-
-
-def _same_table(path: str, before: ListedRelease, after: ListedRelease) -> bool:
-    """Whether two tables of lineage are equal, regardless of the version of pyarrow."""
-    old, new = before.digest(path), after.digest(path)
-    if old == new or old is None or new is None:
-        return old == new
-    try:
-        return same_rows(before.folder / path, after.folder / path)
-    except (ValueError, OSError):
-        return False
-
-
-def _manifest_values(release: ListedRelease) -> dict[str, Any]:
-    return release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT)
-
-
-def _documents(release: ListedRelease) -> dict[str, str]:
-    """Documents, with the version of the release replaced in texts."""
-    said = {path: digest for path in _DOCUMENTS if (digest := release.digest(path))}
-    version = re.compile(rf"(?<![0-9.]){re.escape(release.manifest.version)}(?!\.?[0-9])")
-    for path in said.keys() & set(_TEXTS):
-        text = (release.folder / path).read_text(encoding="utf-8", errors="replace")
-        said[path] = version.sub("VERSION", text)
-    return said
+def _metadata(release: ListedRelease) -> dict[str, Any]:
+    """The manifest, the columns and the digests of the lineage; documents follow from these."""
+    values = release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT)
+    digests = {table.path: release.digest(table.path) for table in TABLES}
+    return {**values, "columns": _columns(release), "files": digests}

@@ -41,7 +41,7 @@ def diff(
     examples: Annotated[int | None, typer.Option(min=0)] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare two releases: rows, captions, terms, documents.
+    """Compare two releases: rows, captions, terms, lineage.
 
     Ends with exit code 0 if they are the same, 1 if they differ, 2 if they cannot be compared.
     Folders need no database.
@@ -203,7 +203,7 @@ def _show_text(change: "TextChange") -> None:
 
 
 def _show_metadata(found: "Difference", shown: int) -> None:
-    """Print documents, terms and sources; statistics follow from rows and are printed last."""
+    """Print terms, sources and lineage; statistics follow from rows and are printed last."""
     if not found.metadata or not shown:
         return
     details = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile
-from release.parquet import opened_parquet
 from release.publishable import published_name, published_text, published_values
 from schemas.base import canonical_json
 from schemas.processes import batches
@@ -264,25 +263,6 @@ def write_table(
     finally:
         file.close()
     return file.as_released(table.path), count
-
-
-def same_rows(first: Path, second: Path) -> bool:
-    """Whether two tables have the same rows; reads one row group at a time.
-
-    Tables written by different versions of pyarrow can have the same rows, but different bytes.
-
-    Raises:
-        ValueError, OSError: if one of them cannot be read.
-    """
-    with opened_parquet(first) as ours, opened_parquet(second) as theirs:
-        sizes = [
-            [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)]
-            for file in (ours, theirs)
-        ]
-        return sizes[0] == sizes[1] and all(
-            ours.read_row_group(place).equals(theirs.read_row_group(place))
-            for place in range(len(sizes[0]))
-        )
 
 
 def _settings(table: LineageTable) -> dict[str, Any]:

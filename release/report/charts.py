@@ -1,15 +1,13 @@
-"""Charts and thumbnails of a report.
+"""Histograms and thumbnails of a report.
 
-A bar is drawn in a table next to its number, so that the table is the chart. A histogram shows its
-numbers on hover and focus, and repeats them in a table.
+A histogram shows its numbers on hover and focus, and repeats them in a table.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from release.markup import share_text
 from schemas.decoders import (
     DECODER_FAULTS,
     FORMATS,
@@ -28,37 +26,6 @@ _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 16, 24, 34
 _TICKS = 4
 _LABELS = 8
 _ROUND = (4, 8, 12, 16, 20, 24, 32)
-
-
-class Part(NamedTuple):
-    """A segment of a bar: start and length in per cent, kind and tooltip."""
-
-    start: float
-    length: float
-    kind: str
-    title: str
-
-
-class Bar(NamedTuple):
-    """A row of a bar chart. `text` is the formatted value, `note` a text next to it."""
-
-    label: str
-    text: str
-    parts: tuple[Part, ...]
-    note: str = ""
-    link: str = ""
-
-
-class Bars(NamedTuple):
-    """A bar chart. `columns` are the headings of label and value, `legend` lists (kind, title)."""
-
-    title: str
-    columns: tuple[str, str]
-    bars: tuple[Bar, ...]
-    note: str = ""
-    legend: tuple[tuple[str, str], ...] = ()
-    mark: float | None = None
-    mark_title: str = ""
 
 
 class Column(NamedTuple):
@@ -91,44 +58,6 @@ class Histogram(NamedTuple):
     left: float
     right: float
     floor: float
-
-
-def bars(
-    title: str,
-    columns: tuple[str, str],
-    values: Iterable[tuple[str, float]],
-    *,
-    note: str = "",
-    texts: Sequence[str] = (),
-    links: Sequence[str] = (),
-    whole: float | None = None,
-) -> Bars:
-    """A bar chart of plain values, scaled to the largest of them or to `whole`.
-
-    If `whole` is given, the share of it is written next to each value.
-    """
-    pairs = list(values)
-    most = whole or max((value for _, value in pairs), default=0) or 1
-    made = []
-    for place, (label, value) in enumerate(pairs):
-        text = texts[place] if texts else f"{value:,}"
-        share = share_text(value, whole) if whole else ""
-        part = Part(0, round(100 * value / most, 2), "plain", f"{label}: {text}")
-        made.append(Bar(label, text, (part,), share, links[place] if links else ""))
-    return Bars(title, columns, tuple(made), note)
-
-
-def stacked(label: str, values: Sequence[tuple[str, str, int]], whole: int) -> Bar:
-    """A bar of several segments, given as (kind, title, value), which sum to at most `whole`."""
-    parts, at = [], 0.0
-    for kind, title, value in values:
-        length = 100 * value / whole if whole else 0
-        if value:
-            details = f"{title}: {value:,} ({share_text(value, whole)})"
-            parts.append(Part(round(at, 2), round(length, 2), kind, details))
-        at += length
-    first = values[0][2] if values else 0
-    return Bar(label, f"{first:,} of {whole:,}", tuple(parts), share_text(first, whole))
 
 
 def histogram(

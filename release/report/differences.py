@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, get_args
 from release.changes import Difference, FieldChange, RowDifference, RowKind, TextChange
 from release.diff import compare_releases
 from release.notices_files import read_mark
-from release.report.charts import THUMBNAIL_PX, THUMBNAILS, Bars, bars, picture_path, smaller
+from release.report.charts import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
 from release.rows import number_in
 
 _PREVIOUS = "previous"
@@ -81,22 +81,20 @@ def _follows_from_rows(field: str) -> bool:
     return field.startswith(_OF_ROWS) and not field.startswith(_NOT_OF_ROWS)
 
 
-def _counts(found: Difference) -> Bars:
+def _counts(found: Difference) -> list[tuple[str, int]]:
+    """The number of rows of each kind, with equal rows last."""
     counts = found.rows.model_dump()
-    order = [*(kind for kind in counts if kind != "same"), "same"]
-    values = [(kind, counts[kind]) for kind in order if counts[kind]]
-    return bars("Rows", ("", "rows"), values, whole=sum(counts.values()) or None)
+    counts["same"] = counts.pop("same")
+    return [(kind, count) for kind, count in counts.items() if count]
 
 
-def _details(found: Difference) -> Iterator[Bars]:
-    if found.fields:
-        yield bars("Fields with another value", ("", "rows"), found.fields.items())
-    if found.texts:
-        texts = [(f"{field} {kind}".replace("_", " "), rows) for field, kind, rows in found.texts]
-        yield bars("Texts", ("", "texts"), texts)
-    if found.splits:
-        splits = [(f"from {old} to {new}", rows) for old, new, rows in found.splits]
-        yield bars("Moves between splits", ("", "rows"), splits)
+def _details(found: Difference) -> Iterator[tuple[str, str, list[tuple[str, int]]]]:
+    """Title, unit and numbers of what differs in rows."""
+    yield "Fields with another value", "rows", list(found.fields.items())
+    texts = [(f"{field} {kind}".replace("_", " "), count) for field, kind, count in found.texts]
+    yield "Texts", "texts", texts
+    splits = [(f"from {old} to {new}", count) for old, new, count in found.splits]
+    yield "Moves between splits", "rows", splits
 
 
 def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[dict[str, Any]]:

@@ -5,24 +5,18 @@ import re
 import sqlite3
 import unicodedata
 from array import array
-from base64 import b64encode
-from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from itertools import groupby
+from itertools import chain, groupby, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_args
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from db.lineage import EntityNode, Lineage, TracedEntity
+from db.lineage import EntityNode, TracedEntity
 from release.lineage.reading import ReleasedLineage, summarize
 from release.rows import CaptionOrigin, number_in, text_entity_ids
 from release.statistics import words_of
 from schemas.base import Split
-from schemas.errors import IntegrityError
 from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
 
 _RECEIVER = "loupeReport"
@@ -49,11 +43,6 @@ def script_json(value: Any) -> str:
 def script_text(name: str, value: Any) -> str:
     """A script that passes `value` to the page under `name`."""
     return f"{_RECEIVER}({script_json(name)},{script_json(value)});\n"
-
-
-def packed(values: bytes | bytearray) -> str:
-    """Bytes as base64."""
-    return b64encode(values).decode("ascii")
 
 
 class ScriptWriter:
@@ -100,7 +89,8 @@ _ENTITY = "id:"
 """Prefix of index entries that are ids of images instead of words."""
 _ENTITY_CHARACTERS = 16
 """This many characters of an id distinguish it from all others."""
-_SCRIPT_BYTES = 150_000
+_SCRIPT_ROWS = 75_000
+"""The number of positions in a script of the index, unless a word has more."""
 
 _IDEOGRAPH = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(f"[{_IDEOGRAPH}]|(?:(?![{_IDEOGRAPH}])[^\\W_])+")
@@ -131,50 +121,37 @@ class SearchIndex:
         found = ((sort_key(word), place) for word in set(words))
         self._database.executemany("INSERT INTO found VALUES (?, ?)", found)
 
-    def write(self, writer: ScriptWriter, script_bytes: int = _SCRIPT_BYTES) -> list[str]:
-        """Write all words; returns the first word of each script, in order."""
-        firsts, words, rows, size = list[str](), list[str](), list[str](), 0
+    def write(self, writer: ScriptWriter, script_rows: int = _SCRIPT_ROWS) -> list[str]:
+        """Write all words; returns the first word of each script, in order.
+
+        The rows of a word are the position of the first, and the steps from each to the next.
+        """
+        firsts, words, rows, size = list[str](), list[str](), list[list[int]](), 0
         with closing(self._database) as database:
             found = database.execute("SELECT word, place FROM found ORDER BY word, place")
             for key, places in groupby(found, key=itemgetter(0)):
-                word, data = key.decode("utf-16-be"), _differences(place for _, place in places)
-                if words and size + len(data) > script_bytes:
+                word, steps = key.decode("utf-16-be"), _steps(place for _, place in places)
+                if words and size + len(steps) > script_rows:
                     writer.write({"words": words, "rows": rows})
                     words, rows, size = [], [], 0
                 if not words:
                     firsts.append(word)
                 words.append(word)
-                rows.append(packed(data))
-                size += len(data) + len(word)
+                rows.append(steps)
+                size += len(steps)
         if words:
             writer.write({"words": words, "rows": rows})
         return firsts
 
 
-def _differences(places: Iterable[int]) -> bytes:
-    """Delta-encode ascending positions."""
-    data, last = bytearray(), 0
-    for place in places:
-        data += variable_bytes(place - last)
-        last = place
-    return bytes(data)
+def _steps(places: Iterable[int]) -> list[int]:
+    """The first of ascending positions, and the differences of the others."""
+    return [place - before for before, place in pairwise(chain((0,), places))]
 
 
 def sort_key(word: str) -> bytes:
     """A key that sorts words as JavaScript does."""
     return word.encode("utf-16-be", "replace")
-
-
-def variable_bytes(number: int) -> bytes:
-    """Encode an integer ≥ 0 as a variable-length quantity: seven bits a byte, lowest first."""
-    if number < 0x80:
-        return bytes((number,))
-    data = bytearray()
-    while number >= 0x80:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
-    return bytes(data)
 
 
 def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
@@ -186,141 +163,70 @@ def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
 
 # The lineage of all rows as scripts, with as many rows in each as in `data/rows`.
 #
-# Entities that many rows share (sources, prompts, settings, videos), activities and agents are
-# stored once in `data/lineage/shared.js`; everything else is in the script of the rows that derive
-# from it. An entity is a list of kind, id, summary, state, activity, call, parents and decisions.
-# Parents are pairs of role and reference: a reference ≥ 0 is an entity of the same script, −1 the
-# first shared entity, −2 the second.
-
-_SHARED = "lineage/shared"
-_SHARED_KINDS = frozenset({"source", "prompt", "settings", "sample", "video"})
+# An entity is a list of kind, id, summary, state, activity, call, parents and decisions. Parents
+# are pairs of role and entity. Entities, activities and agents are named by their positions in the
+# script.
 
 
 class LineageScripts:
     """Writes the lineage of rows one row at a time, `size` rows a script."""
 
     def __init__(self, folder: Path, lineage: ReleasedLineage, size: int) -> None:
-        self._folder = folder
         self._lineage = lineage
-        self._size = size
         self._writer = ScriptWriter(folder, "lineage", size)
         self._rows: list[list[str]] = []
-        self._entities = _Numbered()
-        self._activities = _Numbered()
-        self._agents = _Numbered()
 
     def add(self, row: Mapping[str, Any], *, known: bool = True) -> None:
         """Append a row; its lineage is empty unless it is `known`."""
         self._rows.append([row["image_entity_id"], *text_entity_ids(row)] if known else [])
-        if len(self._rows) == self._size:
-            self._write()
+        if len(self._rows) == self._writer.size:
+            self.finish()
 
     def finish(self) -> None:
-        """Write the remaining rows and the shared entities."""
+        """Write the remaining rows."""
         if self._rows:
-            self._write()
-        shared = {
-            "entities": self._entities.listed,
-            "activities": self._activities.listed,
-            "agents": self._agents.listed,
-        }
-        write_script(self._folder, _SHARED, shared)
+            self._writer.write(_lineage_page(self._lineage, self._rows))
+            self._rows = []
 
-    def _write(self) -> None:
-        own = _Numbered()
-        rows: list[list[int]] = [[] for _ in self._rows]
-        if wanted := list(dict.fromkeys(one for row in self._rows for one in row)):
-            traced = self._lineage.trace_page(wanted)
-            rows = [[self._reference(traced, own, one) for one in row] for row in self._rows]
-        self._writer.write({"rows": rows, "entities": own.listed})
-        self._rows = []
 
-    def _reference(self, traced: Lineage, own: "_Numbered", entity_id: str) -> int:
-        """The reference of an entity, which is added with its ancestors if it is missing.
+def _lineage_page(lineage: ReleasedLineage, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """The lineage of rows, given the entities of each."""
+    wanted = list(dict.fromkeys(one for row in rows for one in row))
+    if not wanted:
+        return {"rows": rows, "entities": [], "activities": [], "agents": []}
+    traced = lineage.trace_page(wanted)
+    entities, activities, agents = (
+        {id_: place for place, id_ in enumerate(many)}
+        for many in (traced.entities, traced.activities, traced.agents)
+    )
 
-        Parents come first. Iterative, because a lineage may be deeper than the recursion limit.
-
-        Raises:
-            IntegrityError: if an entity derives from itself.
-        """
-        known = ChainMap(own.numbers, self._entities.numbers)
-        waiting, started = [entity_id], set[str]()
-        while waiting:
-            one = waiting[-1]
-            if one in known:
-                waiting.pop()
-                continue
-            parents = traced.entities[one].parents
-            missing = [parent for _, parent in parents if parent not in known]
-            if missing and one in started:
-                raise IntegrityError(f"the lineage of {one} leads back to it")
-            started.add(one)
-            if missing:
-                waiting += missing
-            else:
-                self._add(traced, own, one)
-        return self._number(own, entity_id)
-
-    def _number(self, own: "_Numbered", entity_id: str) -> int:
-        if entity_id in own.numbers:
-            return own.numbers[entity_id]
-        return -1 - self._entities.numbers[entity_id]
-
-    def _add(self, traced: Lineage, own: "_Numbered", entity_id: str) -> None:
-        node = traced.entities[entity_id]
-        details = [
+    def details(node: EntityNode) -> list[Any]:
+        call = traced.calls.get(node.model_call_key or "")
+        return [
             node.entity.kind,
-            entity_id,
+            node.entity.id,
             _gist_of(node.entity),
             node.entity.state,
-            self._activity(traced, node.activity_id),
-            self._call(traced, node),
-            [[role, self._number(own, parent)] for role, parent in node.parents],
+            activities[node.activity_id],
+            [agents[call.agent_id], call.tokens_in, call.tokens_out, call.cost, call.currency]
+            if call
+            else 0,
+            [[role, entities[parent]] for role, parent in node.parents],
             [
-                [one.verdict, self._agent(traced, one.agent_id), one.reason or ""]
-                for one in traced.decisions.get(entity_id, ())
+                [one.verdict, agents[one.agent_id], one.reason or ""]
+                for one in traced.decisions.get(node.entity.id, ())
             ],
         ]
-        is_shared = node.entity.kind in _SHARED_KINDS and not any(
-            parent in own.numbers for _, parent in node.parents
-        )
-        (self._entities if is_shared else own).number(entity_id, lambda: details)
 
-    def _activity(self, traced: Lineage, activity_id: str) -> int:
-        def details() -> list[Any]:
-            activity = traced.activities[activity_id]
-            agents = [self._agent(traced, one) for one in activity.agent_ids]
-            return [activity.stage, activity.version, agents]
-
-        return self._activities.number(activity_id, details)
-
-    def _agent(self, traced: Lineage, agent_id: str) -> int:
-        agent = traced.agents[agent_id]
-        details = [agent.kind, agent.name, agent.revision or ""]
-        return self._agents.number(agent_id, lambda: details)
-
-    def _call(self, traced: Lineage, node: EntityNode) -> Sequence[Any] | int:
-        call = traced.calls.get(node.model_call_key or "")
-        if call is None:
-            return 0
-        agent = self._agent(traced, call.agent_id)
-        return [agent, call.tokens_in, call.tokens_out, call.cost, call.currency]
-
-
-class _Numbered:
-    """Numbers items in the order in which they are first requested."""
-
-    def __init__(self) -> None:
-        self.listed: list[Any] = []
-        self.numbers: dict[str, int] = {}
-
-    def number(self, key: str, details: Callable[[], Any]) -> int:
-        """The number of `key`; a new key is listed with the value of `details`."""
-        if key not in self.numbers:
-            made = details()
-            self.numbers[key] = len(self.listed)
-            self.listed.append(made)
-        return self.numbers[key]
+    return {
+        "rows": [[entities[one] for one in row] for row in rows],
+        "entities": list(map(details, traced.entities.values())),
+        "activities": [
+            [one.stage, one.version, [agents[agent] for agent in one.agent_ids]]
+            for one in traced.activities.values()
+        ],
+        "agents": [[one.kind, one.name, one.revision or ""] for one in traced.agents.values()],
+    }
 
 
 _GIST_CHARACTERS = 160
@@ -408,7 +314,6 @@ _ORIGINS: tuple[str, ...] = get_args(CaptionOrigin)
 _REVIEWS = ("all", "some", "none", "no captions")
 """How many of a row's captions were reviewed by a person."""
 _ANCHOR = "none (anchor)"
-_LARGEST = 0xFFFF
 
 
 _FACETS = {
@@ -468,57 +373,40 @@ def _mean_words(row: Mapping[str, Any]) -> int:
 
 
 class Columns:
-    """Collects the columns of rows one row at a time, in about 25 bytes a row."""
+    """Collects the columns of rows one row at a time, as numbers."""
 
     def __init__(self) -> None:
         self._values: dict[str, dict[str, int]] = {name: {"": 0} for name in _FACETS}
-        self._facets = {name: array("H") for name in _FACETS}
+        self._facets = {name: array("I") for name in _FACETS}
         self._origins = array("B")
-        self._words = array("H")
-        self._identities = array("I")
-        self._anchors = array("I")
+        self._words = array("I")
+        self._identities = array("q")
+        self._anchors = array("q")
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append a row."""
         values = _facet_values(row)
         for name, known in self._values.items():
-            value = values.get(name, "")
-            if value not in known and len(known) > _LARGEST:
-                value = ""
-            self._facets[name].append(known.setdefault(value, len(known)))
+            self._facets[name].append(known.setdefault(values.get(name, ""), len(known)))
         self._origins.append(sum(1 << _ORIGINS.index(one) for one in set(row["caption_origins"])))
-        self._words.append(min(_mean_words(row), _LARGEST))
-        self._identities.append(min(row["id"], 0xFFFFFFFF))
+        self._words.append(_mean_words(row))
+        self._identities.append(row["id"])
         contrast = row.get("contrast")
         self._anchors.append((number_in(contrast["anchor"]) or 0) if contrast else 0)
 
     def details(self) -> dict[str, Any]:
-        """All columns, packed; facets without any value are omitted.
-
-        Numbers are little-endian, as JavaScript typed arrays read them on all common platforms.
-        """
+        """All columns; facets without any value are omitted."""
         return {
             "facets": [self._facet(name) for name in _FACETS if len(self._values[name]) > 1],
-            "origins": {"values": list(_ORIGINS), "data": _packed(self._origins, "u1")},
-            "words": _packed(self._words, "<u2"),
-            "identities": _packed(self._identities, "<u4"),
-            "anchors": _packed(self._anchors, "<u4") if any(self._anchors) else None,
+            "origins": {"values": _ORIGINS, "codes": self._origins.tolist()},
+            "words": self._words.tolist(),
+            "identities": self._identities.tolist(),
+            "anchors": self._anchors.tolist() if any(self._anchors) else None,
         }
 
     def _facet(self, name: str) -> dict[str, Any]:
         met = list(self._values[name])
         values = in_order(name, met)
-        place = {value: code for code, value in enumerate(values)}
-        codes = np.array([place[value] for value in met])[self._facets[name]]
-        wide = len(values) > 256
-        return {
-            "name": name,
-            "title": _FACETS[name],
-            "values": values,
-            "wide": wide,
-            "data": _packed(codes, "<u2" if wide else "u1"),
-        }
-
-
-def _packed(values: ArrayLike, kind: str) -> str:
-    return packed(np.asarray(values).astype(kind).tobytes())
+        place = {value: number for number, value in enumerate(values)}
+        codes = [place[met[code]] for code in self._facets[name]]
+        return {"name": name, "title": _FACETS[name], "values": values, "codes": codes}

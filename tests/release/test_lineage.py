@@ -1,7 +1,6 @@
 """The lineage in a release equals that of the store without times, in reproducible bytes."""
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,12 +13,12 @@ from db.releases import released_entities
 from db.store import Store
 from flows.cli.lineage import lineage_tree
 from release.build import BuiltRelease
-from release.lineage import ENTITIES, TABLES, same_rows
+from release.lineage import ENTITIES, TABLES
 from release.lineage.reading import NO_PAYLOAD, open_lineage
 from release.verify import verify_release
 from tests.release.later import bytes_of
 from tests.release.lineage_worlds import KINDS, Kind, store_one_by_one
-from tests.release.worlds import World, store_world
+from tests.release.worlds import store_world
 
 
 class Made(NamedTuple):
@@ -187,15 +186,3 @@ def test_a_traced_page_equals_its_traced_entities(every: list[Made], tmp_path: P
             reached |= traced.entities.keys()
         assert page.entities.keys() == reached
         assert page.decisions.keys() <= reached
-
-
-def test_equal_rows_in_different_bytes_are_no_difference(world: World, tmp_path: Path) -> None:
-    folder = KINDS["plain"].build(world, tmp_path / "out").folder
-    other = shutil.copytree(folder, tmp_path / "other")
-    for table in TABLES:
-        rows = pq.read_table(folder / table.path)
-        pq.write_table(rows, other / table.path, compression="NONE")
-        assert (folder / table.path).read_bytes() != (other / table.path).read_bytes()
-        assert same_rows(folder / table.path, other / table.path)
-        pq.write_table(rows.slice(1), other / table.path)
-        assert same_rows(folder / table.path, other / table.path) == (not len(rows))

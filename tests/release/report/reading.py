@@ -1,6 +1,5 @@
 """Read the scripts of a report as its page does, and the rows of its release."""
 
-import base64
 import json
 import re
 from pathlib import Path
@@ -30,10 +29,7 @@ def scripts(report: Path, kind: str) -> list[Any]:
 def columns_of_facet(report: Path, name: str) -> list[str]:
     """Values of all rows for a facet."""
     (facet,) = [one for one in script(report, "index")["facets"] if one["name"] == name]
-    data = base64.b64decode(facet["data"])
-    width = 2 if facet["wide"] else 1
-    codes = [int.from_bytes(data[at : at + width], "little") for at in range(0, len(data), width)]
-    return [facet["values"][code] for code in codes]
+    return [facet["values"][code] for code in facet["codes"]]
 
 
 def rows_of(release: Path) -> list[dict[str, Any]]:

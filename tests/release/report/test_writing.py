@@ -131,24 +131,19 @@ def test_the_lineage_matches_the_release(reports: Reports, subtests: pytest.Subt
 
 
 def check_lineage(release: Path, report: Path) -> None:
-    shared = script(report, "lineage/shared")
-    names = sorted(path for path in (report / "data/lineage").glob("*.js") if path.stem != "shared")
-    assert len(names) == -(-len(rows_of(release)) // DETAIL_ROWS)
+    assert len(scripts(report, "lineage")) == -(-len(rows_of(release)) // DETAIL_ROWS)
     page = script(report, "lineage/0")
-
-    def details(reference: int) -> Any:
-        return page["entities"][reference] if reference >= 0 else shared["entities"][-1 - reference]
-
+    entities = page["entities"]
     with open_lineage(release) as lineage:
         for row, roots in zip(rows_of(release), page["rows"], strict=True):
-            ids = [details(one)[1] for one in roots]
+            ids = [entities[one][1] for one in roots]
             assert ids[: 1 + len(row["captions"])] == [
                 row["image_entity_id"],
                 *row["caption_entity_ids"],
             ]
             seen, waiting = dict[str, Any](), list(roots)
             while waiting:
-                entity = details(waiting.pop())
+                entity = entities[waiting.pop()]
                 seen[entity[1]] = entity
                 waiting += [parent for _, parent in entity[6]]
             traced = lineage.trace_page(ids)
@@ -156,21 +151,13 @@ def check_lineage(release: Path, report: Path) -> None:
             for entity_id, node in traced.entities.items():
                 kind, _, _, state, activity, call, parents, decisions = seen[entity_id]
                 assert (kind, state) == (node.entity.kind, node.entity.state)
-                assert [(role, details(one)[1]) for role, one in parents] == list(node.parents)
+                assert [(role, entities[one][1]) for role, one in parents] == list(node.parents)
                 made = traced.activities[node.activity_id]
-                assert shared["activities"][activity][:2] == [made.stage, made.version]
+                assert page["activities"][activity][:2] == [made.stage, made.version]
                 assert bool(call) == (node.model_call_key is not None)
                 assert [one[0] for one in decisions] == [
                     one.verdict for one in traced.decisions.get(entity_id, ())
                 ]
-
-
-def test_shared_ancestors_are_written_once(reports: Reports) -> None:
-    for kind, (_, report) in reports.items():
-        shared = [one[0] for one in script(report, "lineage/shared")["entities"]]
-        own = [one[0] for one in script(report, "lineage/0")["entities"]]
-        assert "source" in shared, kind
-        assert not {"source", "prompt"} & set(own), kind
 
 
 def test_the_same_release_gives_the_same_bytes(reports: Reports, tmp_path: Path) -> None:

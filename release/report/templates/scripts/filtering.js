@@ -5,14 +5,14 @@ let columns; // facets with their codes, and the numbers of rows
 
 function openColumns(index) {
   report = index;
-  const facets = index.facets.map((facet) => ({ ...facet, codes: numbersOf(facet.data, facet.wide ? 2 : 1) }));
+  const facets = index.facets.map((facet) => ({ ...facet, codes: Uint32Array.from(facet.codes) }));
   columns = {
     facets: facets.filter((facet) => facet.values.length > 2 || someWithout(facet.codes)),
     alone: facets,
-    origins: { name: "origin", title: "Origin of captions", values: index.origins.values, codes: bytesOf(index.origins.data) },
-    words: numbersOf(index.words, 2),
-    identities: numbersOf(index.identities, 4),
-    anchors: index.anchors ? numbersOf(index.anchors, 4) : null,
+    origins: { name: "origin", title: "Origin of captions", values: index.origins.values, codes: Uint8Array.from(index.origins.codes) },
+    words: Uint32Array.from(index.words),
+    identities: Uint32Array.from(index.identities),
+    anchors: index.anchors ? Uint32Array.from(index.anchors) : null,
   };
 }
 
@@ -62,7 +62,7 @@ function choose(state, found) {
   if (least !== null || most !== null) {
     const words = columns.words;
     const low = least === null ? 0 : least;
-    const high = most === null ? 0xffff : most;
+    const high = most === null ? Infinity : most;
     apply("words", (row) => words[row] >= low && words[row] <= high);
   }
   if (found) apply("query", (row) => found[row]);

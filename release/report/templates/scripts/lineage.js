@@ -8,7 +8,7 @@ const ROLE = 40; // from there to what it was made from
 const DRAWN = 60; // entities in one drawing
 
 async function showLineage(row, detail) {
-  const [page, shared] = await Promise.all([load(`lineage/${Math.floor(row / report.detailRows)}`), load("lineage/shared")]);
+  const page = await load(`lineage/${Math.floor(row / report.detailRows)}`);
   if (shown.row !== row) return;
   const section = byId("lineage");
   if (!section) return;
@@ -17,13 +17,13 @@ async function showLineage(row, detail) {
     section.remove();
     return;
   }
-  const graph = (chosen) => graphOf(chosen, page, shared);
+  const graph = (chosen) => graphOf(chosen, page);
   const drawing = h("div", { class: "drawing", tabindex: 0, role: "region", "aria-label": "drawing of the lineage" });
   const list = h("details", {}, h("summary", {}, "as a list"));
   const draw = (chosen) => {
     const found = graph(chosen);
-    drawing.replaceChildren(drawingOf(found, shared));
-    list.replaceChildren(h("summary", {}, "as a list"), listOf(found, shared));
+    drawing.replaceChildren(drawingOf(found, page));
+    list.replaceChildren(h("summary", {}, "as a list"), listOf(found, page));
   };
   const names = ["image", ...detail.captions.map((_, place) => `caption ${place + 1}`)];
   const whole = graph(roots);
@@ -43,8 +43,7 @@ async function showLineage(row, detail) {
 }
 
 /** The entities that the roots come from, themselves included, breadth first. */
-function graphOf(roots, page, shared) {
-  const summary = (reference) => (reference >= 0 ? page.entities[reference] : shared.entities[-1 - reference]);
+function graphOf(roots, page) {
   const nodes = new Map();
   const waiting = [...new Set(roots)];
   let left = 0;
@@ -55,7 +54,7 @@ function graphOf(roots, page, shared) {
       left += 1;
       continue;
     }
-    const entity = summary(reference);
+    const entity = page.entities[reference];
     nodes.set(reference, { reference, entity, depth: 0, parents: [] });
     for (const [, parent] of entity[PARENTS]) if (!nodes.has(parent)) waiting.push(parent);
   }
@@ -84,16 +83,16 @@ function deepen(nodes) {
 const agentName = ([, name, revision]) => (revision ? `${name}@${revision}` : name);
 
 /** What things of one column were made by: together where the same was done to the same. */
-function makingsOf(nodes, shared) {
+function makingsOf(nodes, page) {
   const makings = new Map();
   for (const node of nodes) {
     const call = node.entity[CALL];
     const parents = node.parents.map(({ role, node: parent }) => `${role}:${parent.reference}`).sort();
     const key = [node.depth, node.entity[ACTIVITY], call ? call[0] : "", ...parents].join("|");
     if (!makings.has(key)) {
-      const [stage, version, agents] = shared.activities[node.entity[ACTIVITY]];
+      const [stage, version, agents] = page.activities[node.entity[ACTIVITY]];
       const numbers = [...new Set([...agents, ...(call ? [call[0]] : [])])];
-      makings.set(key, { depth: node.depth, stage, version, agents: numbers.map((one) => shared.agents[one]), members: [], parents: node.parents });
+      makings.set(key, { depth: node.depth, stage, version, agents: numbers.map((one) => page.agents[one]), members: [], parents: node.parents });
     }
     makings.get(key).members.push(node);
   }
@@ -149,11 +148,11 @@ const VERDICTS = { accept: "accepted", reject: "rejected", edit: "edited", withd
 
 const known = (number) => (number === null ? "unknown" : count(number));
 
-function describeEntity(node, shared) {
+function describeEntity(node, page) {
   const entity = node.entity;
   const state = entity[STATE] === "proposed" || entity[STATE] === "accepted" ? "" : ` · ${entity[STATE]}`;
   const decisions = entity[DECISIONS].map(([verdict, agent, reason]) =>
-    `${VERDICTS[verdict] || verdict} by ${agentName(shared.agents[agent])}${reason ? `: ${reason}` : ""}`);
+    `${VERDICTS[verdict] || verdict} by ${agentName(page.agents[agent])}${reason ? `: ${reason}` : ""}`);
   const call = entity[CALL];
   const cost = call && call[3] !== null ? `, ${call[3]} ${call[4] || ""}` : "";
   const asked = call ? [`${known(call[1])} + ${known(call[2])} tokens${cost}`] : [];
@@ -163,11 +162,11 @@ function describeEntity(node, shared) {
 // Lines of boxes below each other: things, what made them, what they were made from, and so on.
 // An arrow that goes farther than to the next line passes through gaps that are kept free for it.
 
-function place(graph, shared) {
-  const makings = makingsOf(graph.nodes, shared);
+function place(graph, page) {
+  const makings = makingsOf(graph.nodes, page);
   const depth = Math.max(...graph.nodes.map((node) => node.depth));
   for (const node of graph.nodes) {
-    node.summary = describeEntity(node, shared);
+    node.summary = describeEntity(node, page);
     node.lines = wrapped(node.summary.gist, BOX - 2 * PAD, 2);
     node.width = BOX;
     node.height = 2 * PAD + LINE * (1 + node.lines.length) + (node.summary.decisions.length ? 4 + LINE * node.summary.decisions.length : 0);
@@ -235,8 +234,8 @@ function spread(boxes, y, hasWishes) {
 
 const text = (x, y, words, attributes) => s("text", { x, y, ...attributes }, words);
 
-function drawingOf(graph, shared) {
-  const { makings, width, height } = place(graph, shared);
+function drawingOf(graph, page) {
+  const { makings, width, height } = place(graph, page);
   const lines = [];
   const roles = new Map();
   for (const making of makings) {
@@ -308,12 +307,12 @@ function drawMaking(making) {
 }
 
 /** The same in words, thing by thing. */
-function listOf(graph, shared) {
+function listOf(graph, page) {
   const lines = graph.nodes.map((node) => {
-    const summary = describeEntity(node, shared);
-    const [stage, version, agents] = shared.activities[node.entity[ACTIVITY]];
+    const summary = describeEntity(node, page);
+    const [stage, version, agents] = page.activities[node.entity[ACTIVITY]];
     const call = node.entity[CALL];
-    const who = [...new Set([...agents, ...(call ? [call[0]] : [])])].map((one) => agentName(shared.agents[one]));
+    const who = [...new Set([...agents, ...(call ? [call[0]] : [])])].map((one) => agentName(page.agents[one]));
     const parents = node.entity[PARENTS];
     const from = node.parents.map(({ role, node: parent }) => `${role.replaceAll("_", " ")} ${parent.entity[KIND].replaceAll("_", " ")} ${parent.entity[ID].slice(0, 12)}`);
     if (from.length < parents.length) from.push(`${parents.length - from.length} more`);

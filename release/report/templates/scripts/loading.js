@@ -42,26 +42,5 @@ function load(name) {
 
 function forget() {
   const names = [...loaded.keys()].filter((name) => name.startsWith("rows/") || name.startsWith("lineage/"));
-  for (const name of names.slice(0, Math.max(0, names.length - KEPT))) {
-    if (name !== "lineage/shared") loaded.delete(name);
-  }
-}
-
-function bytesOf(text) {
-  const characters = atob(text);
-  const bytes = new Uint8Array(characters.length);
-  for (let place = 0; place < characters.length; place += 1) bytes[place] = characters.charCodeAt(place);
-  return bytes;
-}
-
-/** Whole numbers of so many bytes each, the lowest first. */
-function numbersOf(text, width) {
-  const bytes = bytesOf(text);
-  if (width === 1) return bytes;
-  const view = new DataView(bytes.buffer);
-  const numbers = width === 2 ? new Uint16Array(bytes.length / 2) : new Uint32Array(bytes.length / 4);
-  for (let place = 0; place < numbers.length; place += 1) {
-    numbers[place] = width === 2 ? view.getUint16(2 * place, true) : view.getUint32(4 * place, true);
-  }
-  return numbers;
+  for (const name of names.slice(0, Math.max(0, names.length - KEPT))) loaded.delete(name);
 }

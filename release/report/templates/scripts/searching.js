@@ -46,25 +46,17 @@ async function rowsWith(beginning) {
   }
   for (const { words, rows } of await Promise.all(wanted)) {
     words.forEach((word, place) => {
-      if (word.startsWith(beginning)) mark(mask, bytesOf(rows[place]));
+      if (word.startsWith(beginning)) mark(mask, rows[place]);
     });
   }
   return mask;
 }
 
-/** Marks the rows that are written as differences, seven bits a byte. */
-function mark(mask, bytes) {
+/** Marks the rows that are written as steps from one to the next. */
+function mark(mask, steps) {
   let row = 0;
-  let value = 0;
-  let shift = 0;
-  for (const byte of bytes) {
-    value |= (byte & 0x7f) << shift;
-    if (byte & 0x80) shift += 7;
-    else {
-      row += value;
-      mask[row] = 1;
-      value = 0;
-      shift = 0;
-    }
+  for (const step of steps) {
+    row += step;
+    mask[row] = 1;
   }
 }
