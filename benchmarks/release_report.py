@@ -169,19 +169,17 @@ def lineage(folder: Path, count: int) -> list[ReleasedFile]:
 
 def measure(home: Path, what: str) -> None:
     """Print seconds and memory peak in MiB as JSON."""
-    from release.export.formats import opened_release
+    from release.export.formats import ReleaseSource
     from release.report.charts import PictureFolder
     from release.report.writing import write_report
     from schemas.processes import ordered_map
 
     def only_pictures() -> None:
-        with opened_release(home / "release", lambda *_: None) as source:
-            folder = PictureFolder(
-                home / "pictures", source.manifest.statistics.images, previews=False
-            )
-            add = lambda row: folder.add(row.number, bytes(row.image))  # noqa: E731
-            for _ in ordered_map(add, source.rows()):
-                pass
+        source = ReleaseSource(home / "release")
+        folder = PictureFolder(home / "pictures", source.manifest.statistics.images, previews=False)
+        add = lambda row: folder.add(row.number, bytes(row.image))  # noqa: E731
+        for _ in ordered_map(add, source.images()):
+            pass
 
     def report() -> None:
         write_report(home / "release", home / "report", verify=False)

@@ -113,7 +113,7 @@ class _Sources:
     def _in_releases(self, wanted: Iterable[Blob]) -> Iterator[tuple[Blob, Data]]:
         by_digest = {blob.sha256: blob for blob in wanted}
         for folder in (one.folder for one in list_releases(self._context.store)):
-            with suppress(OSError, ValueError):  # the release is missing or damaged as well
+            with suppress(IntegrityError):  # the release is missing or damaged as well
                 for file in read_files(folder / MANIFEST):
                     if (blob := by_digest.get(file.sha256)) is not None:
                         with suppress(OSError):

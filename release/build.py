@@ -40,7 +40,7 @@ from release.files import DigestingFile, digest_of_file, place_file, refuse_fore
 from release.findings import Findings, Inspection, TooManyProblemsError
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.lineage.writing import write_lineage
-from release.manifest import MANIFEST, named, read_manifest, unnamed, write_manifest
+from release.manifest import MANIFEST, manifest_in, named, unnamed, write_manifest
 from release.model_use import is_demonstration
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
@@ -401,12 +401,8 @@ def _sign_existing(folder: Path, signature: Signature) -> str | None:
 
 def _holds(folder: Path, release_id: str) -> bool:
     """Whether `folder` holds the manifest of this release."""
-    if not (folder / MANIFEST).is_file():
-        return False
-    try:
-        return read_manifest(folder).id == release_id
-    except (ValueError, OSError):
-        return False
+    found = manifest_in(folder)
+    return found is not None and found.id == release_id
 
 
 _FIRST_TIER = {"confusions": "v1", "confuse_caption": "v1", "duplicates": "v2"}

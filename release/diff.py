@@ -28,7 +28,7 @@ from release.changes import (
 from release.lineage import TABLES
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
 from release.parquet import opened_parquet
-from release.row_files import ListedRelease, read_listed
+from release.row_files import ListedRelease
 from release.rows import COLUMNS, natural_key
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
@@ -161,9 +161,8 @@ def _read_release(folder: Path) -> ListedRelease:
         UsageError: if `folder` is not a release.
         IntegrityError: if the manifest or a needed file was changed.
     """
-    release = read_listed(folder)
-    documents = (path for path in release.files if not path.startswith("images/"))
-    release.check(documents, digests=False)
+    release = ListedRelease(folder)
+    release.check(release.listed.listed_outside("images"), digests=False)
     return release
 
 
@@ -245,7 +244,7 @@ def _stated_withdrawals(release: ListedRelease) -> list[WithdrawalNotice]:
     Raises:
         IntegrityError: if its list of withdrawals cannot be read.
     """
-    if WITHDRAWALS not in release.files:
+    if not release.listed.is_listed(WITHDRAWALS):
         return []
     return list(read_notices(release.folder / WITHDRAWALS).notices)
 

@@ -8,6 +8,7 @@ from schemas.release import Manifest, Problem
 Inspection = Callable[[Path, Manifest], None]
 """Called with the folder of a complete, unpublished release; raises to reject it."""
 
+ADVICE = "run `loupe release verify` for all problems"
 NOT_READABLE = "not_readable"
 """The fault code of a file that cannot be read, or of a folder that cannot be listed."""
 FOLDER = "."

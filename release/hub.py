@@ -19,7 +19,7 @@ from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 from pydantic import Field
 
 from release.changes import is_earlier
-from release.export.formats import ReleaseSource, opened_release
+from release.export.formats import ReleaseSource
 from release.files import is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, read_values
@@ -91,36 +91,36 @@ def planned_upload(
         IntegrityError: if the release is damaged, was changed or was erased in part.
     """
     _check_name(repository)
-    with opened_release(folder, lambda _done, _total: None) as source:
-        images = source.manifest.statistics.images
-        if with_images and images > _MOST_IMAGES:
-            raise UsageError(
-                f"the hub accepts {_MOST_IMAGES:,} files in a folder and the release has "
-                f"{images:,} images; use --no-images, because the Parquet files contain them too"
-            )
-        if verify:
-            source.verify()
-            findings = Findings()
-            verify_signature(folder, source.manifest.id, None, findings)
-            if found := findings.problems:
-                raise IntegrityError(f"{folder}: {found[0].message}")
-        _require_plain(source)
-        takes_images = images <= _MOST_IMAGES if with_images is None else with_images
-        listed = [one for one in source.files() if takes_images or not _is_image(one.path)]
-        beside = [name for name in _BESIDE if (folder / name).is_file()]
-        size_bytes = sum(one.size_bytes for one in listed)
-        plan = UploadPlan(
-            repository=repository,
-            release=source.manifest.id,
-            dataset=source.manifest.dataset,
-            version=source.manifest.version,
-            files=len(listed) + len(beside),
-            size_bytes=size_bytes + sum((folder / name).stat().st_size for name in beside),
-            with_images=takes_images,
-            demonstration=source.manifest.demonstration,
-            unreviewed=source.manifest.unreviewed,
+    source = ReleaseSource(folder)
+    images = source.manifest.statistics.images
+    if with_images and images > _MOST_IMAGES:
+        raise UsageError(
+            f"the hub accepts {_MOST_IMAGES:,} files in a folder and the release has "
+            f"{images:,} images; use --no-images, because the Parquet files contain them too"
         )
-        return PlannedUpload(plan, folder, (*(one.path for one in listed), *beside))
+    if verify:
+        source.verify()
+        findings = Findings()
+        verify_signature(folder, source.manifest.id, None, findings)
+        if found := findings.problems:
+            raise IntegrityError(f"{folder}: {found[0].message}")
+    _require_plain(source)
+    takes_images = images <= _MOST_IMAGES if with_images is None else with_images
+    listed = [one for one in source.listed.listed() if takes_images or not _is_image(one.path)]
+    beside = [name for name in _BESIDE if (folder / name).is_file()]
+    size_bytes = sum(one.size_bytes for one in listed)
+    plan = UploadPlan(
+        repository=repository,
+        release=source.manifest.id,
+        dataset=source.manifest.dataset,
+        version=source.manifest.version,
+        files=len(listed) + len(beside),
+        size_bytes=size_bytes + sum((folder / name).stat().st_size for name in beside),
+        with_images=takes_images,
+        demonstration=source.manifest.demonstration,
+        unreviewed=source.manifest.unreviewed,
+    )
+    return PlannedUpload(plan, folder, (*(one.path for one in listed), *beside))
 
 
 def _is_image(path: str) -> bool:
@@ -133,7 +133,7 @@ def _require_plain(source: ReleaseSource) -> None:
     Applies even without verification: the target of a link is not part of the release.
     """
     root = source.folder.resolve()
-    for name in (*(one.path for one in source.files()), *_BESIDE):
+    for name in (*(one.path for one in source.listed.listed()), *_BESIDE):
         path = source.folder / name
         if os.path.lexists(path) and not (is_plain(path) and path.resolve() == root / name):
             raise IntegrityError(

@@ -10,21 +10,24 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from json.encoder import encode_basestring
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pydantic import ValidationError
 
-from release.files import DigestingFile
+from release.files import DigestingFile, digest_of_file, is_plain
+from release.findings import Findings
+from release.scratch import Scratch
 from schemas.base import Record, canonical_json, leaf_hash, node_hash
+from schemas.errors import IntegrityError
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
 from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile, stays_below
+from schemas.validation import fault_of
 
 MANIFEST = "manifest.json"
 MAX_CHARACTERS = 16 * 1024 * 1024
 """The longest single value that is read, because files may have been manipulated."""
 _UNNAMED = "0" * 64
 _UNTOLD = LineageStatistics(entities=0, derivations=0, decisions=0, calls=0, activities=0, agents=0)
-_FILES, _END = b'"files": [', b"\n]\n}\n"
 _ENTRY: Final = re.compile(
     r'\{(?:"entity_id":"([0-9a-f]{32})",)?"path":"([^"\\\x00-\x1f]+)",'
     r'"sha256":"([0-9a-f]{64})","size_bytes":(0|[1-9][0-9]{0,17})\},\s*'
@@ -67,30 +70,20 @@ class Listing:
 
     The root is that of a Merkle tree (`schemas.base`), built leaf by leaf. Only the roots of
     complete subtrees are kept, so that memory grows with the height of the tree.
-
-    Attributes:
-        is_sorted: whether the files are in the order of their paths, without duplicates.
     """
 
     def __init__(self) -> None:
-        self.is_sorted = True
         self._count = 0
         self._subtrees: list[bytes] = []  # of decreasing sizes: the bits of the count
-        self._tail = hashlib.sha256(_FILES)
-        self._last = ""
 
     def add(self, file: ReleasedFile) -> None:
         """Append a file."""
-        entry = file_entry(file)
-        self._tail.update(_between(self._count) + entry)
-        carried, root = self._count, leaf_hash(entry)
+        carried, root = self._count, leaf_hash(file_entry(file))
         while carried & 1:
             root = node_hash(self._subtrees.pop(), root)
             carried >>= 1
         self._subtrees.append(root)
         self._count += 1
-        self.is_sorted = self.is_sorted and self._last < file.path
-        self._last = file.path
 
     def stated_in(self, manifest: Manifest) -> Manifest:
         """`manifest` with the root and the count of the files so far, and an unchanged id."""
@@ -100,32 +93,17 @@ class Listing:
         update = {"files_root": root.hex(), "files_count": self._count}
         return manifest.model_copy(update=update)
 
-    def tail_digest(self) -> bytes:
-        """The SHA-256 of the bytes of `manifest.json` after its head, if these are all files."""
-        whole = self._tail.copy()
-        whole.update(_END)
-        return whole.digest()
-
 
 def manifest_text(manifest: Record, files: Iterable[ReleasedFile]) -> Iterator[bytes]:
     """The bytes of `manifest.json` in pieces: the fields of a record, and the list of files."""
-    yield manifest_head(manifest)
-    yield _FILES
-    for index, file in enumerate(files):
-        yield _between(index) + file_entry(file)
-    yield _END
-
-
-def manifest_head(manifest: Record) -> bytes:
-    """The bytes of `manifest.json` before its files."""
     values = manifest.model_dump(mode="json")
-    lines = (f'"{key}": {canonical_json(value)},\n' for key, value in values.items())
-    return "".join(("{\n", *lines)).encode()
-
-
-def _between(index: int) -> bytes:
-    """The text before the entry at `index`."""
-    return b",\n" if index else b"\n"
+    yield "".join(
+        ("{\n", *(f'"{key}": {canonical_json(value)},\n' for key, value in values.items()))
+    ).encode()
+    yield b'"files": ['
+    for index, file in enumerate(files):
+        yield (b",\n" if index else b"\n") + file_entry(file)
+    yield b"\n]\n}\n"
 
 
 def write_manifest(folder: Path, manifest: Manifest, files: Iterable[ReleasedFile]) -> None:
@@ -181,27 +159,32 @@ def read_manifest(folder: Path) -> Manifest:
     """Read the manifest of the release in `folder`.
 
     Raises:
-        OSError: if it does not exist.
-        ValueError: if it is invalid.
+        IntegrityError: if it cannot be read, or is invalid.
     """
-    return Manifest.model_validate(read_values(folder / MANIFEST))
+    try:
+        return Manifest.model_validate(read_values(folder / MANIFEST))
+    except (ValueError, OSError) as error:
+        raise IntegrityError(f"{folder / MANIFEST} cannot be read ({fault_of(error)})") from error
 
 
 def read_files(path: Path) -> Iterator[ReleasedFile]:
     """The files that a `manifest.json` lists, one at a time.
 
     Raises:
-        ValueError: if it is not a JSON object, or an entry is invalid (after the previous ones).
+        IntegrityError: if it cannot be read, or an entry is invalid (after the previous ones).
     """
-    with _opened(path) as cursor:
-        for key in stream_members(cursor):
-            if key != "files":
-                cursor.value()
-                continue
-            for file in _files(cursor):
-                if isinstance(file, NoEntryError):
-                    raise file
-                yield file
+    try:
+        with _opened(path) as cursor:
+            for key in stream_members(cursor):
+                if key != "files":
+                    cursor.value()
+                    continue
+                for file in _files(cursor):
+                    if isinstance(file, NoEntryError):
+                        raise file
+                    yield file
+    except (ValueError, OSError) as error:
+        raise IntegrityError(f"{path} cannot be read ({fault_of(error)})") from error
 
 
 def _files(cursor: JsonCursor) -> Iterator[ReleasedFile | NoEntryError]:
@@ -251,5 +234,82 @@ def manifest_in(folder: Path) -> Manifest | None:
     """The manifest in a folder; None if it is missing or cannot be read."""
     try:
         return read_manifest(folder)
-    except (ValueError, OSError):
+    except IntegrityError:
         return None
+
+
+class VerifiedManifest(NamedTuple):
+    """A usable manifest, and the id of its content."""
+
+    manifest: Manifest
+    id: str
+
+
+def verify_manifest(folder: Path, scratch: Scratch, findings: Findings) -> VerifiedManifest | None:
+    """Check the manifest; None if it cannot be used. Its files are stored in `scratch`."""
+    path, listing = folder / MANIFEST, Listing()
+    values: dict[str, Any] = {}
+
+    def add(fault: str, what: str) -> None:
+        findings.add(fault, f"{MANIFEST} {what}", MANIFEST)
+
+    def sound(entries: Iterator[ReleasedFile | NoEntryError]) -> Iterator[ReleasedFile]:
+        for file in entries:
+            if isinstance(file, NoEntryError):
+                findings.add("manifest_invalid", f"{MANIFEST}: {file}", MANIFEST)
+            else:
+                listing.add(file)
+                yield file
+
+    if path.exists() and not is_plain(path):
+        add("manifest_unreadable", "cannot be read: it is not a plain file")
+        return None
+    try:
+        values = read_values(path, lambda entries: scratch.add_all_listed(sound(entries)))
+        manifest = Manifest.model_validate(values)
+    except FileNotFoundError:
+        add("manifest_missing", "is missing")
+    except ValidationError as error:
+        _report_invalid(error, values, findings)
+    except OSError as error:
+        add("manifest_unreadable", f"cannot be read ({error.strerror})")
+    except ValueError as error:
+        add("manifest_unreadable", f"cannot be read: {error}")
+    else:
+        for twice in scratch.listed_again():
+            add("file_listed_twice", f"lists {twice} twice")
+        listed = listing.stated_in(manifest)
+        if manifest.id != (right := id_of(listed)):
+            what = f"its id is {manifest.id}, its content makes {right}"
+            add("manifest_edited", f"was changed after it was written: {what}")
+        if (manifest.files_root, manifest.files_count) != (listed.files_root, listed.files_count):
+            add(
+                "manifest_edited",
+                f"states {manifest.files_count:,} files with the root {manifest.files_root}; it "
+                f"lists {listed.files_count:,} with {listed.files_root}",
+            )
+        elif manifest.id == right and not _is_as_written(path, manifest, scratch.listed()):
+            add(
+                "manifest_edited", "has the right content, but other bytes than it was written with"
+            )
+        return VerifiedManifest(manifest, right)
+    return None
+
+
+def _is_as_written(path: Path, manifest: Manifest, files: Iterable[ReleasedFile]) -> bool:
+    written = hashlib.sha256()
+    for piece in manifest_text(manifest, files):
+        written.update(piece)
+    return digest_of_file(path) == written.hexdigest()
+
+
+def _report_invalid(error: ValidationError, values: dict[str, Any], findings: Findings) -> None:
+    for problem in error.errors():
+        place = ".".join(map(str, problem["loc"]))
+        message = f"{MANIFEST}: {place}: {problem['msg']}"
+        fault = "manifest_invalid"
+        if problem["loc"][:1] == ("sources",) and problem["loc"][-1] == "licence":
+            source = values["sources"][problem["loc"][1]]
+            message = f"{MANIFEST}: source {source.get('name')!r} states no licence"
+            fault = "licence_missing"
+        findings.add(fault, message, MANIFEST)

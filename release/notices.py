@@ -9,8 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pydantic import ValidationError
-
 from release.files import (
     ATTRIBUTION,
     CARD,
@@ -32,12 +30,11 @@ from release.notices_files import (
     read_notices,
     superseding,
 )
-from release.row_files import read_listed, read_parquet_rows, shards_among
+from release.row_files import ListedRelease, read_parquet_rows, shards_among
 from release.rows import COLUMN_NAMES, number_in
 from schemas.errors import IntegrityError, UsageError
 from schemas.processes import flush_to_disk
 from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
-from schemas.validation import fault_of
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
 
 # Messages to holders of a release about its withdrawn rows, as a sentence or row by row.
@@ -153,7 +150,7 @@ def files_to_erase(folder: Path, notices: Sequence[WithdrawalNotice]) -> set[str
     images = {row.file_path for row in rows if row.is_whole}
     numbers = {row.file_path for row in rows}
     found, others = set(), []
-    for file in _listed(folder):
+    for file in read_files(folder / MANIFEST):
         if file.path.startswith(_IMAGES):
             if file.path in images:
                 found.add(file.path)
@@ -167,13 +164,6 @@ def files_to_erase(folder: Path, notices: Sequence[WithdrawalNotice]) -> set[str
         elif path != ATTRIBUTION or _attribution_names(folder / path, images):
             found.add(path)
     return found
-
-
-def _listed(folder: Path) -> Iterator[ReleasedFile]:
-    try:
-        yield from read_files(folder / MANIFEST)
-    except (ValueError, OSError) as error:
-        raise IntegrityError(f"{folder / MANIFEST} cannot be read ({fault_of(error)})") from error
 
 
 def _shard_holds(path: Path, file_paths: set[str]) -> bool:
@@ -315,8 +305,8 @@ def known_of(
 
 
 def _released(folder: Path) -> tuple[Manifest, tuple[WithdrawalNotice, ...]]:
-    release = read_listed(folder)
-    if WITHDRAWALS not in release.files:
+    release = ListedRelease(folder)
+    if not release.listed.is_listed(WITHDRAWALS):
         return release.manifest, ()
     path = folder / WITHDRAWALS
     if not is_plain(path):
@@ -376,7 +366,7 @@ def mark_release(
     if not (folder / MANIFEST).is_file():
         return MarkedRelease(folder, skipped=f"{folder} is no longer a release")
     with _locked(folder):
-        if (found := _release_in(folder)) != notices[0].release:
+        if (found := read_manifest(folder).id) != notices[0].release:
             details = f"{folder} holds the release {found[:12]}, not {notices[0].release[:12]}"
             return MarkedRelease(folder, skipped=details)
         known = read_mark(folder) or NoticeList(notices=())
@@ -426,13 +416,6 @@ def _replace_file(path: Path, data: bytes) -> None:
     write_file(beside, unfinished, data)
     (beside / unfinished).replace(path)
     flush_to_disk(path.parent)
-
-
-def _release_in(folder: Path) -> str:
-    try:
-        return read_manifest(folder).id
-    except (ValidationError, ValueError, OSError) as error:
-        raise IntegrityError(f"{folder / MANIFEST} cannot be read ({fault_of(error)})") from error
 
 
 def _remove(folder: Path, paths: Iterable[str]) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 from release.contamination import Look, SeenImage, SeenVideo, look_at_file
 from release.files import shown_path
 from release.manifest import MANIFEST
-from release.row_files import chosen_split, read_listed
+from release.row_files import ListedRelease, chosen_split
 from schemas.errors import UsageError
 from schemas.processes import ordered_map
 from schemas.similarity import OtherKind
@@ -80,7 +80,7 @@ class ReleasedImages:
             UsageError: if `folder` is not a release, or has no such split.
             IntegrityError: if its manifest was changed.
         """
-        self._release = read_listed(folder)
+        self._release = ListedRelease(folder)
         self.manifest = self._release.manifest
         self.release_id: str | None = self.manifest.id
         self._split = None if split is None else chosen_split(self.manifest, split)

@@ -196,7 +196,7 @@ def _named_files(folder: Path, content: Path) -> str:
             {file.path: file.sha256 for file in read_files(one / MANIFEST)}
             for one in (folder, content)
         )
-    except (OSError, ValueError, KeyError):
+    except IntegrityError:
         return f"its manifest would be equal, but files have other bytes; {arrow}"
     files = sorted(path for path in old.keys() | new.keys() if old.get(path) != new.get(path))
     if files and all(path.endswith(_PARQUET) for path in files):

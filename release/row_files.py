@@ -7,7 +7,7 @@ reading stops at the first fault. `release.verify` checks all of a release and l
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -15,10 +15,10 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pydantic import ValidationError
 
 from release.files import DigestingFile, content_fault
-from release.manifest import MANIFEST, MAX_CHARACTERS, named, read_files, read_manifest
+from release.findings import ADVICE, Findings, TooManyProblemsError
+from release.manifest import MANIFEST, MAX_CHARACTERS, read_manifest, verify_manifest
 from release.notices_files import erasure_of
 from release.parquet import bounded_batches, opened_parquet
 from release.rows import (
@@ -33,6 +33,7 @@ from release.rows import (
     published_row,
     translated,
 )
+from release.scratch import Scratch
 from schemas.base import Split
 from schemas.errors import IntegrityError, UsageError
 from schemas.json_stream import JsonBreak, JsonCursor, stream_list
@@ -40,7 +41,6 @@ from schemas.licences import permits_release
 from schemas.processes import ordered_map
 from schemas.release import Manifest, ReleasedFile
 from schemas.taxonomy import DifferenceType
-from schemas.validation import fault_of
 
 T = TypeVar("T")
 
@@ -338,21 +338,6 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
         raise ValueError(f"it cannot be read as Parquet ({error})") from error
 
 
-_ADVICE = "run `loupe release verify` for all problems"
-
-
-def count_rows(folder: Path) -> int:
-    """The number of rows that the manifest of the release in `folder` states.
-
-    Raises:
-        IntegrityError: if its manifest cannot be read.
-    """
-    try:
-        return read_manifest(folder).statistics.images
-    except (ValueError, OSError) as error:
-        raise IntegrityError(f"{folder / MANIFEST} cannot be read; {_ADVICE}") from error
-
-
 def find_row(
     folder: Path, number: int, columns: list[str], file_path: str | None = None
 ) -> dict[str, Any]:
@@ -367,15 +352,15 @@ def find_row(
     try:
         row = _read_row(folder, number, columns)
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {_ADVICE}") from error
+        raise IntegrityError(f"the rows of {folder} cannot be read ({error}); {ADVICE}") from error
     if row is None:
-        if number <= (count := count_rows(folder)):
+        if number <= (count := read_manifest(folder).statistics.images):
             raise IntegrityError(
-                f"{folder}: files with rows are missing, {name} among them; {_ADVICE}"
+                f"{folder}: files with rows are missing, {name} among them; {ADVICE}"
             )
         raise UsageError(f"{folder} has no {name}: it holds {count:,} rows")
     if missing := [column for column in columns if row.get(column) is None]:
-        raise IntegrityError(f"the rows of {folder} hold no {', '.join(missing)}; {_ADVICE}")
+        raise IntegrityError(f"the rows of {folder} hold no {', '.join(missing)}; {ADVICE}")
     if file_path not in (None, row["file_path"]):
         raise UsageError(
             f"{folder} has no image {name}; that of row {number} is {row['file_path']}"
@@ -397,40 +382,58 @@ def _read_row(folder: Path, number: int, columns: list[str]) -> dict[str, Any] |
     return None
 
 
-class ListedRelease(NamedTuple):
-    """A release in `folder` whose manifest matches its id; `files` are those it lists, by path."""
+class ListedRelease:
+    """The release in `folder`, of which only the manifest is read, whose listed files are known."""
 
-    folder: Path
-    manifest: Manifest
-    files: dict[str, ReleasedFile]
+    def __init__(self, folder: Path) -> None:
+        """Read the manifest.
+
+        Raises:
+            UsageError: if `folder` is not a release.
+            IntegrityError: if its manifest cannot be read, or is not as it was written.
+        """
+        if not (folder / MANIFEST).is_file():
+            raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+        self.folder = folder
+        self.listed = Scratch()
+        findings, verified = Findings(), None
+        with suppress(TooManyProblemsError):
+            verified = verify_manifest(folder, self.listed, findings)
+        if verified is None or findings.problems:
+            raise self._wrong(findings.problems[0].message)
+        self.manifest = verified.manifest
 
     def digest(self, path: str) -> str | None:
         """The SHA-256 of a file; None if the release has no such file."""
-        file = self.files.get(path)
+        file = self.listed.listed_file(path)
         return None if file is None else file.sha256
 
     def shards(self, split: str | None = None) -> list[str]:
         """The Parquet files of all splits, or of one, in the order of their rows."""
         start = "data/" if split is None else f"data/{split}-"
-        return [path for path in shards_among(self.files) if path.startswith(start)]
+        paths = (file.path for file in self.listed.listed_in("data"))
+        return [path for path in shards_among(paths) if path.startswith(start)]
 
     def check(self, paths: Iterable[str], *, digests: bool = True) -> None:
         """Check listed files against their sizes and, with `digests`, their digests.
 
         Raises:
-            IntegrityError: if one was changed.
+            IntegrityError: if one was changed, or is not listed.
         """
 
-        def fault(path: str) -> str | None:
+        def fault(path: str, file: ReleasedFile | None) -> str | None:
+            if file is None:
+                return f"{path} is in no file list of {MANIFEST}"
             try:
-                what = content_fault(self.folder, self.files[path], digest=digests)
+                what = content_fault(self.folder, file, digest=digests)
             except OSError as error:
                 unread = f"{path} cannot be read ({error.strerror})"
                 return erasure_of(self.folder, path) or unread
             return what and f"{path} {what}"
 
-        for what in filter(None, ordered_map(fault, paths)):
-            raise IntegrityError(f"{self.folder}: {what}; {_ADVICE}")
+        files = ((path, self.listed.listed_file(path)) for path in paths)
+        for what in filter(None, ordered_map(lambda one: fault(*one), files)):
+            raise self._wrong(what)
 
     def rows(self, of: Callable[[dict[str, Any]], T], split: str | None = None) -> Iterator[T]:
         """The rows of all splits, or of one, without images, few at a time; `of` converts each.
@@ -442,7 +445,10 @@ class ListedRelease(NamedTuple):
             try:
                 yield from map(of, read_parquet_rows(self.folder / shard, columns=BESIDE_IMAGES))
             except (ValueError, TypeError, KeyError) as error:
-                raise IntegrityError(f"{self.folder / shard}: {error}; {_ADVICE}") from error
+                raise self._wrong(f"{shard}: {error}") from error
+
+    def _wrong(self, what: str) -> IntegrityError:
+        return IntegrityError(f"{self.folder}: {what}; {ADVICE}")
 
 
 class ReadRelease(NamedTuple):
@@ -471,15 +477,11 @@ def read_release(
         UsageError: if `folder` is not a release, or has no such split.
         IntegrityError: if the manifest or a needed file was changed.
     """
-    release = read_listed(folder)
+    release = ListedRelease(folder)
     split = chosen_split(release.manifest, split)
     release.check(release.shards(split))
     rows = tuple(release.rows(ReleaseRow.of, split))
-    images = [row.file_path for row in rows]
-    unlisted = next((path for path in images if path not in release.files), None)
-    if unlisted is not None:
-        raise IntegrityError(f"{folder}: {unlisted} is in no file list of {MANIFEST}; {_ADVICE}")
-    release.check(images, digests=check_images)
+    release.check((row.file_path for row in rows), digests=check_images)
     return ReadRelease(folder, release.manifest, split, rows)
 
 
@@ -496,27 +498,3 @@ def chosen_split(manifest: Manifest, wanted: str | None) -> Split:
     if wanted is None and "test" not in splits and len(splits) != 1:
         raise UsageError(f"{name} has no split 'test'; say which of {', '.join(splits)} is meant")
     return splits[wanted or ("test" if "test" in splits else next(iter(splits)))]  # type: ignore[index]
-
-
-def read_listed(folder: Path) -> ListedRelease:
-    """The release in `folder`, of which only the manifest is read.
-
-    Raises:
-        UsageError: if `folder` is not a release.
-        IntegrityError: if its manifest cannot be read, or does not match its id.
-    """
-    if not (folder / MANIFEST).is_file():
-        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
-    try:
-        manifest = read_manifest(folder)
-        files = list(read_files(folder / MANIFEST))
-    except (ValidationError, ValueError, OSError) as error:
-        raise IntegrityError(
-            f"{folder / MANIFEST} cannot be read ({fault_of(error)}); {_ADVICE}"
-        ) from error
-    if (right := named(manifest, files).id) != manifest.id:
-        raise IntegrityError(
-            f"{folder / MANIFEST} was changed after it was written: its id is {manifest.id[:12]}, "
-            f"its content makes {right[:12]}"
-        )
-    return ListedRelease(folder, manifest, {file.path: file for file in files})

@@ -202,10 +202,10 @@ def show(name: ReleaseArgument, *, as_json: JsonOption = False) -> None:
     """
     from db.releases import find_release
     from flows.withdrawal.releases import withdrawal_of
-    from release.row_files import read_listed
+    from release.row_files import ListedRelease
 
     if "/" in name or Path(name).is_dir():
-        manifest = read_listed(Path(name)).manifest
+        manifest = ListedRelease(Path(name)).manifest
         place: dict[str, Any] = {"folder": str(Path(name)), "is_there": True, "built_at": None}
     else:
         with opened_store() as store:

@@ -4,7 +4,7 @@ import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -50,8 +50,7 @@ from release.findings import Findings, Inspection, TooManyProblemsError
 from release.manifest import MANIFEST
 from release.publishable import published_name
 from release.rebuild import rebuild_release
-from release.row_files import read_listed
-from release.scratch import Scratch
+from release.row_files import ListedRelease
 from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
 from release.verify import verify_release
 from release.verify.files import verify_files
@@ -347,7 +346,7 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
         UsageError: there is no release in `folder`, or it has a signature by another key.
         IntegrityError: it fails verification and should not be signed.
     """
-    manifest = read_listed(folder).manifest
+    manifest = ListedRelease(folder).manifest
     problems = [one for one in verify_release(folder) if one.file != SIGNATURE]
     if problems:
         raise IntegrityError(
@@ -646,12 +645,11 @@ def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
         return known.manifest
     findings = Findings()
     try:
-        listed = read_listed(folder)
+        listed = ListedRelease(folder)
     except LoupeError:
         return None  # the build reports the problem
-    with closing(Scratch()) as scratch, suppress(TooManyProblemsError):
-        scratch.add_all_listed(listed.files.values())
-        verify_files(folder, scratch, findings)
+    with suppress(TooManyProblemsError):
+        verify_files(folder, listed.listed, findings)
     if findings.problems or listed.manifest.id != known.manifest.id:
         return None
     note_inputs(store, listed.manifest.id, inputs, listing)

@@ -10,7 +10,7 @@ from db.releases import find_release
 from db.store import Store
 from release.manifest import MANIFEST
 from release.published import contrastive_dataset
-from release.row_files import chosen_split, read_listed
+from release.row_files import ListedRelease, chosen_split
 from retrieval.published import PublishedTable, published_on
 from schemas.base import Split
 from schemas.errors import UsageError
@@ -284,7 +284,7 @@ def locate_release(store: Store, name: str) -> FoundRelease:
     """
     folder = Path(name)
     if (folder / MANIFEST).is_file():
-        return FoundRelease(read_listed(folder).manifest, folder)
+        return FoundRelease(ListedRelease(folder).manifest, folder)
     if folder.is_dir():
         raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
     found = find_release(store, name)

@@ -25,7 +25,7 @@ from release.notices import (
     withdrawn_sentence,
 )
 from release.notices_files import WITHDRAWN, followed, merged, superseding
-from release.row_files import read_listed
+from release.row_files import ListedRelease
 from release.rows import text_entity_ids
 from release.scratch import Scratch
 from schemas.base import Count, HexSha256, Record, Version
@@ -203,7 +203,7 @@ def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
 
 
 def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
-    listed = read_listed(release.folder)
+    listed = ListedRelease(release.folder)
     if listed.manifest.id != release.manifest.id:
         return None
     return list(listed.rows(RowEntities.of))

@@ -12,7 +12,6 @@ from release.export.formats import (
     ReleaseSource,
     copied,
     is_there,
-    opened_release,
     write_export,
 )
 from release.files import ATTRIBUTION, refuse_within, workspace_for
@@ -54,26 +53,23 @@ def export_release(
         IntegrityError: if the release is damaged or was changed.
     """
     folder, out = folder.absolute(), out.absolute()
-    with opened_release(folder, on_progress) as source:
-        record = ExportRecord.of(source.manifest, format_.name, format_.options)
-        refuse_within(folder, out)
-        if is_there(out, record):
-            return Exported(record, out, is_new=False)
-        if verify:
-            source.verify()
-        with (
-            workspace_for(out) as workspace,
-            closing(Scratch(workspace.scratch_file)) as listing,
-        ):
-            target = ExportTarget(workspace.content, listing)
-            format_.write(source, target)
-            _add_attribution(source, target)
-            write_export(target.folder, record, listing.listed())
-            workspace.publish(out)
+    source = ReleaseSource(folder, on_progress)
+    record = ExportRecord.of(source.manifest, format_.name, format_.options)
+    refuse_within(folder, out)
+    if is_there(out, record):
+        return Exported(record, out, is_new=False)
+    if verify:
+        source.verify()
+    with workspace_for(out) as workspace, closing(Scratch(workspace.scratch_file)) as listing:
+        target = ExportTarget(workspace.content, listing)
+        format_.write(source, target)
+        _add_attribution(source, target)
+        write_export(target.folder, record, listing.listed())
+        workspace.publish(out)
     return Exported(record, out, is_new=True)
 
 
 def _add_attribution(source: ReleaseSource, target: ExportTarget) -> None:
     """Add the attribution of images, which every copy of them must include."""
-    if file := source.file(ATTRIBUTION):
+    if file := source.listed.listed_file(ATTRIBUTION):
         target.add(copied(source.folder, file, target.folder))

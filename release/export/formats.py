@@ -6,7 +6,7 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 import orjson
 
 from release.files import CARD, DigestingFile, digest_of_file, found_at, is_disk_full, place_file
-from release.findings import Findings, TooManyProblemsError
+from release.findings import ADVICE, Findings, TooManyProblemsError
 from release.manifest import MANIFEST, read_files, read_values, write_listing
 from release.notices_files import erasure_of, read_mark
 from release.row_files import (
     CCD_LINES,
+    ListedRelease,
     RowBatch,
     read_parquet_batches,
     read_parquet_rows,
@@ -27,7 +28,6 @@ from release.row_files import (
 )
 from release.rows import RowFaults
 from release.scratch import Scratch
-from release.verify.documents import verify_manifest
 from release.verify.files import verify_files
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
@@ -128,8 +128,8 @@ def _first_fault(folder: Path) -> str | None:
     try:
         scratch.add_all_listed(read_files(folder / _EXPORT))
         verify_files(folder, scratch, findings, beside=(_EXPORT,))
-    except ValueError as error:
-        return f"its {_EXPORT} cannot be read ({error})"
+    except IntegrityError as error:
+        return str(error)
     except TooManyProblemsError:
         pass
     finally:
@@ -181,8 +181,6 @@ class ExportTarget(NamedTuple):
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and their total."""
 
-_ADVICE = "run `loupe release verify` for all problems"
-
 
 class ExportedRow(NamedTuple):
     """A row of a release; `number` is its position, starting at 1.
@@ -201,16 +199,21 @@ class ExportedRow(NamedTuple):
         return str(self.columns["file_path"]).rpartition("/")[2]
 
 
-class ReleaseSource:
-    """The release in `folder`, whose listed files are in `scratch`."""
+class ReleaseSource(ListedRelease):
+    """A release from which nothing was erased."""
 
-    def __init__(
-        self, folder: Path, manifest: Manifest, scratch: Scratch, on_progress: Progress
-    ) -> None:
-        self.folder = folder
-        self.manifest = manifest
-        self._scratch = scratch
+    def __init__(self, folder: Path, on_progress: Progress = lambda _done, _total: None) -> None:
+        """Read the manifest; `on_progress` is called while images are read.
+
+        Raises:
+            UsageError: if `folder` is not a release.
+            IntegrityError: if its manifest is not as it was written, or withdrawn items were
+                erased from it.
+        """
+        super().__init__(folder)
         self._on_progress = on_progress
+        if (mark := read_mark(folder)) and mark.erased:
+            raise IntegrityError(f"{folder}: {erasure_of(folder, mark.erased[0])}")
 
     def verify(self) -> None:
         """Check every file against its digest; missing and additional files are errors.
@@ -220,24 +223,11 @@ class ReleaseSource:
         """
         findings = Findings()
         with suppress(TooManyProblemsError):
-            verify_files(self.folder, self._scratch, findings)
+            verify_files(self.folder, self.listed, findings)
         if found := findings.problems:
-            raise IntegrityError(f"{self.folder}: {found[0].message}; {_ADVICE}")
+            raise IntegrityError(f"{self.folder}: {found[0].message}; {ADVICE}")
 
-    def files(self) -> Iterator[ReleasedFile]:
-        """The files that the manifest lists, by path."""
-        return self._scratch.listed()
-
-    def file(self, path: str) -> ReleasedFile | None:
-        """The manifest's entry for this file; None if it has none."""
-        return self._scratch.listed_file(path)
-
-    def shards(self) -> list[ReleasedFile]:
-        """The Parquet files, in the order of their rows."""
-        listed = {one.path: one for one in self._scratch.listed_in("data")}
-        return [listed[path] for path in shards_among(listed)]
-
-    def rows(self) -> Iterator[ExportedRow]:
+    def images(self) -> Iterator[ExportedRow]:
         """All rows in order, with few in memory at a time.
 
         Rows with a name, split or source that the release does not have raise an error.
@@ -249,13 +239,13 @@ class ReleaseSource:
         number, total = 0, self.manifest.statistics.images
         sources = frozenset(one.name for one in self.manifest.sources)
         for shard in self.shards():
-            faults = RowFaults(shard.path, sources)
-            for batch in self._batches(shard.path):
+            faults = RowFaults(shard, sources)
+            for batch in self._batches(shard):
                 for columns, image in zip(batch.rows, batch.images, strict=True):
                     number += 1
                     fault = "holds no image" if image is None else faults.first(number, columns)
                     if image is None or fault is not None:
-                        raise self._wrong(f"{shard.path}: row {number} {fault}")
+                        raise self._wrong(f"{shard}: row {number} {fault}")
                     if number > total:
                         raise self._wrong(f"it holds more rows than the {total:,} of {MANIFEST}")
                     yield ExportedRow(number, image, columns)
@@ -265,51 +255,17 @@ class ReleaseSource:
 
     def captions(self, split: str) -> Iterator[dict[str, Any]]:
         """The captions of the rows of a split and what is stated of them, in order."""
-        for shard in self.shards():
-            if shard.path.startswith(f"data/{split}-"):
-                try:
-                    yield from read_parquet_rows(self.folder / shard.path, list(_ANNOTATION))
-                except ValueError as error:
-                    raise self._wrong(f"{shard.path}: {error}") from error
+        for shard in self.shards(split):
+            try:
+                yield from read_parquet_rows(self.folder / shard, list(_ANNOTATION))
+            except ValueError as error:
+                raise self._wrong(f"{shard}: {error}") from error
 
     def _batches(self, shard: str) -> Iterator[RowBatch]:
         try:
             yield from read_ahead(read_parquet_batches(self.folder / shard))
         except ValueError as error:
             raise self._wrong(f"{shard}: {error}") from error
-
-    def _wrong(self, what: str) -> IntegrityError:
-        return IntegrityError(f"{self.folder}: {what}; {_ADVICE}")
-
-
-@contextmanager
-def opened_release(folder: Path, on_progress: Progress) -> Iterator[ReleaseSource]:
-    """Open the release in `folder`; only its manifest is checked.
-
-    Raises:
-        UsageError: if `folder` is not a release.
-        IntegrityError: if its manifest cannot be read, its content does not match its id, or
-            withdrawn items were erased from it.
-    """
-    if not (folder / MANIFEST).is_file():
-        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
-    if (mark := read_mark(folder)) and mark.erased:
-        raise IntegrityError(f"{folder}: {erasure_of(folder, mark.erased[0])}")
-    scratch = Scratch()
-    try:
-        yield ReleaseSource(folder, _sound_manifest(folder, scratch), scratch, on_progress)
-    finally:
-        scratch.close()
-
-
-def _sound_manifest(folder: Path, scratch: Scratch) -> Manifest:
-    findings = Findings()
-    verified = None
-    with suppress(TooManyProblemsError):
-        verified = verify_manifest(folder, None, scratch, findings)
-    if verified is None or findings.problems:
-        raise IntegrityError(f"{folder}: {findings.problems[0].message}; {_ADVICE}")
-    return verified.manifest
 
 
 # Interface of an export format.
@@ -348,7 +304,7 @@ def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportForm
             IntegrityError: if a file is damaged or was changed.
         """
         folders: set[str] = set()
-        for file in source.files():
+        for file in source.listed.listed():
             if not is_wanted(file.path, source.manifest):
                 continue
             if file.path == _EXPORT:
@@ -413,7 +369,7 @@ def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
     """
     licences, written = _Licences(source.manifest), 0
     (target.folder / "images").mkdir()
-    for split, rows in groupby(source.rows(), key=lambda row: str(row.columns["split"])):
+    for split, rows in groupby(source.images(), key=lambda row: str(row.columns["split"])):
         path, first, used = f"annotations/captions_{split}.json", 0, set[int]()
         file = DigestingFile(target.folder / path)
         try:
@@ -505,7 +461,7 @@ def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
 
     def write(source: ReleaseSource, target: ExportTarget) -> None:
         """Write one shard after the other."""
-        rows, last, number = source.rows(), "", 0
+        rows, last, number = source.images(), "", 0
         row = next(rows, None)
         while row is not None:
             split = row.columns["split"]

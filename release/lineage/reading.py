@@ -32,6 +32,7 @@ from db.lineage import (
     ancestors,
 )
 from release.files import is_disk_full
+from release.findings import ADVICE
 from release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -42,13 +43,12 @@ from release.lineage import (
     TABLES,
     LineageTable,
 )
-from release.manifest import MANIFEST
+from release.manifest import MANIFEST, read_manifest
 from release.notices_files import erasure_of
 from release.parquet import bounded_batches, opened_parquet
-from release.row_files import count_rows, find_row
+from release.row_files import find_row
 from schemas.errors import IntegrityError, UsageError
 
-_ADVICE: Final = "run `loupe release verify` for all problems"
 _BARE: Final = "{}"
 _SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = tomllib.loads(
     files("release.lineage").joinpath("summaries.toml").read_text("utf-8")
@@ -69,7 +69,7 @@ def summarize(kind: str, payload: str, longest: int | None = None) -> str:
         values = json.loads(payload)
     except (ValueError, RecursionError) as error:
         raise IntegrityError(
-            f"the payload of an entity of the kind {kind!r} is not JSON; {_ADVICE}"
+            f"the payload of an entity of the kind {kind!r} is not JSON; {ADVICE}"
         ) from error
     if not isinstance(values, Mapping):
         return ""
@@ -150,7 +150,7 @@ def _faults_as_errors(path: Path) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
         if is_disk_full(error):  # of the spool
             raise
-        raise IntegrityError(f"{path} cannot be read ({error}); {_ADVICE}") from error
+        raise IntegrityError(f"{path} cannot be read ({error}); {ADVICE}") from error
 
 
 def _spooled(folder: Path, database: sqlite3.Connection) -> _Rows:
@@ -222,7 +222,7 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
         values = None
     if not isinstance(values, dict):
         raise IntegrityError(
-            f"{table.path} has a payload of {id_} that is not a JSON object; {_ADVICE}"
+            f"{table.path} has a payload of {id_} that is not a JSON object; {ADVICE}"
         )
     return values
 
@@ -288,7 +288,7 @@ class ReleasedLineage:
         found = list(self._rows(table, wanted))
         if missing := wanted - {row[table.schema.names[0]] for row in found}:
             raise IntegrityError(
-                f"{table.path} has no row for {min(missing)}, which other tables name; {_ADVICE}"
+                f"{table.path} has no row for {min(missing)}, which other tables name; {ADVICE}"
             )
         return found
 
@@ -320,7 +320,7 @@ class ReleasedLineage:
 
     @cached_property
     def _row_count(self) -> int:
-        return count_rows(self._folder)
+        return read_manifest(self._folder).statistics.images
 
     def _row(self, name: str, columns: list[str]) -> dict[str, Any] | None:
         """Columns of the row called `name`; None if no row has this name."""
@@ -369,7 +369,7 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
     for table in TABLES:
         if not (folder / table.path).is_file():
             why = erasure_of(folder, table.path) or f"{table.path} is missing"
-            raise IntegrityError(f"{folder}: {why}; {_ADVICE}")
+            raise IntegrityError(f"{folder}: {why}; {ADVICE}")
     with ExitStack() as stack:
         tables = {table.name: _SortedTable(folder, table, stack) for table in TABLES}
 

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from release.export.formats import ExportedRow, ReleaseSource, opened_release
+from release.export.formats import ExportedRow, ReleaseSource
 from release.files import Workspace, refuse_within, workspace_for
 from release.lineage import ENTITIES
 from release.lineage.reading import open_lineage
@@ -26,9 +26,8 @@ from release.report.scripts import (
     write_script,
 )
 from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS
-from schemas.errors import IntegrityError, UsageError
+from schemas.errors import UsageError
 from schemas.processes import ordered_map
-from schemas.validation import fault_of
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
 _TOLD = ("creator", "source_url", "crop")
@@ -115,21 +114,21 @@ def write_report(
         IntegrityError: if a release is damaged or was changed.
     """
     folder, out = folder.absolute(), out.absolute()
-    with opened_release(folder, on_progress) as source:
-        known = known_of(source.manifest.id, folder, notices)
-        withdrawn = {one.number: one for one in affected_rows(known)}
-        record = _record(source, out, previous, previews, len(withdrawn))
-        for release in (folder, previous):
-            if release is not None:
-                refuse_within(release, out)
-        if is_there(out, record):
-            return WrittenReport(record, out, is_new=False)
-        if verify:
-            source.verify()
-        with workspace_for(out) as workspace:
-            sentence = withdrawn_sentence(known, record.rows) if withdrawn else ""
-            unreadable = _write(source, record, previous, workspace, withdrawn, sentence)
-            workspace.publish(out)
+    source = ReleaseSource(folder, on_progress)
+    known = known_of(source.manifest.id, folder, notices)
+    withdrawn = {one.number: one for one in affected_rows(known)}
+    record = _record(source, out, previous, previews, len(withdrawn))
+    for release in (folder, previous):
+        if release is not None:
+            refuse_within(release, out)
+    if is_there(out, record):
+        return WrittenReport(record, out, is_new=False)
+    if verify:
+        source.verify()
+    with workspace_for(out) as workspace:
+        sentence = withdrawn_sentence(known, record.rows) if withdrawn else ""
+        unreadable = _write(source, record, previous, workspace, withdrawn, sentence)
+        workspace.publish(out)
     return WrittenReport(record, out, is_new=True, unreadable=unreadable)
 
 
@@ -148,20 +147,13 @@ def _record(
         release=manifest.id,
         dataset=manifest.dataset,
         version=manifest.version,
-        previous=_id_of(previous) if previous else None,
+        previous=read_manifest(previous).id if previous else None,
         previews=previews if previews is not None else not is_beside,
         beside=source.folder.resolve().name if is_beside else None,
         rows=manifest.statistics.images,
         lineage=(source.folder / ENTITIES.path).is_file(),
         withdrawn=withdrawn,
     )
-
-
-def _id_of(folder: Path) -> str:
-    try:
-        return read_manifest(folder).id
-    except (ValueError, OSError) as error:
-        raise IntegrityError(f"{folder / MANIFEST} cannot be read ({fault_of(error)})") from error
 
 
 def _write(
@@ -234,4 +226,4 @@ def _pictured(
             return {**columns, "withdrawn": True}, False
         return columns, pictures.add(row.number, bytes(row.image))
 
-    yield from ordered_map(add, source.rows())
+    yield from ordered_map(add, source.images())

@@ -5,23 +5,18 @@ rows of JSON, Parquet and images against each other, together with the documents
 them. Files and rows are streamed; files are read by several threads.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
 from release.findings import Findings, TooManyProblemsError
-from release.manifest import MANIFEST
-from release.row_files import read_listed, shards_among
+from release.manifest import MANIFEST, VerifiedManifest, verify_manifest
+from release.row_files import ListedRelease, shards_among
 from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import public_key_called, verify_signature
-from release.verify.documents import (
-    VerifiedManifest,
-    verify_documents,
-    verify_manifest,
-    verify_mark,
-    verify_withdrawals,
-)
+from release.verify.documents import verify_documents, verify_mark, verify_withdrawals
 from release.verify.files import verify_files
 from release.verify.lineage import verify_lineage
 from release.verify.rows import RowChecks
@@ -29,6 +24,9 @@ from schemas.base import digest_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest, Problem
 from schemas.withdrawal import WithdrawalNotice
+
+_CITED = re.compile(r"[0-9a-fA-F]{12,64}")
+"""An id as it is cited: in full, or a prefix that is too long to forge."""
 
 
 class VerifiedRelease(NamedTuple):
@@ -93,14 +91,21 @@ def examine_release(
     """
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder; name the folder of a release")
+    if expected_id is not None and not _CITED.fullmatch(expected_id):
+        raise UsageError(f"an expected id has 12 to 64 hex digits; got {expected_id!r}")
     key = None if public_key is None else public_key_called(public_key)
     findings = Findings()
     scratch = Scratch()
     verified: VerifiedManifest | None = None
     try:
-        verified = verify_manifest(folder, expected_id, scratch, findings)
+        verified = verify_manifest(folder, scratch, findings)
         manifest = verified and verified.manifest
         if verified is not None:
+            if expected_id is not None and not verified.id.startswith(expected_id.lower()):
+                message = (
+                    f"this is the release {verified.id}; expected that with the id {expected_id}"
+                )
+                findings.add("other_release", message, MANIFEST)
             verify_signature(folder, verified.id, key, findings)
         erased = frozenset[str]()
         if manifest is not None:
@@ -134,10 +139,10 @@ def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: F
         UsageError: if `other` is not a release.
         IntegrityError: if it was changed.
     """
-    wanted = read_listed(other)
+    wanted = ListedRelease(other)
     wanted.check(wanted.shards())
     try:
-        release = read_listed(folder)
+        release = ListedRelease(folder)
         release.check(release.shards())
         for row in release.rows(ReleaseRow.of):
             scratch.add_digests(_digests(row))

@@ -5,150 +5,24 @@ release itself and those from earlier releases that it states. A folder whose fi
 purpose is reported as such and not as damaged.
 """
 
-import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
-
-from pydantic import ValidationError
 
 from release.croissant import croissant_text
 from release.documents import documents_of
 from release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from release.findings import NOT_READABLE, Findings
 from release.lineage import TABLES
-from release.manifest import MANIFEST, Listing, NoEntryError, id_of, manifest_head, read_values
+from release.manifest import MANIFEST
 from release.notices import entity_rows, prior_withdrawals, withdrawn_sentence
 from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
 from release.row_files import CCD_LINES
 from release.rows import number_in, text_entity_ids
 from release.scratch import Scratch
-from schemas.errors import IntegrityError, UsageError
-from schemas.release import DOCUMENTS_VERSION, Manifest, ReleasedFile
+from schemas.errors import IntegrityError
+from schemas.release import DOCUMENTS_VERSION, Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice
-
-_PIECE_BYTES = 1 << 20
-_FEWEST_DIGITS = 12
-_CITED = re.compile(rf"[0-9a-fA-F]{{{_FEWEST_DIGITS},64}}")
-
-
-class VerifiedManifest(NamedTuple):
-    """A usable manifest, and the id of its content."""
-
-    manifest: Manifest
-    id: str
-
-
-def verify_manifest(
-    folder: Path, expected_id: str | None, scratch: Scratch, findings: Findings
-) -> VerifiedManifest | None:
-    """Check the manifest; None if it cannot be used. Its files are stored in `scratch`.
-
-    Raises:
-        UsageError: if `expected_id` is too short.
-    """
-    if expected_id is not None:
-        _refuse_short(expected_id)
-    path, listing = folder / MANIFEST, Listing()
-    values: dict[str, Any] = {}
-
-    def sound(entries: Iterator[ReleasedFile | NoEntryError]) -> Iterator[ReleasedFile]:
-        for file in entries:
-            if isinstance(file, NoEntryError):
-                findings.add("manifest_invalid", f"{MANIFEST}: {file}", MANIFEST)
-            else:
-                listing.add(file)
-                yield file
-
-    def take(entries: Iterator[ReleasedFile | NoEntryError]) -> None:
-        scratch.add_all_listed(sound(entries))
-        for twice in scratch.listed_again():
-            message = f"{MANIFEST} lists {twice} twice"
-            findings.add("file_listed_twice", message, MANIFEST)
-
-    try:
-        values = read_values(_plain(path), take)
-        manifest = Manifest.model_validate(values)
-    except FileNotFoundError:
-        findings.add("manifest_missing", f"{MANIFEST} is missing", MANIFEST)
-    except ValidationError as error:
-        _report_invalid(error, values, findings)
-    except OSError as error:
-        message = f"{MANIFEST} cannot be read ({error.strerror})"
-        findings.add("manifest_unreadable", message, MANIFEST)
-    except ValueError as error:
-        findings.add("manifest_unreadable", f"{MANIFEST} cannot be read: {error}", MANIFEST)
-    else:
-        listed = listing.stated_in(manifest)
-        right = id_of(listed)
-        _verify_id(manifest.id, right, expected_id, findings)
-        if (manifest.files_root, manifest.files_count) != (listed.files_root, listed.files_count):
-            message = (
-                f"{MANIFEST} states {manifest.files_count:,} files with the root "
-                f"{manifest.files_root}; it lists {listed.files_count:,} with {listed.files_root}"
-            )
-            findings.add("manifest_edited", message, MANIFEST)
-        elif manifest.id == right and not _is_as_written(path, manifest, listing):
-            message = f"{MANIFEST} has the right content, but other bytes than it was written with"
-            findings.add("manifest_edited", message, MANIFEST)
-        return VerifiedManifest(manifest, right)
-    return None
-
-
-def _refuse_short(expected_id: str) -> None:
-    """Accept an id as it was cited, or a prefix that is too long to forge.
-
-    Raises:
-        UsageError: if it is something else.
-    """
-    if not _CITED.fullmatch(expected_id):
-        raise UsageError(
-            f"an expected id has {_FEWEST_DIGITS} to 64 hex digits; got {expected_id!r}"
-        )
-
-
-def _plain(path: Path) -> Path:
-    if path.exists() and not is_plain(path):
-        raise ValueError("it is not a plain file")
-    return path
-
-
-def _report_invalid(error: ValidationError, values: dict[str, Any], findings: Findings) -> None:
-    for problem in error.errors():
-        place = ".".join(map(str, problem["loc"]))
-        message = f"{MANIFEST}: {place}: {problem['msg']}"
-        fault = "manifest_invalid"
-        if problem["loc"][:1] == ("sources",) and problem["loc"][-1] == "licence":
-            source = values["sources"][problem["loc"][1]]
-            message = f"{MANIFEST}: source {source.get('name')!r} states no licence"
-            fault = "licence_missing"
-        findings.add(fault, message, MANIFEST)
-
-
-def _verify_id(stated: str, right: str, expected_id: str | None, findings: Findings) -> None:
-    if stated != right:
-        message = (
-            f"{MANIFEST} was changed after it was written: its id is {stated}, "
-            f"its content makes {right}"
-        )
-        findings.add("manifest_edited", message, MANIFEST)
-    if expected_id is not None and not right.startswith(expected_id.lower()):
-        message = f"this is the release {right}; expected the one with the id {expected_id}"
-        findings.add("other_release", message, MANIFEST)
-
-
-def _is_as_written(path: Path, manifest: Manifest, listing: Listing) -> bool:
-    head = manifest_head(manifest)
-    rest = hashlib.sha256()
-    with path.open("rb") as file:
-        if not listing.is_sorted or file.read(len(head)) != head:
-            return False
-        while piece := file.read(_PIECE_BYTES):
-            rest.update(piece)
-    return rest.digest() == listing.tail_digest()
-
 
 _RENDERING_FAULTS = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
 """The exceptions raised for manifests with values that no release has."""

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from release.manifest import MANIFEST, Listing, file_entry, read_files, read_values
 from schemas.base import canonical_json
+from schemas.errors import IntegrityError
 from schemas.release import FileEntry, Manifest, ReleasedFile, stays_below
 
 FILE = ReleasedFile("images/1.jpg", "ab" * 32, 20_000, "cd" * 16)
@@ -87,7 +88,7 @@ def test_invalid_entries_are_reported_with_their_index(tmp_path: Path) -> None:
     ]:
         broken = json.dumps(entry, separators=(",", ":"))
         path = listing(tmp_path, whole, broken, whole)
-        with pytest.raises(ValueError, match=rf"files\[1\].{details}"):
+        with pytest.raises(IntegrityError, match=rf"files\[1\].{details}"):
             list(read_files(path))
         found: list[object] = []
         read_values(path, found.extend)
@@ -98,7 +99,7 @@ def test_a_truncated_list_is_invalid_json(tmp_path: Path) -> None:
     path = tmp_path / MANIFEST
     for left in (",\n]\n}\n", "\n]", ",", ""):
         path.write_text('{"files": [\n' + file_entry(FILE).decode() + left, "utf-8")
-        with pytest.raises(ValueError, match="not valid JSON"):
+        with pytest.raises(IntegrityError, match="not valid JSON"):
             list(read_files(path))
 
 
