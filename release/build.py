@@ -33,7 +33,15 @@ from db.releases import (
 from db.review_audits import audited_draws
 from db.store import Store
 from db.withdrawals import dataset_notices
-from release.contamination import UNCHECKED, Checks, OwnImages, SeenImage, WrittenSample, look_at
+from release.contamination import (
+    UNCHECKED,
+    Checks,
+    OwnImages,
+    SeenImage,
+    WrittenSample,
+    look_at,
+    seen_row,
+)
 from release.contents import Contents, FoundRow
 from release.documents import write_documents
 from release.files import DigestingFile, digest_of_file, place_file, refuse_foreign, workspace_for
@@ -49,7 +57,7 @@ from release.rows import ReleaseRow
 from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
-from release.terms import refuse_forbidden, refuse_unpermitted, terms_of
+from release.terms import refuse_unpermitted, terms_of
 from release.verify.files import verify_files
 from retrieval.similarity.distances import perceptual_hash
 from schemas.base import DATASET_PATTERN, VERSION_PATTERN
@@ -254,7 +262,6 @@ def _write_release(
         about=checks.about,
         terms=terms_of(held, checks.permitted_terms),
     )
-    refuse_forbidden(dataset, scratch.credits())
     refuse_unpermitted(dataset, held, checks.permitted_terms)
     tally.derived.refuse(dataset)
     _refuse_leaks(draft, tally.splits)
@@ -493,7 +500,8 @@ def write_rows(
         image = blobs.read(row.sha256, row.media_type)
         place_file(folder, row.file_path, image)
         hashed = perceptual_hash(image) if tally.has_splits else None
-        seen = _seen_row(row, image) if checks.against is not None else None
+        is_compared = checks.against is not None
+        seen = seen_row(row, look_at(image).perceptual_hash) if is_compared else None
         return found, image, hashed, seen
 
     with ExitStack() as stack:
@@ -535,19 +543,6 @@ def _sample(row: ReleaseRow, folder: Path) -> WrittenSample:
         tuple(one.text for one in many) for many in (row.captions, row.coarse_captions)
     )
     return WrittenSample(row.sha256, folder / row.file_path, captions, coarse, row.contrast)
-
-
-def _seen_row(row: ReleaseRow, image: bytes) -> SeenImage:
-    """The row with the perceptual hash of its image."""
-    return SeenImage(
-        name=row.file_path,
-        sha256=row.sha256,
-        look=look_at(image).perceptual_hash,
-        split=row.split,
-        identity=(row.source, row.identity),
-        video_sha256=row.crop.video_sha256 if row.crop else None,
-        captions=tuple(one.text for one in (*row.captions, *row.coarse_captions)),
-    )
 
 
 def _embedding_of(crop: CropOrigin | None) -> NDArray[np.float16] | None:

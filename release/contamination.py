@@ -15,7 +15,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from release.publishable import published_name
-from release.rows import ReleasedContrast
+from release.rows import ReleasedContrast, ReleaseRow
 from retrieval.similarity.hamming import BITS, nearest_hashes
 from retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from schemas.base import Split, sha256_of
@@ -72,14 +72,22 @@ class SeenImage(NamedTuple):
     fault: str | None = None
 
 
-def plain_words(text: str) -> str:
-    """Normalise a caption for comparison: case-folded, with single spaces."""
-    return " ".join(text.split()).casefold()
+def seen_row(row: ReleaseRow, look: int | None) -> SeenImage:
+    """A row with the perceptual hash of its image."""
+    return SeenImage(
+        name=row.file_path,
+        sha256=row.sha256,
+        look=look,
+        split=row.split,
+        identity=(row.source, row.identity),
+        video_sha256=row.crop.video_sha256 if row.crop else None,
+        captions=tuple(one.text for one in (*row.captions, *row.coarse_captions)),
+    )
 
 
 def _caption_key(text: str) -> bytes:
-    """A 16-byte digest of the normalised words of a caption."""
-    words = plain_words(text).encode("utf-8", "surrogatepass")
+    """A 16-byte digest of the words of a caption, ignoring letter case and white space."""
+    words = " ".join(text.split()).casefold().encode("utf-8", "surrogatepass")
     return hashlib.blake2b(words, digest_size=16).digest()
 
 

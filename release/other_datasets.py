@@ -1,16 +1,15 @@
 """Releases and folders of images that a release is compared with, read from their files."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
-from typing import Any
 
-from release.contamination import Look, SeenImage, SeenVideo, look_at_file
+from release.contamination import Look, SeenImage, SeenVideo, look_at_file, seen_row
 from release.files import shown_path
 from release.manifest import MANIFEST
 from release.row_files import ListedRelease, chosen_split
+from release.rows import ReleaseRow
 from schemas.errors import UsageError
-from schemas.processes import ordered_map
+from schemas.processes import batches, ordered_map
 from schemas.similarity import OtherKind
 
 _ENDINGS = ".avif .bmp .gif .heic .heif .jpe .jpeg .jpg .png .tif .tiff .webp"
@@ -102,29 +101,20 @@ class ReleasedImages:
         """The images in the order of rows."""
         yield from ordered_map(self._seen, self._rows())
 
-    def _rows(self) -> Iterator[tuple[dict[str, Any], Look | None]]:
+    def _rows(self) -> Iterator[tuple[ReleaseRow, Look | None]]:
         """The rows in order, each with what is known of its image."""
         self._release.check(self._release.shards(self._split))
-        rows = self._release.rows(dict, self._split)
-        while page := list(islice(rows, _PAGE)):
-            known = self._known([row["image_entity_id"] for row in page])
-            yield from ((row, known.get(row["image_entity_id"])) for row in page)
+        for page in batches(self._release.rows(ReleaseRow.of, self._split), _PAGE):
+            known = self._known([row.image_entity_id for row in page])
+            yield from ((row, known.get(row.image_entity_id)) for row in page)
 
-    def _seen(self, one: tuple[dict[str, Any], Look | None]) -> SeenImage:
+    def _seen(self, one: tuple[ReleaseRow, Look | None]) -> SeenImage:
         """A row as it is compared, using the bytes of its file."""
         row, look = one
-        if look is None or look.sha256 != row["sha256"]:
-            look = look_at_file(self._release.folder / row["file_path"])
+        if look is None or look.sha256 != row.sha256:
+            look = look_at_file(self._release.folder / row.file_path)
         fault = look.fault
-        if fault is None and look.sha256 != row["sha256"]:
+        if fault is None and look.sha256 != row.sha256:
             fault = "holds other bytes than were released"
-        return SeenImage(
-            name=row["file_path"],
-            sha256=look.sha256,
-            look=look.perceptual_hash,
-            split=row["split"],
-            identity=(row["source"], row["identity"]),
-            video_sha256=row["crop"] and row["crop"]["video_sha256"],
-            captions=(*row["captions"], *(row.get("coarse_captions") or ())),
-            fault=fault,
-        )
+        seen = seen_row(row, look.perceptual_hash)
+        return seen._replace(sha256=look.sha256, fault=fault)

@@ -22,7 +22,6 @@ from release.terms import (
     LicensedItem,
     held_by_sources,
     licence_statistics,
-    licences_by_image,
 )
 from retrieval.similarity.distances import ComparedImage
 from schemas.base import Split, sha256_of
@@ -447,6 +446,7 @@ class ReleaseAccumulator:
         self._words = words
         self._contrasts = _ContrastCounter(scratch)
         self._entities = hashlib.sha256()
+        self._licensed: Counter[tuple[str, str, bool]] = Counter()
         self._video_images: Counter[str] = Counter()
         self._video_people: defaultdict[str, set[int]] = defaultdict(set)
 
@@ -481,6 +481,7 @@ class ReleaseAccumulator:
         licence, creator, page, own = row.terms
         credit = Credit(licence, row.number, row.file_path, creator, page, row.source, own)
         self._scratch.add_credit(credit)
+        self._licensed[licence, row.source, own] += 1
         contrast = row.contrast
         anchor = (contrast.anchor, contrast.method) if contrast else (None, None)
         return self.derived.check(row.file_path, licence, *anchor)
@@ -519,13 +520,15 @@ class ReleaseAccumulator:
             granularities = dict.fromkeys(granularities, Granularity.FINE)
             contrasts = self._contrasts.result(elsewhere)
         counted = self.statistics.result(granularities, audits, tracklets)
-        licences = licence_statistics(self._scratch.credits())
+        licences = licence_statistics(self._by_image())
         return counted.model_copy(update={"licences": licences, "contrasts": contrasts})
 
     def held(
         self, sources: Sequence[ReleasedSource], statistics: ReleaseStatistics
     ) -> list[LicensedItem]:
         """The licences of the images."""
-        if statistics.licences:
-            return licences_by_image(self._scratch.credits())
-        return held_by_sources(sources, statistics.sources)
+        return self._by_image() or held_by_sources(sources, statistics.sources)
+
+    def _by_image(self) -> list[LicensedItem]:
+        """The licences of images that each state their own."""
+        return [LicensedItem(*key, images) for key, images in sorted(self._licensed.items())]

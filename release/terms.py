@@ -1,7 +1,6 @@
 """Licences of a release: whether every image may be released, and under which conditions."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from typing import NamedTuple
@@ -49,12 +48,6 @@ class LicensedItem(NamedTuple):
     source: str
     own: bool
     images: int
-
-
-def licences_by_image(credit: Iterable[Credit]) -> list[LicensedItem]:
-    """The licences of images that each state their own."""
-    counted = Counter((one.licence, one.source, one.own) for one in credit)
-    return [LicensedItem(*key, images) for key, images in sorted(counted.items())]
 
 
 def held_by_sources(
@@ -159,12 +152,18 @@ def unpermitted(
 def refuse_unpermitted(
     dataset: str, held: Iterable[LicensedItem], permitted_terms: Mapping[str, str]
 ) -> None:
-    """Raise unless the terms of every source permit the release of its images.
+    """Raise unless the terms of every image permit its release.
 
     Raises:
         IntegrityError: if they do not, and the curators do not state a permission.
     """
-    wrong = [one for one in unpermitted(held, permitted_terms) if not one.own]
+    wrong = unpermitted(held, permitted_terms)
+    if own := [one for one in wrong if one.own]:
+        raise IntegrityError(
+            f"images of {dataset!r} are under a licence of their own that does not permit their "
+            f"release, or that is not known: {_in_short(own)}; withdraw them, or import them with "
+            f"the licence that they have"
+        )
     forbidden = [one for one in wrong if licence_of(one.licence) is not None]
     if forbidden:
         raise IntegrityError(
@@ -264,31 +263,14 @@ def _owed(one: Credit) -> str:
     return f"{as_text(one.creator) if one.creator else _UNKNOWN}, {where}"
 
 
-def licence_statistics(credit: Iterable[Credit]) -> tuple[LicenceStatistics, ...]:
-    """The number of images under each licence; credits are sorted by licence."""
+def licence_statistics(held: Iterable[LicensedItem]) -> tuple[LicenceStatistics, ...]:
+    """The number of images under each licence; `held` is sorted by licence."""
     counted = []
-    for licence, images in groupby(credit, key=lambda one: one.licence):
-        own = [one.own for one in images]
-        counted.append(LicenceStatistics(licence=licence, images=len(own), own=sum(own)))
+    for licence, same in groupby(held, key=lambda one: one.licence):
+        images = [(one.images, one.images * one.own) for one in same]
+        total, own = map(sum, zip(*images, strict=True))
+        counted.append(LicenceStatistics(licence=licence, images=total, own=own))
     return tuple(counted)
-
-
-def refuse_forbidden(dataset: str, credit: Iterable[Credit]) -> None:
-    """Raise unless every image with its own terms may be released.
-
-    Raises:
-        IntegrityError: if a licence does not permit it, or is unknown.
-    """
-    forbidden = [one for one in credit if one.own and not permits_release(one.licence)]
-    if forbidden:
-        shown = ", ".join(
-            f"{one.file_path} of {one.source} ({one.licence})" for one in forbidden[:_SHOWN]
-        )
-        raise IntegrityError(
-            f"{len(forbidden):,} images of {dataset!r} are under a licence that does not permit "
-            f"their release, or that is not known; withdraw them, or import them with the licence "
-            f"that they have: {shown}"
-        )
 
 
 _CONDITION_PHRASES: dict[Condition, str] = {

@@ -1,29 +1,27 @@
 """Check the images of a release, its leak certificate and its declared contamination.
 
-The other datasets of the contamination are not available, so their values and which of them are
-nearest cannot be checked. Checked are the distances between the stated values and the rows, the
-number of compared items, and the consistency of the numbers. `loupe release contamination` repeats
-the comparison with the other dataset.
+The other datasets of the contamination are not available, so the rows are compared with those of
+their items that the manifest names. `loupe release contamination` repeats the whole comparison.
 """
 
 import hashlib
 import io
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from PIL import Image
 
-from release.contamination import plain_words
+from release.contamination import OwnImages, SeenImage, SeenVideo, compare, seen_row
 from release.files import LEAKS
 from release.findings import Findings
 from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
 from release.manifest import MANIFEST
 from release.row_files import RowBatch
+from release.rows import ReleaseRow
 from retrieval.similarity.distances import perceptual_hash
 from retrieval.similarity.spectrum import UnusablePictureError, look_hash
-from schemas.base import Split
 from schemas.decoders import DECODER_FAULTS, FORMATS, MOST_PIXELS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
 from schemas.release import Manifest, ReleasedFile
@@ -33,7 +31,6 @@ from schemas.similarity import (
     Measure,
     SharedMeasure,
     SharedPair,
-    SharedSplit,
 )
 
 _START_OF_FRAME = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
@@ -187,13 +184,46 @@ def found_leaks(
     return found.model_copy(update={"comparisons": tuple(measured)})
 
 
-_LOOKS = "perceptual_hash"
-_FAULT = "contamination_differs"
 _HASH = re.compile("[0-9a-f]{16}")
+_NOWHERE = "\0"
+"""The name and words of an item that is in no release."""
+
+
+class _StatedItems:
+    """The items of another dataset that a manifest names, to compare the rows with them again."""
+
+    def __init__(self, held: Contamination) -> None:
+        self.name, self.kind, self.release_id = held.name, held.other, held.release_id
+        self._held = held
+
+    def contents(self) -> Iterator[SeenImage | SeenVideo]:
+        for source in self._held.sources:
+            yield SeenImage(_NOWHERE, "", identity=(source, _NOWHERE))
+        for measure in self._held.measures:
+            if measure.measure == "video":
+                yield SeenVideo(_NOWHERE, _NOWHERE)
+            if measure.measure == "caption":
+                yield SeenImage(_NOWHERE, "", captions=(_NOWHERE,))
+            for pair in measure.nearest:
+                yield from self._item(measure.measure, pair.second, pair.value)
+
+    def _item(self, measure: str, name: str, value: str) -> Iterator[SeenImage | SeenVideo]:
+        if measure == "file":
+            yield SeenImage(name, value)
+        elif measure == "video":
+            yield SeenVideo(name, value)
+        elif measure == "caption":
+            yield SeenImage(name, "", captions=(value,))
+        elif measure == "perceptual_hash" and _HASH.fullmatch(value):
+            yield SeenImage(name, "", look=int(value, 16))
+        else:
+            for source in self._held.sources:
+                if value.startswith(f"{source}/"):
+                    yield SeenImage(name, "", identity=(source, value[len(source) + 1 :]))
 
 
 class ContaminationChecks:
-    """Collects the values of rows that the manifest's statements are about, and compares them.
+    """Compares the rows again with the items of other datasets that the manifest names.
 
     Perceptual hashes require decoded images and are skipped without them.
     """
@@ -202,107 +232,52 @@ class ContaminationChecks:
         self._stated = manifest.contamination
         self._findings = findings
         self._decode = decode
-        self._named = {
-            pair.first
-            for held in self._stated
-            for measure in held.measures
-            for pair in measure.nearest
-        }
-        self._rows: dict[str, tuple[Split, dict[str, tuple[str, ...]], int | None]] = {}
-        self._counts: Counter[tuple[str, Split]] = Counter()
-        self._sources: Counter[tuple[str, Split]] = Counter()
-        self._splits: dict[Split, None] = {}
+        self._own = OwnImages()
 
     @property
     def needs_looks(self) -> bool:
         """Whether images must be hashed."""
         return bool(self._stated) and self._decode
 
-    def add(self, row: dict[str, Any], split: Split, look: int | None) -> None:
-        """Add a row of Parquet; `look` is its hash by `retrieval.similarity.spectrum`."""
-        if not self._stated:
-            return
-        self._splits[split] = None
-        captions = (*row["captions"], *(row.get("coarse_captions") or ()))
-        video = row["crop"] and row["crop"]["video_sha256"]
-        self._sources[row["source"], split] += 1
-        for measure, count in (
-            ("file", 1),
-            ("video", int(video is not None)),
-            ("caption", len(captions)),
-            (_LOOKS, int(look is not None)),
-        ):
-            self._counts[measure, split] += count
-        if row["file_path"] in self._named:
-            values: dict[str, tuple[str, ...]] = {
-                "file": (row["sha256"],),
-                "video": () if video is None else (video,),
-                "identity": (f"{row['source']}/{row['identity']}",),
-                "caption": tuple(map(plain_words, captions)),
-            }
-            self._rows[row["file_path"]] = split, values, look
+    def add(self, row: ReleaseRow, look: int | None) -> None:
+        """Add a row; `look` is its hash by `retrieval.similarity.spectrum`."""
+        if self._stated:
+            self._own.add(seen_row(row, look))
 
     def run(self) -> None:
         """Check the statements on every other dataset."""
         for held in self._stated:
+            found = {one.measure: one for one in compare(self._own, _StatedItems(held)).measures}
             for measure in held.measures:
-                for what in self._faults(held, measure):
-                    name = measure.measure.replace("_", " ")
+                name = measure.measure.replace("_", " ")
+                for what in self._faults(measure, found.get(measure.measure)):
                     message = f"{LEAKS}: compared with {held.name!r} by {name}: {what}"
-                    self._findings.add(_FAULT, message, LEAKS)
+                    self._findings.add("contamination_differs", message, LEAKS)
 
-    def _faults(self, held: Contamination, measure: SharedMeasure) -> Iterator[str]:
-        splits = tuple(one.split for one in measure.splits)
-        if splits != tuple(self._splits):
-            details, found = (", ".join(map(str, names)) for names in (splits, self._splits))
-            yield f"it says the splits are {details}; the rows are in {found}"
-            return
-        for split in measure.splits:
-            yield from self._split_faults(held, measure, split)
-        for pair in measure.nearest:
-            yield from self._pair_faults(measure, pair)
-        within = sum(pair.distance <= measure.threshold for pair in measure.nearest)
-        if within != min(measure.leaks, len(measure.nearest)) or (
-            measure.leaks and not measure.nearest
-        ):
-            yield f"it counts {measure.leaks:,} leaks and shows {within:,}"
-
-    def _split_faults(
-        self, held: Contamination, measure: SharedMeasure, stated: SharedSplit
-    ) -> Iterator[str]:
-        counts = [count for _, count in stated.within]
-        is_rising = counts == sorted(counts) and all(count <= stated.compared for count in counts)
-        if not is_rising or dict(stated.within).get(measure.threshold) != stated.leaks:
-            yield f"its numbers for {stated.split} are inconsistent"
-        if measure.measure == _LOOKS and not self._decode:
-            return
-        assert stated.split is not None  # noqa: S101 - the splits of a release have names
-        found = self._counts[measure.measure, stated.split]
-        if measure.measure == "identity":
-            found = sum(self._sources[source, stated.split] for source in held.sources)
-        if found != stated.compared:
-            yield (
-                f"it says that {stated.compared:,} of {stated.split} were compared; "
-                f"the rows have {found:,}"
+    def _faults(self, stated: SharedMeasure, found: SharedMeasure | None) -> Iterator[str]:
+        if self._decode or stated.measure != "perceptual_hash":
+            said, right = (
+                {str(split.split): split.compared for split in one.splits} if one else {}
+                for one in (stated, found)
             )
+            if said != right:
+                yield f"it says that {said} were compared; the rows have {right}"
+            pairs = zip_longest(stated.nearest, found.nearest if found else ())
+            for pair, near in ((one, other) for one, other in pairs if one != other):
+                yield f"it names {_pair(pair)}; by the rows it is {_pair(near)}"
+                break
+        within = sum(pair.distance <= stated.threshold for pair in stated.nearest)
+        if within != min(stated.leaks, len(stated.nearest)) or within < bool(stated.leaks):
+            yield f"it counts {stated.leaks:,} leaks and shows {within:,}"
+        for split in stated.splits:
+            counts = [count for _, count in split.within]
+            if [*counts, split.compared] != sorted([*counts, split.compared]) or dict(
+                split.within
+            ).get(stated.threshold) != split.leaks:
+                yield f"its numbers for {split.split} are inconsistent"
 
-    def _pair_faults(self, measure: SharedMeasure, pair: SharedPair) -> Iterator[str]:
-        split, values, look = self._rows.get(pair.first, (None, {}, None))
-        if split is None or split != pair.split:
-            yield f"it names {pair.first} of {pair.split}, which is not a row of that split"
-        elif measure.measure == _LOOKS:
-            if self._decode and _bits(look, pair.value) != pair.distance:
-                yield (
-                    f"it says that {pair.first} is {pair.distance} bits from {pair.value}; "
-                    f"the image is {_bits(look, pair.value)}"
-                )
-        else:
-            wanted = plain_words(pair.value) if measure.measure == "caption" else pair.value
-            if wanted not in values[measure.measure] or pair.distance:
-                yield f"it says that {pair.first} has {pair.value!r}, which it does not have"
 
-
-def _bits(look: int | None, value: str) -> int | None:
-    if look is None or not _HASH.fullmatch(value):
-        return None
-    return (look ^ int(value, 16)).bit_count()
+def _pair(pair: SharedPair | None) -> str:
+    if pair is None:
+        return "no pair"
+    return f"{pair.first} of {pair.split} and {pair.value!r:.120}, {pair.distance} apart"

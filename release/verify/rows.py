@@ -271,10 +271,11 @@ class RowChecks:
         if terms.own and not permits_release(terms.licence):
             what = f"is under {terms.licence!r}, which does not permit its release, or is not known"
             self._findings.add_row("licence_forbids", what, shard, number)
-        problem = self._tally.add(ReleaseRow.of(row, terms), image.perceptual_hash)
+        counted = ReleaseRow.of(row, terms)
+        problem = self._tally.add(counted, image.perceptual_hash)
         if problem is not None:
             self._findings.add_row("licence_incompatible", problem, shard, number)
-        self._contamination.add(row, row["split"], image.look)
+        self._contamination.add(counted, image.look)
         for path, text in self._texts.items():
             self._digests[path].update(text.row(row, is_first=number == 1))
 
@@ -389,33 +390,23 @@ class RowChecks:
             if not is_plain(self._folder / path):  # reported already
                 continue
             try:
-                is_named = self._name_differences(path, text)
+                number, what = self._first_difference(path, text)
             except OSError as error:
                 self._add_unreadable(path, error)
-                continue
-            if not is_same and not is_named:
-                message = f"{path} has another layout than the file generated from Parquet"
-                self._findings.add("rows_differ", message, path)
+            else:
+                self._findings.add_row("rows_differ", what, path, number)
 
-    def _name_differences(self, path: str, text: RowsText) -> bool:
-        """Report the rows that differ in a file; returns whether there are any."""
-        is_named = False
+    def _first_difference(self, path: str, text: RowsText) -> tuple[int, str]:
+        """The number of the first row that differs in a file, and the difference."""
         with (self._folder / path).open("rb") as file:
             lines = iter(lambda: file.readline(MAX_CHARACTERS), b"")
             bare = (line.strip().removesuffix(b",") for line in lines)
             said = (line for line in bare if line not in (b"[", b"]", b"[]"))
-            for ours, row in zip_longest(said, self._read_rows()):
-                number = number_in(row["file_path"]) if row else self._last_number + 1
+            for number, (ours, row) in enumerate(zip_longest(said, self._read_rows()), 1):
                 wanted = text.line(row) if row else None
-                if ours == wanted:
-                    continue
-                is_named, place = True, number or 0
-                details, is_last = _difference(ours, wanted)
-                for what in details:
-                    self._findings.add_row("rows_differ", what, path, place)
-                if is_last:
-                    break
-        return is_named
+                if ours != wanted:
+                    return number, _difference(ours, wanted)
+        return 1, "is not laid out as in the file generated from Parquet"
 
 
 def _caption_faults(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -429,26 +420,23 @@ def _caption_faults(row: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "caption_empty", "has an empty caption"
 
 
-def _difference(ours: bytes | None, wanted: bytes | None) -> tuple[list[str], bool]:
-    """The difference of a line from the expected one, and whether to stop comparing."""
+def _difference(ours: bytes | None, wanted: bytes | None) -> str:
+    """The first difference of a line from the expected one."""
     if ours is None:
-        return ["is missing, and so are all following rows"], True
+        return "is missing"
     if wanted is None:
-        return ["is in no Parquet file"], True
+        return "is in no Parquet file"
     try:
         found = json.loads(ours)
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        return ["is not a row; the rest of the file was not compared"], True
+        return "is not a row"
     right = json.loads(wanted)
-    differing = [name for name in {**right, **found} if found.get(name) != right.get(name)]
-    of_row = [name for name in differing if name in ("file_path", "image")]
-    details = [
-        f"says {name} {_shown(found.get(name))}; Parquet says {_shown(right.get(name))}"
-        for name in of_row or differing
-    ]
-    return details or ["has another format than expected"], bool(of_row)
+    for name in ("file_path", *right, *found):
+        if found.get(name) != right.get(name):
+            return f"says {name} {_shown(found.get(name))}; Parquet says {_shown(right.get(name))}"
+    return "has another format than expected"
 
 
 def _short(value: Any) -> str:
