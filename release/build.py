@@ -438,15 +438,16 @@ def _statistics(
         nearest,
         contents.editors(),
     )
-    counted = tally.result(contents.sources(), elsewhere, audits, contents.tracklets())
-    return counted.model_copy(
-        update={
-            "choices": checks.choices,
-            "agreement": checks.agreement,
-            "judges": checks.judges(),
-            "unused": tuple(one for one in checks.unused if has_part(one.stage)),
-            "gates": tuple(one for one in checks.gates() if has_part(one.gate)),
-        }
+    return tally.result(
+        contents.sources(),
+        elsewhere,
+        audits=audits,
+        tracklets=contents.tracklets(),
+        choices=checks.choices,
+        agreement=checks.agreement,
+        judges=checks.judges(),
+        unused=tuple(one for one in checks.unused if has_part(one.stage)),
+        gates=tuple(one for one in checks.gates() if has_part(one.gate)),
     )
 
 

@@ -1,7 +1,7 @@
 """Makes the rows of a release, in their order, from the images and texts in the store."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from sqlalchemy import Connection
@@ -155,27 +155,19 @@ class Contents:
         return self._scratch.count_images()
 
     def _refuse_disorder(self) -> None:
-        scratch, dataset = self._scratch, self._dataset
-        if doubled := scratch.duplicate_images():
-            raise IntegrityError(
-                f"{dataset} holds one image of a source more than once; "
-                f"withdraw all but one of: {_in_short(doubled)}"
-            )
-        if split := scratch.identity_in_two_splits():
-            raise IntegrityError(
-                f"{dataset} holds one identity in several splits: {_in_short(split)}"
-            )
-        if apart := scratch.split_from_anchor():
-            raise IntegrityError(
-                f"{dataset} holds {len(apart):,} contrastive images in another split than their "
-                f"anchor: {_in_short(apart)}"
-            )
-        if chained := scratch.chained_contrasts():
-            raise IntegrityError(
-                f"{dataset} holds {len(chained):,} contrastive images whose anchor is also "
-                f"contrastive: "
-                f"{_in_short(chained)}"
-            )
+        scratch = self._scratch
+        for what, names in (
+            (
+                "one image of a source more than once; withdraw all but one",
+                scratch.duplicate_images(),
+            ),
+            ("one identity in several splits", scratch.identity_in_two_splits()),
+            ("contrastive images in another split than their anchor", scratch.split_from_anchor()),
+            ("contrastive images whose anchor is also contrastive", scratch.chained_contrasts()),
+        ):
+            if names:
+                shown = "; ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
+                raise IntegrityError(f"{self._dataset} holds {what}: {shown}")
 
     def _chosen(self) -> Iterator[tuple[StoredEntity, Image]]:
         """The images that belong to the release."""
@@ -399,10 +391,6 @@ def _released_source(
             imported=source.terms,
         )
     return ReleasedSource(entity_id=entity_id, **values)
-
-
-def _in_short(names: Sequence[str]) -> str:
-    return "; ".join(names[:_SHOWN])
 
 
 # The row of an image and its texts.

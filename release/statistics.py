@@ -8,7 +8,7 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from release.terms import (
 )
 from retrieval.similarity.distances import ComparedImage
 from schemas.base import Split, sha256_of
-from schemas.quality import AuditStatistics
 from schemas.records import Granularity
 from schemas.release import (
     UNSTATED,
@@ -46,7 +45,6 @@ from schemas.release import (
     SplitStatistics,
     TaskStatistics,
     TierStatistics,
-    TrackletStatistics,
 )
 from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask, Tier, in_order
 
@@ -266,12 +264,7 @@ class StatisticsCounter:
         """Count rewrites of released images that are not in the release themselves."""
         self._left_out.update(rejected=rejected, pending=pending)
 
-    def result(
-        self,
-        granularity_of: Mapping[str, Granularity | None],
-        audits: tuple[AuditStatistics, ...] = (),
-        tracklets: TrackletStatistics | None = None,
-    ) -> ReleaseStatistics:
+    def result(self, granularity_of: Mapping[str, Granularity | None]) -> ReleaseStatistics:
         """All counts so far; `granularity_of` maps source names to granularities."""
         by_source = self._totals(lambda one: one.source)
         is_rewrite = _sums(self._captions, lambda one: (one.source, one.origin in _REWRITES))
@@ -311,8 +304,6 @@ class StatisticsCounter:
                 pending=self._left_out["pending"],
             ),
             descriptions=self._description_statistics(),
-            tracklets=tracklets,
-            audits=audits,
             tasks=task_statistics(
                 _sums(self._images, lambda one: (one.task, one.tier, one.captions))
             ),
@@ -509,19 +500,21 @@ class ReleaseAccumulator:
         self,
         sources: Sequence[ReleasedSource],
         elsewhere: ExternalCounts,
-        audits: tuple[AuditStatistics, ...] = (),
-        tracklets: TrackletStatistics | None = None,
+        **stated: Any,
     ) -> ReleaseStatistics:
-        """All counts so far, with the facts known from elsewhere."""
+        """All counts so far, with the facts known from elsewhere.
+
+        `stated` are the other statistics that the rows do not contain, by name.
+        """
         granularities: Mapping[str, Granularity | None]
         granularities = {one.name: one.granularity for one in sources}
         contrasts: ContrastStatistics | None = None
         if self.form.contrasts:  # coarse captions are counted separately
             granularities = dict.fromkeys(granularities, Granularity.FINE)
             contrasts = self._contrasts.result(elsewhere)
-        counted = self.statistics.result(granularities, audits, tracklets)
-        licences = licence_statistics(self._by_image())
-        return counted.model_copy(update={"licences": licences, "contrasts": contrasts})
+        counted = self.statistics.result(granularities)
+        stated |= {"licences": licence_statistics(self._by_image()), "contrasts": contrasts}
+        return counted.model_copy(update=stated)
 
     def held(
         self, sources: Sequence[ReleasedSource], statistics: ReleaseStatistics

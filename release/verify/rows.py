@@ -103,7 +103,7 @@ _COUNTED = {
     *("statistics", "leaks", "terms", "videos", "demonstration", "unreviewed", "entities_sha256"),
 }
 """Fields of the manifest that follow from the rows."""
-_STATED = ("choices", "agreement", "judges", "unused", "gates")
+_STATED = ("audits", "tracklets", "choices", "agreement", "judges", "unused", "gates")
 """Statistics that do not."""
 _FAULTS = (
     ("entities_sha256", "entities_differ"),
@@ -360,12 +360,10 @@ class RowChecks:
         if stated.contrasts is not None:
             names = ExternalCounts._fields
             elsewhere = ExternalCounts(*(getattr(stated.contrasts, name) for name in names))
-        found = self._tally.result(
-            self._manifest.sources, elsewhere, stated.audits, stated.tracklets
-        )
+        facts = {name: getattr(stated, name) for name in _STATED}
+        found = self._tally.result(self._manifest.sources, elsewhere, **facts)
         left = {"rejected": stated.rewrites.rejected, "pending": stated.rewrites.pending}
-        known: dict[str, Any] = {name: getattr(stated, name) for name in _STATED}
-        known["rewrites"] = found.rewrites.model_copy(update=left)
+        known: dict[str, Any] = {"rewrites": found.rewrites.model_copy(update=left)}
         if stated.descriptions and found.descriptions:
             drafts = {"drafts": stated.descriptions.drafts}
             known["descriptions"] = found.descriptions.model_copy(update=drafts)

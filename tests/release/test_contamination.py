@@ -17,7 +17,6 @@ from release.contamination import (
     SeenVideo,
     compare,
     look_at,
-    plain_words,
 )
 from release.other_datasets import FolderOfImages
 from schemas.errors import UsageError
@@ -31,6 +30,11 @@ BUSY_MACHINE = settings(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
+
+
+def plain_words(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
 
 digests = st.sampled_from("0123456789").map(lambda digit: digit * 64)
 identities = st.tuples(st.sampled_from("ab"), st.sampled_from("12345")) | st.none()
