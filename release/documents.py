@@ -355,8 +355,7 @@ def word_figure(manifest: Manifest) -> str:
     chart = histogram("", sorted(counts.items()), step, end=longest, size=size)
     means = [("this release", manifest.statistics.words.mean)]
     if of_persons:
-        means += [(one.title, one.mean_words) for one in COMPARED]
-        means.append(("UFine6926", UFINE6926.mean_words or 0))
+        means += [(one.title, one.mean_words or 0) for one in (*COMPARED, UFINE6926)]
     across = (chart.right - chart.left) / longest
     marks = [
         {

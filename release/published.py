@@ -19,58 +19,43 @@ class PublishedSplit(Record):
 
 
 class PublishedFigures(Record):
-    """The totals stated by the authors of a dataset; None if they state none.
+    """The figures stated by the authors of a dataset; None if they state none.
 
-    `method` says in a sentence how the dataset was made.
+    Attributes:
+        centre_words: the value around which its word counts are said to be centred.
+        image_similarity: the mean cosine of an image with its five nearest others (CCD, table 1).
+        text_similarity: the same for captions.
+        method: how the dataset was made, as a sentence.
     """
 
     title: str
     images: int
-    captions: int
+    captions: int | None = None
     identities: int | None = None
     sources: int | None = None
     mean_words: float | None = None
+    centre_words: int | None = None
     longest_words: int | None = None
     vocabulary: int | None = None
     annotators: int | None = None
+    tokens: float | None = None
+    image_similarity: float | None = None
+    text_similarity: float | None = None
     splits: tuple[PublishedSplit, ...] = ()
-    method: str
-    citation: str
-
-
-class _ComparedDataset(Record):
-    """A dataset that UFineBench is compared with (table 1, section 2 and figure 6).
-
-    `centre_words` is the value around which its word counts are said to be centred.
-    """
-
-    title: str
-    identities: int
-    images: int
-    captions: int
-    mean_words: float
-    centre_words: int
-
-
-class _PublishedContrasts(Record):
-    """A dataset in CCD's table 1; cosines are means over the five nearest other samples."""
-
-    title: str
-    images: int
-    tokens: float
-    image_similarity: float
-    text_similarity: float
+    method: str = ""
+    citation: str = ""
 
 
 _DATA = tomllib.loads(files("release").joinpath("published.toml").read_text("utf-8"))
 _FIGURES = {name: PublishedFigures(**one) for name, one in _DATA["figures"].items()}
 UFINE6926 = _FIGURES["ufine6926"]
-COMPARED = tuple(_ComparedDataset(**one) for one in _DATA["compared"])
+COMPARED = tuple(PublishedFigures(**one) for one in _DATA["compared"])
+"""Datasets that UFineBench is compared with (table 1, section 2 and figure 6)."""
 RECOS_TASKS = {RetrievalTask(task): images for task, images in _DATA["recos_tasks"].items()}
 """The number of images in v0 by task."""
 RECOS: dict[Tier, PublishedFigures] = {tier: _FIGURES[tier] for tier in get_args(Tier)}
 """The three versions of ReCoS (table 1). A release without a version is compared with v1."""
-CCD_TABLE = tuple(_PublishedContrasts(**one) for one in _DATA["contrasts"])
+CCD_TABLE = tuple(PublishedFigures(**one) for one in _DATA["contrasts"])
 """CCD's table 1."""
 
 

@@ -239,53 +239,6 @@ def _gist_of(entity: TracedEntity) -> str:
 
 
 _SNIPPET_CHARACTERS = 140
-_SAFE_URL = re.compile(r"https?://[^\s]+\Z", re.IGNORECASE)
-_CROP = ("video", "frame", "time_seconds", "box_xyxy", "score")
-_CONTRAST = ("difference", "detail", "plan", "method")
-_PLAIN = (
-    *("id", "source", "identity", "split", "file_path", "source_file_path", "width_px"),
-    *("height_px", "sha256", "image_entity_id", "task", "tier", "licence", "creator"),
-)
-
-
-def row_detail(row: Mapping[str, Any], shown: bool) -> dict[str, Any]:
-    """Everything the page of a row shows; missing values are omitted.
-
-    Captions are lists of text, author, origin, reviewed and entity id. Coarse captions are lists of
-    text and entity id, translations of language, caption index, text, author and entity id. `shown`
-    says if the report has a picture of the row.
-    """
-    details: dict[str, Any] = {name: row[name] for name in _PLAIN if row.get(name) is not None}
-    details["captions"] = [list(one) for one in _captions_of(row)]
-    if row.get("coarse_captions"):
-        ids = row["coarse_caption_entity_ids"]
-        details["coarse"] = [list(one) for one in zip(row["coarse_captions"], ids, strict=True)]
-    if row.get("translations"):
-        details["translations"] = [
-            [one[name] for name in ("language", "caption", "text", "author", "entity_id")]
-            for one in row["translations"]
-        ]
-    if contrast := row.get("contrast"):
-        details["contrast"] = {name: contrast[name] for name in _CONTRAST if contrast[name]}
-    if crop := row.get("crop"):
-        details["crop"] = {name: crop[name] for name in _CROP}
-    if (url := row.get("source_url")) is not None:
-        details["url" if _SAFE_URL.fullmatch(url) else "place"] = url
-    if not shown:
-        details["hidden"] = 1
-    if row.get("withdrawn"):
-        details["withdrawn"] = 1
-    return details
-
-
-def _captions_of(row: Mapping[str, Any]) -> list[tuple[str, str, str, int, str]]:
-    """Text, author, origin, reviewed by a person (0 or 1) and entity id of each caption."""
-    names = ("captions", "caption_authors", "caption_origins", "caption_reviewed")
-    columns = (*(row[name] for name in names), row["caption_entity_ids"])
-    return [
-        (text, author, origin, int(reviewed), entity_id)
-        for text, author, origin, reviewed, entity_id in zip(*columns, strict=True)
-    ]
 
 
 def row_tile(row: Mapping[str, Any], shown: bool) -> list[Any]:

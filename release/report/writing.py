@@ -20,7 +20,6 @@ from release.report.scripts import (
     ScriptWriter,
     SearchIndex,
     index_words,
-    row_detail,
     row_tile,
     texts_of,
     write_script,
@@ -182,7 +181,7 @@ def _write(
         for place, (row, shown) in enumerate(_pictured(source, pictures, withdrawn)):
             is_known = "withdrawn" not in row
             columns.add(row)
-            details.add(row_detail(row, shown))
+            details.add(row if shown else {**row, "hidden": True})
             tiles.add(row_tile(row, shown))
             index.add(place, index_words(row, texts_of(row)))
             if is_known and not shown and len(unreadable) < _SHOWN_UNREADABLE:

@@ -71,7 +71,7 @@ from schemas.provenance import (
     Role,
 )
 from schemas.records import PromptText, Shard, TermsCorrection
-from schemas.release import Manifest, ModelUse, ReleasedSource
+from schemas.release import Manifest, ModelUse
 from schemas.validation import fault_of
 from schemas.video import LINKED_LATER, Video
 
@@ -570,61 +570,52 @@ class _LineageChecks:
     def check_manifest(self) -> None:
         """Check the manifest's sources, prompts, videos and models against the lineage."""
         stated = self._manifest
-        for kind, many in (
-            ("source", stated.sources),
-            ("prompt", stated.prompts),
-            ("video", stated.videos),
-            (TermsCorrection.kind, stated.corrections),
-        ):
-            ids = [one.entity_id for one in many]
-            places = self._ids[ENTITIES.name].places(ids_of(ids))
-            self._used[ENTITIES.name][places[places >= 0]] = True
-            is_right = self._entities["kind"][places] == _KINDS[kind]
-            for entity, is_there in zip(ids, is_right, strict=True):
-                if not is_there:
-                    what = f"has no {kind} {entity}; {MANIFEST} names it"
-                    self._add("lineage_incomplete", ENTITIES, what)
+        records: list[tuple[str, EntityRecord | None]] = []
         for source in stated.sources:
-            self._check_record(source.entity_id, source.as_imported())
-            self._check_correction(source)
+            records.append((source.entity_id, source.as_imported()))
+            if (shown := source.correction) is not None:
+                records.append((shown.entity_id, source.as_correction()))
+            last = self._corrected[source.entity_id]
+            if last > (shown.number if shown else 0):
+                what = (
+                    f"shows terms of the source {source.name!r} that {ENTITIES.path} has corrected"
+                )
+                self._differs(None, f"{what} ({last})")
         for prompt in stated.prompts:
             values = prompt.model_dump(exclude={"entity_id"})
-            self._check_record(prompt.entity_id, PromptText(**values))
+            records.append((prompt.entity_id, PromptText(**values)))
+        for id_, record in records:
+            if record is not None and self._is_there(record.kind, id_):
+                state, payload, withheld = self._payloads[id_]
+                made = published_payload(record.kind, state, record.payload())
+                if (payload, tuple(withheld)) != made:
+                    self._differs_in_facts(record.kind, id_)
         for video in stated.videos:
             _, payload, withheld = self._payloads.get(video.entity_id, ("", None, []))
-            if payload is not None and not withheld:
+            if self._is_there(Video.kind, video.entity_id) and payload and not withheld:
                 known = Video.model_validate_json(payload)
                 seconds = known.facts.duration_seconds
                 details = (known.source, known.file_path, known.sha256, seconds)
                 said = (video.source, video.file_path, video.sha256, video.duration_seconds)
-                self._check_said_of("video", video.entity_id, is_same=details == said)
+                if details != said:
+                    self._differs_in_facts(Video.kind, video.entity_id)
         self._check_models()
         for tracker in set(stated.trackers) - self._fingerprints.authors:
             self._differs(None, f"lists the tracker {tracker}, but the lineage has no track by it")
 
-    def _check_record(self, entity_id: str, record: EntityRecord) -> None:
-        """Check that the manifest's record results in the payload in the lineage."""
-        if entity_id in self._payloads:
-            state, payload, withheld = self._payloads[entity_id]
-            made = published_payload(record.kind, state, record.payload())
-            is_same = (payload, tuple(withheld)) == made
-            self._check_said_of(record.kind, entity_id, is_same=is_same)
+    def _is_there(self, kind: str, id_: str) -> bool:
+        """Whether the lineage has an entity that the manifest names; reported if not."""
+        (place,) = self._ids[ENTITIES.name].places(ids_of([id_]))
+        is_there = bool(self._entities["kind"][place] == _KINDS[kind])
+        if is_there:
+            self._used[ENTITIES.name][place] = True
+        else:
+            what = f"has no {kind} {id_}; {MANIFEST} names it"
+            self._add("lineage_incomplete", ENTITIES, what)
+        return is_there
 
-    def _check_said_of(self, kind: str, entity_id: str, *, is_same: bool) -> None:
-        if not is_same:
-            self._differs(
-                None, f"states other facts of the {kind} {entity_id} than {ENTITIES.path}"
-            )
-
-    def _check_correction(self, source: ReleasedSource) -> None:
-        """Check that the shown terms are those of the last correction, if any."""
-        shown, corrected = source.correction, source.as_correction()
-        if shown is not None and corrected is not None:
-            self._check_record(shown.entity_id, corrected)
-        last = self._corrected[source.entity_id]
-        if last > (shown.number if shown else 0):
-            what = f"shows terms of the source {source.name!r} that {ENTITIES.path} has corrected"
-            self._differs(None, f"{what} ({last})")
+    def _differs_in_facts(self, kind: str, id_: str) -> None:
+        self._differs(None, f"states other facts of the {kind} {id_} than {ENTITIES.path}")
 
     def _check_models(self) -> None:
         """Check the sums of calls, tokens and cost; models without a call must have written."""

@@ -42,33 +42,7 @@ def test_every_row_is_written_once_with_all_fields(
             rows, details = rows_of(release), flat(scripts(report, "rows"))
             assert len(details) == len(rows) == script(report, "index")["rows"]
             for row, detail in zip(rows, details, strict=True):
-                for name in (
-                    "id",
-                    "source",
-                    "identity",
-                    "split",
-                    "file_path",
-                    "sha256",
-                    "width_px",
-                ):
-                    assert detail[name] == row[name]
-                assert detail.get("task") == row.get("task")
-                assert detail.get("licence") == row.get("licence")
-                captions = detail["captions"]
-                assert [one[0] for one in captions] == row["captions"]
-                assert [one[1] for one in captions] == row["caption_authors"]
-                assert [one[2] for one in captions] == row["caption_origins"]
-                assert [bool(one[3]) for one in captions] == row["caption_reviewed"]
-                assert [one[4] for one in captions] == row["caption_entity_ids"]
-                assert [one[0] for one in detail.get("coarse", [])] == (
-                    row.get("coarse_captions") or []
-                )
-                assert [one[2] for one in detail.get("translations", [])] == [
-                    one["text"] for one in row.get("translations") or ()
-                ]
-                assert bool(detail.get("contrast")) == bool(row.get("contrast"))
-                assert bool(detail.get("crop")) == bool(row["crop"])
-                assert "hidden" not in detail
+                assert detail == {name: row[name] for name in row if name != "image"}
 
 
 def test_every_row_has_a_tile_and_a_thumbnail(reports: Reports, subtests: pytest.Subtests) -> None:
@@ -208,7 +182,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_hostile_texts_are_written_verbatim_and_escaped(hostile: Path) -> None:
     details = flat(scripts(hostile, "rows"))
-    assert [one["captions"][0][0] for one in details] == list(TEXTS)
+    assert [one["captions"][0] for one in details] == list(TEXTS)
     for path in (hostile / "data").rglob("*.js"):
         text = path.read_text(encoding="utf-8")
         assert "<" not in text
@@ -291,8 +265,8 @@ def assert_nowhere(folder: Path, rows: list[dict[str, Any]]) -> None:
     assert not (written.folder / "thumbs/0/1.jpg").exists()
     assert (written.folder / "thumbs/0/2.jpg").is_file()
     first, second = script(written.folder, "rows/0")[:2]
-    assert (first["captions"], first["withdrawn"]) == ([], 1)
-    assert [one[0] for one in second["captions"]] == rows[1]["captions"][1:]
+    assert (first["captions"], first["withdrawn"]) == ([], True)
+    assert second["captions"] == rows[1]["captions"][1:]
     assert script(written.folder, "tiles/0")[0] == ["withdrawn", 1]
     assert script(written.folder, "lineage/0")["rows"][0] == []
     everything = b"".join(content_of(written.folder).values()).decode("utf-8", "replace")

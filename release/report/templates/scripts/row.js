@@ -12,6 +12,7 @@ const ORIGINS = {
 };
 const WAYS = { search: "found by search", edit: "edited" };
 const SHOWN_MEMBERS = 24;
+const WEB_ADDRESS = /^https?:\/\/\S+$/i; // the only kind that becomes a link
 
 async function detailOf(row) {
   const rows = await load(`rows/${Math.floor(row / report.detailRows)}`);
@@ -84,7 +85,7 @@ function picture(number, detail) {
   const original = originalOf(detail.file_path);
   const places = [original, report.previews && previewOf(number), thumbnailOf(number)].filter(Boolean);
   const image = h("img", {
-    src: places.shift(), alt: detail.captions.length ? detail.captions[0][0].slice(0, 300) : `image of row ${number}`,
+    src: places.shift(), alt: detail.captions.length ? detail.captions[0].slice(0, 300) : `image of row ${number}`,
     width: detail.width_px, height: detail.height_px, decoding: "async",
   });
   image.addEventListener("error", () => {
@@ -102,6 +103,7 @@ function licenceOf(source) {
 
 function facts(number, detail) {
   const crop = detail.crop;
+  const page = detail.source_url;
   const lines = [
     ["split", detail.split],
     ["source", detail.source],
@@ -110,7 +112,7 @@ function facts(number, detail) {
     ["tier", detail.tier],
     ["licence", detail.licence || licenceOf(detail.source)],
     ["creator", detail.creator],
-    ["source page", detail.url ? h("a", { href: detail.url, rel: "noopener noreferrer nofollow", target: "_blank" }, detail.url) : detail.place],
+    ["source page", page && WEB_ADDRESS.test(page) ? h("a", { href: page, rel: "noopener noreferrer nofollow", target: "_blank" }, page) : page],
     ["file there", detail.source_file_path],
     ["video", crop && crop.video],
     ["frame", crop && `${count(crop.frame)}, at ${crop.time_seconds.toFixed(2)} s`],
@@ -145,25 +147,26 @@ function change(contrast) {
 
 function captionsOf(detail) {
   const said = detail.translations || [];
-  const captions = detail.captions.map(([text, author, origin, reviewed, entity], place) =>
-    h(
+  const captions = detail.captions.map((text, place) => {
+    const [origin, reviewed, entity] = [detail.caption_origins[place], detail.caption_reviewed[place], detail.caption_entity_ids[place]];
+    return h(
       "li",
       {},
       longText(text),
-      said.filter((one) => one[1] === place).map(([language, , words, by]) =>
-        h("div", { class: "translation" }, longText(words, { lang: language }), h("p", { class: "summary" }, `${language}, by ${by}`))
+      said.filter((one) => one.caption === place).map((one) =>
+        h("div", { class: "translation" }, longText(one.text, { lang: one.language }), h("p", { class: "summary" }, `${one.language}, by ${one.author}`))
       ),
       h(
         "p",
         { class: "summary" },
-        foreign("span", author, { class: "author" }),
+        foreign("span", detail.caption_authors[place], { class: "author" }),
         h("span", {}, ORIGINS[origin] || origin),
         h("span", { class: reviewed ? "badge good" : "badge faint" }, reviewed ? "reviewed by a person" : "not reviewed"),
         h("code", { class: "entity", title: entity }, entity.slice(0, 12))
       )
-    )
-  );
-  const coarse = (detail.coarse || []).map(([text]) => h("li", {}, longText(text)));
+    );
+  });
+  const coarse = (detail.coarse_captions || []).map((text) => h("li", {}, longText(text)));
   return h(
     "section",
     { class: "captions", "aria-label": "captions" },
