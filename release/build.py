@@ -46,7 +46,7 @@ from release.contents import Contents, FoundRow
 from release.documents import write_documents
 from release.files import DigestingFile, digest_of_file, place_file, refuse_foreign, workspace_for
 from release.findings import Findings, Inspection, TooManyProblemsError
-from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
+from release.leaks import DEFAULT_LIMITS, leak_sentence
 from release.lineage.writing import write_lineage
 from release.manifest import MANIFEST, manifest_in, named, unnamed, write_manifest
 from release.model_use import is_demonstration
@@ -264,7 +264,7 @@ def _write_release(
     )
     refuse_unpermitted(dataset, held, checks.permitted_terms)
     tally.derived.refuse(dataset)
-    _refuse_leaks(draft, tally.splits)
+    _refuse_leaks(draft)
     write_documents(folder, draft, scratch)
     scratch.add_all_listed(write_withdrawals(folder, notices))
     manifest = named(draft, scratch.listed())
@@ -287,10 +287,10 @@ def _refuse_unknown(store: Store, dataset: str, version: str, tier: Tier | None)
         raise UsageError(f"there is no dataset {dataset!r}; {details}")
 
 
-def _refuse_leaks(draft: Manifest, splits: SplitImages) -> None:
+def _refuse_leaks(draft: Manifest) -> None:
     """Raise if splits assigned here leak; leaks between splits of sources are only stated."""
     if draft.videos and draft.leaks is not None and draft.leaks.leaks:
-        leaks = "; ".join(leak_sentence(one, splits) for one in draft.leaks.leaks)
+        leaks = "; ".join(map(leak_sentence, draft.leaks.leaks))
         raise IntegrityError(
             f"the splits of {draft.dataset!r} leak, so nothing is released: {leaks}; run the build "
             f"again (loupe run build-ufine6926), which leaves out those images in train"

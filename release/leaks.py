@@ -39,12 +39,6 @@ class SplitImages:
         """Compare the splits; None if there is only one."""
         return find_leaks(self._splits, limits) if len(self._splits) > 1 else None
 
-    def identity_of(self, name: str) -> str:
-        """The identity that the image called `name` shows."""
-        return next(
-            image.identity for side in self._splits.values() for image in side if image.name == name
-        )
-
 
 def certificate_text(
     certificate: LeakCertificate | None, contamination: Sequence[Contamination] = ()
@@ -58,25 +52,20 @@ def certificate_text(
     return (json.dumps(values, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def leak_sentence(comparison: Comparison, splits: SplitImages) -> str:
-    """Describe a leak in words."""
-    pair = comparison.nearest
-    if pair is None:
-        return "there is none"
-    near = f"{pair.distance:g} apart; expected more than {comparison.threshold:g}"
+def leak_sentence(comparison: Comparison) -> str:
+    """Describe the leaks of a comparison in words."""
+    near = f"up to {comparison.threshold:g} apart"
     what = {
-        "identity": "show one identity",
-        "video": "are from one video",
-        "file": "are the same file",
-        "perceptual_hash": f"have perceptual hashes {near}",
-        "embedding": f"have embeddings {near}",
+        "identity": "of one identity",
+        "video": "from one video",
+        "file": "with the same file",
+        "perceptual_hash": f"with perceptual hashes {near}",
+        "embedding": f"with embeddings {near}",
     }[comparison.measure]
-    names = [
-        f"{name} ({splits.identity_of(name)}, {split})"
-        for name, split in zip((pair.first, pair.second), comparison.splits, strict=True)
-    ]
-    more = f"; so are {comparison.leaks - 1:,} more pairs" if comparison.leaks > 1 else ""
-    return f"{' and '.join(names)} {what}{more}"
+    pairs = "1 pair" if comparison.leaks == 1 else f"{comparison.leaks:,} pairs"
+    between = f"{' and '.join(comparison.splits)} have {pairs} of images {what}"
+    pair = comparison.nearest
+    return between if pair is None else f"{between}, such as {pair.first} and {pair.second}"
 
 
 def find_leaks(

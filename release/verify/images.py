@@ -166,22 +166,16 @@ def found_leaks(
     found = splits.certificate(stated.limits if stated else DEFAULT_LIMITS)
     if found is None:
         return None
-    measured, unseen = [], _FROM_MODELS if decode else (*_FROM_MODELS, *_FROM_PIXELS)
-    for one in found.comparisons:
-        if one.measure not in unseen:
-            measured.append(one)
-            if one.leaks and manifest.videos:
-                message = f"the splits leak: {leak_sentence(one, splits)}"
-                findings.add("leak", message, LEAKS)
-    for one in stated.comparisons if stated else ():
-        if one.measure in unseen:
-            measured.append(one)
-            if one.leaks and manifest.videos:
-                message = (
-                    f"the splits leak, as {LEAKS} says itself: {one.leaks:,} pairs by {one.measure}"
-                )
-                findings.add("leak", message, LEAKS)
-    return found.model_copy(update={"comparisons": tuple(measured)})
+    unseen = _FROM_MODELS if decode else (*_FROM_MODELS, *_FROM_PIXELS)
+    known = stated.comparisons if stated else ()
+    measured = (
+        *(one for one in found.comparisons if one.measure not in unseen),
+        *(one for one in known if one.measure in unseen),
+    )
+    for one in measured:
+        if one.leaks and manifest.videos:
+            findings.add("leak", f"the splits leak: {leak_sentence(one)}", LEAKS)
+    return found.model_copy(update={"comparisons": measured})
 
 
 _HASH = re.compile("[0-9a-f]{16}")
