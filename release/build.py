@@ -46,7 +46,7 @@ from release.contents import Contents, FoundRow
 from release.documents import write_documents
 from release.files import DigestingFile, digest_of_file, place_file, refuse_foreign, workspace_for
 from release.findings import Findings, Inspection, TooManyProblemsError
-from release.leaks import DEFAULT_LIMITS, leak_sentence
+from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
 from release.lineage.writing import write_lineage
 from release.manifest import MANIFEST, manifest_in, named, unnamed, write_manifest
 from release.model_use import is_demonstration
@@ -255,7 +255,7 @@ def _write_release(
             else ()
         ),
         statistics=statistics,
-        leaks=tally.splits.certificate(wanted.leak_limits),
+        leaks=find_leaks(tally.splits, wanted.leak_limits) if len(tally.splits) > 1 else None,
         contamination=(*checks.contamination, *(checks.against(own) if checks.against else ())),
         lineage=lineage,
         withdrawn=prior_withdrawals(notices),

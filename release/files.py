@@ -173,12 +173,8 @@ class Workspace:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.content = home / "content"
+        self.scratch_file = home / "scratch.db"
         self.content.mkdir()
-
-    @property
-    def scratch_file(self) -> Path:
-        """The path of a temporary database of the build."""
-        return self.home / "scratch.db"
 
     def publish(self, out: Path) -> None:
         """Move `content` to `out`, which must be missing or an empty folder.

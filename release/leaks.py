@@ -25,21 +25,6 @@ _SHOWN = 5
 _Images = Sequence[ComparedImage]
 
 
-class SplitImages:
-    """The images of a release by split, collected row by row."""
-
-    def __init__(self) -> None:
-        self._splits: dict[Split, list[ComparedImage]] = {}
-
-    def add(self, split: Split, image: ComparedImage) -> None:
-        """Add an image; splits must be added in order."""
-        self._splits.setdefault(split, []).append(image)
-
-    def certificate(self, limits: LeakLimits) -> LeakCertificate | None:
-        """Compare the splits; None if there is only one."""
-        return find_leaks(self._splits, limits) if len(self._splits) > 1 else None
-
-
 def certificate_text(
     certificate: LeakCertificate | None, contamination: Sequence[Contamination] = ()
 ) -> bytes:

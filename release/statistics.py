@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from release.leaks import SplitImages
 from release.rows import ReleaseRow, RowForm
 from release.scratch import Scratch
 from release.terms import (
@@ -430,7 +429,7 @@ class ReleaseAccumulator:
     ) -> None:
         self.form = form
         self.has_splits = has_splits
-        self.splits = SplitImages()
+        self.splits: dict[Split, list[ComparedImage]] = {}
         self.statistics = StatisticsCounter()
         self.derived = DerivedTerms()
         self._scratch = scratch
@@ -461,7 +460,7 @@ class ReleaseAccumulator:
                 embedding=embedding,
                 embedder=embedder,
             )
-            self.splits.add(row.split, image)
+            self.splits.setdefault(row.split, []).append(image)
         if row.crop:
             self._video_images[row.crop.video_entity_id] += 1
             self._video_people[row.crop.video_entity_id].add(row.id)

@@ -7,7 +7,7 @@ their items that the manifest names. `loupe release contamination` repeats the w
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -16,12 +16,13 @@ from PIL import Image
 from release.contamination import OwnImages, SeenImage, SeenVideo, compare, seen_row
 from release.files import LEAKS
 from release.findings import Findings
-from release.leaks import DEFAULT_LIMITS, SplitImages, leak_sentence
+from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
 from release.manifest import MANIFEST
 from release.row_files import RowBatch
 from release.rows import ReleaseRow
-from retrieval.similarity.distances import perceptual_hash
+from retrieval.similarity.distances import ComparedImage, perceptual_hash
 from retrieval.similarity.spectrum import UnusablePictureError, look_hash
+from schemas.base import Split
 from schemas.decoders import DECODER_FAULTS, FORMATS, MOST_PIXELS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
 from schemas.release import Manifest, ReleasedFile
@@ -155,17 +156,21 @@ _FROM_MODELS: tuple[Measure, ...] = ("embedding",)
 
 
 def found_leaks(
-    manifest: Manifest, splits: SplitImages, findings: Findings, *, decode: bool
+    manifest: Manifest,
+    splits: Mapping[Split, Sequence[ComparedImage]],
+    findings: Findings,
+    *,
+    decode: bool,
 ) -> LeakCertificate | None:
     """The certificate computed from the rows; reports leaks between splits assigned here.
 
     Embeddings require the model that made them, perceptual hashes require decoding. What was not
     computed is taken from the certificate.
     """
-    stated = manifest.leaks
-    found = splits.certificate(stated.limits if stated else DEFAULT_LIMITS)
-    if found is None:
+    if len(splits) < 2:
         return None
+    stated = manifest.leaks
+    found = find_leaks(splits, stated.limits if stated else DEFAULT_LIMITS)
     unseen = _FROM_MODELS if decode else (*_FROM_MODELS, *_FROM_PIXELS)
     known = stated.comparisons if stated else ()
     measured = (

@@ -237,7 +237,8 @@ LEAKS = [
     Leak("re-encoded", Walk("new.mp4", "new", "test", (2,)), {2: crop(2, 60)}, {2: np.eye(16)[0]},
          r"with perceptual hashes up to 4 apart, such as images/2.jpg"),
     Leak("near embedding", Walk("new.mp4", "new", "test", (22,)), {},
-         {22: np.random.default_rng(3).normal(size=16)}, r"with embeddings up to 0.005 apart, such as images/3.jpg"),
+         {22: np.random.default_rng(3).normal(size=16)},
+         r"with embeddings up to 0.005 apart, such as images/3.jpg"),
 ]  # fmt: skip
 
 
