@@ -9,7 +9,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, get_args
@@ -45,7 +45,7 @@ from release.contamination import (
 from release.contents import Contents, FoundRow
 from release.documents import write_documents
 from release.files import DigestingFile, digest_of_file, place_file, refuse_foreign, workspace_for
-from release.findings import Findings, Inspection, TooManyProblemsError
+from release.findings import Inspection
 from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
 from release.lineage.writing import write_lineage
 from release.manifest import MANIFEST, manifest_in, named, unnamed, write_manifest
@@ -58,7 +58,7 @@ from release.scratch import Scratch
 from release.signing import Signature, Signer, add_signature, write_signature
 from release.statistics import ExternalCounts, ReleaseAccumulator, is_reviewed
 from release.terms import refuse_unpermitted, terms_of
-from release.verify.files import verify_files
+from release.verify.files import files_fault
 from retrieval.similarity.distances import perceptual_hash
 from schemas.base import DATASET_PATTERN, VERSION_PATTERN
 from schemas.errors import IntegrityError, UsageError
@@ -384,15 +384,10 @@ def _is_there(out: Path, content: Path, manifest: Manifest, scratch: Scratch) ->
             f"{out} holds another release than what {manifest.dataset} {manifest.version} would be "
             f"now ({manifest.id[:12]}); releases never change: give the build another version"
         )
-    findings = Findings()
-    with suppress(TooManyProblemsError):
-        verify_files(out, scratch, findings)
-    if findings.problems:
-        more = len(findings.problems) - 1
-        others = f", and {more:,} more are wrong" if more else ""
+    if fault := files_fault(out, scratch):
         raise IntegrityError(
-            f"{out} is {manifest.dataset} {manifest.version}, but {findings.problems[0].message}"
-            f"{others}; nothing was written: move that folder away and build again"
+            f"{out} is {manifest.dataset} {manifest.version}, but {fault}; nothing was written: "
+            f"move that folder away and build again"
         )
     return True
 

@@ -4,7 +4,6 @@ import os
 import stat
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -46,14 +45,14 @@ from release.build import build_release
 from release.changes import Difference, check_version, is_earlier
 from release.contamination import Checks, WrittenSample
 from release.diff import compare_releases
-from release.findings import Findings, Inspection, TooManyProblemsError
+from release.findings import Inspection
 from release.manifest import MANIFEST
 from release.publishable import published_name
 from release.rebuild import rebuild_release
 from release.row_files import ListedRelease
 from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
 from release.verify import verify_release
-from release.verify.files import verify_files
+from release.verify.files import files_fault
 from retrieval.contrastive import ContrastiveSamples, guess_methods
 from retrieval.distractors import mean_with_nearest
 from retrieval.embeddings import unit_rows
@@ -643,14 +642,11 @@ def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
         return None
     if (listing := _listing(folder)) == known.listing:
         return known.manifest
-    findings = Findings()
     try:
         listed = ListedRelease(folder)
     except LoupeError:
         return None  # the build reports the problem
-    with suppress(TooManyProblemsError):
-        verify_files(folder, listed.listed, findings)
-    if findings.problems or listed.manifest.id != known.manifest.id:
+    if listed.manifest.id != known.manifest.id or files_fault(folder, listed.listed):
         return None
     note_inputs(store, listed.manifest.id, inputs, listing)
     return listed.manifest

@@ -6,7 +6,7 @@ import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import closing
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
@@ -15,7 +15,6 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 import orjson
 
 from release.files import CARD, DigestingFile, digest_of_file, found_at, is_disk_full, place_file
-from release.findings import ADVICE, Findings, TooManyProblemsError
 from release.manifest import MANIFEST, read_files, read_values, write_listing
 from release.notices_files import erasure_of, read_mark
 from release.row_files import (
@@ -28,7 +27,7 @@ from release.row_files import (
 )
 from release.rows import RowFaults
 from release.scratch import Scratch
-from release.verify.files import verify_files
+from release.verify.files import files_fault
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
 from schemas.licences import spdx_page
@@ -112,29 +111,16 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
     if found is None:
         return False
     if found == wanted:
-        if fault := _first_fault(out):
-            raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
+        with closing(Scratch()) as scratch:
+            scratch.add_all_listed(read_files(out / _EXPORT))
+            if fault := files_fault(out, scratch, beside=(_EXPORT,)):
+                raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
         return True
     what = f"{found.dataset} {found.version} ({found.release[:12]}) as {found.format}"
     options = "".join(f", {name} {value:,}" for name, value in found.options.items())
     raise UsageError(
         f"{out} is another export: {what}{options}; choose a folder that does not exist"
     )
-
-
-def _first_fault(folder: Path) -> str | None:
-    """The first problem with the files of the export in `folder`, or None."""
-    scratch, findings = Scratch(), Findings()
-    try:
-        scratch.add_all_listed(read_files(folder / _EXPORT))
-        verify_files(folder, scratch, findings, beside=(_EXPORT,))
-    except IntegrityError as error:
-        return str(error)
-    except TooManyProblemsError:
-        pass
-    finally:
-        scratch.close()
-    return findings.problems[0].message if findings.problems else None
 
 
 # Files of an export are written with their digest and flushed to disk at the end.
@@ -221,11 +207,8 @@ class ReleaseSource(ListedRelease):
         Raises:
             IntegrityError: if the release is damaged or was changed.
         """
-        findings = Findings()
-        with suppress(TooManyProblemsError):
-            verify_files(self.folder, self.listed, findings)
-        if found := findings.problems:
-            raise IntegrityError(f"{self.folder}: {found[0].message}; {ADVICE}")
+        if fault := files_fault(self.folder, self.listed):
+            raise self._wrong(fault)
 
     def images(self) -> Iterator[ExportedRow]:
         """All rows in order, with few in memory at a time.

@@ -3,10 +3,11 @@
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from release.files import OF_FILE_MANAGERS, content_fault, digest_of_file, shown_path
-from release.findings import FOLDER, LIMIT, NOT_READABLE, Findings, below
+from release.findings import FOLDER, LIMIT, NOT_READABLE, Findings, TooManyProblemsError, below
 from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWN
 from release.scratch import FoundFile, Scratch
@@ -57,6 +58,22 @@ def verify_files(
     for some in ordered_map(faults, batches(scratch.present(), _BATCH)):
         for problem in some:
             findings.add(*problem)
+
+
+def files_fault(
+    folder: Path, scratch: Scratch, *, beside: tuple[str, ...] = _UNLISTED
+) -> str | None:
+    """The first problem that `verify_files` finds, and the number of others; None if there is none.
+
+    May be called once for a scratch.
+    """
+    findings = Findings()
+    with suppress(TooManyProblemsError):
+        verify_files(folder, scratch, findings, beside=beside)
+    if not findings.problems:
+        return None
+    more = len(findings.problems) - 1
+    return findings.problems[0].message + (f" (and {more:,} more problems)" if more else "")
 
 
 def _fault(folder: Path, listed: ReleasedFile) -> tuple[str, str | None]:

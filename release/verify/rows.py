@@ -45,58 +45,53 @@ class _OrderChecks:
     In such a release each image has its own id, and contrastive images follow their anchor.
     """
 
-    def __init__(self, findings: Findings, *, has_groups: bool) -> None:
-        self._findings = findings
+    def __init__(self, *, has_groups: bool) -> None:
         self._has_groups = has_groups
         self._id_of: dict[bytes, int] = {}
         self._last_id = 0
         self._last: tuple[RowKey, tuple[Any, ...]] | None = None
         self._anchor: tuple[str, str, RowKey] | None = None  # its file, split and key
 
-    def check(self, file: str, number: int, row: _Row) -> None:
-        self._check_id(file, number, row)
-        if row["split"] not in SPLITS:
-            return
-        place = self._place(file, number, row)
-        if self._last is not None and place <= self._last:
-            fault = "row_duplicated" if place == self._last else "row_out_of_order"
-            what = "shows the image of the row before" if place == self._last else "is misplaced"
-            details = f"{what} ({row['source']}, {row['source_file_path']!r})"
-            self._findings.add_row(fault, details, file, number)
-        self._last = place
-
-    def _check_id(self, file: str, number: int, row: _Row) -> None:
-        if self._has_groups:
-            wanted, rule = self._last_id + 1, "each image has its own id"
-        else:
-            name = f"{row['source']}/{row['identity']}".encode()
-            digest, rule = hashlib.blake2b(name, digest_size=12).digest(), "one identity, one id"
-            wanted = self._id_of.get(digest, self._last_id + 1)
-            self._id_of[digest] = row["id"]
+    def faults(self, row: _Row) -> Iterator[tuple[str, str]]:
+        """The faults of the next row: code, and words."""
+        wanted, rule = self._wanted_id(row)
         self._last_id = row["id"]
         if row["id"] != wanted:
             what = (
                 f"gives {row['source']}/{row['identity']} the id {row['id']}; "
                 f"expected {wanted}: {rule}, counted from 1"
             )
-            self._findings.add_row("id_wrong", what, file, number)
-
-    def _place(self, file: str, number: int, row: _Row) -> tuple[RowKey, tuple[Any, ...]]:
-        """The sort key of a row: its own key, or that of its anchor followed by its own."""
+            yield "id_wrong", what
+        if row["split"] not in SPLITS:
+            return
         key = RowKey.of(row["split"], row["source"], row["identity"], row["source_file_path"])
-        contrast = row.get("contrast")
-        if contrast is None:
+        place: tuple[RowKey, tuple[Any, ...]] = (key, ())
+        if (contrast := row.get("contrast")) is None:
             self._anchor = row["file_path"], row["split"], key
-            return key, ()
-        if self._anchor is None or contrast["anchor"] != self._anchor[0]:
+        elif self._anchor is None or contrast["anchor"] != self._anchor[0]:
             what = f"differs from {contrast['anchor']!r}, which is not the anchor that it follows"
-            self._findings.add_row("anchor_missing", what, file, number)
-            return key, ()
-        _, split, anchor_key = self._anchor
-        if split != row["split"]:
-            what = f"is in the split {row['split']!r}, its anchor in {split!r}"
-            self._findings.add_row("anchor_in_other_split", what, file, number)
-        return anchor_key, key
+            yield "anchor_missing", what
+        else:
+            _, split, anchor_key = self._anchor
+            place = anchor_key, key
+            if split != row["split"]:
+                what = f"is in the split {row['split']!r}, its anchor in {split!r}"
+                yield "anchor_in_other_split", what
+        if self._last is not None and place <= self._last:
+            fault = "row_duplicated" if place == self._last else "row_out_of_order"
+            what = "shows the image of the row before" if place == self._last else "is misplaced"
+            yield fault, f"{what} ({row['source']}, {row['source_file_path']!r})"
+        self._last = place
+
+    def _wanted_id(self, row: _Row) -> tuple[int, str]:
+        """The right id of a row, and the rule that it follows from."""
+        if self._has_groups:
+            return self._last_id + 1, "each image has its own id"
+        name = f"{row['source']}/{row['identity']}".encode()
+        digest = hashlib.blake2b(name, digest_size=12).digest()
+        wanted = self._id_of.get(digest, self._last_id + 1)
+        self._id_of[digest] = row["id"]
+        return wanted, "one identity, one id"
 
 
 _COUNTED = {
@@ -154,7 +149,7 @@ class RowChecks:
         self._of_images = DecodingOptions(
             decode, several and decode, self._contamination.needs_looks
         )
-        self._order = _OrderChecks(findings, has_groups=self._form.contrasts)
+        self._order = _OrderChecks(has_groups=self._form.contrasts)
         self._texts = texts_of(manifest.dataset, self._form)
         self._digests = {path: hashlib.sha256() for path in self._texts}
         self._is_whole = True
@@ -255,7 +250,8 @@ class RowChecks:
         for fault, what in wrong:
             self._report(fault, what, shard, number)
         if not any(fault == "row_malformed" for fault, _ in wrong):
-            self._order.check(shard, number, row)
+            for fault, what in self._order.faults(row):
+                self._findings.add_row(fault, what, shard, number)
         if not wrong:
             self._add(shard, number, row, image)
 
