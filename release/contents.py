@@ -167,7 +167,7 @@ class Contents:
         ):
             if names:
                 shown = "; ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
-                raise IntegrityError(f"{self._dataset} holds {what}: {shown}")
+                raise IntegrityError(f"{self._dataset} holds {what} ({len(names):,}): {shown}")
 
     def _chosen(self) -> Iterator[tuple[StoredEntity, Image]]:
         """The images that belong to the release."""

@@ -261,11 +261,8 @@ def verify_manifest(folder: Path, scratch: Scratch, findings: Findings) -> Verif
                 listing.add(file)
                 yield file
 
-    if path.exists() and not is_plain(path):
-        add("manifest_unreadable", "cannot be read: it is not a plain file")
-        return None
     try:
-        values = read_values(path, lambda entries: scratch.add_all_listed(sound(entries)))
+        values = read_values(_plain(path), lambda entries: scratch.add_all_listed(sound(entries)))
         manifest = Manifest.model_validate(values)
     except FileNotFoundError:
         add("manifest_missing", "is missing")
@@ -294,6 +291,12 @@ def verify_manifest(folder: Path, scratch: Scratch, findings: Findings) -> Verif
             )
         return VerifiedManifest(manifest, right)
     return None
+
+
+def _plain(path: Path) -> Path:
+    if path.exists() and not is_plain(path):
+        raise ValueError("it is not a plain file")
+    return path
 
 
 def _is_as_written(path: Path, manifest: Manifest, files: Iterable[ReleasedFile]) -> bool:

@@ -266,7 +266,9 @@ def test_an_anchor_in_another_split_is_refused(tmp_path: Path) -> None:
     made = benchmark(2)
     image = contrast(made.world, made.groups[0].anchor, 60, 0, split="train")
     refine(made.world, image, OPENVERSE, "x")
-    with pytest.raises(IntegrityError, match="1 contrastive images in another split"):
+    with pytest.raises(
+        IntegrityError, match=r"contrastive images in another split than their anchor \(1\)"
+    ):
         build(made, tmp_path)
 
 
@@ -284,7 +286,7 @@ def test_images_under_a_forbidding_licence_stop_the_build(tmp_path: Path) -> Non
         terms = Attribution(licence=licence, creator="B")
         image = contrast(made.world, made.groups[0].anchor, 60, 0, attribution=terms)
         refine(made.world, image, OPENVERSE, "x")
-        with pytest.raises(IntegrityError, match="1 images of 'coco-ccd' are under a licence that"):
+        with pytest.raises(IntegrityError, match="licence of their own .*: 1 of openverse"):
             build(made, home)
         assert not (home / "out").exists()
 

@@ -18,7 +18,7 @@ from release.export.formats import FORMATS
 from release.lineage import CALLS, DERIVATIONS, ENTITIES, LineageTable
 from release.manifest import MANIFEST
 from release.parquet import bounded_batches, opened_parquet
-from schemas.errors import LoupeError
+from schemas.errors import IntegrityError, LoupeError
 from tests.release.cases import check_on_copies
 from tests.release.forging import listable_files, reseal
 
@@ -180,7 +180,7 @@ def seal(folder: Path, paths: list[str]) -> None:
     """Reseal the release, if its documents can be rendered."""
     try:
         reseal(folder, paths)
-    except ValueError:
+    except IntegrityError:
         assert not (folder / MANIFEST).is_symlink()
 
 
