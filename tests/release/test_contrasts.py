@@ -286,7 +286,7 @@ def test_images_under_a_forbidding_licence_stop_the_build(tmp_path: Path) -> Non
         terms = Attribution(licence=licence, creator="B")
         image = contrast(made.world, made.groups[0].anchor, 60, 0, attribution=terms)
         refine(made.world, image, OPENVERSE, "x")
-        with pytest.raises(IntegrityError, match="licence of their own .*: 1 of openverse"):
+        with pytest.raises(IntegrityError, match=r"licence of their own .*: 1 of openverse"):
             build(made, home)
         assert not (home / "out").exists()
 
