@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 
 _VIDEOS = "videos"
+_KEYS = "docs/build-files.md"
 
 
 def _formats() -> list[str]:
@@ -49,10 +50,10 @@ def import_(
         citation: Citation, if it differs from the known citation of the format.
         shards: Import into files of 10,000 records, for millions of them (`loupe shards`).
     """
-    from flows.engine.build_files import load_source
     from flows.engine.importing import import_source
     from schemas.build import SourceSpec, VideoSourceSpec
     from schemas.errors import UsageError
+    from schemas.validation import validated
     from sources.importer import importer_for
 
     context = opened_run()
@@ -64,24 +65,15 @@ def import_(
             raise UsageError("videos cannot be imported into shards; leave out --shards")
         if licence is None:
             raise UsageError("videos need a licence; give it with --licence")
-        videos = load_source(
-            VideoSourceSpec,
-            name=name or _VIDEOS,
-            videos=(path,),
-            licence=licence,
-            citation=citation or "",
-        )
+        values = {"name": name or _VIDEOS, "videos": path, "licence": licence}
+        values["citation"] = citation or ""
+        videos = validated(VideoSourceSpec, values, "source", see=_KEYS)
         dataset, (_, report) = videos.name, import_videos(context, videos)
     else:
-        spec = load_source(
-            SourceSpec,
-            name=name or importer_for(format_name).format,
-            format=format_name,
-            annotations=Path(path),
-            images=images or Path(path).parent,
-            licence=licence,
-            citation=citation,
-        )
+        files = {"annotations": Path(path), "images": images or Path(path).parent}
+        values = {"name": name or importer_for(format_name).format, "format": format_name}
+        values |= {"licence": licence, "citation": citation}
+        spec = validated(SourceSpec, values | files, "source", see=_KEYS)
         dataset = spec.name
         if shards:
             from flows.shards.steps import import_shards

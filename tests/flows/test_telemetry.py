@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.engine.build_files import SEED
+from flows.engine.build_files import DONE, SEED
 from sources.demonstration import write_people_world
 
 WATCH = """
@@ -43,8 +43,8 @@ def test_a_run_connects_only_to_this_machine(tmp_path: Path) -> None:
     assert "198.51.100.1" in watched.read_text()  # the hook records and refuses it
     watched.unlink()
     people = tmp_path / "home" / "demonstration" / f"people-{SEED}"
-    world = write_people_world(people, SEED, 2)  # a small world instead of the default one
-    (people / "world.json").write_text(world.model_dump_json(), encoding="utf-8")
+    write_people_world(people, SEED, 2)  # a small world instead of the default one
+    (people / DONE).touch()
     loupe = Path(sys.executable).with_name("loupe")
     done = subprocess.run(
         [loupe, "demo"], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
