@@ -28,7 +28,10 @@ def is_release(folder: Path) -> bool:
 
 
 class FolderOfImages:
-    """The images below a folder, recognised by suffix and sorted by path."""
+    """The images below a folder, recognised by suffix and sorted by path.
+
+    `names` are their paths relative to the folder, with forward slashes.
+    """
 
     kind: OtherKind = "folder"
     release_id: str | None = None
@@ -44,10 +47,8 @@ class FolderOfImages:
         self.name = name or folder.resolve().name or "folder"
         self._folder = folder
         found = (path for path in folder.rglob("*") if path.suffix.casefold() in IMAGE_SUFFIXES)
-        self._names = sorted(
-            path.relative_to(folder).as_posix() for path in found if path.is_file()
-        )
-        if not self._names:
+        self.names = sorted(path.relative_to(folder).as_posix() for path in found if path.is_file())
+        if not self.names:
             suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
             raise UsageError(f"{folder} contains no images: no file ends in {suffixes}")
 
@@ -58,7 +59,7 @@ class FolderOfImages:
             look = look_at_file(self._folder / name)
             return SeenImage(shown_path(name), look.sha256, look.perceptual_hash, fault=look.fault)
 
-        yield from ordered_map(seen, self._names)
+        yield from ordered_map(seen, self.names)
 
 
 class ReleasedImages:

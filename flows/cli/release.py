@@ -1,5 +1,6 @@
 """`loupe release`: build, list and show releases; the other commands are in `release_*.py`."""
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -63,7 +64,7 @@ def build(
             Default: only report it.
     """
     from db.blobs import BlobStore
-    from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
+    from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
     from flows.engine.context import open_context
     from flows.engine.release_facts import release_facts, unknown_names
     from flows.engine.releasing import all_of, release_checks, release_signer, version_inspection
@@ -78,16 +79,14 @@ def build(
         settings.releases_file, dataset, date_released=date, permitted_by=permissions
     )
     blobs, chosen = BlobStore(settings.blobs_url), tier_called(tier)
-    with (
-        opened_store() as store,
-        NamedDatasets(lambda: open_context(settings)) as named,
-        progress_bar() as on_progress,
-    ):
+    run = cache(lambda: open_context(settings))
+    with opened_store() as store, progress_bar() as on_progress:
         for warning in unknown_names(settings.releases_file, facts, store):
             warn(warning)
         warn_of_unfinished(store)
         checks = release_checks(store, settings, dataset, facts=facts)
-        checks = checks._replace(against=comparison_with(map(named.called, against or ())))
+        others = [dataset_called(run, one) for one in against or ()]
+        checks = checks._replace(against=comparison_with(others))
         if not measure:
             checks = checks._replace(nearest=None)
         built = build_release(

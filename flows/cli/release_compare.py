@@ -2,6 +2,7 @@
 
 import json
 import sys
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -277,16 +278,17 @@ def contamination(
         other_split: Compare only this split of release B.
         hash_bits: Maximum number of bits in which perceptual hashes of a leak differ.
     """
-    from flows.engine.contamination import NamedDatasets, own_images
+    from flows.engine.contamination import dataset_called
     from flows.engine.context import open_context
     from models.profiles.settings import load_settings
-    from release.contamination import compare
+    from release.contamination import OwnImages, SeenImage, compare
     from schemas.similarity import ContaminationLimits
 
-    with NamedDatasets(lambda: open_context(load_settings())) as named:
-        one, other = named.called(ours, split), named.called(theirs, other_split)
-        _warn_of_withdrawals({ours: one, theirs: other})
-        found = compare(own_images(one), other, ContaminationLimits(hash_bits=hash_bits))
+    run = cache(lambda: open_context(load_settings()))
+    one, other = dataset_called(run, ours, split), dataset_called(run, theirs, other_split)
+    _warn_of_withdrawals({ours: one, theirs: other})
+    own = OwnImages(image for image in one.contents() if isinstance(image, SeenImage))
+    found = compare(own, other, ContaminationLimits(hash_bits=hash_bits))
     stated = _stated_otherwise(one, found) if split is None else None
     if as_json:
         details = {"ours": one.name, "ours_id": one.release_id, "stated_otherwise": stated}

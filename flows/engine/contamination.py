@@ -1,11 +1,11 @@
 """Fingerprints of images, and the overlap of a release with other datasets."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from db.blobs import BlobStore
 from db.entities import (
@@ -40,7 +40,7 @@ from release.contamination import (
     look_at,
 )
 from release.findings import Inspection
-from release.other_datasets import IMAGE_SUFFIXES, FolderOfImages, ReleasedImages, is_release
+from release.other_datasets import FolderOfImages, ReleasedImages, is_release
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,
@@ -187,12 +187,7 @@ def find_in_folder(
     Raises:
         UsageError: it is not a folder, or contains no images.
     """
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is not a folder")
-    names = sorted(_image_names(folder))
-    if not names:
-        suffixes = ", ".join(sorted(IMAGE_SUFFIXES))
-        raise UsageError(f"{folder} contains no images: no file ends in {suffixes}")
+    names = FolderOfImages(folder).names
     images: dict[str, ImageFingerprint] = {}
     unreadable: list[Rejection] = []
     report, started = StageReport(FINGERPRINTS_STAGE), time.monotonic()
@@ -209,12 +204,6 @@ def find_in_folder(
     report.seconds = time.monotonic() - started
     progress.end(report)
     return FolderDuplicates(folder, find_near_duplicates(images, settings), tuple(unreadable))
-
-
-def _image_names(folder: Path) -> Iterator[str]:
-    for path in folder.rglob("*"):
-        if path.suffix.casefold() in IMAGE_SUFFIXES and path.is_file():
-            yield path.relative_to(folder).as_posix()
 
 
 def _looked_at(folder: Path, name: str) -> ImageFingerprint | Rejection:
@@ -297,64 +286,45 @@ def _look_of(fingerprint: ImageFingerprint) -> Look:
     return Look(fingerprint.sha256, None if found is None else int(found, 16))
 
 
-class NamedDatasets:
-    """Find datasets by name; the store is opened on first use.
+def dataset_called(
+    open_run: Callable[[], RunContext], text: str, split: str | None = None
+) -> Other:
+    """Return the dataset that `text` names; the store is opened only if it is needed.
 
-    Use it as a context manager to close the store.
+    That is a folder (`NAME=FOLDER` to name it), a release or an imported dataset. An existing
+    folder takes precedence over a release (its newest version), and a release over an imported
+    dataset. If `split` is given, only that split of a release is used.
+
+    Raises:
+        UsageError: there is no dataset of that name, or no such split.
+        IntegrityError: the release was changed after it was built.
     """
+    name, folder = _named_folder(text)
+    if folder is not None and is_release(folder):
+        return ReleasedImages(folder, split, name)
+    if folder is None and "/" not in text and "=" not in text:
+        return _in_store(open_run(), text, split)
+    _refuse_split(text, split)
+    return FolderOfImages(Path(text) if folder is None else folder, name)
 
-    def __init__(self, open_store: Callable[[], RunContext]) -> None:
-        self._open_store = open_store
-        self._context: RunContext | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        if self._context is not None:
-            self._context.store.close()
-
-    def called(self, text: str, split: str | None = None) -> Other:
-        """Return the dataset that `text` names.
-
-        That is a folder (`NAME=FOLDER` to name it), a release or an imported dataset. An existing
-        folder takes precedence over a release (its newest version), and a release over an imported
-        dataset. If `split` is given, only that split of a release is used.
-
-        Raises:
-            UsageError: there is no dataset of that name, or no such split.
-            IntegrityError: the release was changed after it was built.
-        """
-        name, folder = _named_folder(text)
-        if folder is not None and is_release(folder):
-            return ReleasedImages(folder, split, name)
-        if folder is None and "/" not in text and "=" not in text:
-            return self._in_store(text, split)
+def _in_store(context: RunContext, text: str, split: str | None) -> Other:
+    try:
+        release = find_release(context.store, text)
+    except UsageError as error:
+        if not count_entities(context.store, text, Image.kind, states=LIVE):
+            message = f"{text!r} is neither a folder nor a dataset with images; as a release: "
+            raise UsageError(message + str(error)) from error
         _refuse_split(text, split)
-        return FolderOfImages(Path(text) if folder is None else folder, name)
+        return StoredImages(context, text)
+    if not is_release(release.folder):
+        known = f"{release.manifest.dataset} {release.manifest.version}"
+        raise UsageError(f"{known} was built in {release.folder}, which is gone; name a copy")
 
-    def _in_store(self, text: str, split: str | None) -> Other:
-        if self._context is None:
-            self._context = self._open_store()
-        context = self._context
-        try:
-            release = find_release(context.store, text)
-        except UsageError as error:
-            if not count_entities(context.store, text, Image.kind, states=LIVE):
-                message = f"{text!r} is neither a folder nor a dataset with images; as a release: "
-                raise UsageError(message + str(error)) from error
-            _refuse_split(text, split)
-            return StoredImages(context, text)
-        if not is_release(release.folder):
-            known = f"{release.manifest.dataset} {release.manifest.version}"
-            raise UsageError(f"{known} was built in {release.folder}, which is gone; name a copy")
-        return ReleasedImages(release.folder, split, known=self._known_looks)
+    def known_looks(ids: Sequence[str]) -> dict[str, Look]:
+        return {id_: _look_of(one) for id_, one in fingerprints_of(context.store, ids).items()}
 
-    def _known_looks(self, ids: Sequence[str]) -> Mapping[str, Look]:
-        """Return fingerprints by entity id; images without one are left out."""
-        assert self._context is not None  # noqa: S101 - the release was found in its store
-        prints = fingerprints_of(self._context.store, ids)
-        return {id_: _look_of(one) for id_, one in prints.items()}
+    return ReleasedImages(release.folder, split, known=known_looks)
 
 
 def _refuse_split(text: str, split: str | None) -> None:
@@ -370,11 +340,6 @@ def _named_folder(text: str) -> tuple[str | None, Path | None]:
     if separator and name.strip() and Path(path).is_dir():
         return name.strip(), Path(path)
     return None, None
-
-
-def own_images(other: Other) -> OwnImages:
-    """Return the images of the dataset that is compared with others."""
-    return OwnImages(one for one in other.contents() if isinstance(one, SeenImage))
 
 
 def comparison_with(others: Iterable[Other]) -> Against | None:

@@ -32,7 +32,7 @@ from db.review_audits import audited_draws
 from db.reviews import GateCount, count_tasks, gate_counts
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
-from flows.engine.contamination import NamedDatasets, comparison_with, contamination_inspection
+from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
 from flows.engine.context import BuildReport, RunContext
 from flows.engine.embedding import CachedEmbedder, ImageFile, pinned
 from flows.engine.importing import permissions
@@ -574,8 +574,8 @@ def release(
     report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
     inspect = version_inspection(store, context.blobs, warn, strict=build.strict_version)
     if build.against:
-        named = NamedDatasets(lambda: context)
-        checks = checks._replace(against=comparison_with(map(named.called, build.against)))
+        others = [dataset_called(lambda: context, one) for one in build.against]
+        checks = checks._replace(against=comparison_with(others))
         inspect = all_of(inspect, contamination_inspection(warn, refuse=False))
     inputs = None
     if not (build.against or build.strict_version or signer):
