@@ -328,10 +328,10 @@ _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejecti
 
 
 class ClaimedChunk(NamedTuple):
-    """Inputs that only this process works on until its claim ends."""
+    """Inputs that are processed together, and the claim on them if other runs could take them."""
 
-    claim_id: str
-    inputs: tuple[StoredEntity, ...]
+    claim_id: str | None
+    inputs: Sequence[Any]
 
 
 @retried

@@ -35,7 +35,7 @@ def train(
         out_: Output folder (default: trainings/NAME in LOUPE_HOME).
         resume: Resume from the last checkpoint in the output folder.
     """
-    from flows.engine.report import ConsoleProgress
+    from flows.engine.report import console_progress
     from flows.evaluation.training import TrainingRequest, load_training, run_training
     from schemas.errors import UsageError
 
@@ -43,7 +43,7 @@ def train(
     if pairs and not settings.losses.contrast:
         raise UsageError(f"--pairs: {config} has no losses.contrast; wanted it above 0")
     request = TrainingRequest(str(release), settings, str(out_) if out_ else None, resume)
-    report = run_training(request, ConsoleProgress(err))
+    report = run_training(request, console_progress(err))
     if as_json and report.record is not None:
         print_json(report.as_json())
     elif report.record is not None:

@@ -75,10 +75,10 @@ def opened_run(
 ) -> "RunContext":
     """Open a run of this installation, which shows its progress on standard error."""
     from flows.engine.context import open_context
-    from flows.engine.report import ConsoleProgress, Progress
+    from flows.engine.report import Progress, console_progress
     from models.profiles.settings import load_settings
 
-    progress = Progress() if quiet else ConsoleProgress(err)
+    progress = Progress() if quiet else console_progress(err)
     settings = settings or load_settings()
     return open_context(settings, budget=budget, progress=progress, flow_run=flow_run)
 

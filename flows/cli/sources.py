@@ -106,13 +106,13 @@ def duplicates(
             10).
     """
     from flows.engine.contamination import find_in_folder
-    from flows.engine.report import ConsoleProgress
+    from flows.engine.report import console_progress
     from schemas.similarity import NearDuplicateSettings
 
     settings = NearDuplicateSettings()
     if radius is not None:
         settings = settings.model_copy(update={"hash_bits": radius})
-    found = find_in_folder(folder, settings, ConsoleProgress(err))
+    found = find_in_folder(folder, settings, console_progress(err))
     answer(as_json, found.as_json(), *_lines(found))
     for rejection in found.unreadable:
         note(rejection.detail)

@@ -72,10 +72,10 @@ def _track_detections(
 
 
 def _track_video(path: Path, folder: Path, profile: "Profile", *, as_json: bool) -> None:
-    from flows.engine.report import ConsoleProgress
+    from flows.engine.report import console_progress
     from flows.ufine6926.video_tracks import track_video
 
-    tracks = track_video(path, folder, profile, ConsoleProgress(err))
+    tracks = track_video(path, folder, profile, console_progress(err))
     answer(
         as_json,
         tracks.as_json(),

@@ -2,7 +2,8 @@
 
 import gc
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache
@@ -71,13 +72,19 @@ class RunContext:
         """This code as an agent."""
         return software()
 
-    def stop_sending(self, interruption: BaseException) -> None:
-        """Stop sending requests in all threads of this run, and return what it waits for."""
-        stop = self.budget.stop
-        stop.request(signal.SIGINT if isinstance(interruption, KeyboardInterrupt) else None)
-        if not stop.is_announced:
-            stop.is_announced = True
-            self.progress.say(stop.waiting())
+    @contextmanager
+    def stopped_by_interruption(self) -> Iterator[None]:
+        """Stop sending requests in all threads of this run if a signal interrupts the block."""
+        try:
+            yield
+        except BaseException as error:
+            if not isinstance(error, Exception):
+                stop = self.budget.stop
+                stop.request(signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
+                if not stop.is_announced:
+                    stop.is_announced = True
+                    self.progress.say(stop.waiting())
+            raise
 
     @property
     def code_revision(self) -> str:

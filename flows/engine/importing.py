@@ -13,7 +13,7 @@ from db.withdrawals import refused_files
 from flows.engine.context import RunContext
 from flows.engine.release_facts import release_facts
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, run_stream
 from models.profiles.settings import Settings
 from schemas.build import LICENSED_IMAGES, SourceSpec, VideoSourceSpec
 from schemas.errors import ConfigurationError, FormatError
@@ -219,8 +219,7 @@ def import_source(context: RunContext, spec: SourceSpec) -> tuple[NewEntity, Sta
         return [source.result(number, row) for number, row in rows]
 
     # The file's digest determines the order of its rows.
-    rows = () if is_finished(context, stage) else source.rows()
-    return source.entity, run_stream(context, stage, enumerate(rows), work, fixed=True)
+    return source.entity, run_stream(context, stage, enumerate(source.rows()), work, fixed=True)
 
 
 def open_source(context: RunContext, spec: SourceSpec) -> "OpenSource":
@@ -279,9 +278,9 @@ class OpenSource:
         """Read the rows of its annotation file.
 
         Raises:
-            FormatError: the file is not in its format.
+            FormatError: on the first step, if the file is not in its format.
         """
-        return read_source(self.importer, self.spec.annotations, self._options)
+        yield from read_source(self.importer, self.spec.annotations, self._options)
 
     def result(self, number: int, row: Row) -> WorkResult:
         """Return the result of the row with that number."""

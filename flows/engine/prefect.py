@@ -1,19 +1,12 @@
 """Runs in Prefect: flow, tasks and artifacts."""
 
 import re
-import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from uuid import UUID
 
 from prefect import Flow, flow, task
-from prefect.artifacts import (
-    create_markdown_artifact,
-    create_progress_artifact,
-    create_table_artifact,
-    update_progress_artifact,
-)
+from prefect.artifacts import create_markdown_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas import State
@@ -24,15 +17,12 @@ from prefect.states import Completed, Failed, Paused
 
 from flows.engine.context import BuildReport, BuildT, ResultT, RunContext, open_context
 from flows.engine.pipeline import PipelineSpec, RunT, load_build, run_build
-from flows.engine.report import Progress, RunReport, StageReport
+from flows.engine.report import LineProgress, RunReport, StageReport
 from flows.engine.stopping import Budget
 from models.profiles.settings import load_settings
 from schemas.errors import LoupeError
 
-# A run in the Prefect UI: one task per stage, with progress and results as artifacts
-
-_SECONDS_BETWEEN_UPDATES = 2.0
-_Row = dict[str, str | int]
+# A run in the Prefect UI: one task per stage, progress in its log, and the result as an artifact
 
 
 def run_as_task(title: str, work: Callable[[], ResultT]) -> ResultT:
@@ -55,80 +45,11 @@ def run_as_task(title: str, work: Callable[[], ResultT]) -> ResultT:
     return result
 
 
-class PrefectProgress(Progress):
-    """A progress artifact for each stage, a final table of its counts and a log line.
-
-    The artifacts' keys start with the run's name without its version.
-    """
-
-    def __init__(self) -> None:
-        self._dataset, _, _ = str(flow_run.name).partition("@")
-        self._artifacts: dict[str, UUID] = {}
-        self._counts: dict[str, tuple[int, int]] = {}
-        self._updated: dict[str, float] = {}
-        self._lock = threading.Lock()
-
-    def start(self, stage: str, total: int | None) -> None:
-        """Create the artifact."""
-        artifact = create_progress_artifact(0.0, key=self._key(stage), description=stage)
-        if isinstance(artifact, UUID):
-            self._artifacts[stage] = artifact
-        self._counts[stage] = (0, total or 0)
-        self._updated[stage] = time.monotonic()
-
-    def advance(self, stage: str, count: int) -> None:
-        """Add to the count, and update the artifact from time to time."""
-        with self._lock:
-            done, total = self._counts[stage]
-            self._counts[stage] = (done + count, total)
-            now = time.monotonic()
-            if not total or now - self._updated[stage] < _SECONDS_BETWEEN_UPDATES:
-                return
-            self._updated[stage] = now
-        self._show(stage, min(100.0, 100.0 * (done + count) / total))
-
-    def end(self, report: StageReport) -> None:
-        """Publish the counts."""
-        self._show(report.stage, 100.0)
-        rows: list[dict[str, str | int]] = [
-            {"outcome": "done", "reason": "", "inputs": report.done}
-        ]
-        rows += _reasons("rejected", report.rejected) + _reasons("left for later", report.deferred)
-        if report.already_done:
-            rows += _reasons("finished earlier", {"": report.already_done})
-        create_table_artifact(
-            table=rows, key=f"{self._key(report.stage)}-counts", description=report.summary
-        )
-        get_run_logger().info("%s: %s", report.stage, report.summary)
-
-    def say(self, sentence: str) -> None:
-        """Log the message."""
-        get_run_logger().info(sentence)
-
-    def _key(self, stage: str) -> str:
-        return artifact_key(f"{self._dataset} {stage}")
-
-    def _show(self, stage: str, percent: float) -> None:
-        if artifact := self._artifacts.get(stage):
-            update_progress_artifact(artifact, percent)
-
-
-def artifact_key(stage: str) -> str:
-    """Return `stage` as a Prefect key: lowercase letters, digits and dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", stage.lower()).strip("-")
-
-
 def publish_report(report: RunReport) -> None:
     """Publish the result of the run as an artifact."""
-    create_markdown_artifact(report.markdown, key=artifact_key(report.artifact))
+    key = re.sub(r"[^a-z0-9]+", "-", report.artifact.lower()).strip("-")
+    create_markdown_artifact(report.markdown, key=key)
     get_run_logger().info(report.sentence)
-
-
-def _reasons(outcome: str, counts: dict[str, int]) -> list[_Row]:
-    return [
-        {"outcome": outcome, "reason": reason, "inputs": count}
-        for reason, count in sorted(counts.items())
-    ]
 
 
 # Flows
@@ -147,7 +68,7 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
         context = open_context(
             load_settings(),
             budget=budget,
-            progress=PrefectProgress(),
+            progress=LineProgress(get_run_logger().info),
             flow_run=str(flow_run.id),
             as_task=run_as_task,
         )

@@ -8,9 +8,9 @@ machine, or beside actors of Ray (`flows.engine.ray`).
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from db.entities import WorkResult
 from db.store import Store
@@ -64,58 +64,18 @@ class Program(ABC, Generic[InputT, ItemT]):
     def refused(self, item: ItemT, rejection: Rejection) -> WorkResult:
         """Return the result of an item that cannot be processed."""
 
-    def close(self) -> None:
-        """Release what `open` loaded, before another program is opened in the process."""
 
+class Engine(NamedTuple):
+    """Where a program runs.
 
-class Engine(Protocol):
-    """Where a program runs. Thread-safe; `threads` is how many threads keep it busy."""
+    Attributes:
+        work: returns the results of the program for items, or raises `LimitExceededError` if the
+            worker process died. Thread-safe.
+        threads: how many threads keep it busy.
+    """
 
+    work: Callable[[Sequence[Any]], list[WorkResult]]
     threads: int
-
-    def work(self, items: Sequence[Any]) -> list[WorkResult]:
-        """Return the results of the program for `items`.
-
-        Raises:
-            LimitExceededError: the worker process died.
-        """
-        ...
-
-
-class _Here:
-    """Runs a program in this process."""
-
-    threads = 2
-
-    def __init__(self, program: Program[Any, Any]) -> None:
-        self._program = program
-        self._opening = threading.Lock()
-        self._is_open = False
-
-    def work(self, items: Sequence[Any]) -> list[WorkResult]:
-        with self._opening:
-            if not self._is_open:
-                self._program.open()
-                self._is_open = True
-        return self._program.work(items)
-
-    def close(self) -> None:
-        if self._is_open:
-            self._program.close()
-
-
-class _Processes:
-    """Runs a program in worker processes, started on demand and reused by other programs."""
-
-    def __init__(self, program: Program[Any, Any], workers: int, seconds: float) -> None:
-        self.threads = 2 * workers  # half of them prepare and commit while the others wait for work
-        self._program = program
-        self._seconds = seconds
-        self._free = threading.Semaphore(workers)
-
-    def work(self, items: Sequence[Any]) -> list[WorkResult]:
-        with self._free:
-            return run_limited(work_in_process, self._program, items, seconds=self._seconds)
 
 
 _opened: list[Program[Any, Any]] = []  # in this worker process: one program or none
@@ -124,8 +84,7 @@ _opened: list[Program[Any, Any]] = []  # in this worker process: one program or 
 def work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[WorkResult]:
     """Run a program on `items` in this worker process, opening it once."""
     if _opened != [program]:
-        while _opened:
-            _opened.pop().close()
+        _opened.clear()
         program.open()
         _opened.append(program)
     return _opened[0].work(items)
@@ -143,19 +102,24 @@ def open_engine(
     if settings.engine == "ray" and inputs != 0:
         from flows.engine.ray import open_ray
 
-        with open_ray(settings, program) as engine:
-            yield engine
+        with open_ray(settings, program) as actors:
+            yield Engine(actors.work, actors.threads)
         return
     workers = settings.engine_workers or processors()
     is_worth = workers > 1 and (inputs or 0) * program.seconds >= _WORTH_SECONDS
     if settings.engine == "processes" or (settings.engine == "auto" and is_worth):
-        yield _Processes(program, workers, settings.engine_seconds)
+        free = threading.Semaphore(workers)
+
+        def work(items: Sequence[Any]) -> list[WorkResult]:
+            with free:
+                return run_limited(work_in_process, program, items, seconds=settings.engine_seconds)
+
+        # Half of the threads prepare and commit while the others wait for worker processes.
+        yield Engine(work, 2 * workers)
         return
-    here = _Here(program)
-    try:
-        yield here
-    finally:
-        here.close()
+    if inputs != 0:
+        program.open()
+    yield Engine(program.work, 2)
 
 
 def work_through(

@@ -36,7 +36,7 @@ _MOST_LOSSES = 3
 
 
 class _Ray:
-    """Runs a program in actors, which are started on demand and reused by other programs."""
+    """Runs a program in actors, which are started on demand."""
 
     def __init__(self, ray: Any, program: Program[Any, Any], settings: Settings) -> None:
         cpus = program.cpus if settings.engine_cpus is None else settings.engine_cpus
@@ -48,7 +48,6 @@ class _Ray:
         self._workers = settings.engine_workers or _room(ray, cpus, gpus)
         self.threads = 2 * self._workers  # per actor two chunks: one waits or is committed
         self._new = ray.remote(Actor).options(num_cpus=cpus, num_gpus=gpus, max_restarts=0)
-        self._kept = _kept.setdefault((cpus, gpus), [])
         self._asked_for = f"{cpus:g} CPUs and {gpus:g} GPUs"
         self._lock = threading.Lock()
         self._actors: set[Any] = set()
@@ -58,8 +57,6 @@ class _Ray:
         # the error that prevents starting actors.
         self._idle: queue.SimpleQueue[tuple[Any, Future[str] | None] | LoupeError]
         self._idle = queue.SimpleQueue()
-        while self._kept and len(self._actors) < self._workers:
-            self._ask(self._kept.pop())
 
     def work(self, items: Sequence[Any]) -> list[WorkResult]:
         chunk = packed_chunk(self._program, items)
@@ -123,14 +120,12 @@ class _Ray:
             self._start()
 
     def _start(self) -> None:
-        self._ask(self._new.remote())
-
-    def _ask(self, actor: Any) -> None:
-        """Ask an actor which code it runs; it becomes idle when it has answered.
+        """Start an actor and ask it which code it runs; it becomes idle when it has answered.
 
         The callback runs in a thread that Ray needs for everything else, so it only enqueues the
         actor.
         """
+        actor = self._new.remote()
         self._actors.add(actor)
         answer = actor.revision.remote(self._module).future()
         answer.add_done_callback(lambda answer: self._idle.put((actor, answer)))
@@ -159,19 +154,8 @@ class _Ray:
 
     def close(self) -> None:
         with self._lock:
-            while not self._idle.empty():
-                found = self._idle.get()
-                if isinstance(found, LoupeError):
-                    continue
-                actor, answer = found
-                if answer is None or answer.exception() is None:
-                    self._actors.remove(actor)
-                    self._kept.append(actor)
-            for actor in list(self._actors):  # those that are still working or starting
+            for actor in list(self._actors):
                 self._discard(actor)
-
-
-_kept: dict[tuple[float, float], list[Any]] = {}  # actors without a program, by CPUs and GPUs
 
 
 @contextmanager

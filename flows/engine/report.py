@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
@@ -66,13 +67,6 @@ class StageReport:
             if results and all(isinstance(result, Deferred) for result in results):
                 self.stalled = self.may_stall
         self._more.set()
-
-    def defer(self, results: Sequence[StageResult]) -> None:
-        """Record deferred inputs before their claim is released and others may claim them."""
-        with self._lock:
-            for result in results:
-                if isinstance(result, Deferred):
-                    self._deferred[result.input] = result.reason
 
     def wait_for_more(self, seconds: float) -> None:
         """Wait until results are added, or were since the last call, for at most `seconds`."""
@@ -184,11 +178,42 @@ class Progress:
         """Show a message between stages."""
 
 
-class ConsoleProgress(Progress):
-    """Progress bars if the console is a terminal, otherwise an occasional line."""
+class LineProgress(Progress):
+    """Shows a line of progress from time to time, and the summary of each stage."""
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self._show = show
+        self._counts: dict[str, tuple[int, int | None, float]] = {}
+        self._counting = threading.Lock()
+
+    def start(self, stage: str, total: int | None) -> None:
+        """Begin to count."""
+        self._counts[stage] = (0, total, time.monotonic())
+
+    def advance(self, stage: str, count: int) -> None:
+        """Show a line if enough time has passed since the last one."""
+        with self._counting:
+            done, total, last = self._counts[stage]
+            done, now = done + count, time.monotonic()
+            if now - last >= _SECONDS_BETWEEN_LINES:
+                self._show(f"{stage}: {done:,}" + (f" of {total:,}" if total else ""))
+                last = now
+            self._counts[stage] = (done, total, last)
+
+    def end(self, report: StageReport) -> None:
+        """Show the summary."""
+        self._show(f"{report.stage:<32} {report.summary}")
+
+    def say(self, sentence: str) -> None:
+        """Show the message."""
+        self._show(sentence)
+
+
+class BarProgress(LineProgress):
+    """Shows a bar for each stage that is running, and the summary of each that has ended."""
 
     def __init__(self, console: Console) -> None:
-        self._console = console
+        super().__init__(_printing(console))
         self._bars = Bars(
             TextColumn("{task.description:<32}"),
             BarColumn(),
@@ -197,38 +222,29 @@ class ConsoleProgress(Progress):
             TimeRemainingColumn(),
             console=console,
             transient=True,
-            disable=not console.is_terminal,
         )
         self._tasks: dict[str, TaskID] = {}
-        self._counts: dict[str, tuple[int, int | None, float]] = {}
-        self._counting = threading.Lock()
 
     def start(self, stage: str, total: int | None) -> None:
         """Show an empty bar."""
-        self._counts[stage] = (0, total, time.monotonic())
         self._bars.start()
         self._tasks[stage] = self._bars.add_task(stage, total=total)
 
     def advance(self, stage: str, count: int) -> None:
-        """Advance the bar, or print a line if enough time has passed since the last one."""
-        with self._counting:
-            done, total, last = self._counts[stage]
-            done += count
-            now = time.monotonic()
-            if self._console.is_terminal:
-                self._bars.advance(self._tasks[stage], count)
-            elif now - last >= _SECONDS_BETWEEN_LINES:
-                self._console.print(f"{stage}: {done:,}" + (f" of {total:,}" if total else ""))
-                last = now
-            self._counts[stage] = (done, total, last)
+        """Advance the bar."""
+        self._bars.advance(self._tasks[stage], count)
 
     def end(self, report: StageReport) -> None:
-        """Remove the bar and print the summary."""
+        """Remove the bar and show the summary."""
         self._bars.remove_task(self._tasks.pop(report.stage))
         self._bars.stop()
-        line = f"[bold]{report.stage:<32}[/bold] {report.summary}"
-        self._console.print(line, highlight=False, soft_wrap=True)
+        super().end(report)
 
-    def say(self, sentence: str) -> None:
-        """Print the message."""
-        self._console.print(sentence, markup=False, soft_wrap=True)
+
+def console_progress(console: Console) -> Progress:
+    """Return progress bars if the console is a terminal, otherwise lines."""
+    return BarProgress(console) if console.is_terminal else LineProgress(_printing(console))
+
+
+def _printing(console: Console) -> Callable[[str], None]:
+    return partial(console.print, markup=False, highlight=False, soft_wrap=True)

@@ -3,17 +3,17 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
 from db.store import drop_claims, pauses
 from db.work import (
+    ClaimedChunk,
     Mark,
     Pending,
     claim_chunk,
@@ -122,13 +122,6 @@ Work = Callable[[Sequence[T]], Sequence[StageResult]]
 """Returns one result per input, in order. Deferred inputs stay pending and are reported."""
 
 
-class _Chunk(NamedTuple):
-    """Inputs that are processed together, and the claim on them if other runs could take them."""
-
-    inputs: Sequence[Any]
-    claim_id: str | None = None
-
-
 def run_stage(
     context: RunContext,
     stage: Stage,
@@ -141,21 +134,21 @@ def run_stage(
     grown = 0 if stage.independent else min(total // _MANY_CHUNKS, _MOST_INPUTS)
     size = max(stage.chunk_size, grown)
 
-    def chunks(report: StageReport) -> Iterator[_Chunk]:
+    def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
         waiting = pauses()
         while total and not report.stalled:
             before, claimed = report.finished, 0
             # Queried before claiming, so that the claims include inputs that others release from
             # here on.
             in_flight = live_claims(context.store, plan_id, pending.dataset)
-            passed_over = report.deferred_inputs if stage.independent else ()
-            for chunk in _claims(context, plan_id, pending, size, report, passed_over):
+            after = low_water(context.store, plan_id, pending)
+            while not report.stalled:
+                passed_over = report.deferred_inputs if stage.independent else ()
+                chunk = claim_chunk(context.store, plan_id, pending, size, after, passed_over)
+                if chunk is None:
+                    break
+                after = chunk.inputs[-1].seq
                 claimed += 1
-                if stage.independent and not report.deferred_inputs.isdisjoint(
-                    one.seq for one in chunk.inputs
-                ):
-                    _give_back(context, chunk)  # deferred since this pass began: not in the next
-                    continue
                 yield chunk
             if report.finished > before:
                 waiting = pauses()
@@ -165,22 +158,6 @@ def run_stage(
                 return
 
     return _run(context, stage, plan_id, total, chunks, work)
-
-
-def _claims(
-    context: RunContext,
-    plan_id: int,
-    pending: Pending,
-    size: int,
-    report: StageReport,
-    passed_over: Collection[int],
-) -> Iterator[_Chunk]:
-    after = low_water(context.store, plan_id, pending)
-    while not report.stalled and (
-        chunk := claim_chunk(context.store, plan_id, pending, size, after, passed_over)
-    ):
-        after = chunk.inputs[-1].seq
-        yield _Chunk(chunk.inputs, chunk.claim_id)
 
 
 def run_stream(
@@ -204,7 +181,7 @@ def run_stream(
         items, total = (), mark.seq
     read = 0
 
-    def chunks(report: StageReport) -> Iterator[_Chunk]:
+    def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
         nonlocal read
         report.already_done = mark.seq
         remaining = iter(items)
@@ -215,7 +192,7 @@ def run_stream(
             if done:
                 context.progress.advance(stage.title, len(done))
             if new := [item for item in chunk if item[0] not in done]:
-                yield _Chunk(new)
+                yield ClaimedChunk(None, new)
 
     report = _run(context, stage, plan_id, total, chunks, work)
     if fixed and read and report.already_done + report.finished == read:
@@ -244,12 +221,6 @@ def quarantine(
     return run_each(context, stage, refused, lambda number, one: WorkResult(number, rejection=one))
 
 
-def is_finished(context: RunContext, stage: Stage) -> bool:
-    """Tell whether `run_stream` would read nothing of a fixed stream, so it need not be opened."""
-    plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
-    return stream_mark(context.store, plan_id).seq > 0
-
-
 def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> set[int]:
     """Return the numbered items that `run_stream` would skip, which need no preparation."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
@@ -261,16 +232,19 @@ def _run(
     stage: Stage,
     plan_id: int,
     total: int | None,
-    chunks: Callable[[StageReport], Iterator[_Chunk]],
+    chunks: Callable[[StageReport], Iterator[ClaimedChunk]],
     work: Work[Any] | Program[Any, Any],
 ) -> StageReport:
-    """Run every chunk on the stage's workers; a chunk that fails or finds no worker is released."""
+    """Run every chunk on the stage's threads; a chunk that fails or finds no thread is released.
+
+    While all threads are busy, one more chunk is prepared. The first error is raised after the
+    other chunks have ended, as later errors mostly follow from it.
+    """
     report = StageReport(stage.title, may_stall=not stage.independent)
 
-    def process(chunk: _Chunk, function: Work[Any]) -> None:
+    def process(chunk: ClaimedChunk, function: Work[Any]) -> None:
         with _given_back(context, chunk):
             results = _work_and_commit(context, stage, plan_id, function, chunk, report)
-        report.add(results)
         finished = sum(isinstance(result, WorkResult) for result in results)
         context.progress.advance(stage.title, finished)
 
@@ -281,17 +255,32 @@ def _run(
             with (
                 context.store.claims.renewed(),
                 _opened(context, stage, work, total) as (function, threads),
-                open_executor(stage.title, threads, context.stop_sending) as executor,
+                ThreadPoolExecutor(threads, thread_name_prefix=stage.title) as pool,
+                context.stopped_by_interruption(),
             ):
+                running: set[Future[None]] = set()
                 for chunk in chunks(report):
                     with _given_back(context, chunk):
-                        executor.submit(partial(process, chunk, function))
+                        running = _wait_for(running, threads - 1)
+                        running.add(pool.submit(copy_context().run, process, chunk, function))
+                _wait_for(running, 0)
         finally:
             report.seconds = time.perf_counter() - started
             context.progress.end(report)
         return report
 
     return context.as_task(stage.title, run)
+
+
+def _wait_for(running: set[Future[None]], most: int) -> set[Future[None]]:
+    """Wait until at most so many futures are left, and return them; raise the first error."""
+    while True:
+        timeout = 0 if len(running) <= most else None
+        done, running = wait(running, timeout, FIRST_COMPLETED)
+        for one in done:
+            one.result()
+        if len(running) <= most:
+            return running
 
 
 @contextmanager
@@ -312,18 +301,14 @@ def _opened(
 
 
 @contextmanager
-def _given_back(context: RunContext, chunk: _Chunk) -> Iterator[None]:
+def _given_back(context: RunContext, chunk: ClaimedChunk) -> Iterator[None]:
     """Release the claim of `chunk` if the block fails, as it would otherwise be renewed forever."""
     try:
         yield
     except BaseException:
-        _give_back(context, chunk)
+        if chunk.claim_id is not None:
+            drop_claims(context.store, chunk.claim_id)
         raise
-
-
-def _give_back(context: RunContext, chunk: _Chunk) -> None:
-    if chunk.claim_id is not None:
-        drop_claims(context.store, chunk.claim_id)
 
 
 def _work_and_commit(
@@ -331,7 +316,7 @@ def _work_and_commit(
     stage: Stage,
     plan_id: int,
     work: Work[Any],
-    chunk: _Chunk,
+    chunk: ClaimedChunk,
     report: StageReport,
 ) -> Sequence[StageResult]:
     started_at = datetime.now(UTC)
@@ -341,62 +326,7 @@ def _work_and_commit(
             f"stage {stage.name} gave {len(results)} results for {len(chunk.inputs)} inputs"
         )
     activity = context.activity(plan_id, stage.dataset, started_at, *stage.agents)
-    report.defer(results)
+    report.add(results)  # before others may claim deferred inputs
     finished = [result for result in results if isinstance(result, WorkResult)]
     commit_chunk(context.store, activity, finished, chunk.claim_id)
     return results
-
-
-# Where chunks run: on threads of this process.
-
-
-class ThreadExecutor:
-    """Runs functions in parallel on threads, in the context of the caller."""
-
-    def __init__(self, name: str, workers: int) -> None:
-        self._workers = workers
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix=name)
-        self._running: set[Future[object]] = set()
-
-    def submit(self, function: Callable[[], object]) -> None:
-        """Start a function, or raise the error of an earlier one if there was one.
-
-        It blocks while all workers are busy, so that at most one chunk is prepared ahead.
-        """
-        self._collect({future for future in self._running if future.done()})
-        while len(self._running) >= self._workers:
-            self._collect(wait(self._running, return_when=FIRST_COMPLETED).done)
-        self._running.add(self._pool.submit(copy_context().run, function))
-
-    def close(self) -> None:
-        """Wait for all functions and raise the first of their errors."""
-        try:
-            self._collect(wait(self._running).done)
-        finally:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _collect(self, done: set[Future[object]]) -> None:
-        self._running -= done
-        for future in done:
-            future.result()
-
-
-@contextmanager
-def open_executor(
-    name: str, workers: int, interrupted: Callable[[BaseException], None]
-) -> Iterator[ThreadExecutor]:
-    """Open an executor that waits for running functions when it is closed, even after an error.
-
-    The first error is raised, as later ones mostly follow from it. `interrupted` is called with an
-    exception that a signal raised here, before waiting.
-    """
-    executor = ThreadExecutor(name, workers)
-    try:
-        yield executor
-        executor.close()
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            interrupted(error)
-        with suppress(Exception, SystemExit):
-            executor.close()
-        raise

@@ -23,7 +23,7 @@ from flows.engine.importing import open_source
 from flows.engine.model_step import require_answers, step_results
 from flows.engine.programs import Program
 from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, is_finished, run_stage, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
 from flows.shards.files import (
     DUPLICATES,
     IMPORT,
@@ -113,8 +113,8 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
     def work(items: Sequence[tuple[int, Sequence[Row]]]) -> list[WorkResult]:
         return [result(number, rows) for number, rows in items]
 
-    shards = () if is_finished(context, stage) else pages(source.rows(), size)
-    report = run_stream(context, stage, enumerate(shards), work, fixed=True)
+    shards = enumerate(pages(source.rows(), size))
+    report = run_stream(context, stage, shards, work, fixed=True)
     _erase_late(context, spec.name)
     return report
 

@@ -298,8 +298,7 @@ def test_a_cancelled_run_stores_the_answers_in_flight(
 
 def assert_artifacts_report_the_run(installation: Prefect, run: FlowRun) -> None:
     """Assert that Prefect's pages show tasks, counts, rejections by reason and costs."""
-    artifacts = installation.artifacts()
-    report = artifacts[f"{DATASET}-report"]
+    report = installation.artifacts()[f"{DATASET}-report"]
     assert "wait for people" in report
     assert re.search(
         r"- rewrites: \d+ items; tasks: \[[^]]+\]\(http\S+/projects/\d+/data\)", report
@@ -310,13 +309,8 @@ def assert_artifacts_report_the_run(installation: Prefect, run: FlowRun) -> None
     assert cost is not None, report
     tokens_in, tokens_out = (int(cost[column].replace(",", "")) for column in (1, 2))
     assert float(cost[3]) == pytest.approx((tokens_in + 2 * tokens_out) / 1e6, abs=1e-4)
-    rejected = Counter[str]()
-    for stage in ("rewrite-tiny", "check-faithfulness"):
-        for row in rows_of(artifacts[f"{DATASET}-{stage}-counts"]):
-            rejected[row["reason"]] += row["inputs"] * (row["outcome"] == "rejected")
-    assert rejected.total() > 0, artifacts
-    imported = rows_of(artifacts[f"{DATASET}-import-coco-counts"])
-    assert imported == [{"outcome": "done", "reason": "", "inputs": 10}]
+    assert re.search(r"^\| (?:rewrite|check faithfulness).*\d rejected \(", report, re.MULTILINE)
+    assert "| import coco | 10 done  in " in report
     tasks = installation.ask(
         "task_runs/filter", {"flow_runs": {"id": {"any_": [run.id]}}, "limit": 200}
     )
@@ -325,11 +319,6 @@ def assert_artifacts_report_the_run(installation: Prefect, run: FlowRun) -> None
     assert {"pull people-rewrites", "push people-rewrites"} < set(stages)
     assert set(stages.values()) == {1}, "one task a stage"
     assert {task["state"]["type"] for task in tasks} == {"COMPLETED"}
-
-
-def rows_of(artifact: Any) -> list[dict[str, Any]]:
-    """Return the rows of a table artifact."""
-    return list(json.loads(artifact) if isinstance(artifact, str) else artifact)
 
 
 def decide(rewrites: Iterable[StoredEntity]) -> Iterator[Answer]:

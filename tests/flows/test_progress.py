@@ -8,8 +8,7 @@ from rich.console import Console
 
 from db.entities import WorkResult
 from flows.engine.context import BuildReport
-from flows.engine.report import ConsoleProgress, Deferred, StageReport
-from flows.engine.runner import open_executor
+from flows.engine.report import Deferred, StageReport, console_progress
 from schemas.records import Rejection
 
 
@@ -29,7 +28,7 @@ def test_the_summary_is_printed_permanently(subtests: pytest.Subtests) -> None:
     for is_terminal in cases:
         with subtests.test(is_terminal=is_terminal):
             text = io.StringIO()
-            progress = ConsoleProgress(
+            progress = console_progress(
                 Console(file=text, force_terminal=is_terminal, width=120, highlight=False)
             )
             progress.start("check", 4)
@@ -67,28 +66,3 @@ def test_a_build_report_names_the_queues_it_waits_for() -> None:
     )
     assert report.as_json()["release"] is None
     assert "| check | 2 done" in report.markdown
-
-
-def test_an_executor_waits_for_the_others_before_it_raises() -> None:
-    errors: list[BaseException] = []
-    finished: list[int] = []
-    started = threading.Event()
-
-    def fail() -> None:
-        started.wait()
-        raise ZeroDivisionError
-
-    def work() -> None:
-        started.set()
-        threading.Event().wait(0.05)
-        finished.append(1)
-
-    def run() -> None:
-        with open_executor("work", 2, errors.append) as executor:
-            executor.submit(fail)
-            executor.submit(work)
-
-    with pytest.raises(ZeroDivisionError):
-        run()
-    assert finished == [1]
-    assert errors == []

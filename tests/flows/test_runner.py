@@ -169,6 +169,23 @@ def test_an_error_releases_all_claims_and_keeps_finished_work(context: RunContex
     assert run_stage(context, stage, CAPTIONS, upper_case).finished == left
 
 
+def test_a_stage_waits_for_its_other_chunks_before_it_raises(context: RunContext) -> None:
+    started = threading.Event()
+
+    def work(items: Sequence[tuple[int, str]]) -> list[StageResult]:
+        if items[0][0] == 10:
+            started.wait()
+            raise ZeroDivisionError
+        started.set()
+        threading.Event().wait(0.05)
+        return store_item(items)
+
+    stage = Stage("import", "9", DATASET, {}, chunk_size=1)
+    with pytest.raises(ZeroDivisionError):
+        run_stream(context, stage, number_stream(10, 11), work)
+    assert row_count(context.store, Entity) == 5 + 1
+
+
 def test_too_few_results_are_an_error(context: RunContext) -> None:
     """An input without a result would stay pending forever."""
     with pytest.raises(RuntimeError, match="rewrite gave 1 results for 2 inputs"):
