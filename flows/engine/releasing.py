@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from annotate.agreement import Estimate, agreement
 from annotate.audits import choice_results
@@ -29,7 +30,7 @@ from db.releases import (
     withdrawn_items,
 )
 from db.review_audits import audited_draws
-from db.reviews import GateCount, count_tasks, gate_counts
+from db.reviews import gate_counts
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
@@ -84,9 +85,8 @@ def agreement_statistics(
 ) -> tuple[AgreementStatistics, ...]:
     """Return a line for each queue and control with items that several people answered."""
     lines: list[AgreementStatistics] = []
-    asked = _queues_with_tasks(store)
     for queue in queues_in_use(store, load_queues(settings.queues_file)):
-        if queue.dataset != dataset or queue.name not in asked:
+        if queue.dataset != dataset:
             continue
         shared = shared_answers(store, queue.name)
         found = agreement(shared)
@@ -111,11 +111,6 @@ def agreement_statistics(
             if observed.items
         ]
     return tuple(lines)
-
-
-def _queues_with_tasks(store: Store) -> set[str]:
-    """Return the names of the queues in which people were asked about anything."""
-    return {queue for queue, _ in count_tasks(store)}
 
 
 def judge_statistics(store: Store, dataset: str) -> tuple[JudgeStatistics, ...]:
@@ -207,68 +202,50 @@ def measured_nearest(
     """
     images = embedder.embed_images([ImageFile(one.sha256, one.file) for one in samples])
     anchors = [at for at, one in enumerate(samples) if one.contrast is None]
+
+    def nearest_captions(captions: Sequence[tuple[str, ...]]) -> float | None:
+        texts = [(image, text) for image, many in enumerate(captions) for text in many]
+        vectors = embedder.embed_texts([text for _, text in texts])
+        return _mean_nearest(vectors, np.array([image for image, _ in texts], np.int64))
+
     return NearestStatistics(
         embedder=str(embedder.ref),
-        images=_nearest_images(images),
-        captions=_nearest_captions([one.captions for one in samples], embedder),
-        original_images=_nearest_images(images[anchors]),
-        original_captions=_nearest_captions([samples[at].coarse for at in anchors], embedder),
+        images=_mean_nearest(images, np.arange(len(images))),
+        captions=nearest_captions([one.captions for one in samples]),
+        original_images=_mean_nearest(images[anchors], np.arange(len(anchors))),
+        original_captions=nearest_captions([samples[at].coarse for at in anchors]),
         methods=guess_methods(images, _groups_of(samples)),
     )
+
+
+def _mean_nearest(vectors: Vectors, image_of: NDArray[np.int64]) -> float | None:
+    """Return the mean cosine of vectors with the nearest of other images."""
+    if not len(vectors):
+        return None
+    return _rounded(mean_with_nearest(unit_rows(vectors, "the embeddings"), image_of))
 
 
 def _groups_of(samples: Sequence[WrittenSample]) -> ContrastiveSamples:
     number = {one.file.name: at for at, one in enumerate(samples)}
     contrasts = [one.contrast for one in samples]
+    anchors = [
+        at if one is None else number[Path(one.anchor).name] for at, one in enumerate(contrasts)
+    ]
     return ContrastiveSamples(
         tuple(number),
-        np.array(
-            [
-                at if one is None else number[Path(one.anchor).name]
-                for at, one in enumerate(contrasts)
-            ]
-        ),
+        np.array(anchors),
         tuple(one and one.difference for one in contrasts),
         methods=tuple(one and one.method for one in contrasts),
     )
 
 
-def _nearest_images(images: Vectors) -> float | None:
-    if not len(images):
-        return None
-    rows = unit_rows(images, "the image embeddings")
-    return _rounded(mean_with_nearest(rows, np.arange(len(rows))))
-
-
-def _nearest_captions(
-    captions: Sequence[tuple[str, ...]], embedder: CachedEmbedder
-) -> float | None:
-    """Return the mean cosine of each image's captions with the nearest of other images."""
-    texts = [text for many in captions for text in many]
-    if not texts:
-        return None
-    rows = unit_rows(embedder.embed_texts(texts), "the text embeddings")
-    image_of_text = np.repeat(np.arange(len(captions)), list(map(len, captions)))
-    return _rounded(mean_with_nearest(rows, image_of_text))
-
-
 def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...]:
     """Return the accuracy of testers in forced-choice tests by direction; empty without answers."""
-    if queue.name not in _queues_with_tasks(store):
-        return ()
-    results = choice_results(store, queue)
     tests = find(store, queue.dataset, ChoiceTest.kind)
-    directions = [one.record(ChoiceTest).direction for one in tests if one.state != "withdrawn"]
+    sizes = Counter(one.record(ChoiceTest).direction for one in tests if one.state != "withdrawn")
     return tuple(
-        ChoiceStatistics(
-            direction=one.direction,
-            tester=one.tester,
-            correct=one.correct,
-            total=one.total,
-            several=one.several,
-            size=directions.count(one.direction),
-        )
-        for one in results
+        ChoiceStatistics(**one._asdict(), size=sizes[one.direction])
+        for one in choice_results(store, queue)
     )
 
 
@@ -285,16 +262,14 @@ def _unused_statistics(store: Store, dataset: str) -> tuple[UnusedStatistics, ..
 
 def _gate_statistics(store: Store, dataset: str) -> tuple[GateStatistics, ...]:
     """Count who or what decided at the gates of a dataset."""
-    found: dict[str, list[GateCount]] = {}
+    found: dict[str, list[tuple[str, int]]] = defaultdict(list)
     for one in gate_counts(store, dataset):
-        found.setdefault(one.queue.removeprefix(f"{dataset}-"), []).append(one)
+        found[one.queue.removeprefix(f"{dataset}-")].append((one.policy, one.entities))
     return tuple(
         GateStatistics(
             gate=gate,
-            by_people=sum(one.entities for one in counts if not one.policy),
-            by_policy=tuple(
-                (one.policy, one.entities) for one in counts if one.policy and one.entities
-            ),
+            by_people=sum(count for policy, count in counts if not policy),
+            by_policy=tuple(one for one in counts if all(one)),
         )
         for gate, counts in sorted(found.items())
     )
@@ -464,24 +439,31 @@ class PatchedRelease(NamedTuple):
 
 
 def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease | None:
-    """Return the replacement of a version that was released before something was withdrawn.
+    """Return the release to use for a version that was released before and cannot be built again.
 
-    Returns None if the version can be built: it was not released, or nothing was withdrawn since
-    from its dataset's releases. Otherwise it cannot be built, because some of its items are
-    removed, or other releases have notices that it lacks.
+    Returns None if the version can be built: it was not released, or since then nothing was
+    withdrawn from its dataset's releases, and no terms of its sources were corrected. Otherwise,
+    some of its items are removed, other releases have notices that it lacks, or it states other
+    terms.
 
     Raises:
         UsageError: items of it were withdrawn, and there is no replacement.
     """
-    built = next(
-        (one for one in list_releases(store, dataset) if one.manifest.version == version), None
-    )
-    if built is None or not _has_notices_since(store, built):
+    versions = (one for one in list_releases(store, dataset) if one.manifest.version == version)
+    if (built := next(versions, None)) is None:
         return None
+    raised = "raise the version in the build file"
+    if not _has_notices_since(store, built):
+        if not (corrected := _sources_corrected_since(store, built)):
+            return None
+        return PatchedRelease(
+            built,
+            f"{built.name} stays as it is, under earlier terms of {', '.join(corrected)}; to "
+            f"release it under the corrected terms, {raised}",
+        )
     gone = withdrawn_items(store, built.manifest.id)
     instead = release_after(store, built) or (built if gone is None else None)
     name = f"{dataset} {version}"
-    raised = "raise the version in the build file"
     if instead is None:
         raise UsageError(
             f"items of {name} were withdrawn and nothing replaces it: continue with: loupe "
@@ -497,26 +479,13 @@ def patched_release(store: Store, dataset: str, version: str) -> PatchedRelease 
     )
 
 
-def _released_under_earlier_terms(
-    store: Store, dataset: str, version: str
-) -> PatchedRelease | None:
-    """Return the release of a version if terms of its sources were corrected since, else None."""
-    for built in list_releases(store, dataset):
-        if built.manifest.version != version:
-            continue
-        shown = {
-            one.entity_id: one.correction and one.correction.entity_id
-            for one in built.manifest.sources
-        }
-        now = corrections_of(store, shown)
-        names = sorted({one[1].source for id_, one in now.items() if one[0] != shown[id_]})
-        if names:
-            sentence = (
-                f"{built.name} stays as it is, under earlier terms of {', '.join(names)}; to "
-                f"release it under the corrected terms, raise the version in the build file"
-            )
-            return PatchedRelease(built, sentence)
-    return None
+def _sources_corrected_since(store: Store, built: StoredRelease) -> list[str]:
+    """Return the names of the sources whose terms were corrected after a release."""
+    shown = {
+        one.entity_id: one.correction and one.correction.entity_id for one in built.manifest.sources
+    }
+    now = corrections_of(store, shown)
+    return sorted({one[1].source for id_, one in now.items() if one[0] != shown[id_]})
 
 
 def _has_notices_since(store: Store, built: StoredRelease) -> bool:
@@ -561,8 +530,7 @@ def release(
         report.warnings.append(sentence)
 
     settings, store = context.settings, context.store
-    patched = patched_release(store, report.dataset, version)
-    if patched := patched or _released_under_earlier_terms(store, report.dataset, version):
+    if patched := patched_release(store, report.dataset, version):
         warn(patched.sentence)
         report.release = patched.release.folder
         report.release_id = patched.release.manifest.id
