@@ -262,8 +262,10 @@ def _run(
                 for chunk in chunks(report):
                     with _given_back(context, chunk):
                         running = _wait_for(running, threads - 1)
+                        context.budget.stop.check()
                         running.add(pool.submit(copy_context().run, process, chunk, function))
                 _wait_for(running, 0)
+                context.budget.stop.check()
         finally:
             report.seconds = time.perf_counter() - started
             context.progress.end(report)

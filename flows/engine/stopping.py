@@ -24,6 +24,7 @@ class Stop:
         self.exit_code: int | None = None
         self.is_announced = False
         self._counting = threading.Lock()
+        self._process = os.getpid()
 
     @property
     def is_requested(self) -> bool:
@@ -33,6 +34,21 @@ class Stop:
     def request(self, number: int | None = None) -> None:
         """Send nothing new from now on because of that signal (SIGTERM)."""
         self.exit_code = self.exit_code or _EXIT_CODE_OF_SIGNALS + (number or signal.SIGTERM)
+
+    def handle(self, number: int, _frame: FrameType | None) -> None:
+        """Handle a signal in the main thread, without a lock, which it might already hold.
+
+        While requests are in flight, the signal is only recorded: the threads that store their
+        outcomes end afterwards (`check`), and the stage with them.
+        """
+        if self.is_requested or os.getpid() != self._process:
+            _end_at_once(number)
+        self.request(number)
+        if self.in_flight == 0:
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(self.exit_code)
+        self.is_announced = True
+        again = "press Ctrl-C" if number == signal.SIGINT else "send the signal"
+        _write(f"{self.waiting()}; {again} again to stop at once\n")
 
     def begin(self) -> bool:
         """Count a request that is about to be sent; False if it must not be sent."""
@@ -47,12 +63,6 @@ class Stop:
         """Count requests whose outcome is stored or given up."""
         with self._counting:
             self.in_flight -= count
-            is_over = count and not self.in_flight
-        if is_over and self.is_requested:
-            self.drained()
-
-    def drained(self) -> None:
-        """Called when the last awaited outcome is stored."""
 
     def check(self) -> None:
         """End a thread if the run must stop.
@@ -74,53 +84,7 @@ class Stop:
                 return f"stopping: waiting for {count} answers that were paid for"
 
 
-class _ProcessStop(Stop):
-    """The stop of this process, requested by signals.
-
-    While requests are in flight, a signal is only recorded, because an exception in the main thread
-    might interrupt the code that waits for them. The thread that stores the last outcome sends the
-    signal to the main thread again, which then ends.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._process = os.getpid()
-        self._number = signal.SIGTERM
-        self._is_waiting = False
-        self._is_over = False  # the wait, and the signal that ends it is on its way
-
-    def handle(self, number: int, _frame: FrameType | None) -> None:
-        """Handle a signal in the main thread, without a lock, which it might already hold."""
-        if self._is_over:
-            self._is_over = False
-            if self._is_waiting:
-                self._raise()
-            return
-        if self.is_requested or os.getpid() != self._process:
-            _end_at_once(number)
-        self._number = signal.Signals(number)
-        self._is_waiting = True  # before the count is checked: the last outcome may arrive now
-        self.request(number)
-        if self.in_flight == 0:
-            self._raise()
-        again = "press Ctrl-C" if number == signal.SIGINT else "send the signal"
-        self.is_announced = True
-        _write(f"{self.waiting()}; {again} again to stop at once\n")
-
-    def drained(self) -> None:
-        main_thread = threading.main_thread().ident
-        if self._is_waiting and main_thread is not None:
-            self._is_over = True
-            signal.pthread_kill(main_thread, self._number)
-
-    def _raise(self) -> Never:
-        self._is_waiting = False
-        if self._number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(self.exit_code)
-
-
-_current: list[_ProcessStop] = []
+_current: list[Stop] = []
 
 
 def current_stop() -> Stop:
@@ -134,7 +98,7 @@ def stopped_by_signals() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    stop = _ProcessStop()
+    stop = Stop()
     numbers = (signal.SIGINT, signal.SIGTERM)
     before = {number: signal.signal(number, stop.handle) for number in numbers}
     _current.append(stop)
