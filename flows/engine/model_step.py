@@ -68,9 +68,9 @@ class DatasetModel:
 
     def settings_of(self, stage: str, version: str, prompt: Prompt, **values: object) -> NewEntity:
         """Return the settings of a stage that asks this model, as an entity."""
-        return settings_entity(
-            self.context, self.dataset, self.spec, stage, version, prompt, **values
-        )
+        settings = model_settings(self.spec, prompt, **values)
+        record = StageSettings(stage=stage, version=version, values=settings)
+        return get_or_create_entity(self.context, record, self.dataset)
 
     def store_prompt(self, prompt: Prompt) -> NewEntity:
         """Store the prompt as an entity, so that lineage includes its text."""
@@ -94,21 +94,6 @@ def model_settings(spec: ChatModelSpec, prompt: Prompt, **values: object) -> dic
         "prompt": prompt.digest,
         **values,
     }
-
-
-def settings_entity(
-    context: RunContext,
-    dataset: str,
-    spec: ChatModelSpec,
-    stage: str,
-    version: str,
-    prompt: Prompt,
-    **values: object,
-) -> NewEntity:
-    """Return the settings of a stage that asks the model of `spec`, as an entity."""
-    settings = model_settings(spec, prompt, **values)
-    record = StageSettings(stage=stage, version=version, values=settings)
-    return get_or_create_entity(context, record, dataset)
 
 
 class Ask(NamedTuple, Generic[SubjectT]):

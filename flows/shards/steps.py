@@ -20,10 +20,10 @@ from flows.engine.contamination import Fingerprints
 from flows.engine.context import RunContext
 from flows.engine.embedding import build_embedder, pinned, read_ahead, stored_image
 from flows.engine.importing import open_source
-from flows.engine.model_step import require_answers, step_results
+from flows.engine.model_step import DatasetModel, require_answers, step_results
 from flows.engine.programs import Program
 from flows.engine.report import StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
+from flows.engine.runner import Stage, run_stage, run_stream
 from flows.shards.files import (
     DUPLICATES,
     IMPORT,
@@ -70,7 +70,7 @@ from schemas.profile import (
     TransformersChat,
     VllmChat,
 )
-from schemas.records import Caption, Image, PromptText, Rejection, Shard
+from schemas.records import Caption, Image, Rejection, Shard
 from schemas.similarity import (
     FINGERPRINT,
     ImageFingerprint,
@@ -256,20 +256,13 @@ def rewrite_shards(context: RunContext, dataset: str, profile: Profile) -> Stage
                 f"rewritten, so that a killed run would pay again; rewrite record by record with "
                 f"`loupe run`, or remove its prices from the profile"
             )
-    prompts = tuple(_store_prompt(context, dataset, spec, settings) for spec in settings.models)
+    prompts = tuple(
+        DatasetModel(context, dataset, spec).store_prompt(prompt_of(spec, settings)).id
+        for spec in settings.models
+    )
     step = ShardRewriting(context.blobs.url, dataset, settings, profile.faithfulness, prompts)
     local = any(isinstance(one, VllmChat | TransformersChat) for one in settings.models)
     return run_step(context, dataset, step, local=local)
-
-
-def _store_prompt(
-    context: RunContext, dataset: str, spec: ChatModelSpec, settings: RewriteSettings
-) -> str:
-    prompt = prompt_of(spec, settings)
-    record = PromptText(
-        prompt_id=prompt.id, version=prompt.version, digest=prompt.digest, text=prompt.text
-    )
-    return get_or_create_entity(context, record, dataset).id
 
 
 @dataclass(frozen=True)

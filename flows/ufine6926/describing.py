@@ -25,7 +25,6 @@ from flows.engine.model_step import (
     LLMStep,
     Parsed,
     run_llm_step,
-    settings_entity,
 )
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
@@ -110,15 +109,9 @@ def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> 
     prompt = load_prompt(settings.prompt)
     drafters = []
     for position, spec in enumerate(settings.models):
-        entity = settings_entity(
-            context,
-            queue.dataset,
-            spec,
-            STAGE,
-            VERSION,
-            prompt,
-            max_characters=settings.max_characters,
-            position=position,
+        limits = {"max_characters": settings.max_characters, "position": position}
+        entity = DatasetModel(context, queue.dataset, spec).settings_of(
+            STAGE, VERSION, prompt, **limits
         )
         drafters.append(_Drafter(spec, position, entity.id))
     return drafters
