@@ -27,7 +27,7 @@ from db.work import Pending, register_plan
 from flows.ccd.image_requests import strategies_of_requests
 from flows.ccd.run import Clock, utc_now
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, build_embedder, pinned
+from flows.engine.embedding import CachedEmbedder, ReadableImage, build_embedder, pinned
 from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, quarantine, run_stage
@@ -221,21 +221,18 @@ class RecordedSearch:
 # Open the image search of a profile, with its ledger.
 
 
-class _FileInFolder(NamedTuple):
-    """A `ReadableImage` that is upright and has no location metadata."""
+def _file_in_folder(root: Path, name: str, sha256: str) -> ReadableImage:
+    """Return an image that is upright and has no location metadata."""
 
-    root: Path
-    name: str
-    sha256: str
-
-    def read(self) -> bytes:
-        """Return its bytes: see `ReadableImage`."""
-        found = inspect_image(self.root, self.name)
+    def read() -> bytes:
+        found = inspect_image(root, name)
         if not isinstance(found, InspectedImage):
             raise IntegrityError(found.detail)
-        if found.sha256 != self.sha256:
-            raise BlobMismatchError(f"the image {self.name!r} changed while it was read")
+        if found.sha256 != sha256:
+            raise BlobMismatchError(f"the image {name!r} changed while it was read")
         return found.data
+
+    return ReadableImage(sha256, name, read)
 
 
 def open_recorded_search(
@@ -282,7 +279,7 @@ def _open_folder(context: RunContext, spec: FolderSearch, dataset: str) -> Folde
     embedder = CachedEmbedder(store, fixed.embedder, progress, lambda _: model())
     # without a progress bar for each query
     queries = CachedEmbedder(store, fixed.embedder, build=lambda _: model())
-    files = [_FileInFolder(Path(fixed.folder), one.file_path, one.sha256) for one in images]
+    files = [_file_in_folder(Path(fixed.folder), one.file_path, one.sha256) for one in images]
     return FolderImageSearch(fixed, images, embedder.embed_images(files), queries)
 
 

@@ -3,8 +3,9 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from PIL import Image
@@ -34,73 +35,50 @@ _PIXELS_AT_ONCE = 50_000_000  # 150 MB decoded: many crops of people, or four ph
 _THREADS = 4
 
 
-class ReadableImage(Protocol):
-    """An image at some location, with the expected SHA-256 of its bytes."""
+class ReadableImage(NamedTuple):
+    """An image at some location.
 
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the file, in hexadecimal."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name shown in messages."""
-        ...
-
-    def read(self) -> bytes:
-        """Return the bytes after verifying their digest.
-
-        Raises:
-            BlobMismatchError: the digest of the content does not match.
-            IntegrityError: the file is missing.
-        """
-        ...
-
-
-class ImageFile(NamedTuple):
-    """An image on disk."""
+    Attributes:
+        sha256: the expected SHA-256 of the file, in hexadecimal.
+        name: the name shown in messages.
+        read: returns the bytes after verifying their digest; raises BlobMismatchError if the digest
+            does not match, IntegrityError if the file is missing.
+    """
 
     sha256: str
-    path: Path
+    name: str
+    read: Callable[[], bytes]
 
-    @property
-    def name(self) -> str:
-        """The name shown in messages."""
-        return str(self.path)
 
-    def read(self) -> bytes:
-        """Return the bytes; see `ReadableImage`."""
+def image_file(sha256: str, path: Path) -> ReadableImage:
+    """Return an image on disk."""
+
+    def read() -> bytes:
         try:
-            data = self.path.read_bytes()
+            data = path.read_bytes()
         except OSError as error:
-            raise IntegrityError(
-                f"the image {self.name!r} cannot be read: {error.strerror or error}"
-            ) from error
-        if (found := sha256_of(data)) != self.sha256:
+            reason = error.strerror or error
+            raise IntegrityError(f"the image {str(path)!r} cannot be read: {reason}") from error
+        if (found := sha256_of(data)) != sha256:
             raise BlobMismatchError(
-                f"the image {self.name!r} must have the SHA-256 {self.sha256}; got {found}"
+                f"the image {str(path)!r} must have the SHA-256 {sha256}; got {found}"
             )
         return data
 
-
-class StoredImage(NamedTuple):
-    """An image in the blob store."""
-
-    sha256: str
-    media_type: str
-    name: str
-    blobs: BlobStore
-
-    def read(self) -> bytes:
-        """Return the bytes; see `ReadableImage`."""
-        return self.blobs.read(self.sha256, self.media_type)
+    return ReadableImage(sha256, str(path), read)
 
 
-def stored_image(blobs: BlobStore, image: StoredEntity) -> StoredImage:
+def stored_image(blobs: BlobStore, image: StoredEntity) -> ReadableImage:
     """Return the pixels of an image entity, in the blob store."""
     record = image.record(ImageRecord)
-    name = f"{record.source}/{record.file_path}"
-    return StoredImage(record.sha256, record.media_type, name, blobs)
+    read = partial(blobs.read, record.sha256, record.media_type)
+    return ReadableImage(record.sha256, f"{record.source}/{record.file_path}", read)
+
+
+def stored_picture(context: RunContext, picture: Picture) -> ReadableImage:
+    """Return the image that a record refers to, in the blob store."""
+    read = partial(context.blobs.read, picture.sha256, picture.media_type)
+    return ReadableImage(picture.sha256, f"picture {picture.sha256[:12]}", read)
 
 
 def picture_of(image: StoredEntity) -> Picture:
@@ -120,12 +98,6 @@ def put_picture(blobs: BlobStore, data: bytes, media_type: str, size: tuple[int,
     """Store an encoded image of `size` (width, height)."""
     sha256 = blobs.put(data, media_type)
     return Picture(sha256=sha256, media_type=media_type, width_px=size[0], height_px=size[1])
-
-
-def stored_picture(context: RunContext, picture: Picture) -> StoredImage:
-    """Return the image that a record refers to, in the blob store."""
-    name = f"picture {picture.sha256[:12]}"
-    return StoredImage(picture.sha256, picture.media_type, name, context.blobs)
 
 
 def read_ahead(
@@ -167,6 +139,7 @@ def read_image(file: ReadableImage) -> Image.Image:
 
 # Embedders of a profile, CFAM included.
 
+SpecT = TypeVar("SpecT", bound=EmbedderSpec)
 _WEIGHTS = "model.safetensors"
 CHECKPOINT_FILES = (_WEIGHTS, "settings.json")
 """What the folder of a CFAM checkpoint holds."""
@@ -188,13 +161,7 @@ def build_embedder(spec: EmbeddingModelSpec) -> ImageTextEmbedder:
     return CfamImageTextEmbedder(spec)
 
 
-@overload
-def pinned(spec: EmbeddingModelSpec) -> EmbeddingModelSpec: ...
-@overload
-def pinned(spec: PrecomputedEmbedder) -> PrecomputedEmbedder: ...
-@overload
-def pinned(spec: EmbedderSpec) -> EmbedderSpec: ...
-def pinned(spec: EmbedderSpec) -> EmbedderSpec:
+def pinned(spec: SpecT) -> SpecT:
     """The same specification with digests of its weights or vectors: see `models.registry.pinned`.
 
     Raises:
@@ -202,18 +169,20 @@ def pinned(spec: EmbedderSpec) -> EmbedderSpec:
         ModelError: files cannot be read, or there is no such model.
         FormatError: a file of vectors is missing, or has another digest than is asked for.
     """
+    found: Any
     match spec:
         case CfamEmbedder():
-            found = spec.checkpoint_sha256 or checkpoint_digest(spec.checkpoint / _WEIGHTS)
-            return spec.model_copy(update={"checkpoint_sha256": found})
+            digest = spec.checkpoint_sha256 or checkpoint_digest(spec.checkpoint / _WEIGHTS)
+            found = spec.model_copy(update={"checkpoint_sha256": digest})
         case PrecomputedEmbedder():
             digests = {
                 "images_sha256": _held(spec.images, spec.images_sha256),
                 "texts_sha256": _held(spec.texts, spec.texts_sha256),
             }
-            return spec.model_copy(update=digests)
+            found = spec.model_copy(update=digests)
         case _:
-            return models.registry.pinned(spec)
+            found = models.registry.pinned(spec)
+    return cast("SpecT", found)
 
 
 def _held(path: Path, wanted: str | None) -> str:
@@ -226,25 +195,20 @@ def _held(path: Path, wanted: str | None) -> str:
     return found
 
 
-class PrecomputedVectors(NamedTuple):
-    """Rows of unit length: one for each image, one for each text, in the order of the release."""
+def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> tuple[Vectors, Vectors]:
+    """The vectors of a release with this number of images and texts, as rows of unit length.
 
-    images: Vectors
-    texts: Vectors
-
-
-def read_vectors(spec: PrecomputedEmbedder, images: int, texts: int) -> PrecomputedVectors:
-    """The vectors of a release with this number of images and texts.
+    Returns:
+        One row for each image, and one for each text, in the order of the release.
 
     Raises:
         FormatError: a file is missing or no `.npy` of floats, has another number of rows, holds
             NaN or a zero row, or images and texts have vectors of different lengths.
     """
-    found = PrecomputedVectors(
-        _read_rows(spec.images, images, "images"), _read_rows(spec.texts, texts, "texts")
-    )
-    check_same_space(found.texts, found.images, (str(spec.texts), str(spec.images)))
-    return found
+    of_images = _read_rows(spec.images, images, "images")
+    of_texts = _read_rows(spec.texts, texts, "texts")
+    check_same_space(of_texts, of_images, (str(spec.texts), str(spec.images)))
+    return of_images, of_texts
 
 
 def _read_rows(path: Path, wanted: int, what: str) -> Vectors:

@@ -35,7 +35,7 @@ from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
 from flows.engine.context import BuildReport, RunContext
-from flows.engine.embedding import CachedEmbedder, ImageFile, pinned
+from flows.engine.embedding import CachedEmbedder, image_file, pinned
 from flows.engine.importing import permissions
 from flows.engine.release_facts import ReleaseFacts, release_facts
 from flows.engine.report import Progress
@@ -200,11 +200,13 @@ def measured_nearest(
     The same values for the anchors alone, with their coarse captions, describe the benchmark before
     contrastive images were added.
     """
-    images = embedder.embed_images([ImageFile(one.sha256, one.file) for one in samples])
+    images = embedder.embed_images([image_file(one.sha256, one.file) for one in samples])
     anchors = [at for at, one in enumerate(samples) if one.contrast is None]
 
     def nearest_captions(captions: Sequence[tuple[str, ...]]) -> float | None:
         texts = [(image, text) for image, many in enumerate(captions) for text in many]
+        if not texts:
+            return None
         vectors = embedder.embed_texts([text for _, text in texts])
         return _mean_nearest(vectors, np.array([image for image, _ in texts], np.int64))
 

@@ -18,7 +18,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import (
     CHECKPOINT_FILES,
     CachedEmbedder,
-    ImageFile,
+    image_file,
     pinned,
     read_ahead,
     read_vectors,
@@ -399,7 +399,7 @@ class _Matching:
     """The matching head of a model, for pairs of the images and texts of a release."""
 
     def __init__(self, model: BlipFamily, first: int, read: ReadRelease) -> None:
-        files = [ImageFile(row.sha256, read.folder / row.file_path) for row in read.rows]
+        files = [image_file(row.sha256, read.folder / row.file_path) for row in read.rows]
         seen: dict[str, Any] = {}
         for some, pictures in read_ahead(files):
             for file, picture in zip(some, pictures, strict=True):
@@ -476,9 +476,9 @@ def _embedded(
     texts = [caption.text for row in read.rows for caption in row.captions]
     directions = _scored_directions(read)
     if isinstance(spec, PrecomputedEmbedder):
-        given = read_vectors(spec, len(read.rows), len(texts))
-        return dict.fromkeys(directions, _Embedded(given.images, given.texts))
-    files = [ImageFile(row.sha256, read.folder / row.file_path) for row in read.rows]
+        given = _Embedded(*read_vectors(spec, len(read.rows), len(texts)))
+        return dict.fromkeys(directions, given)
+    files = [image_file(row.sha256, read.folder / row.file_path) for row in read.rows]
     coarse = _coarse_texts(read) if _is_contrastive(read) else []
     known: dict[str, _Embedded] = {}
     found: dict[Direction, _Embedded] = {}

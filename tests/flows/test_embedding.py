@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from db.store import Store
-from flows.engine.embedding import CachedEmbedder, ImageFile, read_ahead
+from flows.engine.embedding import CachedEmbedder, ReadableImage, image_file, read_ahead
 from models.builtin.embedder import ColourLexiconEmbedder
 from models.embedding import ImageTextEmbedder, Vectors
 from schemas.base import sha256_of
@@ -60,17 +60,17 @@ def bench(sqlite_store: Store) -> Bench:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> list[ImageFile]:
+def files(tmp_path: Path) -> list[ReadableImage]:
     """An image of each colour, and a copy of the first under another name."""
     found = []
     for place, colour in enumerate((*COLOURS, COLOURS[0])):
         path = tmp_path / f"{place}.png"
         Image.new("RGB", (20, 40), colour).save(path)
-        found.append(ImageFile(sha256_of(path.read_bytes()), path))
+        found.append(image_file(sha256_of(path.read_bytes()), path))
     return found
 
 
-def test_rows_equal_those_of_the_model_in_order(bench: Bench, files: list[ImageFile]) -> None:
+def test_rows_equal_those_of_the_model_in_order(bench: Bench, files: list[ReadableImage]) -> None:
     alone = ColourLexiconEmbedder(BuiltinEmbedder())
     cached = bench.embedder()
     pictures = [Image.new("RGB", (20, 40), colour) for colour in (*COLOURS, COLOURS[0])]
@@ -78,7 +78,7 @@ def test_rows_equal_those_of_the_model_in_order(bench: Bench, files: list[ImageF
     assert np.array_equal(cached.embed_texts(TEXTS), alone.embed_texts(TEXTS))
 
 
-def test_stored_embeddings_need_no_model(bench: Bench, files: list[ImageFile]) -> None:
+def test_stored_embeddings_need_no_model(bench: Bench, files: list[ReadableImage]) -> None:
     first = bench.embedder()
     images, texts = first.embed_images(files), first.embed_texts(TEXTS)
     again = bench.embedder()
@@ -109,8 +109,8 @@ def test_empty_inputs_give_empty_arrays(bench: Bench) -> None:
     assert bench.embedder().embed_texts([]).shape == (0, bench.built[0].dimension)
 
 
-def test_a_changed_file_is_refused(bench: Bench, files: list[ImageFile]) -> None:
-    Image.new("RGB", (20, 40), "black").save(files[2].path)
+def test_a_changed_file_is_refused(bench: Bench, files: list[ReadableImage]) -> None:
+    Image.new("RGB", (20, 40), "black").save(files[2].name)
     with pytest.raises(BlobMismatchError, match=r"2\.png' must have the SHA-256"):
         bench.embedder().embed_images(files)
 
@@ -123,13 +123,13 @@ def test_a_changed_file_is_refused(bench: Bench, files: list[ImageFile]) -> None
     ],
 )
 def test_an_error_names_the_unreadable_image(
-    bench: Bench, files: list[ImageFile], data: bytes | None, sentence: str
+    bench: Bench, files: list[ReadableImage], data: bytes | None, sentence: str
 ) -> None:
-    path = files[2].path
+    path = Path(files[2].name)
     path.unlink()
     if data is not None:
         path.write_bytes(data)
-        files[2] = ImageFile(sha256_of(data), path)
+        files[2] = image_file(sha256_of(data), path)
     with pytest.raises(IntegrityError, match=sentence):
         bench.embedder().embed_images(files)
 
@@ -139,7 +139,7 @@ def test_many_images_keep_their_order(tmp_path: Path) -> None:
     for number in range(300):  # more than a batch and more than are decoded ahead
         path = tmp_path / f"{number}.bmp"
         Image.new("L", (4, 4), number % 256).save(path)
-        files.append(ImageFile(sha256_of(path.read_bytes()), path))
+        files.append(image_file(sha256_of(path.read_bytes()), path))
     batches = list(read_ahead(files))
     assert [len(pictures) for _, pictures in batches] == [256, 44]
     assert [file for batch, _ in batches for file in batch] == files
@@ -150,5 +150,5 @@ def test_many_images_keep_their_order(tmp_path: Path) -> None:
 def test_large_images_are_read_in_smaller_batches(tmp_path: Path) -> None:
     path = tmp_path / "large.png"
     Image.new("L", (5000, 4000)).save(path)
-    files = [ImageFile(sha256_of(path.read_bytes()), path)] * 4
+    files = [image_file(sha256_of(path.read_bytes()), path)] * 4
     assert [len(pictures) for _, pictures in read_ahead(files)] == [3, 1]

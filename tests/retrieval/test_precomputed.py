@@ -32,10 +32,10 @@ def unit(rows: NDArray[np.floating]) -> NDArray[np.float64]:
 
 
 def test_rows_keep_their_order_and_have_unit_length(spec: PrecomputedEmbedder) -> None:
-    found = read_vectors(spec, images=3, texts=6)
-    assert found.images.dtype == found.texts.dtype == np.float32
-    np.testing.assert_allclose(found.images, unit(IMAGES), atol=1e-7)
-    np.testing.assert_allclose(found.texts, unit(TEXTS), atol=1e-7)
+    images, texts = read_vectors(spec, images=3, texts=6)
+    assert images.dtype == texts.dtype == np.float32
+    np.testing.assert_allclose(images, unit(IMAGES), atol=1e-7)
+    np.testing.assert_allclose(texts, unit(TEXTS), atol=1e-7)
 
 
 def test_a_row_count_that_differs_from_the_release_is_refused(spec: PrecomputedEmbedder) -> None:
