@@ -1,29 +1,19 @@
 """Facts of releases that the curators of this installation state in `releases.toml`."""
 
-import reprlib
 from collections.abc import Iterator, Mapping
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from db.entities import datasets_of, find
 from db.store import Store
 from schemas.base import Record
-from schemas.errors import ConfigurationError, UsageError
+from schemas.errors import UsageError
 from schemas.records import Source
 from schemas.release import ReleaseAbout
-from schemas.validation import fault_of, known_keys, nearest_hint, read_toml, unknown_key
-
-_WANTED = {
-    "tuple_type": "must be a list, [{ … }, { … }]",
-    "model_type": "must be a table",
-    "dict_type": "must be a table",
-    "string_type": "must be text in quotes",
-}
-"""TOML names of value types in messages of pydantic."""
-
+from schemas.validation import nearest_hint, read_settings
 
 class Statement(ReleaseAbout):
     """Statements about one dataset, or about all.
@@ -80,24 +70,7 @@ def release_facts(
 
 
 def _read(file: Path) -> Statements:
-    if not file.exists():
-        return Statements()
-    values = read_toml(file, str(file))
-    try:
-        return Statements.model_validate(values)
-    except ValidationError as error:
-        raise ConfigurationError(f"{file}: {_fault(error)}") from error
-
-
-def _fault(error: ValidationError) -> str:
-    """Return the first error in a file, worded for its author."""
-    first = error.errors(include_url=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    if first["type"] == "extra_forbidden":
-        return unknown_key(place, known_keys(Statements, first["loc"]))
-    if wanted := _WANTED.get(first["type"]):
-        return f"{place} {wanted}; got {reprlib.repr(first['input'])}"
-    return fault_of(error)
+    return read_settings(file, Statements, str(file)) if file.exists() else Statements()
 
 
 def unknown_names(file: Path, facts: ReleaseFacts, store: Store) -> Iterator[str]:
