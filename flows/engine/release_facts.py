@@ -15,6 +15,7 @@ from schemas.records import Source
 from schemas.release import ReleaseAbout
 from schemas.validation import nearest_hint, read_settings
 
+
 class Statement(ReleaseAbout):
     """Statements about one dataset, or about all.
 

@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from db.blobs import BlobStore
 from db.entities import (
     LIVE,
-    AgentRef,
     NewDecision,
     NewEntity,
     StoredEntity,
@@ -70,7 +70,7 @@ class ShardRow(NamedTuple):
     image: str | None = None
     group: str | None = None
     split: str | None = None
-    digests: frozenset[str] = frozenset()
+    digests: Sequence[str] = ()
     result: str | None = None
     vector: bytes | None = None
     erased: bytes | None = None
@@ -131,21 +131,10 @@ class RecordResult(NamedTuple):
     @classmethod
     def of(cls, row: ShardRow) -> "RecordResult":
         """Return the result in a row; an empty one if it is erased."""
-        if row.result is None:
-            return cls()
-        entities, decisions, rejections, calls = from_json(row.result)
-        return cls(
-            tuple(
-                NewEntity(*one)._replace(parents=tuple((Role(role), id_) for role, id_ in one[6]))
-                for one in entities
-            ),
-            tuple(
-                NewDecision(id_, verdict, AgentRef(*by), *rest)
-                for id_, verdict, by, *rest in decisions
-            ),
-            tuple(Rejection.model_validate(one) for one in rejections),
-            tuple(RecordCall(*one) for one in calls),
-        )
+        return cls() if row.result is None else _RESULT.validate_json(row.result)
+
+
+_RESULT = TypeAdapter(RecordResult)
 
 
 def store_shard(
@@ -183,10 +172,9 @@ def store_shard(
 
 
 def _write(blobs: BlobStore, root: str, rows: Sequence[ShardRow]) -> None:
-    columns = zip(*(row._replace(digests=sorted(row.digests)) for row in rows), strict=True)  # type: ignore[arg-type]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, _SCHEMA, strict=True)]
     file = io.BytesIO()
-    pq.write_table(pa.Table.from_arrays(arrays, schema=_SCHEMA), file, compression="zstd")
+    table = pa.Table.from_pylist([row._asdict() for row in rows], _SCHEMA)
+    pq.write_table(table, file, compression="zstd")
     blobs.put_shard(root, file.getvalue())
 
 
@@ -197,7 +185,7 @@ def read_shard(blobs: BlobStore, shard: StoredEntity) -> list[ShardRow]:
         IntegrityError: its file is missing or damaged.
     """
     record = shard.record(Shard)
-    rows = list(_rows(blobs, record, ShardRow._fields))
+    rows = [ShardRow(**row) for row in _table(blobs, record, _SCHEMA.names).to_pylist()]
     found = merkle_levels([row.leaf for row in rows])[-1][0].hex() if rows else "no records"
     if found != record.root:
         raise IntegrityError(
@@ -206,14 +194,6 @@ def read_shard(blobs: BlobStore, shard: StoredEntity) -> list[ShardRow]:
             f"{blobs.shard_path(record.root)!r} from a backup"
         )
     return rows
-
-
-def _rows(blobs: BlobStore, shard: Shard, columns: Sequence[str]) -> Iterator[ShardRow]:
-    """Read columns of a shard, which are not compared with its root."""
-    table = _table(blobs, shard, columns)
-    for row in zip(*(table[name].to_pylist() for name in columns), strict=True):
-        found = dict(zip(columns, row, strict=True))
-        yield ShardRow(**found | {"digests": frozenset(found.get("digests") or ())})
 
 
 def _table(blobs: BlobStore, shard: Shard, columns: Sequence[str]) -> pa.Table:
@@ -253,7 +233,8 @@ def read_index(blobs: BlobStore, shard: StoredEntity) -> Iterator[ShardRow]:
     Raises:
         IntegrityError: its file is missing or damaged.
     """
-    return (row for row in _rows(blobs, shard.record(Shard), _INDEX) if row.image is not None)
+    rows = _table(blobs, shard.record(Shard), _INDEX).to_pylist()
+    return (ShardRow(**row) for row in rows if row["image"] is not None)
 
 
 def imported_shards(store: Store, dataset: str, source_id: str | None = None) -> list[StoredEntity]:
@@ -349,7 +330,7 @@ def digests_in_shards(store: Store, blobs: BlobStore) -> Iterator[str]:
     """Return the digests of the files of all records in shards."""
     for dataset in datasets_of(store):
         for shard in imported_shards(store, dataset):
-            for row in _rows(blobs, shard.record(Shard), ("number", "digests")):
+            for row in read_index(blobs, shard):
                 yield from row.digests
 
 

@@ -90,7 +90,7 @@ def find_records(context: RunContext, dataset: str, names: Iterable[str]) -> lis
     digests = {name.lower() for name in names if not name.isdecimal() or len(name) == _DIGITS}
     for row in _rows_with(context, dataset, digests.copy()):
         found.add(row.number)
-        digests -= row.digests
+        digests.difference_update(row.digests)
     if digests:
         named = ", ".join(sorted(digests))
         raise UsageError(f"the shards of {dataset!r} have no image with the SHA-256 {named}")

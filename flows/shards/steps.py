@@ -131,9 +131,9 @@ def _indexed(result: WorkResult) -> ShardRow:
     images = [one for one in result.entities if one.kind == Image.kind]
     if not images:
         return ShardRow(result.input, result=content)
-    digests = frozenset(one for image in images for one in own_digests(image.kind, image.payload))
+    digests = {one for image in images for one in own_digests(image.kind, image.payload)}
     image = images[-1]
-    return ShardRow(result.input, image.id, image.group, image.split, digests, content)
+    return ShardRow(result.input, image.id, image.group, image.split, sorted(digests), content)
 
 
 # Steps: each computes a shard from every imported shard, row by row.
