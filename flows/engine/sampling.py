@@ -2,8 +2,6 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 from db.entities import (
     NewEntity,
@@ -37,19 +35,9 @@ class SampleSettings(Record):
     seed: int
 
 
-class Draw(Record):
-    """Images by identity, both in the order in which they were drawn."""
-
-    images: dict[str, tuple[str, ...]]
-
-    @property
-    def digest(self) -> str:
-        """The digest of this draw, which is the same for equal images in any order."""
-        pairs = (f"{name}:{image}" for name, images in self.images.items() for image in images)
-        return digest_of(*sorted(pairs))
-
-
-def sample_identities(images: Mapping[str, Sequence[str]], settings: SampleSettings) -> Draw:
+def sample_identities(
+    images: Mapping[str, Sequence[str]], settings: SampleSettings
+) -> dict[str, list[str]]:
     """Return up to `settings.identities` of the identities in `images`, each with capped images.
 
     `images` maps an identity to the names of its images. Each name is ranked by a digest of seed
@@ -57,12 +45,9 @@ def sample_identities(images: Mapping[str, Sequence[str]], settings: SampleSetti
     generator, and adding an identity replaces at most the last one drawn.
     """
     drawn = _first(images, settings.identities, settings.seed)
-    return Draw(
-        images={
-            name: tuple(_first(images[name], settings.images_per_identity, settings.seed))
-            for name in drawn
-        }
-    )
+    return {
+        name: _first(images[name], settings.images_per_identity, settings.seed) for name in drawn
+    }
 
 
 def _first(
@@ -93,9 +78,9 @@ def draw_sample(
         raise ConfigurationError(
             f"dataset {dataset!r} contains an imported source; use another dataset name"
         )
-    pool = _pool(context.store, dataset, source, spec)
-    draw = sample_identities(pool.images, settings)
-    if not draw.images:
+    pool, withdrawn = _pool(context.store, dataset, source, spec)
+    draw = sample_identities(pool, settings)
+    if not draw:
         raise ConfigurationError(
             f"source {spec.name} has no usable image in its {spec.split!r} split; "
             f"look at: loupe quarantine {spec.name}"
@@ -108,8 +93,8 @@ def draw_sample(
         configuration={"sample": sample.id},
         label=f"sample {spec.name}",
     )
-    drawn = (image for images in draw.images.values() for image in images)
-    ids = [image for image in drawn if image not in pool.withdrawn]
+    drawn = (image for images in draw.values() for image in images)
+    ids = [image for image in drawn if image not in withdrawn]
 
     def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
         captions = captions_below(context.store, [image.id for _, image in images])
@@ -164,15 +149,10 @@ def _copied(
     return (copy, *copies)
 
 
-class _Pool(NamedTuple):
-    """The images to draw from: ids by identity, including those withdrawn since."""
-
-    images: Mapping[str, Sequence[str]]
-    withdrawn: AbstractSet[str]
-
-
-def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _Pool:
-    """Return the images of the split; only ids are kept in memory.
+def _pool(
+    store: Store, dataset: str, source: NewEntity, spec: SourceSpec
+) -> tuple[dict[str, list[str]], set[str]]:
+    """Return the ids of the images of the split, by identity, and those withdrawn since.
 
     Only images imported from this file count: an edited annotation file is another source. Images
     drawn into `dataset` before they were withdrawn still count, so that the draw stays the same.
@@ -189,7 +169,7 @@ def _pool(store: Store, dataset: str, source: NewEntity, spec: SourceSpec) -> _P
     drawn = {id_ for id_, many in copies.items() if any(one.dataset == dataset for one in many)}
     for id_ in drawn:
         images[withdrawn[id_]].append(id_)
-    return _Pool(images, drawn)
+    return images, drawn
 
 
 def _record(
@@ -198,17 +178,18 @@ def _record(
     spec: SourceSpec,
     source: NewEntity,
     settings: SampleSettings,
-    draw: Draw,
+    draw: Mapping[str, Sequence[str]],
 ) -> NewEntity:
+    images = sorted(f"{name}:{image}" for name, many in draw.items() for image in many)
     sample = Sample(
         source=spec.name,
         split=spec.split,
         seed=settings.seed,
         identities_wanted=settings.identities,
         images_per_identity=settings.images_per_identity,
-        identities_drawn=len(draw.images),
-        images_drawn=sum(len(images) for images in draw.images.values()),
-        digest=draw.digest,
+        identities_drawn=len(draw),
+        images_drawn=len(images),
+        digest=digest_of(*images),
     )
     for earlier in find(context.store, dataset, Sample.kind):
         record = earlier.record(Sample)

@@ -68,8 +68,8 @@ def promote_drawn(
                 continue
             pool.setdefault(str(row.group), {}).setdefault(str(row.image), row.number)
         drawn = sample_identities({name: tuple(images) for name, images in pool.items()}, settings)
-        pool = {name: pool[name] for name in drawn.images}  # the others cannot be drawn any more
-    numbers = [pool[name][image] for name, images in drawn.images.items() for image in images]
+        pool = {name: pool[name] for name in drawn}  # the others cannot be drawn any more
+    numbers = [pool[name][image] for name, images in drawn.items() for image in images]
     return source, promote_records(context, spec.name, numbers, source.id)
 
 
