@@ -19,7 +19,6 @@ from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
 from flows.engine.context import RunContext
 from flows.ufine6926.crops import MARGIN, cut, encode
-from flows.withdrawal.plan import DRAWN, files_below
 from models.image_editor import build_image_editor
 from release.manifest import MANIFEST, read_files
 from schemas.base import sha256_of
@@ -38,6 +37,7 @@ from sources.video.reader import VideoRefusedError, open_video
 
 _PAGE = 2000
 _ROUNDS = 3
+_DRAWN = ("demonstration", "rendered")  # folders below the home with images drawn here
 """An edited image needs its repaired anchor; a measurement needs both."""
 
 Data = tuple[bytes, str]
@@ -84,7 +84,7 @@ class _Sources:
         self._context = context
         self._check = check
         self._folders = folders
-        self._drawn = [context.settings.home / name for name in DRAWN]
+        self._drawn = [context.settings.home / name for name in _DRAWN]
 
     def data_of(self, page: Sequence[FaultyBlob]) -> Iterator[tuple[Blob, Data]]:
         """Return the right bytes of as many files as possible."""
@@ -125,7 +125,7 @@ class _Sources:
         by_path: dict[str, set[Blob]] = defaultdict(set)
         for blob, entity in self._naming(wanted, Image.kind):
             by_path[entity.record(Image).file_path].add(blob)
-        for path, file in files_below((*self._folders, *self._drawn), by_path):
+        for path, file in _files_below((*self._folders, *self._drawn), by_path):
             image = inspect_image(Path(file.as_posix().removesuffix(f"/{path}")), path)
             if isinstance(image, InspectedImage):
                 for blob in by_path[path]:
@@ -141,7 +141,7 @@ class _Sources:
                     frames = seen.setdefault((track.video, track.video_sha256), defaultdict(list))
                     frames[one.frame].append((blob, one))
         videos = {path for path, _ in seen}
-        files = list(files_below((*self._folders, *self._drawn), videos))
+        files = list(_files_below((*self._folders, *self._drawn), videos))
         for (path, digest), frames in seen.items():
             for url in (str(file) for found, file in files if found == path):
                 with suppress(VideoRefusedError):
@@ -208,3 +208,15 @@ def _crops(
                 yield blob, (crop.data, f"frame {frame.number} of {url}")
             if frame.number >= last:
                 return
+
+
+def _files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[str, Path]]:
+    """Yield (path, file) for each file below `roots` whose path ends with one of `paths`."""
+    by_name: dict[str, list[str]] = {}
+    for path in paths:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    for root in roots if by_name else ():
+        for file in sorted(root.rglob("*")):
+            for path in by_name.get(file.name, ()):
+                if file.as_posix().endswith(f"/{path}"):
+                    yield path, file

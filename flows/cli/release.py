@@ -173,11 +173,11 @@ def list_(dataset: str | None = None, *, as_json: JsonOption = False) -> None:
         dataset: Only releases of this dataset.
     """
     from db.releases import list_releases
-    from flows.withdrawal.releases import notices_known
+    from flows.withdrawal.releases import known_notices
     from models.profiles.settings import load_settings
 
     with opened_store() as store:
-        known = notices_known(load_settings().home, store)
+        known = known_notices(load_settings(), store)
         rows = [_summary(one, known) for one in list_releases(store, dataset)]
         warn_of_unfinished(store)
     if as_json:

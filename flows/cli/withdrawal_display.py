@@ -248,8 +248,6 @@ def _residual(left: "ResidualCopies") -> Iterator[str]:
         yield f"those who have the releases: publish {_list(left.notices)}"
     for source, files in left.originals.items():
         yield f"the files that {source} was imported from: {_list(files)}"
-    if left.drawn:
-        yield f"of these, drawn here and imported: {_list(left.drawn)}"
     yield "texts about it, models' answers and file names, in the database itself and its logs"
     yield "backups and disk snapshots, and models that were trained on it"
 

@@ -31,7 +31,7 @@ from flows.evaluation.leaderboard_page import (
     render_markdown,
     write_leaderboard,
 )
-from flows.withdrawal.releases import notices_known, withdrawal_of
+from flows.withdrawal.releases import known_notices, withdrawal_of
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.transformers_embedder import BlipFamily, load_transformers_embedder
@@ -599,7 +599,7 @@ def run_evaluation(context: RunContext, request: EvaluationRequest) -> Evaluatio
 
 def _warn_of_withdrawals(context: RunContext, found: FoundRelease) -> None:
     """Warns about what was withdrawn from the release, and says what happens to its vectors."""
-    known = notices_known(context.settings.home, context.store)
+    known = known_notices(context.settings, context.store)
     withdrawal = withdrawal_of(found.manifest, found.folder, known)
     if withdrawal is None:
         return

@@ -50,7 +50,7 @@ PAGES = ("reports", "leaderboards")
 """The folders below the home that contain only pages.
 
 In other folders, releases and notices are marked, and files of the blob store are erased by digest;
-`DRAWN` contains images to import, `trainings` contains models.
+`demonstration` and `rendered` contain images to import, `trainings` contains models.
 """
 _NAMING_RELEASES = {
     MANIFEST: ("id",),
@@ -58,8 +58,6 @@ _NAMING_RELEASES = {
     "report.json": ("release", "previous"),
 }
 """The files of copies, exports and reports that name releases, and where."""
-DRAWN = ("demonstration", "rendered")
-"""The folders below the home with images drawn here, to be imported."""
 _MADE_HERE = (Role.DOWNLOADED_FROM, Role.FOUND_AS, Role.EDITED_AS, Role.ACCEPTED_FROM, Role.CROP_OF)
 """The roles of images made here, which have no file in any source."""
 
@@ -107,14 +105,12 @@ class ResidualCopies(NamedTuple):
         made: exports, reports and copies of affected releases in the folders of releases.
         originals: the withdrawn files by source, as the source names them, without images that were
             found, edited or cropped here.
-        drawn: the original files below the home.
         notices: the files to publish.
         on_desks: number of tasks that still must be deleted, by Label Studio server.
     """
 
     made: tuple[Path, ...]
     originals: dict[str, tuple[str, ...]]
-    drawn: tuple[Path, ...]
     notices: tuple[Path, ...]
     on_desks: dict[str, int]
 
@@ -123,7 +119,6 @@ class ResidualCopies(NamedTuple):
         return {
             "made_before": [str(path) for path in self.made],
             "originals": {source: list(files) for source, files in self.originals.items()},
-            "drawn_here": [str(path) for path in self.drawn],
             "to_publish": [str(path) for path in self.notices],
             "on_review_servers": self.on_desks,
         }
@@ -143,13 +138,9 @@ def residual_copies(store: Store, home: Path, withdrawal: StoredWithdrawal) -> R
     known = {one.folder.resolve() for one in list_releases(store)}
     parents = {folder.parent for folder in known} | {home.resolve()}
     datasets = sorted({one.dataset for one in notices})
-    drawn = files_below(
-        (home / folder for folder in DRAWN), {one for many in originals.values() for one in many}
-    )
     return ResidualCopies(
         tuple(_made_from({one.release for one in notices}, parents, known)),
         {source: tuple(sorted(files)) for source, files in sorted(originals.items())},
-        tuple(dict.fromkeys(file for _, file in drawn)),
         tuple(home / NOTICES / f"{dataset}.json" for dataset in datasets),
         dict(sorted(Counter(one.server for one in tasks_to_erase(store, withdrawal.id)).items())),
     )
@@ -177,18 +168,6 @@ def _releases_in(folder: Path) -> set[str]:
             values = read_values(folder / name)
             found.update(str(values.get(key)) for key in keys)
     return found
-
-
-def files_below(roots: Iterable[Path], paths: Iterable[str]) -> Iterator[tuple[str, Path]]:
-    """Yield (path, file) for each file below `roots` whose path ends with one of `paths`."""
-    by_name: dict[str, list[str]] = {}
-    for path in paths:
-        by_name.setdefault(path.rpartition("/")[2], []).append(path)
-    for root in roots if by_name else ():
-        for file in sorted(root.rglob("*")):
-            for path in by_name.get(file.name, ()):
-                if file.as_posix().endswith(f"/{path}"):
-                    yield path, file
 
 
 ANNOTATOR = "annotator"

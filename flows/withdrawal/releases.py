@@ -2,9 +2,8 @@
 
 import os
 import re
-import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,29 +76,20 @@ class ReleaseWithdrawal(Record):
     sentence: str
 
 
-def known_notices(settings: Settings) -> tuple[WithdrawalNotice, ...]:
+def known_notices(settings: Settings, store: Store | None = None) -> tuple[WithdrawalNotice, ...]:
     """Return the notices in the store, if there is one, and below the home.
+
+    Those of the store take precedence. `store` is the open store of the settings, if it is open.
 
     Raises:
         ConfigurationError: the store does not answer.
         IntegrityError: a file of notices cannot be read.
     """
-    if not is_there(settings.database_url):
-        return followed(notices_of_home(settings.home))
-    store = Store.open(settings.database_url)
-    try:
-        return notices_known(settings.home, store)
-    finally:
-        store.close()
-
-
-def notices_known(home: Path, store: Store) -> tuple[WithdrawalNotice, ...]:
-    """Return the notices in an open store and below the home; those of the store take precedence.
-
-    Raises:
-        IntegrityError: a file of notices cannot be read.
-    """
-    return followed(merged(notices_of_home(home), notices_of(store)))
+    if store is None and is_there(settings.database_url):
+        with closing(Store.open(settings.database_url)) as opened:
+            return known_notices(settings, opened)
+    stored = () if store is None else notices_of(store)
+    return followed(merged(notices_of_home(settings.home), stored))
 
 
 def withdrawal_of(
@@ -190,38 +180,22 @@ class RowEntities(NamedTuple):
 
 
 def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
-    """Yield the rows of a release, from its folder if it is complete, else from the store.
+    """Return the rows of a release, from its folder if it is complete, else from the store.
 
     Raises:
         IntegrityError: neither the folder nor the store can be read.
     """
+    manifest = release.manifest
     if (release.folder / MANIFEST).is_file():
         with suppress(IntegrityError, UsageError):  # damaged: the store has the rows
-            if (found := _rows_in_folder(release)) is not None:
-                return found
-    return list(_rows_in_store(store, release))
-
-
-def _rows_in_folder(release: StoredRelease) -> list[RowEntities] | None:
-    listed = ListedRelease(release.folder)
-    if listed.manifest.id != release.manifest.id:
-        return None
-    return list(listed.rows(RowEntities.of))
-
-
-def _rows_in_store(store: Store, release: StoredRelease) -> Iterator[RowEntities]:
-    """Yield the rows as they were in the store when the release was built."""
-    manifest, past = release.manifest, StoreVersion(release.mark, then_withdrawn=True)
-    with tempfile.TemporaryDirectory() as folder:
-        scratch = Scratch(Path(folder) / "rows.db")
-        try:
-            with snapshot(store, past) as connection:
-                contents = Contents(connection, manifest.dataset, scratch, manifest.tier)
-                contents.arrange()
-                for found in contents.rows():
-                    yield RowEntities.of(found.row.columns(contents.form))
-        finally:
-            scratch.close()
+            listed = ListedRelease(release.folder)
+            if listed.manifest.id == manifest.id:
+                return list(listed.rows(RowEntities.of))
+    past = StoreVersion(release.mark, then_withdrawn=True)
+    with closing(Scratch()) as scratch, snapshot(store, past) as connection:
+        contents = Contents(connection, manifest.dataset, scratch, manifest.tier)
+        contents.arrange()
+        return [RowEntities.of(found.row.columns(contents.form)) for found in contents.rows()]
 
 
 # Targets as holders of a release name them: a row by its file, a person by number.

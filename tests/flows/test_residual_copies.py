@@ -26,17 +26,12 @@ def test_exports_reports_copies_and_source_files_are_listed(tmp_path: Path) -> N
     shutil.copytree(release, releases / "copy")
     (releases / "notes").mkdir()
     (releases / "notes" / "export.json").write_text("{")
-    drawn = home.folder / "demonstration" / "people" / "images" / "dir" / "0.jpg"
-    drawn.parent.mkdir(parents=True)
-    for path in (drawn, drawn.with_name("9.jpg")):
-        path.touch()
     home.withdraw("identity", "9", dataset=DATASET, source=FINE.name)
     left = residual_copies(home.store, home.folder, list_withdrawals(home.store)[0])
     assert set(left.made) == {releases / "coco", home.folder / "report", releases / "copy"}
     assert left.originals == {FINE.name: ("dir/0.jpg", "dir/1.jpg")}
-    assert left.drawn == (drawn,)
     assert left.notices == (home.folder / "notices" / f"{DATASET}.json",)
-    assert all(path.exists() for path in (*left.made, *left.drawn, *left.notices))
+    assert all(path.exists() for path in (*left.made, *left.notices))
     home.store.close()
 
 
