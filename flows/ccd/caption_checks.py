@@ -32,6 +32,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import CachedEmbedder, stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, quarantine
+from flows.engine.software import software
 from schemas.phrases import (
     WORD,
     Phrase,
@@ -352,7 +353,7 @@ def _refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
     stage = Stage(_CHECKS_STAGE, _CHECKS_VERSION, dataset, {}, label="check groups")
     report = quarantine(context, stage, [(group.seq, why) for group, why in refused])
     decisions = [
-        NewDecision(group.id, "reject", context.software, f"it cannot be released: {why.detail}")
+        NewDecision(group.id, "reject", software(), f"it cannot be released: {why.detail}")
         for group, why in refused
     ]
     decide(context.store, decisions)

@@ -67,11 +67,6 @@ class RunContext:
     flow_run: str
     as_task: TaskRunner = in_process
 
-    @property
-    def software(self) -> AgentRef:
-        """This code as an agent."""
-        return software()
-
     @contextmanager
     def stopped_by_interruption(self) -> Iterator[None]:
         """Stop sending requests in all threads of this run if a signal interrupts the block."""
@@ -86,11 +81,6 @@ class RunContext:
                     self.progress.say(stop.waiting())
             raise
 
-    @property
-    def code_revision(self) -> str:
-        """The commit that runs, or the version outside a repository."""
-        return code_revision()
-
     def activity(
         self, plan_id: int, dataset: str, started_at: datetime | None = None, *agents: AgentRef
     ) -> ActivityRecord:
@@ -98,10 +88,10 @@ class RunContext:
         return ActivityRecord(
             plan_id=plan_id,
             dataset=dataset,
-            code_revision=self.code_revision,
+            code_revision=code_revision(),
             flow_run=self.flow_run,
             started_at=started_at or datetime.now(UTC),
-            agents=(self.software, *agents),
+            agents=(software(), *agents),
         )
 
 
@@ -158,7 +148,7 @@ def sync_active(
         called_for = {one.id: is_active(one) for one in page}
         for active in (False, True):
             ids = [one.id for one in page if called_for[one.id] is active]
-            set_active(context.store, ids, context.software, active=active)
+            set_active(context.store, ids, software(), active=active)
 
 
 def sync_active_edits(

@@ -13,6 +13,7 @@ from annotate.push import push
 from annotate.queues import SHARED, Queue, apply_policy, count_proposed, reopen_for_people
 from db.reviews import annotators
 from db.store import Store
+from flows.engine.software import code_revision
 from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, ServiceError
 from services.credentials import load_workspaces, workspaces_path
@@ -163,9 +164,7 @@ def review(
             f"though its gate is 'auto'"
         )
     desks = open_desks()
-    pull_answers = partial(
-        pull, context.store, desks, queue, context.code_revision, context.flow_run
-    )
+    pull_answers = partial(pull, context.store, desks, queue, code_revision(), context.flow_run)
     push_tasks = partial(push, context.store, desks, queue, images_url(context.settings))
     context.as_task(f"pull {queue.name}", pull_answers)
     pushed = context.as_task(f"push {queue.name}", push_tasks)

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import Any
 
 from db.calls import NewCall, claim_call, find_call, has_answered, record_call, spool_call
 from db.store import Store, drop_claims, pauses
@@ -40,23 +39,13 @@ class RecordedChatModel:
         self._prices = prices
         self._budget = budget
 
-    @property
-    def ref(self) -> ModelRef:
-        """The wrapped model."""
-        return self._model.ref
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """Parameters of the wrapped model."""
-        return self._model.parameters
-
     def key(self, request: ChatRequest) -> str:
         """Return the key under which the call is stored."""
-        return request.key(self.ref, self.parameters)
+        return request.key(self._model.ref, self._model.parameters)
 
     def has_answered(self, purposes: Iterable[str]) -> bool:
         """Tell whether the store has an answer to such a request with these parameters."""
-        return has_answered(self._store, self.ref, self.parameters, purposes)
+        return has_answered(self._store, self._model.ref, self._model.parameters, purposes)
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """Answer requests as the model does; runs on the store send equal requests only once."""
@@ -100,8 +89,8 @@ class RecordedChatModel:
         self._budget.spend(sum(counted), self._cost(*counted))
         call = NewCall(
             key=key,
-            model=self.ref,
-            parameters=self.parameters,
+            model=self._model.ref,
+            parameters=self._model.parameters,
             request=request,
             outcome=outcome,
             dataset=self._dataset,

@@ -39,6 +39,7 @@ from flows.engine.embedding import CachedEmbedder, image_file, pinned
 from flows.engine.importing import permissions
 from flows.engine.release_facts import ReleaseFacts, release_facts
 from flows.engine.report import Progress
+from flows.engine.software import code_revision
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
@@ -591,7 +592,7 @@ def _inputs(
         records = [*checks.choices, *checks.agreement, *checks.unused, *audits, *notices]
     others = [one.manifest for one in list_releases(context.store, dataset)]
     values = {
-        "code": context.code_revision,
+        "code": code_revision(),
         "name": [dataset, version, tier],
         "mark": mark,
         "others": [one.id for one in others if one.version != version],

@@ -23,7 +23,7 @@ from flows.engine.embedding import (
     read_ahead,
     read_vectors,
 )
-from flows.engine.software import hardware
+from flows.engine.software import code_revision, hardware
 from flows.evaluation.leaderboard import FoundRelease, Leaderboard, collect, locate_release
 from flows.evaluation.leaderboard_page import (
     Written,
@@ -380,7 +380,7 @@ def evaluate_release(
         split=read.split,
         protocol=_CONTRASTIVE_PROTOCOL if contrasts else PROTOCOL,
         model=evaluated_model(spec),
-        code_revision=context.code_revision,
+        code_revision=code_revision(),
         hardware=hardware(),
         identities=len({row.id for row in read.rows}),
         images=len(read.rows),

@@ -24,6 +24,7 @@ from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_witho
 from flows.engine.pages import thumbnail_uri, write_report_page
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each, sole_run
+from flows.engine.software import software
 from flows.grammar import check_grammar, words_of
 from flows.recos.captioning import (
     Captioner,
@@ -364,7 +365,7 @@ class _Loop:
             chosen = history.attempts.index(history.best(self._interval))
             entities.append(about(self._checked(history, chosen), Role.EXAMINES, ids[chosen]))
             decisions += [
-                NewDecision(id_, "reject", self._captioner.context.software, _why_not(report))
+                NewDecision(id_, "reject", software(), _why_not(report))
                 for place, (id_, report) in enumerate(zip(ids, reports, strict=True))
                 if place != chosen
             ]

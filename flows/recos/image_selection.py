@@ -19,6 +19,7 @@ from db.store import Store
 from flows.engine.context import RunContext
 from flows.engine.embedding import picture_of
 from flows.engine.runner import Stage, run_each
+from flows.engine.software import software
 from flows.recos.captioning import task_of, truths_of
 from flows.recos.run import RecosRun
 from flows.recos.task_images import images_of_tier, originals_of
@@ -102,9 +103,9 @@ def _captions_following(
     for image_id, captions in below.items():
         for one in captions:
             if rejected[image_id] and one.state == "proposed":
-                yield NewDecision(one.id, "reject", context.software, _NOT_SELECTED)
+                yield NewDecision(one.id, "reject", software(), _NOT_SELECTED)
             elif not rejected[image_id] and reasons.get(one.id) == _NOT_SELECTED:
-                yield NewDecision(one.id, "reopen", context.software, "its image fits its task")
+                yield NewDecision(one.id, "reopen", software(), "its image fits its task")
 
 
 def has_selections(store: Store, dataset: str) -> bool:

@@ -11,6 +11,7 @@ from db.quarantine import quarantined
 from flows.ccd.groups import anchor_attrition
 from flows.engine.context import RunContext
 from flows.engine.report import Progress
+from flows.engine.software import software
 from release.row_files import read_release
 from release.verify import verify_release
 from sources.demonstration.stills import StillsWorld
@@ -69,7 +70,7 @@ def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
     lone = next(one.group for one in entities(run, "strategy", "accepted"))
     strategies = [one.id for one in entities(run, "strategy", "accepted") if one.group == lone]
     with run.store.write() as connection:
-        decisions = [NewDecision(one, "reject", run.software, "test") for one in strategies]
+        decisions = [NewDecision(one, "reject", software(), "test") for one in strategies]
         append_decisions(connection, decisions)
     released = []
     for version, keep in (("0.2.0", False), ("0.3.0", True)):

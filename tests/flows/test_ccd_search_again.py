@@ -10,6 +10,7 @@ from db.entities import NewDecision, Verdict, fetch
 from db.quarantine import quarantined
 from flows.ccd.image_requests import request_images
 from flows.engine.context import RunContext
+from flows.engine.software import software
 from schemas.contrast import ImageRequest
 from schemas.errors import BudgetReachedError
 from schemas.proposals import Candidate, Strategy
@@ -79,7 +80,7 @@ def test_image_requests_of_a_rejected_strategy_are_inactive_until_it_is_accepted
     verdicts: tuple[tuple[Verdict, int], ...] = (("reject", 2), ("accept", 3))
     for verdict, current in verdicts:
         with run.store.write() as connection:
-            append_decisions(connection, [NewDecision(strategy.id, verdict, run.software, "said")])
+            append_decisions(connection, [NewDecision(strategy.id, verdict, software(), "said")])
         request_images(run, dataset, "search")
         assert len(entities(run, ImageRequest.kind, "proposed")) == current
     assert len(entities(run, ImageRequest.kind)) == 3

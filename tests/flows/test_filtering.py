@@ -19,6 +19,7 @@ from db.entities import (
 )
 from db.work import commit_chunk, register_plan
 from flows.engine.context import RunContext
+from flows.engine.software import software
 from flows.ufine6926.filter_explanation import collect, explain
 from flows.ufine6926.identities import form_identities
 from flows.ufine6926.noise_filter import FilterPlan, Thresholds, filter_tracks, plan_filter, propose
@@ -113,7 +114,7 @@ def ids(run: RunContext, kind: str) -> set[str]:
 
 
 def accept(run: RunContext, tracklets: dict[str, StoredEntity]) -> None:
-    decisions = [NewDecision(one, "accept", run.software) for one in tracklets]
+    decisions = [NewDecision(one, "accept", software()) for one in tracklets]
     with run.store.write() as connection:
         append_decisions(connection, decisions)
 
