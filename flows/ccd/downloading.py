@@ -162,10 +162,8 @@ def _left(report: StageReport) -> ServiceError | None:
     """Return the error on hits that are left for later, or None if there are none."""
     if not report.deferred:
         return None
-    reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
-    details = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
     return ServiceError(
-        f"{report.deferred.total()} images could not be downloaded for now ({reasons}){details}; "
+        f"{report.deferred.total()} images could not be downloaded for now {report.why_left}; "
         f"downloaded images are stored, run again later: an address is rejected after "
         f"{MOST_ATTEMPTS} tries in different hours"
     )

@@ -103,7 +103,7 @@ def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[
 
 def waiting_strategies(store: Store, dataset: str, report: StageReport) -> set[str]:
     """Return the strategies whose requests a method left for another run, from its report."""
-    left = report.deferred_inputs
+    left = report.left
     orders = [one for one in find(store, dataset, ImageRequest.kind) if one.seq in left]
     return {one.id for one in strategies_of_requests(store, orders).values()}
 

@@ -378,12 +378,10 @@ def left_unanswered(model: ModelRef, report: StageReport) -> ModelError | None:
     """
     if not report.deferred:
         return None
-    reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(report.deferred.items()))
-    details = "".join(f"; {reason}: {detail}" for reason, detail in sorted(report.details.items()))
     is_wrong = any(reason in report.deferred for reason in _SETTINGS_ARE_WRONG)
     helps = "fix the settings and run again" if is_wrong else "run again when it answers"
     return ModelError(
-        f"{model} did not answer ({reasons}){details}; the answers received are stored, {helps}"
+        f"{model} did not answer {report.why_left}; the answers received are stored, {helps}"
     )
 
 

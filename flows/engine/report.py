@@ -54,8 +54,7 @@ class StageReport:
     stalled: bool = False
     may_stall: bool = True
     plan_id: int | None = None
-    _deferred: dict[int, str] = field(default_factory=dict, repr=False)
-    _details: dict[str, str] = field(default_factory=dict, repr=False)
+    _deferred: dict[int, Deferred] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _more: threading.Event = field(default_factory=threading.Event, repr=False)
 
@@ -63,7 +62,14 @@ class StageReport:
         """Count the results of one chunk; for an input that was retried, only the last result."""
         with self._lock:
             for result in results:
-                self._count(result)
+                if isinstance(result, Deferred):
+                    self._deferred[result.input] = result
+                    continue
+                self._deferred.pop(result.input, None)
+                if result.rejection is not None:
+                    self.rejected[result.rejection.reason] += 1
+                else:
+                    self.done += 1
             if results and all(isinstance(result, Deferred) for result in results):
                 self.stalled = self.may_stall
         self._more.set()
@@ -73,35 +79,23 @@ class StageReport:
         if self._more.wait(seconds):
             self._more.clear()
 
-    def _count(self, result: StageResult) -> None:
-        if isinstance(result, Deferred):
-            self._deferred[result.input] = result.reason
-            if result.detail:
-                self._details[result.reason] = result.detail
-            return
-        self._deferred.pop(result.input, None)
-        if result.rejection is not None:
-            self.rejected[result.rejection.reason] += 1
-        else:
-            self.done += 1
+    @property
+    def left(self) -> dict[int, Deferred]:
+        """The inputs that are left for later."""
+        with self._lock:
+            return dict(self._deferred)
 
     @property
     def deferred(self) -> Counter[str]:
         """Count of inputs left for later, by reason."""
-        return Counter(self._deferred.values())
+        return Counter(one.reason for one in self.left.values())
 
     @property
-    def details(self) -> dict[str, str]:
-        """The last detail of inputs left for later, by reason."""
-        with self._lock:
-            left = set(self._deferred.values())
-            return {reason: last for reason, last in self._details.items() if reason in left}
-
-    @property
-    def deferred_inputs(self) -> frozenset[int]:
-        """The inputs that are left for later."""
-        with self._lock:
-            return frozenset(self._deferred)
+    def why_left(self) -> str:
+        """The reasons of inputs left for later, each with its number and its last detail."""
+        reasons = ", ".join(f"{n} {reason}" for reason, n in sorted(self.deferred.items()))
+        last = {one.reason: one.detail for one in self.left.values() if one.detail}
+        return f"({reasons})" + "".join(f"; {reason}: {last[reason]}" for reason in sorted(last))
 
     @property
     def finished(self) -> int:

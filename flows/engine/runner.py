@@ -143,7 +143,7 @@ def run_stage(
             in_flight = live_claims(context.store, plan_id, pending.dataset)
             after = low_water(context.store, plan_id, pending)
             while not report.stalled:
-                passed_over = report.deferred_inputs if stage.independent else ()
+                passed_over = report.left if stage.independent else ()
                 chunk = claim_chunk(context.store, plan_id, pending, size, after, passed_over)
                 if chunk is None:
                     break
