@@ -1,6 +1,5 @@
 """Import sources: validate every record, open every image, record every rejection."""
 
-import getpass
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,7 +28,6 @@ from schemas.records import (
     Rejection,
     Sample,
     Source,
-    SourceTerms,
     TermsCorrection,
 )
 from sources.annotations import Importer
@@ -92,9 +90,10 @@ def register_source(
     source = next((one for one in known if one.model_copy(update=terms) == described), described)
     entity = get_or_create_entity(context, source, source.name)
     correct_terms(context, spec)
-    licence = _terms_now(context.store, entity.id, source).licence
+    corrected = corrections_of(context.store, [entity.id]).get(entity.id)
+    terms_now = corrected[1].terms if corrected else source.terms
     refusal = refusal_of_terms(
-        context.settings, source.name, source.format, licence, spec.permitted_by
+        context.settings, source.name, source.format, terms_now.licence, spec.permitted_by
     )
     if refusal is not None:
         context.progress.say(f"warning: {refusal}")
@@ -109,14 +108,14 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
     """
     for entity in _imported(context.store, spec):
         source = entity.record(Source)
-        terms = _terms_now(context.store, entity.id, source)
+        earlier = corrections_of(context.store, [entity.id]).get(entity.id)
+        terms = earlier[1].terms if earlier else source.terms
         old = terms.model_dump()
         stated = {name: getattr(spec, name) for name in old}
         changed = {name: value for name, value in stated.items() if value and value != old[name]}
         if not changed:
             continue
         terms = terms.model_copy(update=changed)
-        earlier = corrections_of(context.store, [entity.id]).get(entity.id)
         record = TermsCorrection(
             source=source.name,
             source_id=entity.id,
@@ -126,7 +125,7 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
         )
         corrected = (entity.id, earlier[0]) if earlier else (entity.id,)
         parents = [(Role.CORRECTS, one) for one in corrected]
-        get_or_create_entity(context, record, source.name, parents, by=_account())
+        get_or_create_entity(context, record, source.name, parents)
         changes = ", ".join(
             f"{name} {old[name] or ''!r} -> {value!r}" for name, value in changed.items()
         )
@@ -151,19 +150,6 @@ def correct_terms(context: RunContext, spec: SourceSpec | VideoSourceSpec) -> No
 def _imported(store: Store, spec: SourceSpec | VideoSourceSpec) -> list[StoredEntity]:
     """Return the annotation files that were imported under the name of a source."""
     return list(find(store, spec.name, Source.kind, states=LIVE))
-
-
-def _terms_now(store: Store, source_id: str, source: Source) -> SourceTerms:
-    correction = corrections_of(store, [source_id]).get(source_id)
-    return correction[1].terms if correction else source.terms
-
-
-def _account() -> str | None:
-    """Return the account that runs this process, or None if the system does not know it."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # for example, a container without an entry for its user
-        return None
 
 
 def refusal_of_terms(

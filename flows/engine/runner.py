@@ -66,14 +66,10 @@ def get_or_create_entity(
     record: EntityRecord,
     dataset: str,
     parents: Sequence[tuple[Role, str]] = (),
-    by: str | None = None,
 ) -> NewEntity:
-    """Return `record` as an entity of `dataset`, stored if it is missing, outside any chunk.
-
-    `by` is the account of the person who states it; it is not released.
-    """
+    """Return `record` as an entity of `dataset`, stored if it is missing, outside any chunk."""
     entity = new_entity(record, dataset, parents=parents)
-    configuration = {"dataset": dataset, "id": entity.id} | ({"by": by} if by else {})
+    configuration = {"dataset": dataset, "id": entity.id}
     plan_id = register_plan(context.store, f"register_{record.kind}", VERSION, configuration)
     if worked_inputs(context.store, plan_id, [0]):
         return entity
