@@ -2,12 +2,10 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from db.blobs import BlobStore
 from db.entities import (
     LIVE,
     StoredEntity,
@@ -25,7 +23,7 @@ from db.store import Store
 from db.work import Pending
 from flows.engine.context import RunContext
 from flows.engine.embedding import stored_image
-from flows.engine.programs import Program
+from flows.engine.programs import BlobProgram
 from flows.engine.report import Progress, StageReport
 from flows.engine.runner import Stage, run_stage
 from release.contamination import (
@@ -82,34 +80,18 @@ def fingerprint_images(context: RunContext, dataset: str) -> StageReport:
     return run_stage(context, stage, pending, Fingerprints(context.blobs.url))
 
 
-@dataclass(frozen=True)
-class Fingerprints(Program[StoredEntity, StoredEntity]):
-    """A program that computes the fingerprints of images in a blob store."""
+class Fingerprints(BlobProgram):
+    """A program that computes the fingerprints of images."""
 
     stage = FINGERPRINTS_STAGE
     seconds = 0.01
-
-    blobs_url: str
-
-    @property
-    def reads(self) -> str:
-        """The blob store."""
-        return self.blobs_url
-
-    @cached_property
-    def _blobs(self) -> BlobStore:
-        return BlobStore(self.blobs_url)
 
     def work(self, items: Sequence[StoredEntity]) -> list[WorkResult]:
         """Return the fingerprint of each image, or a rejection if it cannot be used."""
         return [self._result(image) for image in items]
 
-    def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
-        """Return a rejection: the image has no fingerprint."""
-        return WorkResult(item.seq, rejection=rejection)
-
     def _result(self, image: StoredEntity) -> WorkResult:
-        picture = stored_image(self._blobs, image)
+        picture = stored_image(self.blobs, image)
         found = fingerprint(picture.read(), picture.name)
         if isinstance(found, Rejection):
             return self.refused(image, found)

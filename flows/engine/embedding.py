@@ -287,24 +287,28 @@ class CachedEmbedder:
     ) -> Vectors:
         """Return one row for each (digest, input); `embed` computes those that are not cached."""
         started, space = time.monotonic(), self._space()
-        rows = _Rows([digest for digest, _ in inputs], space.dimension)
+        places: dict[str, list[int]] = defaultdict(list)
+        for place, (digest, _) in enumerate(inputs):
+            places[digest].append(place)
+        rows: Vectors = np.empty((len(inputs), space.dimension), np.float32)
         missing = dict(inputs)
         report = StageReport(f"embed {kind}s ({self._spec.name.rsplit('/', 1)[-1]})")
         self._progress.start(report.stage, len(missing))
         for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
             for digest, vector in find_vectors(self._store, space, kind, page).items():
-                rows.fill([digest], vector[None])
+                rows[places[digest]] = vector
                 del missing[digest]
                 report.already_done += 1
         self._progress.advance(report.stage, report.already_done)
         for digests, vectors in embed(missing):
             store_vectors(self._store, space, kind, digests, vectors)
-            rows.fill(digests, vectors)
+            for digest, vector in zip(digests, vectors, strict=True):
+                rows[places[digest]] = vector
             report.done += len(digests)
             self._progress.advance(report.stage, len(digests))
         report.seconds = time.monotonic() - started
         self._progress.end(report)
-        return rows.array
+        return rows
 
     def _embed_files(self, missing: Mapping[str, ReadableImage]) -> _Batches:
         for files, pictures in read_ahead(list(missing.values())):
@@ -326,18 +330,3 @@ class CachedEmbedder:
         if known is not None and self._loaded is None:
             return known
         return register_space(self._store, ref, parameters, self._model().dimension)
-
-
-class _Rows:
-    """An array whose rows are filled by digest, at every position of that digest."""
-
-    def __init__(self, digests: Sequence[str], dimension: int) -> None:
-        self.array: Vectors = np.empty((len(digests), dimension), np.float32)
-        self._places: dict[str, list[int]] = defaultdict(list)
-        for place, digest in enumerate(digests):
-            self._places[digest].append(place)
-
-    def fill(self, digests: Sequence[str], vectors: Vectors) -> None:
-        """Write each vector to the rows of its digest."""
-        for digest, vector in zip(digests, vectors, strict=True):
-            self.array[self._places[digest]] = vector

@@ -10,9 +10,12 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
-from db.entities import WorkResult
+from db.blobs import BlobStore
+from db.entities import StoredEntity, WorkResult
 from db.store import Store
 from models.profiles.settings import Settings
 from schemas.errors import ServiceError
@@ -63,6 +66,27 @@ class Program(ABC, Generic[InputT, ItemT]):
     @abstractmethod
     def refused(self, item: ItemT, rejection: Rejection) -> WorkResult:
         """Return the result of an item that cannot be processed."""
+
+
+@dataclass(frozen=True)
+class BlobProgram(Program[StoredEntity, StoredEntity]):
+    """A program on entities with files in a blob store."""
+
+    blobs_url: str
+
+    @property
+    def reads(self) -> str:
+        """The blob store."""
+        return self.blobs_url
+
+    @cached_property
+    def blobs(self) -> BlobStore:
+        """The blob store."""
+        return BlobStore(self.blobs_url)
+
+    def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
+        """Return a rejection: nothing is computed from the entity."""
+        return WorkResult(item.seq, rejection=rejection)
 
 
 class Engine(NamedTuple):

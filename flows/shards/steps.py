@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from db.blobs import BlobStore
 from db.entities import NewEntity, StoredEntity, WorkResult, pages
 from db.withdrawal_graph import own_digests
 from db.withdrawals import refused_files
@@ -21,7 +20,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import build_embedder, pinned, read_ahead, stored_image
 from flows.engine.importing import open_source
 from flows.engine.model_step import DatasetModel, require_answers, step_results
-from flows.engine.programs import Program
+from flows.engine.programs import BlobProgram
 from flows.engine.report import StageReport, StageResult
 from flows.engine.runner import Stage, run_stage, run_stream
 from flows.shards.files import (
@@ -140,15 +139,13 @@ def _indexed(result: WorkResult) -> ShardRow:
 
 
 @dataclass(frozen=True)
-class ShardStep(Program[StoredEntity, StoredEntity]):
+class ShardStep(BlobProgram):
     """A step on the shards in a blob store."""
 
     stage = "shards"
     seconds = 60.0
     step: ClassVar[str]
     version: ClassVar[str]
-
-    blobs_url: str
 
     @abstractmethod
     def computed(self, rows: Sequence[ShardRow]) -> list[tuple[RecordResult, bytes | None]]:
@@ -159,23 +156,9 @@ class ShardStep(Program[StoredEntity, StoredEntity]):
         """Everything that determines the results besides the shard."""
         return {}
 
-    @property
-    def reads(self) -> str:
-        """The blob store."""
-        return self.blobs_url
-
-    @cached_property
-    def blobs(self) -> BlobStore:
-        """The blob store."""
-        return BlobStore(self.blobs_url)
-
     def work(self, items: Sequence[StoredEntity]) -> list[WorkResult]:
         """Return the shard that is computed from each shard."""
         return [WorkResult(shard.seq, entities=(self._shard(shard),)) for shard in items]
-
-    def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
-        """Return a rejection: nothing is computed from the shard."""
-        return WorkResult(item.seq, rejection=rejection)
 
     def _shard(self, shard: StoredEntity) -> NewEntity:
         rows = read_shard(self.blobs, shard)
