@@ -83,6 +83,8 @@ def get_or_create_entity(
 
 _MANY_CHUNKS = 1000
 _MOST_INPUTS = 2000
+_CHUNKS_OF_PROGRAM = 16
+_MOST_SECONDS = 2.0  # of processor time of a program
 T = TypeVar("T")
 
 
@@ -91,8 +93,8 @@ class Stage:
     """A stage, as the runner needs it.
 
     `configuration` contains everything that determines the results besides the input; it is part of
-    the key of the work. `chunk_size` is the minimum number of inputs in a chunk; for more than a
-    thousand chunks, it grows to at most 2,000.
+    the key of the work. `chunk_size` is the minimum number of inputs in a chunk. With many inputs,
+    chunks grow: to at most 2,000 inputs, or to two seconds of a program.
 
     `independent` is for inputs that take long and fail independently, such as videos: chunks do not
     grow, and a deferred input is not retried in this run and does not stop the stage.
@@ -110,7 +112,7 @@ class Stage:
 
     @property
     def title(self) -> str:
-        """The name shown in progress and artifacts."""
+        """The name shown in progress."""
         return self.label or self.name
 
 
@@ -127,8 +129,10 @@ def run_stage(
     """Run `work` over all pending entities, shared with concurrent runs."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
     total = count_pending(context.store, plan_id, pending)
-    grown = 0 if stage.independent else min(total // _MANY_CHUNKS, _MOST_INPUTS)
-    size = max(stage.chunk_size, grown)
+    grown = min(total // _MANY_CHUNKS, _MOST_INPUTS)
+    if isinstance(work, Program):
+        grown = min(total // _CHUNKS_OF_PROGRAM, int(_MOST_SECONDS / work.seconds))
+    size = stage.chunk_size if stage.independent else max(stage.chunk_size, grown)
 
     def chunks(report: StageReport) -> Iterator[ClaimedChunk]:
         waiting = pauses()
