@@ -5,16 +5,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from db.entities import StoredEntity
+from db.entities import StoredEntity, fetch_children
 from db.store import Store
 from flows.engine.context import PipelineRun
 from flows.engine.embedding import CachedEmbedder, pinned
 from flows.engine.runner import sole_run
-from flows.engine.sampling import captions_below
 from schemas.build import CcdBuild
 from schemas.errors import ConfigurationError, LoupeError
 from schemas.image_search import DownloadSettings, FolderSearch, ImageSearchSpec
 from schemas.profile import ContrastSettings, Profile
+from schemas.provenance import Role
 from schemas.records import Caption, Granularity, Image, Method
 from sources.web.downloading import ImageDownloader
 
@@ -92,16 +92,16 @@ def is_anchor(image: StoredEntity) -> bool:
 
 def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
     """Return the coarse captions of each anchor in the order of their positions."""
-    found = captions_below(store, image_ids)
+    found = fetch_children(store, image_ids, Role.DESCRIBES)
     return {
         image_id: sorted(
             (
                 one
-                for one in captions
+                for one in found[image_id]
                 if one.record(Caption).granularity is Granularity.COARSE
                 and one.state in ("proposed", "accepted")
             ),
             key=lambda one: one.record(Caption).position,
         )
-        for image_id, captions in found.items()
+        for image_id in image_ids
     }

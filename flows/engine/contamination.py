@@ -10,9 +10,7 @@ from db.entities import (
     LIVE,
     StoredEntity,
     WorkResult,
-    children_of,
     count_entities,
-    fetch,
     fetch_children,
     find,
     new_entity,
@@ -101,14 +99,12 @@ class Fingerprints(BlobProgram):
 
 def fingerprints_of(store: Store, ids: Sequence[str]) -> dict[str, ImageFingerprint]:
     """Return the fingerprints of images by id, in order; images without one are left out."""
-    found = children_of(store, ids, Role.LOOKS_LIKE)
-    stored = fetch(store, {one for made in found.values() for one in made})
-    records = {id_: one.record(ImageFingerprint) for id_, one in stored.items()}
+    found = fetch_children(store, ids, Role.LOOKS_LIKE)
     return {
-        id_: records[made]
+        id_: record
         for id_ in ids
-        for made in found.get(id_, ())
-        if made in records and records[made].made_by == FINGERPRINT
+        for one in found.get(id_, ())
+        if (record := one.record(ImageFingerprint)).made_by == FINGERPRINT
     }
 
 

@@ -97,7 +97,7 @@ def draw_sample(
     ids = [image for image in drawn if image not in withdrawn]
 
     def work(images: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        captions = captions_below(context.store, [image.id for _, image in images])
+        captions = fetch_children(context.store, [one.id for _, one in images], Role.DESCRIBES)
         return [
             WorkResult(number, _copied(dataset, image, captions[image.id], sample, coarse))
             for number, image in images
@@ -107,12 +107,6 @@ def draw_sample(
         yield from sorted((one.seq, one) for one in fetch(context.store, ids).values())
 
     return run_stream(context, stage, numbered(), work, total=len(ids), fixed=True)
-
-
-def captions_below(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
-    """Return the captions of each image, ordered by id."""
-    found = fetch_children(store, image_ids, Role.DESCRIBES)
-    return {id_: found[id_] for id_ in image_ids}
 
 
 def _copied(
