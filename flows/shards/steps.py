@@ -109,11 +109,13 @@ def import_shards(context: RunContext, spec: SourceSpec, size: int = RECORDS) ->
         shard = store_shard(context.blobs, source.entity, IMPORT, number, indexed, rejected)
         return WorkResult(number, entities=(shard,))
 
-    def work(items: Sequence[tuple[int, Sequence[Row]]]) -> list[WorkResult]:
-        return [result(number, rows) for number, rows in items]
-
-    shards = enumerate(pages(source.rows(), size))
-    report = run_stream(context, stage, shards, work, fixed=True)
+    report = run_stream(
+        context,
+        stage,
+        enumerate(pages(source.rows(), size)),
+        lambda items: [result(number, rows) for number, rows in items],
+        fixed=True,
+    )
     _erase_late(context, spec.name)
     return report
 
@@ -488,17 +490,6 @@ class ShardDuplicates(ShardStep):
         return RecordResult(rejections=(rejection,))
 
 
-def _require_one_model(context: RunContext, dataset: str, embedded: Sequence[StoredEntity]) -> None:
-    """Raise a `UsageError` if shards were embedded with different models."""
-    ids = [one.id for one in embedded]
-    used = configurations_of(context.store, f"{ShardEmbedding.step}_shards", ids)
-    if any(one != used[0] for one in used):
-        raise UsageError(
-            f"the shards of {dataset!r} were embedded with different models; embed all of them "
-            f"with one: loupe shards embed {dataset}"
-        )
-
-
 def find_shard_duplicates(
     context: RunContext, dataset: str, settings: NearDuplicateSettings
 ) -> NearDuplicateReport:
@@ -522,7 +513,13 @@ def find_shard_duplicates(
             raise UsageError(f"shard {number} of {dataset!r} has no fingerprints")
     embedded = all(ShardEmbedding.step in steps for _, steps in sources)
     if embedded:
-        _require_one_model(context, dataset, [steps[ShardEmbedding.step] for _, steps in sources])
+        ids = [steps[ShardEmbedding.step].id for _, steps in sources]
+        models = configurations_of(context.store, f"{ShardEmbedding.step}_shards", ids)
+        if any(one != models[0] for one in models):
+            raise UsageError(
+                f"the shards of {dataset!r} were embedded with different models; embed all of them "
+                f"with one: loupe shards embed {dataset}"
+            )
     used = (ShardFingerprints.step, *((ShardEmbedding.step,) if embedded else ()))
     roots = [steps[name].record(Shard).root for _, steps in sources for name in used]
     known: set[str] = set()
