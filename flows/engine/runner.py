@@ -243,10 +243,18 @@ def _run(
     report = StageReport(stage.title, may_stall=not stage.independent)
 
     def process(chunk: ClaimedChunk, function: Work[Any]) -> None:
+        started_at = datetime.now(UTC)
         with _given_back(context, chunk):
-            results = _work_and_commit(context, stage, plan_id, function, chunk, report)
-        finished = sum(isinstance(result, WorkResult) for result in results)
-        context.progress.advance(stage.title, finished)
+            results = function(chunk.inputs)
+            if len(results) != len(chunk.inputs):
+                raise RuntimeError(
+                    f"stage {stage.name} gave {len(results)} results for {len(chunk.inputs)} inputs"
+                )
+            report.add(results)  # before others may claim deferred inputs
+            finished = [result for result in results if isinstance(result, WorkResult)]
+            activity = context.activity(plan_id, stage.dataset, started_at, *stage.agents)
+            commit_chunk(context.store, activity, finished, chunk.claim_id)
+        context.progress.advance(stage.title, len(finished))
 
     def run() -> StageReport:
         started = time.perf_counter()
@@ -311,24 +319,3 @@ def _given_back(context: RunContext, chunk: ClaimedChunk) -> Iterator[None]:
         if chunk.claim_id is not None:
             drop_claims(context.store, chunk.claim_id)
         raise
-
-
-def _work_and_commit(
-    context: RunContext,
-    stage: Stage,
-    plan_id: int,
-    work: Work[Any],
-    chunk: ClaimedChunk,
-    report: StageReport,
-) -> Sequence[StageResult]:
-    started_at = datetime.now(UTC)
-    results = work(chunk.inputs)
-    if len(results) != len(chunk.inputs):
-        raise RuntimeError(
-            f"stage {stage.name} gave {len(results)} results for {len(chunk.inputs)} inputs"
-        )
-    activity = context.activity(plan_id, stage.dataset, started_at, *stage.agents)
-    report.add(results)  # before others may claim deferred inputs
-    finished = [result for result in results if isinstance(result, WorkResult)]
-    commit_chunk(context.store, activity, finished, chunk.claim_id)
-    return results
