@@ -7,7 +7,7 @@ from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult
-from db.quarantine import JUDGING_STAGES, UnusedAnswers, quarantined, unused_answers, used_answers
+from db.quarantine import JUDGING_STAGES, quarantined, unused_answers, used_answers
 from db.store import Store
 from db.work import Pending, register_plan
 from flows.answers import UnusableAnswerError, check_own_words, refused_answer
@@ -403,27 +403,21 @@ def refuse_unusable_models(
         if report.plan_id is None:
             continue
         unused = unused_answers(store, dataset, report.plan_id)
-        failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
         if not (lost := sum(one.answers for one in unused)):
             continue
+        failed = sum(one.answers for one in unused if one.stage not in JUDGING_STAGES)
         asked = failed + used_answers(store, dataset, report.plan_id)
-        if lost / asked > most:
-            raise ModelError(_why_unusable(store, dataset, unused, lost, asked))
-
-
-def _why_unusable(
-    store: Store, dataset: str, unused: Sequence[UnusedAnswers], lost: int, asked: int
-) -> str:
-    worst = max(unused, key=lambda one: one.answers)
-    found = quarantined(store, dataset, worst.reason, stage=worst.stage, limit=2)
-    examples = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
-    shown = examples.rstrip(".")
-    return (
-        f"{lost:,} of {asked:,} answers of {worst.model} cannot be used, most of them "
-        f"({worst.answers:,}) as {worst.reason}: {shown}. Nothing was released. Change the "
-        f"model or its prompt, or allow a larger share (max_unusable_share in the build file); "
-        f"all are listed by: loupe quarantine {dataset}"
-    )
+        if lost / asked <= most:
+            continue
+        worst = max(unused, key=lambda one: one.answers)
+        found = quarantined(store, dataset, worst.reason, stage=worst.stage, limit=2)
+        shown = "; ".join(f"{number}. {_example(one)}" for number, one in enumerate(found, start=1))
+        raise ModelError(
+            f"{lost:,} of {asked:,} answers of {worst.model} cannot be used, most of them "
+            f"({worst.answers:,}) as {worst.reason}: {shown.rstrip('.')}. Nothing was released. "
+            f"Change the model or its prompt, or allow a larger share (max_unusable_share in the "
+            f"build file); all are listed by: loupe quarantine {dataset}"
+        )
 
 
 def _example(rejection: Rejection) -> str:

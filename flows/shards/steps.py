@@ -21,7 +21,7 @@ from flows.engine.embedding import build_embedder, pinned, read_ahead, stored_im
 from flows.engine.importing import open_source
 from flows.engine.model_step import DatasetModel, require_answers, step_results
 from flows.engine.programs import BlobProgram
-from flows.engine.report import StageReport, StageResult
+from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage, run_stream
 from flows.shards.files import (
     DUPLICATES,
@@ -300,7 +300,11 @@ class ShardRewriting(ShardStep):
             step = rewrite_step(self.dataset, spec, self.settings, prompt)
             with _answering:
                 results = step_results(model, step, list(enumerate(captions)))
-            for caption, result in zip(captions, _complete(spec, results), strict=True):
+            report = StageReport("rewrite")
+            report.add(results)
+            require_answers(spec.ref, report)
+            complete = (one for one in results if isinstance(one, WorkResult))
+            for caption, result in zip(captions, complete, strict=True):
                 call = model.calls[caption.record(Caption).text]
                 made = found[caption.seq].add(result)
                 found[caption.seq] = made._replace(calls=(*made.calls, call))
@@ -328,18 +332,6 @@ def _whole_groups(captions: Sequence[StoredEntity], size: int) -> Iterator[list[
 
 def _group_of(entity: StoredEntity) -> str:
     return str(entity.group)
-
-
-def _complete(spec: ChatModelSpec, results: Sequence[StageResult]) -> list[WorkResult]:
-    """Return the results of all captions of a shard.
-
-    Raises:
-        ModelError: the model did not answer all requests.
-    """
-    report = StageReport("rewrite")
-    report.add(results)
-    require_answers(spec.ref, report)
-    return [one for one in results if isinstance(one, WorkResult)]
 
 
 class _ShardModel:
