@@ -5,6 +5,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from annotate.backend import Desks
 from db.store import Store
 from flows.ccd.pipeline import ccd_pipeline
 from flows.engine.pipeline import run_pipeline
-from flows.engine.runner import Stage, ThreadExecutor
+from flows.engine.runner import Stage
 from flows.recos.pipeline import recos_pipeline
 from tests.flows.ccd_world import contrast_build, contrast_profile, searched_folder
 from tests.flows.drawn_stills import DrawnStills
@@ -30,30 +31,31 @@ _SECONDS = 0.004
 _WORKERS = 6
 
 
-class _OutOfOrder(ThreadExecutor):
-    """Executor whose chunks end in a random order."""
+class _OutOfOrder(ThreadPoolExecutor):
+    """Threads whose chunks end in a random order."""
 
-    def __init__(self, name: str, workers: int, chance: random.Random) -> None:
-        super().__init__(name, 1 if workers == 1 else _WORKERS)
+    def __init__(self, workers: int, thread_name_prefix: str, chance: random.Random) -> None:
+        super().__init__(workers, thread_name_prefix)
         self._chance = chance
 
-    def submit(self, function: Callable[[], object]) -> None:
+    def submit(self, function: Callable[..., Any], /, *args: Any) -> Future[Any]:  # type: ignore[override]
         seconds = self._chance.random() * _SECONDS
 
         def late() -> None:
             time.sleep(seconds)
-            function()
+            function(*args)
 
-        super().submit(late)
+        return super().submit(late)
 
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make every input its own chunk."""
+    """Make every input its own chunk, and run several at a time unless a stage needs an order."""
     original = Stage.__init__
 
     def init(self: Stage, *first: Any, **values: Any) -> None:
-        original(self, *first, **{**values, "chunk_size": 1})
+        workers = 1 if values.get("workers") == 1 else _WORKERS
+        original(self, *first, **{**values, "chunk_size": 1, "workers": workers})
 
     monkeypatch.setattr(Stage, "__init__", init)
 
@@ -70,7 +72,7 @@ def run_out_of_order(
     home.mkdir()
     shutil.copy(database, home / "loupe.db")
     store = Store.open(f"sqlite:///{home / 'loupe.db'}")
-    with patch("flows.engine.runner.ThreadExecutor", executor):
+    with patch("flows.engine.runner.ThreadPoolExecutor", executor):
         report = run_pipeline(context_of(store, home), pipeline, build, profile, no_desks)
     store.close()
     assert report.release_id is not None
