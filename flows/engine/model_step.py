@@ -316,16 +316,13 @@ def ask(model: LedgerModel, requests: Iterable[ChatRequest]) -> dict[int, ChatOu
         before = len(outcomes)
         for position, outcome in model.answer(while_useful()):
             outcomes[before + position] = outcome
-            is_gone = is_gone or _is_gone(outcome)
+            failed = isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE
+            is_gone = is_gone or failed
     refusal = _same_refusal(outcomes.values())
     if refusal and len(outcomes) >= _ENOUGH_REFUSALS and not model.has_answered(purposes):
         wrong = refusal.model_copy(update={"reason": "misconfigured", "retriable": True})
         return dict.fromkeys(outcomes, wrong)
     return outcomes
-
-
-def _is_gone(outcome: ChatOutcome) -> bool:
-    return isinstance(outcome, ChatFailure) and outcome.reason in _SERVER_IS_GONE
 
 
 def _same_refusal(outcomes: Iterable[ChatOutcome]) -> ChatFailure | None:

@@ -23,7 +23,7 @@ from typing import Any, cast
 from db.blobs import BlobStore
 from db.entities import WorkResult
 from flows.engine.programs import Program
-from flows.engine.ray_actor import Actor, packed_chunk, revision
+from flows.engine.ray_actor import Actor, revision
 from models.profiles.settings import Settings
 from schemas.errors import ConfigurationError, LoupeError, MissingExtraError, ServiceError
 from schemas.limited import LimitExceededError, unpacked_error
@@ -59,7 +59,7 @@ class _Ray:
         self._idle = queue.SimpleQueue()
 
     def work(self, items: Sequence[Any]) -> list[WorkResult]:
-        chunk = packed_chunk(self._program, items)
+        chunk = pickle.dumps((self._program, items))
         for _ in range(_MOST_LOSSES):
             actor = self._take()
             is_lost = True
@@ -136,9 +136,11 @@ class _Ray:
         if fault is None:
             self._failed_starts = 0
             own = revision(self._module)
-            if answer.result() != own:
-                self._idle.put(_other_code(answer.result(), own))
-            return answer.result() == own
+            if (found := answer.result()) != own:
+                message = "a node of the Ray cluster runs different code than this run"
+                install = "install the same on all"
+                self._idle.put(ConfigurationError(f"{message}: {found}, not {own}; {install}"))
+            return found == own
         self._discard(actor)
         self._failed_starts += 1
         if self._failed_starts < _MOST_LOSSES:
@@ -292,10 +294,3 @@ def _room(ray: Any, cpus: float, gpus: float) -> int:
 
 def _shown(resources: dict[str, float]) -> str:
     return f"{resources.get('CPU', 0):g} CPUs and {resources.get('GPU', 0):g} GPUs"
-
-
-def _other_code(found: str, own: str) -> ConfigurationError:
-    return ConfigurationError(
-        f"a node of the Ray cluster runs different code than this run: {found}, not {own}; "
-        "install the same on all"
-    )

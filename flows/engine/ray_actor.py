@@ -5,12 +5,10 @@ Values are passed on as bytes; their types are imported only in the worker proce
 
 import hashlib
 import pickle
-from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from schemas.limited import PackedError, packed_error, run_limited
 
@@ -29,16 +27,14 @@ class Actor:
         return revision(module)
 
     def work(self, module: str, chunk: bytes, seconds: float) -> tuple[bytes, PackedError | None]:
-        """Return the pickled results of a program of `module` for its items, or an error."""
+        """Return the pickled results of a program of `module` for its items, or an error.
+
+        `chunk` are the pickled program and items.
+        """
         try:
             return run_limited(_work, chunk, seconds=seconds, imports=(module,)), None
         except Exception as error:  # noqa: BLE001 - raised again by the driver
             return b"", packed_error(error)
-
-
-def packed_chunk(program: Any, items: Sequence[Any]) -> bytes:
-    """Return the arguments of `Actor.work`."""
-    return pickle.dumps((program, items))
 
 
 def _work(chunk: bytes) -> bytes:
