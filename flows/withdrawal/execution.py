@@ -91,7 +91,7 @@ def carry_out(
             return
 
 
-def resume_reopened(context: RunContext, on_step: OnStep = lambda _name, _details: None) -> None:
+def resume_reopened(context: RunContext) -> None:
     """Continue finished withdrawals for which a concurrent run derived more entities.
 
     Other unfinished withdrawals are left to the process that confirmed them.
@@ -103,7 +103,7 @@ def resume_reopened(context: RunContext, on_step: OnStep = lambda _name, _detail
     for one in list_withdrawals(context.store):
         if not one.is_finished and _was_finished(context, one):
             try:
-                carry_out(context, one, on_step)
+                carry_out(context, one)
             except LoupeError as error:
                 failures.append(error)
     if failures:
