@@ -86,7 +86,22 @@ def carry_out(
         return
     while True:
         work = _Work(context, withdrawal, desks)
-        _do_steps(context, withdrawal, work, on_step)
+        done = {one.step for one in steps_of(context.store, withdrawal.id)}
+        failures: list[LoupeError] = []
+        for step in work.steps():
+            if step.name in done and not step.repeats:
+                continue
+            try:
+                details = step.do()
+            except LoupeError as error:
+                if not step.may_fail:
+                    raise
+                failures.append(error)
+            else:
+                on_step(step.name, details)
+                record_step(context.store, withdrawal.id, step.name, details)
+        if failures:
+            raise failures[0]
         if finish(context.store, withdrawal.id, work.entity_count):
             return
 
@@ -101,37 +116,14 @@ def resume_reopened(context: RunContext) -> None:
     """
     failures: list[LoupeError] = []
     for one in list_withdrawals(context.store):
-        if not one.is_finished and _was_finished(context, one):
+        if one.is_finished:
+            continue
+        done = {step.step for step in steps_of(context.store, one.id)}
+        if all(step.name in done for step in _Work(context, one).steps()):
             try:
                 carry_out(context, one)
             except LoupeError as error:
                 failures.append(error)
-    if failures:
-        raise failures[0]
-
-
-def _was_finished(context: RunContext, withdrawal: StoredWithdrawal) -> bool:
-    done = {one.step for one in steps_of(context.store, withdrawal.id)}
-    return all(step.name in done for step in _Work(context, withdrawal).steps())
-
-
-def _do_steps(
-    context: RunContext, withdrawal: StoredWithdrawal, work: "_Work", on_step: OnStep
-) -> None:
-    done = {one.step for one in steps_of(context.store, withdrawal.id)}
-    failures: list[LoupeError] = []
-    for step in work.steps():
-        if step.name in done and not step.repeats:
-            continue
-        try:
-            details = step.do()
-        except LoupeError as error:
-            if not step.may_fail:
-                raise
-            failures.append(error)
-        else:
-            on_step(step.name, details)
-            record_step(context.store, withdrawal.id, step.name, details)
     if failures:
         raise failures[0]
 
