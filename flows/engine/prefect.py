@@ -17,7 +17,7 @@ from prefect.states import Completed, Failed, Paused
 
 from flows.engine.context import BuildReport, BuildT, ResultT, RunContext, open_context
 from flows.engine.pipeline import PipelineSpec, RunT, load_build, run_build
-from flows.engine.report import LineProgress, RunReport, StageReport
+from flows.engine.report import LineProgress, RunReport
 from flows.engine.stopping import Budget
 from models.profiles.settings import load_settings
 from schemas.errors import LoupeError
@@ -43,13 +43,6 @@ def run_as_task(title: str, work: Callable[[], ResultT]) -> ResultT:
     if isinstance(result, Exception):
         raise result
     return result
-
-
-def publish_report(report: RunReport) -> None:
-    """Publish the result of the run as an artifact."""
-    key = re.sub(r"[^a-z0-9]+", "-", report.artifact.lower()).strip("-")
-    create_markdown_artifact(report.markdown, key=key)
-    get_run_logger().info(report.sentence)
 
 
 # Flows
@@ -82,7 +75,9 @@ def run_in_prefect(build: Callable[[RunContext], RunReport], budget: Budget) -> 
         abort = Abort()  # a process that returns a failed state logs a traceback
         abort.state = failed  # type: ignore[attr-defined]  # Prefect reads it, as of `Pause`
         raise abort from error
-    publish_report(report)
+    key = re.sub(r"[^a-z0-9]+", "-", report.artifact.lower()).strip("-")
+    create_markdown_artifact(report.markdown, key=key)
+    get_run_logger().info(report.sentence)
     if isinstance(report, BuildReport) and report.waiting:
         paused: State[None] = Paused(message=report.sentence, reschedule=deployment.id is not None)
         _set_state(paused)
