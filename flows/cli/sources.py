@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -58,6 +58,7 @@ def import_(
 
     context = opened_run()
     note(f"home: {context.settings.home}")
+    values: dict[str, Any] = {"licence": licence, "citation": citation}
     if format_name == _VIDEOS:
         from flows.ufine6926.video_import import import_videos
 
@@ -65,15 +66,13 @@ def import_(
             raise UsageError("videos cannot be imported into shards; leave out --shards")
         if licence is None:
             raise UsageError("videos need a licence; give it with --licence")
-        values = {"name": name or _VIDEOS, "videos": path, "licence": licence}
-        values["citation"] = citation or ""
+        values |= {"name": name or _VIDEOS, "videos": path, "citation": citation or ""}
         videos = validated(VideoSourceSpec, values, "source", see=_KEYS)
         dataset, (_, report) = videos.name, import_videos(context, videos)
     else:
-        files = {"annotations": Path(path), "images": images or Path(path).parent}
-        values = {"name": name or importer_for(format_name).format, "format": format_name}
-        values |= {"licence": licence, "citation": citation}
-        spec = validated(SourceSpec, values | files, "source", see=_KEYS)
+        values |= {"name": name or importer_for(format_name).format, "format": format_name}
+        values |= {"annotations": Path(path), "images": images or Path(path).parent}
+        spec = validated(SourceSpec, values, "source", see=_KEYS)
         dataset = spec.name
         if shards:
             from flows.shards.steps import import_shards

@@ -108,7 +108,7 @@ def test_a_claim_is_respected_until_it_ends(store: Store, plan_id: int) -> None:
     rest = claim(store, plan_id, size=100)
     assert inputs(theirs) | inputs(rest) == {one.seq for one in (*theirs.inputs, *rest.inputs)}
     assert not inputs(theirs) & inputs(rest)
-    drop_claims(store, rest.claim_id)
+    drop_claims(store, str(rest.claim_id))
     assert live_claims(store, plan_id, DATASET)
 
     store.claims.lease_seconds = 0
@@ -119,7 +119,7 @@ def test_a_chunk_is_claimed_again_if_released_or_its_process_died(
     store: Store, plan_id: int
 ) -> None:
     first = claim(store, plan_id)
-    drop_claims(store, first.claim_id)
+    drop_claims(store, str(first.claim_id))
     assert not live_claims(store, plan_id, DATASET)
     assert inputs(claim(store, plan_id)) == inputs(first)
     hand_over_claims(store, ended_place())
