@@ -691,20 +691,13 @@ def _text_in(raw: str) -> str:
             detail = "The answer is neither JSON nor plain text."
             raise UnusableAnswerError("unparseable_answer", detail)
         return text
-    extra = sorted(set(found) - {FIELD})
-    if FIELD not in found:
-        detail = f"The answer's JSON has no field {FIELD!r}; its fields are {extra!r}."
+    value: Any = found.get(FIELD)
+    if not isinstance(value, str) or value.lstrip().startswith(("{", "[")):
+        detail = f"{FIELD!r} of the answer must be a text; got {shown(repr(value))}."
         raise UnusableAnswerError("unparseable_answer", detail)
-    if extra:
+    if extra := sorted(set(found) - {FIELD}):
         raise UnusableAnswerError("extra_fields", f"The answer has unknown fields: {extra!r}.")
-    text = found[FIELD]
-    if not isinstance(text, str):
-        detail = f"{FIELD!r} must be a string; got {type(text).__name__}."
-        raise UnusableAnswerError("unparseable_answer", detail)
-    if text.lstrip().startswith(("{", "[")):
-        detail = f"{FIELD!r} holds JSON again, wanted text."
-        raise UnusableAnswerError("unparseable_answer", detail)
-    return _without_reasoning(text)
+    return _without_reasoning(value)
 
 
 def _without_reasoning(raw: str) -> str:

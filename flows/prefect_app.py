@@ -12,34 +12,56 @@ from prefect.settings import get_current_settings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.websockets import WebSocketClose
 
 from schemas.errors import ConfigurationError
-from services.local_requests import LocalRequestsOnly
 from services.process import LOOPBACK
 
+_OWN_PAGE = {"same-origin", "none"}
+"""`Sec-Fetch-Site` of requests by a server's own pages, and of URLs entered by the user."""
 
-class DeclaredJsonOnly:
-    """Refuses request bodies that are not declared as JSON.
 
-    Prefect treats a body without a content type as JSON. A page of any origin may send such a
-    request without a CORS preflight, which `application/json` requires.
+class LocalRequestsOnly:
+    """Refuses requests from web pages of other origins, over HTTP or a WebSocket.
+
+    `Host` must name this server: a foreign host name that resolves to this address (DNS rebinding)
+    would otherwise make a foreign page one of ours. `Origin`, which browsers send with every
+    WebSocket and every request that changes something, must be one of our own pages. A foreign page
+    may link to our pages, but neither embed them nor load parts of them.
+
+    Bodies must be declared as JSON: Prefect treats a body without a content type as JSON, and a
+    page of any origin may send one without a CORS preflight, which `application/json` requires.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, port: int) -> None:
         self._app = app
+        self._hosts = {f"{LOOPBACK}:{port}", f"localhost:{port}"}
+        self._origins = {f"http://{host}" for host in self._hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 415."""
-        if scope["type"] == "http" and not _is_declared(Headers(scope=scope)):
+        """Pass the request on, or answer 403, or 415 if its body is not declared as JSON."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+        elif refusal := self._refusal(Headers(scope=scope)):
+            is_socket = scope["type"] == "websocket"
+            answer = WebSocketClose(1008, refusal) if is_socket else PlainTextResponse(refusal, 403)
+            await answer(scope, receive, send)
+        elif scope["type"] == "http" and not _is_declared(Headers(scope=scope)):
             message = "the body must come with the header Content-Type: application/json"
             await PlainTextResponse(message, 415)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-
-def guarded(app: ASGIApp, port: int) -> ASGIApp:
-    """Restrict `app` to local programs and its own pages."""
-    return LocalRequestsOnly(DeclaredJsonOnly(app), port)
+    def _refusal(self, headers: Headers) -> str | None:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return f"this server answers to {' and '.join(sorted(self._hosts))} only"
+        if not self._origins.issuperset(origins):
+            return "pages of other origins must not send requests to this server"
+        is_foreign = not origins and headers.get("sec-fetch-site", "none") not in _OWN_PAGE
+        if is_foreign and headers.get("sec-fetch-dest") != "document":
+            return "pages of other origins must not load anything from this server"
+        return None
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "the Prefect server needs PREFECT_SERVER_API_AUTH_STRING; start it with: loupe up"
         )
     uvicorn.run(
-        guarded(create_app(final=True), options.port),
+        LocalRequestsOnly(create_app(final=True), options.port),
         host=LOOPBACK,
         port=options.port,
         timeout_keep_alive=api.keepalive_timeout,

@@ -91,7 +91,7 @@ _Workspaces = TypeAdapter(dict[str, WorkspaceCredentials])
 
 def credentials_path(home: Path) -> Path:
     """Return the path of the credentials of the installation in `home`."""
-    return services_folder(home) / "credentials.json"
+    return home / "services" / "credentials.json"
 
 
 def load_credentials(home: Path) -> Credentials:
@@ -101,6 +101,7 @@ def load_credentials(home: Path) -> Credentials:
         ServiceError: the file is damaged.
     """
     path = credentials_path(home)
+    services_folder(home)
     with locked(path.with_suffix(".lock")):
         if not path.exists():
             made = Credentials(
@@ -129,7 +130,7 @@ def save_token(home: Path, token: SecretStr) -> Credentials:
 
 def workspaces_path(home: Path) -> Path:
     """Return the path of the credentials of the annotators' workspaces."""
-    return services_folder(home) / "annotators.json"
+    return home / "services" / "annotators.json"
 
 
 def load_workspaces(home: Path) -> dict[str, WorkspaceCredentials]:
@@ -154,6 +155,7 @@ def load_workspaces(home: Path) -> dict[str, WorkspaceCredentials]:
 def save_workspace(home: Path, pseudonym: str, credentials: WorkspaceCredentials) -> None:
     """Store the credentials of one annotator with those of the others."""
     path = workspaces_path(home)
+    services_folder(home)
     with locked(path.with_suffix(".lock")):
         kept = {**load_workspaces(home), pseudonym: credentials}
         write_private(path, _Workspaces.dump_json(kept, indent=2).decode())

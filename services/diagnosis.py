@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -26,7 +27,6 @@ from schemas.base import Record
 from schemas.embedding import (
     CfamEmbedder,
     EmbedderSpec,
-    OpenClipEmbedder,
     PrecomputedEmbedder,
     TorchEmbedderSpec,
 )
@@ -116,6 +116,25 @@ ModelSpec = (
 _Listings = dict[tuple[str, str | None], httpx.Response | httpx.HTTPError]
 _PROMPT_TOKENS = 1000  # minimum for a request in addition to its answer
 _SHOWN_MODELS = 5
+_TO_SEARCH, _TO_EVALUATE = "to find images", "to evaluate releases"
+_NEEDS: dict[type[Any], tuple[str, str]] = {
+    VllmChat: ("gpu", ""),
+    TransformersChat: ("torch", ""),
+    ViTPoseModel: ("torch", ""),
+    QwenImageEdit: ("torch", "to edit images"),
+    SSDLiteDetector: ("vision", ""),
+    MediaPipePoseModel: ("vision", ""),
+    FairMOTDetector: ("torch", "to track people in videos"),
+    GoogleSearch: ("", _TO_SEARCH),
+    OpenverseSearch: ("", _TO_SEARCH),
+    FolderSearch: ("", _TO_SEARCH),
+    PrecomputedEmbedder: ("", _TO_EVALUATE),
+    TorchEmbedderSpec: ("torch", _TO_EVALUATE),
+}
+"""The extra of each model or service that is not built in, and its use if not every build has it.
+
+Besides, it needs the files and environment variables that its specification names.
+"""
 
 
 def check_models(profile: Profile) -> Iterator[Finding]:
@@ -151,28 +170,38 @@ def check_specs(specs: Iterable[ModelSpec]) -> Iterator[Finding]:
 
 
 def _check_spec(spec: ModelSpec, listings: _Listings) -> Finding:
-    subject = f"model {spec.ref}"
-    match spec:
-        case ImportedRewrites():
-            return _check_rewrites(subject, spec)
-        case OpenAIChat():
-            return _check_server_of(subject, spec, listings)
-        case VllmChat():
-            return _check_extra_of(subject, "gpu")
-        case TransformersChat() | ViTPoseModel():
-            return _check_extra_of(subject, "torch")
-        case QwenImageEdit():
-            return _check_extra_of(subject, "torch", "to edit images")
-        case GoogleSearch() | OpenverseSearch() | FolderSearch():
-            return _check_search(spec)
-        case FairMOTDetector():
-            return _check_detector(subject, spec)
-        case SSDLiteDetector() | MediaPipePoseModel():
-            return _check_extra_of(subject, "vision")
-        case TorchEmbedderSpec() | PrecomputedEmbedder():
-            return _check_embedder(subject, spec)
-        case _:
-            return fine(subject, "built in")
+    is_search = isinstance(spec, GoogleSearch | OpenverseSearch | FolderSearch)
+    subject = f"{'search' if is_search else 'model'} {spec.ref}"
+    if isinstance(spec, ImportedRewrites):
+        return _check_rewrites(subject, spec)
+    if isinstance(spec, OpenAIChat):
+        return _check_server_of(subject, spec, listings)
+    if isinstance(spec, GoogleSearch) and date.today() >= date.fromisoformat(GOOGLE_ENDS_ON):  # noqa: DTZ011 - a day is meant
+        detail = f"ended on {GOOGLE_ENDS_ON}; Openverse is the other service"
+        return absent(subject, detail, "export LOUPE_PROFILE__CONTRAST__SEARCH__PROVIDER=openverse")
+    needs = next((needs for kind, needs in _NEEDS.items() if isinstance(spec, kind)), None)
+    if needs is None:
+        return fine(subject, "built in")
+    extra, use = needs
+    report, needed = (absent, f"; needed {use}") if use else (lacking, "")
+    files = [value for _, value in spec if isinstance(value, Path)]
+    if isinstance(spec, CfamEmbedder):
+        files = [spec.checkpoint / "model.safetensors"]
+    elif isinstance(spec, FolderSearch):
+        files = [Path(spec.folder)]
+    if missing := [path for path in files if not path.exists()]:
+        remedy = f"ls {missing[0].parent}"
+        if isinstance(spec, FairMOTDetector):
+            remedy = "export LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT=/path/to/checkpoint.pth"
+        return report(subject, f"{missing[0]} does not exist{needed}", remedy)
+    variables = [value for name, value in spec if name.endswith("_variable") and value]
+    if unset := [name for name in variables if not os.environ.get(name)]:
+        detail = f"needs {' and '.join(unset)} in the environment{needed}"
+        return report(subject, detail, f"export {unset[0]}=…")
+    if extra and _missing_modules(extra):
+        detail, remedy = f"needs the extra {extra}{needed}", f"uv pip install -e '.[{extra}]'"
+        return report(subject, detail, remedy)
+    return fine(subject, f"the extra {extra} is installed" if extra else "is complete")
 
 
 def _check_rewrites(subject: str, spec: ImportedRewrites) -> Finding:
@@ -182,77 +211,6 @@ def _check_rewrites(subject: str, spec: ImportedRewrites) -> Finding:
     except FormatError as error:
         return lacking(subject, str(error), f"ls {spec.path.parent}")
     return fine(subject, f"{count:,} rewrites in a file")
-
-
-def _check_search(search: ImageSearchSpec) -> Finding:
-    subject = f"search {search.ref}"
-    variables: tuple[str | None, ...] = ()
-    match search:
-        case GoogleSearch():
-            if date.today() >= date.fromisoformat(GOOGLE_ENDS_ON):  # noqa: DTZ011 - a day is meant
-                detail = f"ended on {GOOGLE_ENDS_ON}; Openverse is the other service"
-                return absent(
-                    subject, detail, "export LOUPE_PROFILE__CONTRAST__SEARCH__PROVIDER=openverse"
-                )
-            variables = (search.engine_variable, search.api_key_variable)
-        case OpenverseSearch():
-            variables = (
-                search.token_variable,
-                search.client_id_variable,
-                search.client_secret_variable,
-            )
-        case FolderSearch():
-            if not Path(search.folder).is_dir():
-                detail = f"there is no folder {search.folder}; needed to find images"
-                return absent(subject, detail, f"ls {Path(search.folder).parent}")
-    if missing := [name for name in variables if name and not os.environ.get(name)]:
-        detail = f"needs {' and '.join(missing)} in the environment to find images"
-        return absent(subject, detail, f"export {missing[0]}=…")
-    return fine(subject, "has what it needs")
-
-
-def _check_embedder(subject: str, embedder: TorchEmbedderSpec | PrecomputedEmbedder) -> Finding:
-    use = "to evaluate releases"
-    if missing := [path for path in _files_of(embedder) if not path.exists()]:
-        return absent(
-            subject, f"{missing[0]} does not exist; needed {use}", f"ls {missing[0].parent}"
-        )
-    if isinstance(embedder, PrecomputedEmbedder):
-        return fine(subject, "its vectors are there")
-    return _check_extra_of(subject, "torch", use)
-
-
-def _files_of(embedder: TorchEmbedderSpec | PrecomputedEmbedder) -> list[Path]:
-    match embedder:
-        case CfamEmbedder():
-            return [embedder.checkpoint / "model.safetensors"]
-        case PrecomputedEmbedder():
-            return [embedder.images, embedder.texts]
-        case OpenClipEmbedder():
-            return [path for path in (embedder.architecture_file, embedder.checkpoint) if path]
-        case _:
-            return []
-
-
-def _check_detector(subject: str, detector: FairMOTDetector) -> Finding:
-    if not detector.checkpoint.is_file():
-        detail = f"no checkpoint at {detector.checkpoint}; needed to track people in videos"
-        variable = "LOUPE_PROFILE__TRACKING__DETECTOR__CHECKPOINT"
-        return absent(subject, detail, f"export {variable}=/path/to/fairmot_dla34.pth")
-    return _check_extra_of(subject, "torch")
-
-
-def _check_extra_of(subject: str, extra: str, use: str = "") -> Finding:
-    """Check whether the extra that a model needs is installed.
-
-    `use` names what needs the model, if not every build does.
-    """
-    if not _missing_modules(extra):
-        return fine(subject, f"the extra {extra} is installed")
-    detail, remedy = f"needs the extra {extra}", f"uv pip install -e '.[{extra}]'"
-    if use:
-        return absent(subject, f"{detail}; needed {use}", remedy)
-    return lacking(subject, detail, remedy)
 
 
 def _check_server_of(subject: str, model: OpenAIChat, listings: _Listings) -> Finding:

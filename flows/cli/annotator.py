@@ -1,16 +1,19 @@
 """`loupe annotator`: the annotators, each with their own Label Studio workspace."""
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.commands import command, group
-from flows.cli.options import QueueArgument
-from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.options import QueueArgument, opened, settings
+from flows.cli.output import Answer, Table, note
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
+    from annotate.gold import GoldFeedback
     from db.reviews import AnnotatorState, Role, StoredAnnotator
     from db.store import Store
     from models.profiles.settings import Settings
@@ -19,8 +22,6 @@ if TYPE_CHECKING:
 
 
 app = group("Manage the people who review.")
-
-_COLUMNS = ("name", "pseudonym", "roles", "state")
 
 NameArgument = Annotated[str, typer.Argument(help="The name that colleagues know.")]
 
@@ -32,8 +33,7 @@ def add(
     adjudicator: bool = False,
     only_adjudicator: bool = False,
     token_file: Path | None = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Create an account and a workspace for a person.
 
     If the person already has one, this sets a new password and adds roles. On an external Label
@@ -46,44 +46,42 @@ def add(
         token_file: File with the person's access token of an external Label Studio.
     """
     from db.reviews import add_annotator
+    from db.store import Store
     from services.credentials import save_workspace
     from services.label_studio import label_studio_access, label_studio_name
 
-    settings, store = _open()
-    url = label_studio_access(settings).url
+    own = settings()
+    store = Store.open(own.database_url)
+    url = label_studio_access(own).url
     _refuse_taken_address(store, name)
-    workspace = _workspace(settings, url, name, token_file)
+    workspace = _workspace(own, url, name, token_file)
     roles: list[Role] = [] if only_adjudicator else ["annotator"]
     if adjudicator or only_adjudicator:
         roles.append("adjudicator")
-    added = add_annotator(store, name, label_studio_name(settings), workspace.user_id, roles)
-    save_workspace(settings.home, added.pseudonym, workspace.credentials)
-    if as_json:
-        print_json(_as_json(added))
-        return
-    out.print(f"{name} works here as {added.pseudonym} ({', '.join(added.roles)})", markup=False)
+    added = add_annotator(store, name, label_studio_name(own), workspace.user_id, roles)
+    save_workspace(own.home, added.pseudonym, workspace.credentials)
+    lines = [f"{name} works here as {added.pseudonym} ({', '.join(added.roles)})"]
     if workspace.credentials.password is not None:
-        out.print(f"  how to log in: loupe annotator show {name!r}", markup=False)
+        lines.append(f"  how to log in: loupe annotator show {name!r}")
+    return Answer(_as_json(added), lines)
 
 
 @command(app)
-def list_(*, as_json: JsonOption = False) -> None:
+def list_() -> Answer:
     """List all annotators, past and present. Releases contain only pseudonyms."""
     from db.reviews import annotators
 
-    _, store = _open(to_read=True)
-    people = annotators(store)
-    if as_json:
-        print_json([_as_json(person) for person in people])
-    elif people:
-        rows = [(one.name, one.pseudonym, ", ".join(one.roles), one.state) for one in people]
-        print_table("Annotators", _COLUMNS, rows)
-    else:
-        out.print("no annotators yet: tasks go to the account of this installation")
+    _, store = opened()
+    people = [_as_json(person) for person in annotators(store)]
+    if not people:
+        return Answer(people, ["no annotators yet: tasks go to the account of this installation"])
+    shown = [person | {"roles": ", ".join(person["roles"])} for person in people]
+    columns = ("name", "pseudonym", "roles", "state")
+    return Answer(people, [Table.of("Annotators", columns, shown)])
 
 
 @command(app)
-def show(name: NameArgument, *, reveal: bool = False, as_json: JsonOption = False) -> None:
+def show(name: NameArgument, *, reveal: bool = False) -> Answer:
     """Show how a person logs in.
 
     The password is printed only on a terminal, or with --reveal.
@@ -91,25 +89,20 @@ def show(name: NameArgument, *, reveal: bool = False, as_json: JsonOption = Fals
     Args:
         reveal: Print the password even if the output is not a terminal.
     """
-    from db.reviews import annotator_named
-    from services.credentials import load_workspaces
     from services.label_studio import label_studio_address
 
-    settings, store = _open()
-    person = annotator_named(store, name)
-    credentials = load_workspaces(settings.home).get(person.pseudonym)
-    shown = reveal or (sys.stdout.isatty() and not as_json)
-    login = _login(person, credentials, label_studio_address(settings), shown)
-    if as_json:
-        print_json(_as_json(person) | login)
-        return
-    for field, value in (_as_json(person) | login).items():
-        shown = value if isinstance(value, str) else ", ".join(value)
-        out.print(f"{field + ':':<11} {shown}", markup=False, soft_wrap=True)
+    own, _, person, credentials = _person(name)
+    shown = reveal or sys.stdout.isatty()
+    login = _as_json(person) | _login(person, credentials, label_studio_address(own), shown)
+    texts = {
+        field: value if isinstance(value, str) else ", ".join(value)
+        for field, value in login.items()
+    }
+    return Answer(login, [f"{field + ':':<11} {text}" for field, text in texts.items()])
 
 
 @command(app)
-def report(name: NameArgument, *, as_json: JsonOption = False) -> None:
+def report(name: NameArgument) -> Answer:
     """Show a person's progress, and the gold items that they answered wrongly, with reasons.
 
     Use it to review the answers with the person: it shows their answer, the known one and its
@@ -121,131 +114,103 @@ def report(name: NameArgument, *, as_json: JsonOption = False) -> None:
     from db.annotations import answer_counts
     from db.reviews import annotator_named
 
-    settings, store = _open(to_read=True)
+    own, store = opened()
     person = annotator_named(store, name)
     found = []
-    for queue in queues_in_use(store, load_queues(settings.queues_file)):
+    for queue in queues_in_use(store, load_queues(own.queues_file)):
         answers = answer_counts(store, queue.name)
         if count := answers.get(person.pseudonym, 0):
             gold = gold_feedback(store, queue, interface_of(queue), person.pseudonym)
             found.append((queue.name, count, gold))
-    if as_json:
-        print_json(
-            _as_json(person)
-            | {
-                "queues": [
-                    {
-                        "queue": queue_name,
-                        "answers": count,
-                        "gold": [one.model_dump(mode="json") for one in gold],
-                    }
-                    for queue_name, count, gold in found
-                ]
-            }
-        )
-        return
-    for queue_name, count, gold in found:
-        right = sum(one.correct for one in gold)
-        out.print(
-            f"{queue_name}: {count:,} answers, {right:,} of {len(gold):,} gold answers right",
-            markup=False,
-        )
-        for one in gold:
-            if not one.correct:
-                lines = (f"answered {one.given}", f"known    {one.known}", one.explanation)
-                out.print(f"  {one.entity}", markup=False)
-                for line in filter(None, lines):
-                    out.print(f"    {line}", markup=False, soft_wrap=True)
-    if not found:
-        out.print(f"{name} has not answered anything yet", markup=False)
+    lines = [line for one in found for line in _report_lines(*one)]
+    queues = [dict(zip(("queue", "answers", "gold"), one, strict=True)) for one in found]
+    document = _as_json(person) | {"queues": queues}
+    return Answer(document, lines or [f"{name} has not answered anything yet"])
+
+
+def _report_lines(queue: str, answers: int, gold: "list[GoldFeedback]") -> Iterator[str]:
+    right = sum(one.correct for one in gold)
+    yield f"{queue}: {answers:,} answers, {right:,} of {len(gold):,} gold answers right"
+    for one in gold:
+        if not one.correct:
+            yield f"  {one.entity}"
+            said = (f"answered {one.given}", f"known    {one.known}", one.explanation)
+            yield from (f"    {line}" for line in said if line)
 
 
 @command(app)
-def deactivate(name: NameArgument, *, as_json: JsonOption = False) -> None:
+def deactivate(name: NameArgument) -> Answer:
     """Stop sending tasks to a person and block their login. Their answers are kept."""
-    _set_state(name, "left", as_json)
+    return _set_login(name, "left")
 
 
 @command(app)
-def reactivate(name: NameArgument, *, as_json: JsonOption = False) -> None:
+def reactivate(name: NameArgument) -> Answer:
     """Reactivate a person, with the same workspace and password."""
-    _set_state(name, "active", as_json)
+    return _set_login(name, "active")
 
 
 @command(app)
-def pause(name: NameArgument, *, as_json: JsonOption = False) -> None:
+def pause(name: NameArgument) -> Answer:
     """Stop sending tasks to a person until they are resumed.
 
     The person can still log in. The next push sends their open tasks to others.
     """
-    _set_pause(name, "paused", as_json)
+    return _set_pause(name, "paused")
 
 
 @command(app)
-def resume(name: NameArgument, *, as_json: JsonOption = False) -> None:
+def resume(name: NameArgument) -> Answer:
     """Send tasks to a paused person again."""
-    _set_pause(name, "active", as_json)
-
-
-def _set_pause(name: str, state: "AnnotatorState", as_json: bool) -> None:
-    from db.reviews import annotator_named, set_annotator_state
-    from schemas.errors import UsageError
-
-    _, store = _open()
-    if annotator_named(store, name).state == "left":
-        raise UsageError(f"{name!r} is deactivated; first run: loupe annotator reactivate {name!r}")
-    _show_state(set_annotator_state(store, name, state), as_json)
+    return _set_pause(name, "active")
 
 
 @command(app)
-def reinstate(name: NameArgument, queue: QueueArgument, *, as_json: JsonOption = False) -> None:
+def reinstate(name: NameArgument, queue: QueueArgument) -> Answer:
     """Lift the suspension of a person from a queue.
 
     People are suspended for wrong answers to gold items. From now on only new gold answers count.
     Answers that were revoked stay revoked.
     """
     from db.gold import reinstate_annotator
-    from db.reviews import annotator_named
-    from schemas.errors import UsageError
 
-    _, store = _open()
-    person = annotator_named(store, name)
+    _, store, person, _ = _person(name)
     lifted = reinstate_annotator(store, queue, person.pseudonym)
     if not lifted:
         raise UsageError(f"{person.pseudonym} is not suspended from the queue {queue!r}")
-    if as_json:
-        print_json(_as_json(person) | {"queue": queue, "lifted": lifted})
-    else:
-        out.print(f"{name} ({person.pseudonym}) works in {queue} again", markup=False)
+    document = _as_json(person) | {"queue": queue, "lifted": lifted}
+    return Answer(document, [f"{name} ({person.pseudonym}) works in {queue} again"])
 
 
-def _set_state(name: str, state: "AnnotatorState", as_json: bool) -> None:
+def _set_login(name: str, state: "AnnotatorState") -> Answer:
     """Change the account before the store, so that a failure never leaves a login active."""
-    from db.reviews import annotator_named, set_annotator_state
-    from services.credentials import load_workspaces
     from services.label_studio import let_in
 
-    settings, store = _open()
-    person = annotator_named(store, name)
-    credentials = load_workspaces(settings.home).get(person.pseudonym)
+    own, store, person, credentials = _person(name)
     if credentials is not None and credentials.email is not None:
-        let_in(settings, credentials.email, state == "active")
+        let_in(own, credentials.email, state == "active")
     else:
-        err.print(f"{person.server} is an external Label Studio: its owner manages the account")
-    _show_state(set_annotator_state(store, name, state), as_json)
+        note(f"{person.server} is an external Label Studio: its owner manages the account")
+    return _set_state(store, name, state)
 
 
-def _show_state(person: "StoredAnnotator", as_json: bool) -> None:
-    if as_json:
-        print_json(_as_json(person))
-    else:
-        out.print(f"{person.name}: {person.state}", markup=False)
+def _set_pause(name: str, state: "AnnotatorState") -> Answer:
+    _, store, person, _ = _person(name)
+    if person.state == "left":
+        raise UsageError(f"{name!r} is deactivated; first run: loupe annotator reactivate {name!r}")
+    return _set_state(store, name, state)
+
+
+def _set_state(store: "Store", name: str, state: "AnnotatorState") -> Answer:
+    from db.reviews import set_annotator_state
+
+    person = set_annotator_state(store, name, state)
+    return Answer(_as_json(person), [f"{person.name}: {person.state}"])
 
 
 def _refuse_taken_address(store: "Store", name: str) -> None:
     """Refuse a name whose e-mail address belongs to another annotator, before an account exists."""
     from db.reviews import annotators
-    from schemas.errors import UsageError
     from services.label_studio import address_of
 
     address = address_of(name)
@@ -256,16 +221,15 @@ def _refuse_taken_address(store: "Store", name: str) -> None:
             )
 
 
-def _workspace(settings: "Settings", url: str, name: str, token_file: Path | None) -> "Workspace":
+def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) -> "Workspace":
     from pydantic import SecretStr
 
-    from schemas.errors import UsageError
     from services.label_studio import add_workspaces, adopt_workspace
 
-    if not settings.label_studio_url:
+    if not own.label_studio_url:
         if token_file is not None:
             raise UsageError("--token-file is only for an external Label Studio; leave it out")
-        return add_workspaces(settings, [name])[0]
+        return add_workspaces(own, [name])[0]
     if token_file is None:
         raise UsageError(
             f"Loupe cannot create accounts on {url}: let {name} create one there, in an "
@@ -299,11 +263,13 @@ def _as_json(person: "StoredAnnotator") -> dict[str, Any]:
     return {field: getattr(person, field) for field in fields}
 
 
-def _open(*, to_read: bool = False) -> "tuple[Settings, Store]":
-    """Open the settings and the store, which must exist if it is opened for reading."""
-    from db.store import Store
-    from models.profiles.settings import load_settings
+def _person(
+    name: str,
+) -> "tuple[Settings, Store, StoredAnnotator, WorkspaceCredentials | None]":
+    """Return the settings, the open store, a person, and their credentials on our Label Studio."""
+    from db.reviews import annotator_named
+    from services.credentials import load_workspaces
 
-    settings = load_settings()
-    open_store = Store.open_existing if to_read else Store.open
-    return settings, open_store(settings.database_url)
+    own, store = opened()
+    person = annotator_named(store, name)
+    return own, store, person, load_workspaces(own.home).get(person.pseudonym)

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from flows.cli.options import chosen_profile
-from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.output import Answer, Note
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from schemas.faithfulness import FaithfulnessReport
     from schemas.records import Rejection
 
-_STYLES = {"faithful": "green", "suspect": "yellow", "rejected": "red"}
+_VERDICTS = ("faithful", "suspect", "rejected")
 
 
 def check(
@@ -23,8 +23,7 @@ def check(
     source: str | None = None,
     rewrite: str | None = None,
     profile: str | None = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Check whether rewrites say what their descriptions say.
 
     Each pair is faithful, suspect (a fact was added or contradicted: a person should check it) or
@@ -39,7 +38,6 @@ def check(
     """
     from flows.ufine3c.faithfulness import check_faithfulness
     from models.imported_rewrites import read_pairs, read_pairs_of
-    from schemas.errors import UsageError
     from schemas.faithfulness import RewritePair
 
     if (source is None) != (rewrite is None) or (pairs is None) == (source is None):
@@ -52,18 +50,12 @@ def check(
         given = list(read_pairs(sys.stdin.buffer.read(), "standard input"))
     settings = chosen_profile(profile).faithfulness
     found = [_as_json(one) for one in check_faithfulness(given, settings)]
-    if as_json:
-        print_json(found)
-        return
+    lines = []
     for number, one in enumerate(found, start=1):
-        verdict = one["verdict"]
-        out.print(f"{number}  [{_STYLES[verdict]}]{verdict}[/]", soft_wrap=True)
-        for finding in one["findings"]:
-            out.print(f"   {escape(finding['message'])}", soft_wrap=True)
-    counts = ", ".join(
-        f"{sum(one['verdict'] == verdict for one in found):,} {verdict}" for verdict in _STYLES
-    )
-    err.print(f"pairs checked: {len(found):,} ({counts})", soft_wrap=True)
+        lines.append(f"{number}  {one['verdict']}")
+        lines += [f"   {finding['message']}" for finding in one["findings"]]
+    counts = (f"{sum(one['verdict'] == name for one in found):,} {name}" for name in _VERDICTS)
+    return Answer(found, [*lines, Note(f"pairs checked: {len(found):,} ({', '.join(counts)})")])
 
 
 def _as_json(result: "FaithfulnessReport | Rejection") -> dict[str, Any]:
@@ -73,7 +65,5 @@ def _as_json(result: "FaithfulnessReport | Rejection") -> dict[str, Any]:
     if isinstance(result, Rejection):
         finding = {"change": result.reason, "message": result.detail}
         return {"verdict": "rejected", "findings": [finding]}
-    return {
-        "verdict": result.verdict,
-        "findings": [one.model_dump(mode="json") for one in result.findings],
-    }
+    findings = [one.model_dump(mode="json") for one in result.findings]
+    return {"verdict": result.verdict, "findings": findings}

@@ -13,7 +13,7 @@ from prefect.deployments import run_deployment as start_deployment
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelling
 
-from flows.cli.output import err, note, say
+from flows.cli.output import note
 from schemas.errors import LoupeError, ServiceError
 from services.prefect_server import prefect_auth_string
 
@@ -21,8 +21,11 @@ _POLL_SECONDS = 1.0
 _LOG_PAGE = 200
 
 
-def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: str) -> None:
+def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: str) -> str:
     """Run the deployment `flow/deployment` on the server of `home`, and print its log.
+
+    Returns:
+        The result in a sentence.
 
     Raises:
         ServiceError: there is no such deployment on the server.
@@ -36,7 +39,7 @@ def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: s
             raise ServiceError(f"{name} could not be started on {api_url}: {error}") from error
         run_id: UUID = run.id  # type: ignore[union-attr]
         try:
-            _follow(client, run_id)
+            return _follow(client, run_id)
         except (KeyboardInterrupt, SystemExit):
             _cancel(client, run_id)
             raise
@@ -45,7 +48,7 @@ def run_deployment(name: str, parameters: dict[str, Any], home: Path, api_url: s
 def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
     """Cancel the run on the server, and follow it until paid calls are stored."""
     client.set_flow_run_state(run_id, Cancelling())
-    err.print(
+    note(
         "stopping: the run on the server is cancelled and stores its paid answers; "
         "press Ctrl+C again to stop waiting"
     )
@@ -53,7 +56,7 @@ def _cancel(client: SyncPrefectClient, run_id: UUID) -> None:
         _follow(client, run_id)
 
 
-def _follow(client: SyncPrefectClient, run_id: UUID) -> None:
+def _follow(client: SyncPrefectClient, run_id: UUID) -> str:
     shown = 0
     while True:
         run = client.read_flow_run(run_id)
@@ -73,4 +76,4 @@ def _follow(client: SyncPrefectClient, run_id: UUID) -> None:
     message = run.state.message or run.state.name or ""
     if not (run.state.is_completed() or run.state.is_paused()):
         raise LoupeError(message)
-    say(message)
+    return message

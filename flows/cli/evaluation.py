@@ -1,4 +1,4 @@
-"""`loupe train`, `loupe evaluate` and `loupe leaderboard`."""
+"""`loupe train`, `evaluate`, `leaderboard` and `reproduce`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import ReleaseArgument, SplitOption, opened_run, opened_store
-from flows.cli.output import Figure, JsonOption, answer, err, print_json, print_table, say
+from flows.cli.options import ReleaseArgument, SplitOption, opened_run, opened_store, settings
+from flows.cli.output import Answer, Figure, Line, Table, err
+from schemas.errors import UsageError
+from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
     from flows.evaluation.leaderboard import Board, Leaderboard
-    from flows.evaluation.run import EvaluationReport
+    from flows.evaluation.reproduction import Comparison, Plan
 
 
 def train(
@@ -21,8 +23,7 @@ def train(
     pairs: bool = False,
     out_: Path | None = None,
     resume: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Train CFAM on a release, or a CLIP on the contrastive pairs of a build-ccd release.
 
     The best checkpoint is chosen on held-out identities of the train split, never on the test
@@ -37,19 +38,16 @@ def train(
     """
     from flows.engine.report import console_progress
     from flows.evaluation.training import TrainingRequest, load_training, run_training
-    from schemas.errors import UsageError
 
-    settings = load_training(config or ("pairs" if pairs else None))
-    if pairs and not settings.losses.contrast:
+    chosen = load_training(config or ("pairs" if pairs else None))
+    if pairs and not chosen.losses.contrast:
         raise UsageError(f"--pairs: {config} has no losses.contrast; wanted it above 0")
-    request = TrainingRequest(str(release), settings, str(out_) if out_ else None, resume)
+    request = TrainingRequest(str(release), chosen, str(out_) if out_ else None, resume)
     report = run_training(request, console_progress(err))
-    if as_json and report.record is not None:
-        print_json(report.as_json())
-    elif report.record is not None:
-        say(report.sentence)
-        if pairs:
-            print_table("Held-out groups", ("score", "before", "best"), report.rows)
+    if report.record is None:  # of several processes, the first reports
+        raise typer.Exit
+    scores = Table("Held-out groups", ("score", "before", "best"), report.rows)
+    return Answer(report.as_json(), [report.sentence, *([scores] if pairs else [])])
 
 
 def evaluate(
@@ -64,8 +62,7 @@ def evaluate(
     name: str | None = None,
     split: SplitOption = None,
     check_images: bool = True,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Score models on a release.
 
     Embeddings are cached: nothing is embedded twice.
@@ -85,46 +82,15 @@ def evaluate(
         release, profile, weights, split, check_images, embedder, embeddings, name
     )
     report = run_evaluation(opened_run(), request)
-    if not as_json:
-        _print_evaluations(report)
-    answer(as_json, report.as_json(), f"the leaderboard is {report.written.page}")
-
-
-def _print_evaluations(report: "EvaluationReport") -> None:
-    """Print the scores of each evaluated model; every metric that occurs gets a column."""
-    from flows.evaluation.leaderboard import (
-        column_title,
-        interval_text,
-        ordered_metrics,
-        score_text,
-    )
-    from schemas.evaluation import METRICS
-
-    results = [stored.evaluation.result for stored in report.stored]
-    found = {name for result in results for one in result.directions for name in one.scores}
-    metrics = ordered_metrics({*METRICS, *found})
-    rows = []
-    for result in results:
-        for one in result.directions:
-            values = [Figure(score_text(one.scores.get(name), name)) for name in metrics]
-            interval = interval_text(one.scores.get(metrics[0]), metrics[0]) or "–"
-            rows.append([str(result.model.ref), one.direction, values[0], interval, *values[1:]])
-    first, *rest = map(column_title, metrics)
-    columns = ["model", "direction", first, "95 %", *rest]
-    print_table(f"scores on {report.dataset}", columns, rows)
-    for sentence in report.board.notes:
-        say(sentence)
+    lines = [*board_lines(report.board)]
     if old := sum(not one.is_new for one in report.stored):
-        say(f"stored results, not computed again: {old:,}")
+        lines.append(f"stored results, not computed again: {old:,}")
+    return Answer(report.as_json(), [*lines, f"the leaderboard is {report.written.page}"])
 
 
 def leaderboard(
-    release: ReleaseArgument,
-    *,
-    split: SplitOption = None,
-    out_: Path | None = None,
-    as_json: JsonOption = False,
-) -> None:
+    release: ReleaseArgument, *, split: SplitOption = None, out_: Path | None = None
+) -> Answer:
     """Show the leaderboard of a release.
 
     Also writes it as HTML, Markdown and JSON.
@@ -134,29 +100,24 @@ def leaderboard(
     """
     from flows.evaluation.leaderboard import collect, leaderboard_document
     from flows.evaluation.leaderboard_page import leaderboard_folder, write_leaderboard
-    from models.profiles.settings import load_settings
 
     with opened_store() as store:
         board = collect(store, release, split)
-    written = write_leaderboard(board, out_ or leaderboard_folder(load_settings().home, board))
-    if not as_json:
-        print_boards(board)
-    files = {name: str(path) for name, path in written._asdict().items()}
-    document = {**leaderboard_document(board), "files": files}
-    answer(as_json, document, f"the page is {written.page}")
+    written = write_leaderboard(board, out_ or leaderboard_folder(settings().home, board))
+    document = {**leaderboard_document(board), "files": written._asdict()}
+    return Answer(document, [*board_lines(board), f"the page is {written.page}"])
 
 
-def print_boards(board: "Leaderboard") -> None:
-    """Print the tables of a leaderboard to the terminal."""
+def board_lines(board: "Leaderboard") -> Iterator[Line]:
+    """Yield the tables and notes of a leaderboard."""
     from flows.evaluation.leaderboard import column_title
 
     name = f"{board.manifest.dataset} {board.manifest.version}, {board.split}"
     for one in board.boards:
         title = f"{name}: {one.direction}, {one.queries:,} queries, gallery of {one.gallery:,}"
         first, *rest = map(column_title, one.metrics)
-        print_table(title, ["model", first, "95 %", *rest], _board_rows(one))
-    for sentence in board.notes:
-        say(sentence)
+        yield Table(title, ["model", first, "95 %", *rest], _board_rows(one))
+    yield from board.notes
 
 
 def _board_rows(one: "Board") -> Iterator[list[object]]:
@@ -174,3 +135,112 @@ def _board_rows(one: "Board") -> Iterator[list[object]]:
             trained = f"trained on {table.trained_on}; " if table.trained_on else ""
             name = f"{published.model} ({trained}published, on {table.dataset} itself{disputed})"
             yield [name, scores.get(first), "–", *map(scores.get, rest)]
+
+
+# Tables of the papers, reproduced.
+
+
+def reproduce(
+    table: Annotated[
+        str | None, typer.Argument(metavar="PAPER/TABLE", autocompletion=lambda: _tables())
+    ] = None,
+    *,
+    row: list[str] | None = None,
+    list_: bool = False,
+    config: Path | None = None,
+    check: bool = False,
+) -> Answer:
+    """Reproduce a table of the papers on the data you have.
+
+    Trains and scores what is not done yet, and prints the results beside the published numbers. Run
+    it again to continue.
+
+    Args:
+        table: Such as ufinebench/2.
+        row: Only rows with these words, such as CFAM or 'no. 4'; repeatable.
+        list_: List all tables.
+        config: TOML file with releases, models and training settings.
+        check: Only show what is missing and its cost.
+    """
+    from flows.evaluation.reproduction import (
+        ASSUMED,
+        Reproduction,
+        load_reproduction,
+        plan_table,
+        run_plan,
+    )
+
+    if list_ == (table is not None):
+        raise typer.BadParameter("give PAPER/TABLE or --list")
+    own = load_reproduction(config) if config else Reproduction()
+    context = opened_run()
+    home = context.settings.home
+    if table is None:
+        listed = [plan_table(context.store, home, name, (), own).summary for name in _tables()]
+        columns = ["table", "rows", "Loupe can make", "GPU hours", "missing data"]
+        rows = [
+            [*values, Figure(hours), ", ".join(missing) or None]
+            for *values, hours, missing in map(dict.values, listed)
+        ]
+        shared = f"Work that tables share is done once. {ASSUMED}."
+        return Answer(listed, [Table("tables of the papers", columns, rows), shared])
+    plan = plan_table(context.store, home, table, tuple(row or ()), own)
+    if not check:
+        plan = run_plan(context, plan)
+    left = f"left to do: {plan.gpu_hours:.1f} GPU hours. {ASSUMED}."
+    undone = any(one.state != "done" for one in plan.rows if one.is_available)
+    return Answer(plan.as_json(), [*_needs(plan), left, *_row_lines(plan)], failed=undone)
+
+
+def _tables() -> list[str]:
+    from retrieval.reproduction import table_names
+
+    return table_names()
+
+
+def _needs(plan: "Plan") -> Iterator[Line]:
+    rows = []
+    for need in plan.needs:
+        found, size = "missing", None
+        if need.release is not None:
+            manifest, size = need.release.manifest, need.size
+            drawn = " (demonstration)" if manifest.demonstration else ""
+            found = f"{manifest.dataset} {manifest.version}{drawn}"
+        rows.append([need.dataset, need.split, need.published_size, size, found])
+    columns = ["dataset", "split", "published size", "your size", "release"]
+    yield Table(f"{plan.table} needs", columns, rows)
+    for dataset, how in {need.dataset: need.missing for need in plan.needs if need.missing}.items():
+        yield f"{dataset}: {how}"
+
+
+def _row_lines(plan: "Plan") -> Iterator[Line]:
+    published = [one for row in plan.rows for one in row.experiment.published]
+    metrics = list(dict.fromkeys(name for one in published for name in one.scores))
+    what = "FG-CDE by type of difference, " if set(metrics) & set(DifferenceType) else ""
+    title = f"{plan.table}: {what}ours / published (difference), in percent"
+    yield Table(title, ["row", "direction", *metrics, "state"], _cells(plan, metrics))
+    notes: dict[str, dict[str, None]] = {}
+    for row in plan.rows:
+        disputed = (f"disputed: {one.disputed}" for one in row.experiment.published if one.disputed)
+        reason = "" if row.state == "no data" else row.reason  # the first table has it
+        for note in filter(None, (reason, row.experiment.recipe.note, *disputed)):
+            notes.setdefault(note, {})[row.experiment.model] = None
+    for note, models in notes.items():
+        yield f"{', '.join(models)}: {note}"
+
+
+def _cells(plan: "Plan", metrics: list[str]) -> Iterator[list[object]]:
+    from flows.evaluation.reproduction import compared
+
+    for row in plan.rows:
+        for one in row.experiment.published:
+            found = compared(row, one.direction)
+            cells = [_cell(found[name]) if name in found else "" for name in metrics]
+            disputed = ", disputed" if one.disputed else ""
+            yield [row.experiment.label, one.direction, *map(Figure, cells), row.state + disputed]
+
+
+def _cell(one: "Comparison") -> str:
+    if one.ours is None or one.difference is None:
+        return f"– / {one.published:.1f}"
+    return f"{one.ours:.1f} / {one.published:.1f} ({one.difference:+.1f})"

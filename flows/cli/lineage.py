@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
+from rich.text import Text
 
 from flows.cli.options import notices_at_hand, opened_store
-from flows.cli.output import JsonOption, out, print_json, warn
+from flows.cli.output import Answer, Line, warn
 
 if TYPE_CHECKING:
     from rich.tree import Tree
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from db.lineage import Lineage
 
 
-def lineage(entity_id: str, *, release: Path | None = None, as_json: JsonOption = False) -> None:
+def lineage(entity_id: str, *, release: Path | None = None) -> Answer:
     """Show the provenance of an entity.
 
     Lists the models, prompts, people and source files it was made from. With --json, print the
@@ -27,26 +28,19 @@ def lineage(entity_id: str, *, release: Path | None = None, as_json: JsonOption 
             the file name of an image.
         release: Read the lineage from this release folder instead of the store.
     """
-    from db.lineage import prov_json
+    from db.lineage import find_entity_id, prov_json, trace
 
-    captions: dict[str, str] = {}
+    lines: list[Line] = []
     if release is None:
-        traced = _stored(entity_id)
+        with opened_store() as store:
+            traced = trace(store, find_entity_id(store, entity_id))
     else:
         traced, captions = _released(release, entity_id)
-    if as_json:
-        print_json(prov_json(traced))
-        return
-    out.print(lineage_tree(traced), no_wrap=True, overflow="ellipsis")
-    if captions:
-        _show_captions(captions, release)
-
-
-def _stored(entity_id: str) -> "Lineage":
-    from db.lineage import find_entity_id, trace
-
-    with opened_store() as store:
-        return trace(store, find_entity_id(store, entity_id))
+        if captions:
+            asked = f"loupe lineage ID --release {release}"
+            lines.append(f"captions of this image (trace one with {asked}):")
+        lines += [_caption_line(*one) for one in captions.items()]
+    return Answer(prov_json(traced), [lineage_tree(traced), *lines])
 
 
 def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
@@ -65,18 +59,11 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
     return without_withdrawn(traced, captions, withdrawn_in(folder, known))
 
 
-def _show_captions(captions: dict[str, str], release: Path | None) -> None:
-    """Print each caption with the id that `loupe lineage` accepts."""
+def _caption_line(caption_id: str, text: str) -> Text:
+    """Return a caption with the id that `loupe lineage` accepts, cut at the width of the output."""
     from release.lineage.reading import printable
 
-    asked = f"loupe lineage ID --release {release}"
-    out.print(escape(f"captions of this image (trace one with {asked}):"))
-    for caption_id, text in captions.items():
-        out.print(
-            f"  [bold]{caption_id[:12]}[/bold] {escape(printable(text))}",
-            no_wrap=True,
-            overflow="ellipsis",
-        )
+    return Text(f"  {caption_id[:12]} {printable(text)}", no_wrap=True, overflow="ellipsis")
 
 
 def lineage_tree(traced: "Lineage") -> "Tree":

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
-from rich.markup import escape
 
 from flows.cli import (
     annotator,
@@ -23,7 +22,6 @@ from flows.cli import (
     queue,
     recos,
     release,
-    reproduce,
     run,
     services,
     shards,
@@ -33,8 +31,8 @@ from flows.cli import (
     withdraw,
 )
 from flows.cli.commands import command
-from flows.cli.options import within_memory
-from flows.cli.output import err, out
+from flows.cli.options import settings, within_memory
+from flows.cli.output import note, say
 from flows.engine.stopping import stopped_by_signals
 from schemas.errors import ConfigurationError, LoupeError
 
@@ -56,7 +54,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        out.print(f"loupe {version('loupe-datasets')}")
+        say(f"loupe {version('loupe-datasets')}")
         raise typer.Exit
 
 
@@ -76,7 +74,7 @@ def begin(
 
 for one in (
     *(run.demo, run.run, sources.import_, check.check, track.track),
-    *(evaluation.train, evaluation.evaluate, evaluation.leaderboard, reproduce.reproduce),
+    *(evaluation.train, evaluation.evaluate, evaluation.leaderboard, evaluation.reproduce),
     *(within_memory(lineage.lineage), withdraw.withdraw, withdraw.withdrawals),
     *(store.quarantine, store.cost, sources.duplicates),
     *(services.up, services.down, services.status, services.doctor),
@@ -97,10 +95,8 @@ for name, group in {
 
 
 def _close_home() -> None:
-    from models.profiles.settings import load_settings
-
     with suppress(ConfigurationError):  # already reported by the command
-        load_settings()
+        settings()
 
 
 def main(command: Callable[[], object] = app) -> None:
@@ -114,7 +110,7 @@ def main(command: Callable[[], object] = app) -> None:
         with stopped_by_signals():
             command()
     except LoupeError as error:
-        err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
+        note(f"error: {error}")
         sys.exit(error.exit_code)
     except OSError as error:
         if error.errno not in _UNWRITABLE + _FORBIDDEN + _MISNAMED:
@@ -123,18 +119,17 @@ def main(command: Callable[[], object] = app) -> None:
         message = f"{error.filename or 'a file'} cannot be {done} ({error.strerror})"
         if error.errno in _FULL:
             message += "; make room there and run again"
-        err.print(f"[bold red]error:[/bold red] {escape(message)}", soft_wrap=True)
+        note(f"error: {message}")
         sys.exit(LoupeError.exit_code)
     except SystemExit as end:
         if end.code in _STOPPED:
-            message = "stopped; nothing is left half-written: run again to continue"
-            err.print(message, soft_wrap=True)
+            note("stopped; nothing is left half-written: run again to continue")
         raise
     except Exception as error:
         fault = _database_fault(error)
         if fault is None:
             raise
-        err.print(f"[bold red]error:[/bold red] {escape(fault)}", soft_wrap=True)
+        note(f"error: {fault}")
         sys.exit(LoupeError.exit_code)
 
 

@@ -2,18 +2,17 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.cli.commands import command, declare, group
-from flows.cli.output import Figure, JsonOption, out, print_json, print_table
+from flows.cli.output import Answer, Figure, JsonOption, Line, Table, show
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from retrieval.contrastive import (
         ContrastAccuracy,
         ContrastiveSamples,
@@ -24,11 +23,7 @@ if TYPE_CHECKING:
     from retrieval.distractors import BenchmarkDistractors
     from retrieval.ranking import RetrievalScores
     from retrieval.recos import RecosSamples, RecosScores, TaskRecall
-    from schemas.evaluation import PairSimilarities
 
-
-Limits = dict[str, tuple[float, float]]
-"""The two bounds of an interval, by metric."""
 
 ImagesOption = Annotated[Path, typer.Option(help="One row per sample, .npy of shape (n, d).")]
 app = group("Score embeddings from .npy files.")
@@ -58,8 +53,6 @@ def metrics(
         intervals: Also 95 % intervals (bootstrap over identities).
         memory_mib: Working memory in MiB, without the embeddings.
     """
-    from schemas.errors import UsageError
-
     given = {
         "--queries": queries,
         "--gallery": gallery,
@@ -88,55 +81,46 @@ def metrics(
         names=(str(queries), str(gallery), str(query_ids), str(gallery_ids)),
     )
     seconds = time.perf_counter() - started
-    limits = None
+    limits: dict[str, tuple[float, float]] = {}
     if intervals:
         from retrieval.ranking import bootstrap_means
 
         means = bootstrap_means(scores.by_query, first_ids)
         limits = {name: (one.low, one.high) for name, one in means.items()}
-    if as_json:
-        print_json(_scores_as_json(scores, limits, seconds))
-    else:
-        _show_scores(scores, limits, seconds)
-
-
-app.callback(invoke_without_command=True, help=declare(metrics))(metrics)
-
-
-def _scores_as_json(
-    scores: "RetrievalScores", limits: Limits | None, seconds: float
-) -> dict[str, Any]:
     released = scores.similarity_distribution_released[scores.matches > 0]
-    return {
-        **scores.means(),
-        "mSD_released": 100 * float(released.mean()),
-        **({} if limits is None else {"intervals": limits}),
-        **_facts(scores, seconds),
-    }
-
-
-def _facts(scores: "RetrievalScores", seconds: float) -> dict[str, Any]:
-    return {
+    facts = {
         "queries": scores.queries,
         "unmatched": scores.unmatched,
         "gallery": scores.gallery,
         "seconds": round(seconds, 3),
     }
+    document = {
+        **scores.means(),
+        "mSD_released": 100 * float(released.mean()),
+        **({"intervals": limits} if intervals else {}),
+        **facts,
+    }
+    show(Answer(document, [_identity_table(scores, limits, facts)]), as_json=as_json)
 
 
-def _show_scores(scores: "RetrievalScores", limits: Limits | None, seconds: float) -> None:
+app.callback(invoke_without_command=True, help=declare(metrics))(metrics)
+
+
+def _identity_table(
+    scores: "RetrievalScores", limits: dict[str, tuple[float, float]], facts: dict[str, Any]
+) -> Table:
     from flows.evaluation.leaderboard import column_title, interval_text, score_text
     from schemas.evaluation import Score
 
-    columns = ["metric", "value"] if limits is None else ["metric", "value", "95 %"]
     rows: list[list[object]] = []
     for name, value in scores.means().items():
-        low, high = (limits or {}).get(name, (None, None))
+        low, high = limits.get(name, (None, None))
         score = Score(value=value, low=low, high=high)
         figure = Figure(score_text(score, name))
         rows.append([column_title(name), figure, interval_text(score, name)])
-    rows += [[name, value, ""] for name, value in _facts(scores, seconds).items()]
-    print_table("Retrieval by identity", columns, [row[: len(columns)] for row in rows])
+    rows += [[name, value, ""] for name, value in facts.items()]
+    columns = ["metric", "value", "95 %"] if limits else ["metric", "value"]
+    return Table("Retrieval by identity", columns, [row[: len(columns)] for row in rows])
 
 
 @command(app)
@@ -146,8 +130,7 @@ def ccd(
     text_embeddings: Path,
     samples: Path,
     distractors: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Score a contrastive benchmark (CCD): R@1, R@5 and FG-CDA.
 
     Recall is computed in three settings, FG-CDA by type, all in percent; ties count as errors. The
@@ -160,34 +143,25 @@ def ccd(
     """
     from retrieval.contrastive import contrastive_samples, read_list, score_contrastive
     from retrieval.distractors import benchmark_distractors
+    from retrieval.embeddings import read_array
 
     listed = contrastive_samples(read_list(samples), str(samples))
-    images, texts, names = _read(image_embeddings, text_embeddings)
+    images, texts = read_array(image_embeddings), read_array(text_embeddings)
+    names = str(image_embeddings), str(text_embeddings)
     scores = score_contrastive(images, texts, listed, names=names)
     near = None
     if distractors:
         near = benchmark_distractors(images, texts, listed.image_of_text, names)
-    if as_json:
-        print_json(_ccd_as_json(listed, scores, near))
-    else:
-        _show_ccd(listed, scores, near)
+    return Answer(_ccd_document(listed, scores, near), _ccd_lines(listed, scores, near))
 
 
-def _read(
-    images: Path, texts: Path
-) -> "tuple[NDArray[np.generic], NDArray[np.generic], tuple[str, str]]":
-    """Return both arrays, and their names for messages."""
-    from retrieval.embeddings import read_array
-
-    return read_array(images), read_array(texts), (str(images), str(texts))
-
-
-def _ccd_as_json(
+def _ccd_document(
     samples: "ContrastiveSamples",
     scores: "ContrastiveScores",
     distractors: "BenchmarkDistractors | None",
 ) -> dict[str, Any]:
     from retrieval.contrastive import DEPTHS
+    from retrieval.distractors import NEAREST
 
     def by_type(value: "Callable[[RightCount], object]") -> dict[str, dict[str, object]]:
         return {
@@ -202,13 +176,23 @@ def _ccd_as_json(
         }
         for depth in DEPTHS
     }
+    similarities = {
+        str(one.difference): {
+            "pairs": one.pairs,
+            "mean": one.mean,
+            "quantiles": {f"{share:g}": value for share, value in one.quantiles},
+            "histogram": {"low": -1.0, "high": 1.0, "counts": one.histogram},
+        }
+        for one in scores.similarity
+    }
+    near = {"distractors": {"nearest": NEAREST, **distractors._asdict()}} if distractors else {}
     return {
         **recall,
         "FG-CDA": by_type(lambda counts: counts.accuracy),
         "FG-CDE": by_type(lambda counts: counts.error),
         "comparisons": by_type(lambda counts: counts.comparisons),
-        "similarities": {str(one.difference): _spread(one) for one in scores.similarity},
-        **({"distractors": _near(distractors)} if distractors else {}),
+        "similarities": similarities,
+        **near,
         "samples": len(samples),
         "originals": int(samples.is_original.sum()),
         "seconds": round(scores.seconds, 3),
@@ -224,29 +208,13 @@ def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, RightCount]]":
     yield "overall", accuracy.overall
 
 
-def _near(distractors: "BenchmarkDistractors") -> dict[str, Any]:
-    from retrieval.distractors import NEAREST
-
-    return {
-        "nearest": NEAREST,
-        "images": distractors.images,
-        "texts": distractors.texts,
-        "seconds": round(distractors.seconds, 3),
-    }
-
-
-def _spread(one: "PairSimilarities") -> dict[str, Any]:
-    quantiles = {f"{share:g}": value for share, value in one.quantiles}
-    histogram = {"low": -1.0, "high": 1.0, "counts": one.histogram}
-    return {"pairs": one.pairs, "mean": one.mean, "quantiles": quantiles, "histogram": histogram}
-
-
-def _show_ccd(
+def _ccd_lines(
     samples: "ContrastiveSamples",
     scores: "ContrastiveScores",
     distractors: "BenchmarkDistractors | None",
-) -> None:
-    columns = ("direction", "queries → candidates", "queries", "candidates", "R@1", "R@5")
+) -> Iterator[Line]:
+    from retrieval.distractors import NEAREST
+
     rows = [
         (
             direction,
@@ -258,19 +226,19 @@ def _show_ccd(
         for direction, settings in scores.recall.items()
         for setting, found in settings.items()
     ]
-    print_table("Recall, percent", columns, rows)
-    print_table(
+    columns = ("direction", "queries → candidates", "queries", "candidates", "R@1", "R@5")
+    yield Table("Recall, percent", columns, rows)
+    yield Table(
         "FG-CDA of contrastive pairs, percent, and the cosine of their images",
         ("type", "pairs", *scores.accuracy, "cosine", "5 %", "95 %"),
         _type_rows(scores),
     )
     if distractors:
-        near = _near(distractors)
-        means = (f"{side} {near[side]:.3f}" for side in ("images", "texts") if near[side])
-        what = f"mean cosine with the {near['nearest']} nearest other samples"
-        out.print(f"{what}: {', '.join(means) or '–'} ({near['seconds']:.1f} s)")
+        sides = {"images": distractors.images, "texts": distractors.texts}
+        means = ", ".join(f"{side} {mean:.3f}" for side, mean in sides.items() if mean)
+        yield f"mean cosine with the {NEAREST} nearest other samples: {means or '–'}"
     groups = int(samples.is_original.sum())
-    out.print(f"{len(samples):,} samples in {groups:,} groups, {scores.seconds:.1f} s")
+    yield f"{len(samples):,} samples in {groups:,} groups, {scores.seconds:.1f} s"
 
 
 def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
@@ -302,8 +270,7 @@ def recos(
     image_embeddings: ImagesOption,
     text_embeddings: Path,
     samples: Path,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Score a benchmark of tasks (ReCoS): R@1, R@5 and R@10 by task.
 
     In percent; ties count as errors. Images without captions are candidates only; if there are any,
@@ -314,37 +281,32 @@ def recos(
         samples: JSON list of {"image", "task", "captions": count}.
     """
     from retrieval.contrastive import read_list
-    from retrieval.recos import recos_samples, score_recos
+    from retrieval.embeddings import read_array
+    from retrieval.recos import DEPTHS, recos_samples, score_recos
 
     listed = recos_samples(read_list(samples), str(samples))
-    images, texts, names = _read(image_embeddings, text_embeddings)
+    images, texts = read_array(image_embeddings), read_array(text_embeddings)
+    names = str(image_embeddings), str(text_embeddings)
     scores = score_recos(images, texts, listed, names=names)
-    if as_json:
-        print_json(_recos_as_json(listed, scores))
-    else:
-        _show_recos(listed, scores)
 
-
-def _recos_as_json(samples: "RecosSamples", scores: "RecosScores") -> dict[str, Any]:
-    from retrieval.recos import DEPTHS
-
-    recall = {
-        f"R@{depth}": {
-            direction: found and {name: one.percent[depth] for name, one in _parts(found)}
+    def by_task(value: "Callable[[SampleRecall], object]") -> dict[str, dict[str, object] | None]:
+        return {
+            direction: found and {name: value(one) for name, one in _parts(found)}
             for direction, found in scores.recall.items()
         }
-        for depth in DEPTHS
-    }
-    return {
-        **recall,
-        "queries": {
-            direction: found and {name: one.queries for name, one in _parts(found)}
-            for direction, found in scores.recall.items()
-        },
-        "images": len(samples),
-        "captions": int(samples.captions.sum()),
+
+    document = {
+        **{f"R@{depth}": by_task(partial(_percent, depth)) for depth in DEPTHS},
+        "queries": by_task(lambda one: one.queries),
+        "images": len(listed),
+        "captions": int(listed.captions.sum()),
         "seconds": round(scores.seconds, 3),
     }
+    return Answer(document, _recos_lines(listed, scores))
+
+
+def _percent(depth: int, recall: "SampleRecall") -> float | None:
+    return recall.percent[depth]
 
 
 def _parts(recall: "TaskRecall") -> "Iterator[tuple[str, SampleRecall]]":
@@ -354,14 +316,14 @@ def _parts(recall: "TaskRecall") -> "Iterator[tuple[str, SampleRecall]]":
         yield str(task), found
 
 
-def _show_recos(samples: "RecosSamples", scores: "RecosScores") -> None:
+def _recos_lines(samples: "RecosSamples", scores: "RecosScores") -> Iterator[Line]:
     for direction, found in scores.recall.items():
         if found is None:
-            out.print(f"{direction} is not scored: some images have no caption")
+            yield f"{direction} is not scored: some images have no caption"
             continue
         columns = ("task", "queries", "R@1", "R@5", "R@10")
         named = (part for part in _parts(found) if part[1].queries)
         rows = [(name, one.queries, *one.percent.values()) for name, one in named]
-        print_table(f"Recall {direction}, percent", columns, rows)
+        yield Table(f"Recall {direction}, percent", columns, rows)
     captions = int(samples.captions.sum())
-    out.print(f"{len(samples):,} images, {captions:,} captions, {scores.seconds:.1f} s")
+    yield f"{len(samples):,} images, {captions:,} captions, {scores.seconds:.1f} s"

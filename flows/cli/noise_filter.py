@@ -1,17 +1,16 @@
 """`loupe filter`: explain why the noise filter kept or dropped frames."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Table as Grid
 
 from flows.cli.commands import command, group
-from flows.cli.options import opened_store, require_dataset
-from flows.cli.output import JsonOption, PageOption, out, print_json, print_rows, write_page
+from flows.cli.options import opened_store, require_dataset, settings
+from flows.cli.output import Answer, Line, PageOption, Table, out, write_page
 
 if TYPE_CHECKING:
     from flows.ufine6926.filter_explanation import Explanation
@@ -20,9 +19,8 @@ if TYPE_CHECKING:
 
 app = group("Explain the decisions of the noise filter.")
 
-_MARKS = {"dropped": ("red bold", "✗"), "suspected": ("yellow", "?"), "passed": ("none", " ")}
-_WIDE = 96
-_LABELS_WIDTH, _NARROW_LABELS_WIDTH, _FRAME_WIDTH = 56, 36, 11
+_MARKS = {"dropped": "✗", "suspected": "?", "passed": " "}
+_LABELS_WIDTH, _FRAME_WIDTH = 44, 11
 
 
 @command(app)
@@ -31,8 +29,7 @@ def explain(
     *,
     html: PageOption = None,
     profile: str | None = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Show the measurements of each frame of a track.
 
     Each measurement is shown with the threshold of its rule.
@@ -46,18 +43,14 @@ def explain(
     from db.blobs import BlobStore
     from flows.ufine6926.filter_explanation import as_document, render_explanation
     from flows.ufine6926.filter_explanation import explain as find_and_explain
-    from models.profiles.settings import load_settings
 
-    settings = load_settings()
+    own = settings()
     with opened_store() as store:
-        wanted = profile or settings.profile
+        wanted = profile or own.profile
         explanation = find_and_explain(store, name, wanted, what_if=profile is not None)
     if html is not None:
-        write_page(html, render_explanation(explanation, BlobStore(settings.blobs_url)))
-    if as_json:
-        print_json(as_document(explanation))
-    else:
-        _show(explanation)
+        write_page(html, render_explanation(explanation, BlobStore(own.blobs_url)))
+    return Answer(as_document(explanation), _lines(explanation))
 
 
 @command(app)
@@ -67,8 +60,7 @@ def sheet(
     rule: str | None = None,
     out_: Annotated[Path, typer.Option(dir_okay=False)] = Path("sheet.html"),
     profile: str | None = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Write a contact sheet with the crops of each rule.
 
     Crops are sorted by the measurement of the rule.
@@ -82,102 +74,79 @@ def sheet(
     from db.blobs import BlobStore
     from flows.ufine6926.filter_explanation import collect, render_sheet, sheet_document
     from flows.ufine6926.noise_filter import newest_report, thresholds_of
-    from models.profiles.settings import load_settings
 
-    settings = load_settings()
+    own = settings()
     with opened_store() as store:
         require_dataset(store, dataset)
         report = None if profile else newest_report(store, dataset)
-        thresholds = thresholds_of(store, report, profile or settings.profile)
+        thresholds = thresholds_of(store, report, profile or own.profile)
         collected = collect(store, dataset, thresholds, rule)
-    write_page(out_, render_sheet(collected, BlobStore(settings.blobs_url)))
+    write_page(out_, render_sheet(collected, BlobStore(own.blobs_url)))
     document = sheet_document(collected)
-    if as_json:
-        print_json(document)
-        return
     rows = [
         {**row, "threshold": f"{row['sign']} {row['threshold']:g}"} for row in document["rules"]
     ]
     columns = ("rule", "setting", "threshold", "measured", "dropped", "suspected")
-    print_rows(False, f"{dataset}, by {thresholds.origin}", columns, rows)
+    return Answer(document, [Table.of(f"{dataset}, by {thresholds.origin}", columns, rows)])
 
 
-def _show(explanation: "Explanation") -> None:
+def _lines(explanation: "Explanation") -> Iterator[Line]:
     track = explanation.found.track
-    out.print(
-        f"[bold]track {track.number}[/bold] of {escape(track.video)}  "
-        f"[dim]{explanation.found.entity.id[:12]}[/dim]",
-        soft_wrap=True,
-    )
-    out.print(
+    yield f"track {track.number} of {track.video}  {explanation.found.entity.id[:12]}"
+    yield (
         f"frames {track.first_frame} to {track.last_frame}, seen in {track.seen_frames:,}, "
-        f"{len(track.observations)} kept by the tracker {escape(track.author)}",
-        soft_wrap=True,
+        f"{len(track.observations)} kept by the tracker {track.author}"
     )
     agreement = {
         None: "; the store has no report on this track yet",
-        False: "; [yellow]the report in the store differs[/yellow]",
+        False: "; the report in the store differs",
         True: "",
     }[explanation.agrees]
-    out.print(f"thresholds of {escape(explanation.thresholds.origin)}{agreement}\n")
-    is_wide = out.width >= _WIDE
-    room = out.width - (_LABELS_WIDTH if is_wide else _NARROW_LABELS_WIDTH)
-    columns = max(1, room // _FRAME_WIDTH)
+    yield f"thresholds of {explanation.thresholds.origin}{agreement}"
+    columns = max(1, (out.width - _LABELS_WIDTH) // _FRAME_WIDTH)
     shown = explanation.observations
     for start in range(0, len(shown), columns):
-        out.print(_block(explanation, shown[start : start + columns], is_wide=is_wide))
-    out.print("[red bold]✗[/red bold] dropped   [yellow]?[/yellow] suspected   – not measured\n")
-    _show_outcome(explanation)
+        yield _block(explanation, shown[start : start + columns])
+    yield "✗ dropped   ? suspected   – not measured"
+    yield from _outcome(explanation)
 
 
-def _block(
-    explanation: "Explanation", observations: "Sequence[Observation]", *, is_wide: bool
-) -> Table:
+def _block(explanation: "Explanation", observations: "Sequence[Observation]") -> Grid:
     """Format some frames side by side, with their measurements below each other."""
     from flows.engine.pages import figure
 
-    table = Table(header_style="bold", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("rule", no_wrap=True)
-    if is_wide:
-        table.add_column("setting", no_wrap=True, style="dim")
+    table = Grid(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("rule and setting", no_wrap=True)
     table.add_column("good", justify="right", no_wrap=True)
     for one in observations:
         part = explanation.part_of(one.frame)
-        result = "[red]dropped[/red]" if part is None else f"[green]part {part}[/green]"
+        result = "dropped" if part is None else f"part {part}"
         heading = f"{one.frame}\n{one.time_seconds:.2f} s\n{result}"
         table.add_column(heading, justify="right", no_wrap=True)
     for rule in explanation.rules:
-        cells = []
-        for one in observations:
-            if (measured := explanation.measured(rule, one.frame)) is None:
-                cells.append("[dim]–[/dim] ")
-                continue
-            style, mark = _MARKS[measured.outcome]
-            value = figure(measured.value, is_count=rule.is_count)
-            cells.append(f"[{style}]{value}{mark}[/{style}]")
-        names = [rule.name, rule.setting] if is_wide else [rule.label]
-        threshold = f"{rule.sign} {rule.threshold(explanation.thresholds.settings):g}"
-        table.add_row(*names, threshold, *cells)
+        found = [explanation.measured(rule, one.frame) for one in observations]
+        cells = [
+            f"{figure(one.value, is_count=rule.is_count)}{_MARKS[one.outcome]}" if one else "– "
+            for one in found
+        ]
+        good = f"{rule.sign} {rule.threshold(explanation.thresholds.settings):g}"
+        table.add_row(f"{rule.name} {rule.setting}", good, *cells)
     return table
 
 
-def _show_outcome(explanation: "Explanation") -> None:
-    """Show the findings against each frame in a comparison, and the remaining frames."""
+def _outcome(explanation: "Explanation") -> Iterator[str]:
+    """Yield the findings against each frame in a comparison, and the remaining frames."""
     from flows.engine.pages import figure
     from flows.ufine6926.noise_rules import SWITCH
 
     for observation in explanation.observations:
         for one in explanation.against(observation.frame):
-            style, _ = _MARKS[one.outcome]
             if one.frame in explanation.judgement.switches and one.rule == SWITCH.name:
-                out.print(f"[{style}]another person[/{style}] may start at frame {one.frame}")
+                yield f"another person may start at frame {one.frame}"
             elif one.beside is not None:
-                out.print(
-                    f"frame {one.frame} [{style}]{one.outcome}[/{style}] by {one.rule}: "
-                    f"{figure(one.value)} from frame {one.beside}"
-                )
+                compared = f"{figure(one.value)} from frame {one.beside}"
+                yield f"frame {one.frame} {one.outcome} by {one.rule}: {compared}"
     for one in explanation.all_measured(None):
-        out.print(f"the track is [red bold]{one.outcome}[/red bold] by {one.rule}: {one.value:g}")
+        yield f"the track is {one.outcome} by {one.rule}: {one.value:g}"
     for number, part in enumerate(explanation.judgement.parts, start=1):
-        frames = ", ".join(map(str, part))
-        out.print(f"[green]part {number}[/green] keeps {len(part)}: {frames}", soft_wrap=True)
+        yield f"part {number} keeps {len(part)}: {', '.join(map(str, part))}"

@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Annotated, Final, ParamSpec, TypeVar
 import typer
 
 from flows.cli.output import err, warn
+from schemas.errors import (
+    ConfigurationError,
+    IntegrityError,
+    LoupeError,
+    ServiceError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from annotate.queues import Queue
     from db.store import Store
     from flows.engine.context import RunContext
     from flows.engine.stopping import Budget
+    from flows.withdrawal.releases import ReleaseWithdrawal
     from models.profiles.settings import Settings
     from release.build import Progress
     from schemas.profile import Profile
@@ -53,42 +61,45 @@ VerifyOption = Annotated[
 ]
 
 
-@contextmanager
-def opened_store() -> Iterator["Store"]:
-    """Open the store of this installation."""
-    from db.store import Store
+def settings(**changes: object) -> "Settings":
+    """Return the settings of this installation, with some changed on the command line."""
     from models.profiles.settings import load_settings
 
-    store = Store.open_existing(load_settings().database_url)
+    return load_settings(**changes)
+
+
+def opened() -> "tuple[Settings, Store]":
+    """Return the settings, and the open store of this installation."""
+    from db.store import Store
+
+    own = settings()
+    return own, Store.open_existing(own.database_url)
+
+
+@contextmanager
+def opened_store() -> Iterator["Store"]:
+    """Open the store of this installation, and close it at the end."""
+    _, store = opened()
     try:
         yield store
     finally:
         store.close()
 
 
-def opened_run(
-    settings: "Settings | None" = None,
-    budget: "Budget | None" = None,
-    flow_run: str = "in-process",
-    *,
-    quiet: bool = False,
-) -> "RunContext":
+def opened_run(budget: "Budget | None" = None, *, quiet: bool = False) -> "RunContext":
     """Open a run of this installation, which shows its progress on standard error."""
     from flows.engine.context import open_context
     from flows.engine.report import Progress, console_progress
-    from models.profiles.settings import load_settings
 
     progress = Progress() if quiet else console_progress(err)
-    settings = settings or load_settings()
-    return open_context(settings, budget=budget, progress=progress, flow_run=flow_run)
+    return open_context(settings(), budget=budget, progress=progress, flow_run="in-process")
 
 
 def chosen_profile(name: str | None) -> "Profile":
     """Return the profile of that name, by default the one of the settings."""
     from models.profiles.loader import load_profile
-    from models.profiles.settings import load_settings
 
-    return load_profile(name or load_settings().profile)
+    return load_profile(name or settings().profile)
 
 
 def folder_called(name: str) -> Path:
@@ -98,7 +109,6 @@ def folder_called(name: str) -> Path:
         UsageError: there is none.
     """
     from db.releases import find_release
-    from schemas.errors import UsageError
 
     if name and (folder := Path(name)).is_dir():
         return folder
@@ -118,7 +128,6 @@ def folder_called(name: str) -> Path:
 def known_releases() -> list[str]:
     """Return the releases of this installation for completion; none without a store."""
     from db.releases import list_releases
-    from schemas.errors import LoupeError
 
     try:
         with opened_store() as store:
@@ -135,7 +144,6 @@ def require_dataset(store: "Store", name: str | None) -> None:
         UsageError: there is no such dataset.
     """
     from db.entities import datasets_of
-    from schemas.errors import UsageError
     from schemas.validation import nearest_hint
 
     if name is not None and name not in (known := datasets_of(store)):
@@ -155,31 +163,32 @@ def progress_bar(label: str = "writing images") -> Iterator["Progress"]:
 def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     """Return the withdrawals known to this installation; warn if the store does not answer."""
     from db.peek import may_have_notices
-    from models.profiles.settings import load_settings
     from release.notices import notices_of_home
     from release.notices_files import followed
-    from schemas.errors import ConfigurationError, ServiceError
 
-    settings = load_settings()
-    url = settings.database_url
+    own = settings()
+    url = own.database_url
     if url.startswith(_SQLITE) and not may_have_notices(Path(url.removeprefix(_SQLITE))):
-        return followed(notices_of_home(settings.home))  # without loading database code
-
-    from flows.withdrawal.releases import known_notices
-
+        return followed(notices_of_home(own.home))  # without loading database code
     try:
-        return known_notices(settings)
+        return known_withdrawals()
     except (ConfigurationError, ServiceError) as error:
         warn(f"withdrawals that only the store of this installation knows are left out: {error}")
-        return notices_of_home(settings.home)
+        return notices_of_home(own.home)
 
 
 def known_withdrawals() -> "tuple[WithdrawalNotice, ...]":
     """Return the withdrawals known to this installation, including its store."""
     from flows.withdrawal.releases import known_notices
-    from models.profiles.settings import load_settings
 
-    return known_notices(load_settings())
+    return known_notices(settings())
+
+
+def withdrawal_from(folder: Path) -> "ReleaseWithdrawal | None":
+    """Return what is withdrawn from the release in a folder; None if nothing is."""
+    from flows.withdrawal.releases import withdrawal_in
+
+    return withdrawal_in(folder, known_withdrawals())
 
 
 def within_memory(command: Callable[P, T]) -> Callable[P, T]:
@@ -191,8 +200,6 @@ def within_memory(command: Callable[P, T]) -> Callable[P, T]:
     @wraps(command)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> T:
         import resource
-
-        from schemas.errors import IntegrityError
 
         facts = Path("/proc/self/statm")
         if not facts.exists():  # only Linux enforces it
@@ -228,19 +235,26 @@ QueuesArgument = Annotated[
 ]
 
 
-def opened_queue(name: str) -> "tuple[Store, Queue]":
-    """Open the store of this installation and the declared queue.
+def opened_queues(name: str | None, policy: str | None = None) -> "tuple[Store, list[Queue]]":
+    """Open the store and return the queue of that name, or those in use, under a policy.
 
     Raises:
         UsageError: there is no such queue.
     """
-    from annotate.queues import chosen_queues, load_queues
-    from db.store import Store
-    from models.profiles.settings import load_settings
+    from annotate.queues import chosen_queues, load_queues, parse_policy
 
-    settings = load_settings()
-    store = Store.open_existing(settings.database_url)
-    (queue,) = chosen_queues(store, load_queues(settings.queues_file), name)
+    own, store = opened()
+    chosen = None if policy is None else parse_policy(policy)
+    return store, chosen_queues(store, load_queues(own.queues_file), name, chosen)
+
+
+def opened_queue(name: str) -> "tuple[Store, Queue]":
+    """Open the store and return the queue of that name.
+
+    Raises:
+        UsageError: there is no such queue.
+    """
+    store, (queue,) = opened_queues(name)
     return store, queue
 
 

@@ -4,15 +4,17 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import typer
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
-from rich.markup import escape
+from rich.highlighter import RegexHighlighter
 from rich.measure import Measurement
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Table as Grid
 from rich.text import Text
+
+from schemas.errors import LoupeError, UsageError
 
 PageOption = Annotated[Path | None, typer.Option(dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -29,6 +31,16 @@ _CONTROLS: Final = {
     if chr(code) not in "\n\t"
 }
 """Characters that move the cursor, overwrite text or change the writing direction."""
+
+
+class _Marks(RegexHighlighter):
+    """Colours the mark or word at the beginning of a line; the groups are names of colours."""
+
+    highlights: ClassVar = [
+        r"(?m)^ *(?P<green>✓)",
+        r"(?m)^ *(?P<red>✗|error:|DEGENERATE:)",
+        r"(?m)^(?P<yellow>warning:)",
+    ]
 
 
 class _Defused:
@@ -52,18 +64,14 @@ class _Defusing(RenderHook):
 
 def _console(*, stderr: bool) -> Console:
     is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    console = Console(stderr=stderr, highlight=False, width=None if is_terminal else _PLAIN_WIDTH)
+    width = None if is_terminal else _PLAIN_WIDTH
+    console = Console(stderr=stderr, width=width, highlighter=_Marks())
     console.push_render_hook(_Defusing())
     return console
 
 
 out = _console(stderr=False)
 err = _console(stderr=True)
-
-
-def warn(message: str) -> None:
-    """Print a warning on standard error; nothing in it is interpreted as markup."""
-    err.print(f"[yellow]warning:[/yellow] {escape(message)}", soft_wrap=True)
 
 
 def say(line: str) -> None:
@@ -76,34 +84,9 @@ def note(line: str) -> None:
     err.print(line, markup=False, soft_wrap=True)
 
 
-def answer(as_json: bool, document: Mapping[str, Any] | Sequence[Any], *lines: str) -> None:
-    """Print a result: `document` as JSON, or `lines` for people."""
-    if as_json:
-        print_json(document)
-        return
-    for line in lines:
-        say(line)
-
-
-def print_json(value: Mapping[str, Any] | Sequence[Any]) -> None:
-    """Print `value` as one JSON document on standard output."""
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=str)
-    sys.stdout.write("\n")
-
-
-def write_page(path: Path, page: str) -> None:
-    """Write an HTML page that a command was asked for.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    from schemas.errors import UsageError
-
-    try:
-        path.write_text(page, encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
-    note(f"wrote {path}")
+def warn(message: str) -> None:
+    """Print a warning on standard error."""
+    note(f"warning: {message}")
 
 
 class Figure(str):
@@ -112,43 +95,121 @@ class Figure(str):
     __slots__ = ()
 
 
-def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Print a table with right-aligned numbers.
+class Note(str):
+    """A line for standard error."""
 
-    A table that is too wide for the terminal is printed as a block of lines per row.
+    __slots__ = ()
+
+
+class Table(NamedTuple):
+    """A table, with numbers aligned to the right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Iterable[Sequence[object]]
+
+    @classmethod
+    def of(cls, title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> "Table":
+        """Return a table of these values of each row."""
+        return cls(title, columns, [[row[column] for column in columns] for row in rows])
+
+
+Line = str | Note | Table | ConsoleRenderable
+
+
+class Answer(NamedTuple):
+    """The result of a command: `document` for programs (`--json`), `lines` for people.
+
+    A command that `failed` ends with exit code 1, or with the error that it gives.
     """
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+
+    document: Any
+    lines: Iterable[Line] = ()
+    failed: bool | LoupeError = False
+
+
+def show(answer: Answer, *, as_json: bool) -> None:
+    """Print an answer.
+
+    Raises:
+        typer.Exit: the command failed.
+        LoupeError: its error.
+    """
+    if as_json:
+        print_json(answer.document)
+    else:
+        print_lines(answer.lines)
+    if answer.failed:
+        raise answer.failed if isinstance(answer.failed, LoupeError) else typer.Exit(1)
+
+
+def many(count: int, noun: str) -> str:
+    """Return a count of things in words."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def first(lines: Sequence[str], limit: int, rest: str) -> list[str]:
+    """Return the first lines, and `rest` with the number of the others."""
+    left = len(lines) - limit
+    return [*lines[:limit], rest.format(left)] if left > 0 else list(lines)
+
+
+def print_lines(lines: Iterable[Line], console: Console = out) -> None:
+    """Print lines and tables for people."""
+    for line in lines:
+        if isinstance(line, Note):
+            note(line)
+        elif isinstance(line, str):
+            console.print(line, markup=False, soft_wrap=True)
+        elif isinstance(line, Table):
+            print_table(line, console)
+        else:
+            console.print(line)
+
+
+def print_json(value: Any) -> None:
+    """Print `value` as one JSON document on standard output; it may contain records."""
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False, default=_plain)
+    sys.stdout.write("\n")
+
+
+def _plain(value: Any) -> Any:
+    return value.model_dump(mode="json") if hasattr(value, "model_dump") else str(value)
+
+
+def write_page(path: Path, page: str) -> None:
+    """Write an HTML page that a command was asked for.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        path.write_text(page, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
+    note(f"wrote {path}")
+
+
+def print_table(table: Table, console: Console = out) -> None:
+    """Print a table; one that is too wide for the terminal as a block of lines per row."""
+    title, columns, rows = table
+    grid = Grid(title=title, title_justify="left", title_style="bold", header_style="bold")
     values = [list(row) for row in rows]
     for place, column in enumerate(columns):
         numeric = all(isinstance(row[place], int | float | Figure | None) for row in values)
-        table.add_column(column, justify="right" if numeric and values else "left")
+        grid.add_column(column, justify="right" if numeric and values else "left")
     for row in values:
-        table.add_row(*(_shown(value) for value in row))
-    if Measurement.get(out, out.options.update(max_width=_NO_WIDTH), table).maximum <= out.width:
-        out.print(table)
+        grid.add_row(*(_shown(value) for value in row))
+    unlimited = console.options.update(max_width=_NO_WIDTH)
+    if Measurement.get(console, unlimited, grid).maximum <= console.width:
+        console.print(grid)
         return
-    out.print(f"[bold]{escape(title)}[/]")
+    console.print(title, markup=False)
     widest = max(map(len, columns))
     for row in values:
-        out.print()
+        console.print()
         for column, value in zip(columns, row, strict=True):
-            out.print(Text.assemble(f"{column:<{widest}}  ", _shown(value)), soft_wrap=True)
-
-
-def print_rows(
-    as_json: bool,
-    title: str,
-    columns: Sequence[str],
-    rows: Sequence[Mapping[str, Any]],
-    if_empty: str | None = None,
-) -> None:
-    """Print records as JSON, or some of their fields as a table (`if_empty` if there are none)."""
-    if as_json:
-        print_json(rows)
-    elif rows or if_empty is None:
-        print_table(title, columns, [[row[column] for column in columns] for row in rows])
-    else:
-        say(if_empty)
+            console.print(Text.assemble(f"{column:<{widest}}  ", _shown(value)), soft_wrap=True)
 
 
 def _shown(value: object) -> str | Text:

@@ -1,15 +1,15 @@
 """`loupe queue`: items that wait for people, and the exchange with Label Studio."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from flows.cli.commands import command, group
-from flows.cli.options import QueuesArgument
-from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.options import QueueArgument, QueuesArgument, opened, opened_queues, settings
+from flows.cli.output import Answer, Note, Table, first, note, print_lines
 from flows.cli.queue_items import accept, acceptance, hours, prioritize, reopen, search
 from flows.cli.queue_items import app as gold
 from flows.cli.queue_statistics import stats
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     from models.profiles.settings import Settings
 
 
-ReportT = TypeVar("ReportT", bound="PushReport | PullReport | ReconcileReport")
+ReportT = TypeVar("ReportT", bound="PullReport | ReconcileReport")
+T = TypeVar("T")
 
 app = group("Push review tasks, pull answers, show statistics.")
 command(app)(stats)
@@ -36,57 +37,45 @@ app.add_typer(gold, name="gold")
 # The pause after a pull and push is at least so many seconds, and so many times their duration.
 _PAUSE_SECONDS = 3.0
 _PAUSE_FACTOR = 4.0
-_COLUMNS = (
-    "queue",
-    "interface",
-    "policy",
-    "answers each",
-    "proposed",
-    "accepted",
-    "rejected",
-    "edited",
-    "open",
-    "answered",
-    "unclear",
-)
-_STATES = ("proposed", "accepted", "rejected", "superseded")
+_STATES = {
+    "proposed": "proposed",
+    "accepted": "accepted",
+    "rejected": "rejected",
+    "edited": "superseded",
+}
+"""The states of the items of a queue, as its columns."""
 _SHOWN_NOTICES = 10
+_NOTHING = "nothing to review yet"
 
 
 @command(app)
-def list_(*, as_json: JsonOption = False) -> None:
+def list_() -> Answer:
     """List the queues in use.
 
     Shows the policy, decisions, tasks and unclear answers of each.
     """
-    from annotate.queues import load_queues, queues_in_use
     from db.annotations import unclear_annotations
     from db.reviews import WAITING, count_states, count_tasks, gate_counts
 
-    settings, store = _open()
+    store, queues = opened_queues(None)
     tasks = count_tasks(store)
     used = gate_counts(store)
     rows = []
-    for queue in queues_in_use(store, load_queues(settings.queues_file)):
+    for queue in queues:
         counts = count_states(store, queue.kind, queue.left_out).get(queue.dataset, {})
         rows.append(
-            [
-                queue.name,
-                queue.interface,
-                _used_policy([one for one in used if one.queue == queue.name], queue),
-                queue.overlap,
-                *(counts.get(state, 0) for state in _STATES),
-                sum(tasks.get((queue.name, state), 0) for state in WAITING),
-                tasks.get((queue.name, "answered"), 0),
-                len(unclear_annotations(store, queue.name)),
-            ]
+            {
+                "queue": queue.name,
+                "interface": queue.interface,
+                "policy": _used_policy([one for one in used if one.queue == queue.name], queue),
+                "answers each": queue.overlap,
+                **{name: counts.get(state, 0) for name, state in _STATES.items()},
+                "open": sum(tasks.get((queue.name, state), 0) for state in WAITING),
+                "answered": tasks.get((queue.name, "answered"), 0),
+                "unclear": len(unclear_annotations(store, queue.name)),
+            }
         )
-    if as_json:
-        print_json([dict(zip(_COLUMNS, row, strict=True)) for row in rows])
-    elif rows:
-        print_table("Queues", _COLUMNS, rows)
-    else:
-        out.print("nothing to review yet")
+    return Answer(rows, [Table.of("Queues", [*rows[0]], rows) if rows else _NOTHING])
 
 
 def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
@@ -102,9 +91,7 @@ def _used_policy(counts: "Sequence[GateCount]", queue: "Queue") -> str:
 
 
 @command(app)
-def push(
-    queue: QueuesArgument = None, *, policy: str | None = None, as_json: JsonOption = False
-) -> None:
+def push(queue: QueuesArgument = None, *, policy: str | None = None) -> Answer:
     """Send the items that need review to Label Studio.
 
     Items that are already there are not sent again. Each item goes to as many annotators as the
@@ -117,17 +104,14 @@ def push(
     from annotate.push import push as push_queue
     from flows.engine.gates import images_url, open_desks
 
-    settings, store = _open()
-    desks = open_desks(settings, store)
-    reports = [
-        push_queue(store, desks, chosen, images_url(settings))
-        for chosen in _queues(settings, store, queue, policy)
-    ]
-    _report(reports, lambda report: _show_push(report, desks("").url), as_json)
+    store, queues = opened_queues(queue, policy)
+    desks, images = open_desks(settings(), store), images_url(settings())
+    reports = [push_queue(store, desks, chosen, images) for chosen in queues]
+    return _reported(reports, lambda report: _push_lines(report, desks("").url))
 
 
 @command(app)
-def pull(queue: QueuesArgument = None, *, as_json: JsonOption = False) -> None:
+def pull(queue: QueuesArgument = None) -> Answer:
     """Fetch answers from Label Studio and turn them into decisions.
 
     Exit code 1 if an answer is unclear, or if a workspace could not be read.
@@ -135,13 +119,12 @@ def pull(queue: QueuesArgument = None, *, as_json: JsonOption = False) -> None:
     from annotate.pull import pull as pull_queue
 
     reports = _read(pull_queue, queue, "loupe queue pull")
-    _report(reports, _show_pull, as_json)
-    if any(report.unclear or report.unreached for report in reports):
-        raise typer.Exit(1)
+    failed = any(report.unclear or report.unreached for report in reports)
+    return _reported(reports, _pull_lines, failed)
 
 
 @command(app)
-def reconcile(queue: QueuesArgument = None, *, as_json: JsonOption = False) -> None:
+def reconcile(queue: QueuesArgument = None) -> Answer:
     """Compare the tasks and answers in the store with Label Studio.
 
     Exit code 1 if a task is missing, or if a workspace could not be read.
@@ -149,9 +132,8 @@ def reconcile(queue: QueuesArgument = None, *, as_json: JsonOption = False) -> N
     from annotate.pull import reconcile as reconcile_queue
 
     reports = _read(reconcile_queue, queue, "loupe queue reconcile")
-    _report(reports, _show_reconcile, as_json)
-    if any(report.missing or report.unreached for report in reports):
-        raise typer.Exit(1)
+    failed = any(report.missing or report.unreached for report in reports)
+    return _reported(reports, _reconcile_lines, failed)
 
 
 def _read(
@@ -160,41 +142,34 @@ def _read(
     from flows.engine.gates import open_desks
     from flows.engine.software import code_revision
 
-    settings, store = _open()
-    desks = open_desks(settings, store)
-    queues = _queues(settings, store, name)
+    store, queues = opened_queues(name)
+    desks = open_desks(settings(), store)
     return [read(store, desks, queue, code_revision(), flow_run) for queue in queues]
 
 
-def _report(reports: "Sequence[ReportT]", show: "Callable[[ReportT], None]", as_json: bool) -> None:
-    if as_json:
-        print_json([report.model_dump() for report in reports])
-        return
-    for report in reports:
-        show(report)
+def _reported(
+    reports: "Sequence[T]", lines: "Callable[[T], Iterable[str]]", failed: bool = False
+) -> Answer:
+    shown = [line for report in reports for line in lines(report)]
+    return Answer(reports, shown or [Note(_NOTHING)], failed)
 
 
 @command(app)
-def discard(queue: str, annotations: list[int], *, as_json: JsonOption = False) -> None:
+def discard(queue: QueueArgument, annotations: list[int]) -> Answer:
     """Discard unclear or quarantined answers.
 
     The items are reviewed again. Discarded answers stay in the store but are no longer reported. If
     the task has no other answer, it is removed from Label Studio and the next push sends it again.
 
     Args:
-        queue: The queue, as `loupe queue list` names it.
         annotations: Annotation numbers, as `loupe queue stats` shows them.
     """
     from annotate.pull import discard as discard_answers
     from flows.engine.gates import open_desks
 
-    settings, store = _open()
-    (chosen,) = _queues(settings, store, queue)
-    discarded = discard_answers(store, open_desks(settings, store), chosen, annotations)
-    if as_json:
-        print_json([notice.model_dump() for notice in discarded])
-    else:
-        out.print(f"{queue}: {len(discarded):,} answers discarded")
+    store, (chosen,) = opened_queues(queue)
+    discarded = discard_answers(store, open_desks(settings(), store), chosen, annotations)
+    return Answer(discarded, [f"{queue}: {len(discarded):,} answers discarded"])
 
 
 @command(app)
@@ -218,7 +193,7 @@ def watch(
 
     webhooks, problems = Webhooks(), dict[str, str]()
     with webhook_server(webhooks, webhook_port) as address:
-        err.print(f"pulling every {every:g} s, and when a webhook posts to {address}")
+        note(f"pulling every {every:g} s, and when a webhook posts to {address}")
         with suppress(KeyboardInterrupt):
             while True:
                 started = time.monotonic()
@@ -241,26 +216,26 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
     from schemas.errors import ServiceError, UsageError
 
     try:
-        settings, store = _open()
+        own, store = opened()
     except UsageError:
         return  # nothing was built yet
     try:
-        desks = open_desks(settings, store)
-        for chosen in _watched(settings, store, name):
+        desks = open_desks(own, store)
+        for chosen in _watched(own, store, name):
             problem = ""
             try:
                 pulled = pull_queue(store, desks, chosen, code_revision(), "loupe queue watch")
                 news = pulled.accepted + pulled.edited + pulled.rejected + pulled.decided
                 if news or pulled.unreached:
-                    _show_pull(pulled)
+                    print_lines(_pull_lines(pulled))
                 if chosen.policy.policy != "auto":
-                    pushed = push_queue(store, desks, chosen, images_url(settings))
+                    pushed = push_queue(store, desks, chosen, images_url(own))
                     if pushed.pushed or pushed.closed or pushed.sent_back:
-                        _show_push(pushed, desks("").url)
+                        print_lines(_push_lines(pushed, desks("").url))
             except (ServiceError, UsageError) as error:
                 problem = str(error)
             if problem and problems.get(chosen.name) != problem:
-                err.print(f"{problem}; trying again later", markup=False)
+                note(f"{problem}; trying again later")
             problems[chosen.name] = problem
     finally:
         store.close()
@@ -287,68 +262,42 @@ def _watched(settings: "Settings", store: "Store", name: str | None) -> "list[Qu
     return watched
 
 
-def _open() -> "tuple[Settings, Store]":
-    from db.store import Store
-    from models.profiles.settings import load_settings
-
-    settings = load_settings()
-    return settings, Store.open_existing(settings.database_url)
-
-
-def _queues(
-    settings: "Settings", store: "Store", name: str | None, policy: str | None = None
-) -> "list[Queue]":
-    from annotate.queues import chosen_queues, load_queues, parse_policy
-
-    chosen = None if policy is None else parse_policy(policy)
-    found = chosen_queues(store, load_queues(settings.queues_file), name, chosen)
-    if not found:
-        err.print("nothing to review yet")
-    return found
-
-
-def _show_push(report: "PushReport", url: str) -> None:
-    out.print(f"{report.queue}: {report.summary}")
+def _push_lines(report: "PushReport", url: str) -> Iterator[str]:
+    yield f"{report.queue}: {report.summary}"
     for assignee, project_id in report.projects:
-        out.print(f"  {assignee or 'here'}: {url}/projects/{project_id}/data", soft_wrap=True)
+        yield f"  {assignee or 'here'}: {url}/projects/{project_id}/data"
 
 
-def _show_pull(report: "PullReport") -> None:
-    out.print(f"{report.queue}: {report.summary}")
-    _show_notices("unclear", report.unclear)
-    _show_notices("interpreted", report.remarks)
-    _show_notices("late", report.late)
-    _show_troubles(report)
+def _pull_lines(report: "PullReport") -> Iterator[str]:
+    yield f"{report.queue}: {report.summary}"
+    yield from _notices("unclear", report.unclear)
+    yield from _notices("interpreted", report.remarks)
+    yield from _notices("late", report.late)
+    yield from _troubles(report)
 
 
-def _show_reconcile(report: "ReconcileReport") -> None:
-    out.print(
+def _reconcile_lines(report: "ReconcileReport") -> Iterator[str]:
+    yield (
         f"{report.queue}: {report.on_desk:,} tasks in Label Studio, {report.adopted:,} recovered, "
         f"{report.duplicates:,} duplicates removed, {report.recovered:,} answers recovered, "
         f"{report.decided:,} items decided, {len(report.missing):,} tasks missing (the next push "
         f"sends them)"
     )
-    _show_troubles(report)
+    yield from _troubles(report)
 
 
-def _show_troubles(report: "PullReport | ReconcileReport") -> None:
-    _show_notices("deleted there", report.deleted)
+def _troubles(report: "PullReport | ReconcileReport") -> Iterator[Note]:
+    yield from _notices("deleted there", report.deleted)
     if report.foreign:
-        err.print(
-            f"  {len(report.foreign):,} tasks in that project were not created by Loupe",
-            markup=False,
-        )
-    for sentence in report.unreached:
-        err.print(f"  not read: {sentence}", markup=False, soft_wrap=True)
+        yield Note(f"  {len(report.foreign):,} tasks in that project were not created by Loupe")
+    yield from (Note(f"  not read: {sentence}") for sentence in report.unreached)
 
 
-def _show_notices(title: str, notices: Sequence["Notice"]) -> None:
-    """Print the first few on standard error; `--json` includes all."""
-    for notice in notices[:_SHOWN_NOTICES]:
-        err.print(
-            f"  {title}: {notice.detail} (annotation {notice.annotation_id}, "
-            f"entity {notice.entity_id[:12]})",
-            markup=False,
-        )
-    if len(notices) > _SHOWN_NOTICES:
-        err.print(f"  {title}: {len(notices) - _SHOWN_NOTICES:,} more, see --json", markup=False)
+def _notices(title: str, notices: "Sequence[Notice]") -> Iterator[Note]:
+    """Yield the first few, for standard error; `--json` includes all."""
+    details = [
+        f"{one.detail} (annotation {one.annotation_id}, entity {one.entity_id[:12]})"
+        for one in notices
+    ]
+    for line in first(details, _SHOWN_NOTICES, "{:,} more, see --json"):
+        yield Note(f"  {title}: {line}")

@@ -3,7 +3,6 @@
 import csv
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands import command, group
-from flows.cli.options import QueueArgument, QueuesArgument, opened_queue
-from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
+from flows.cli.output import Answer, Figure, Note, Table, first, many
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from annotate.gold import AddedGold
@@ -32,8 +32,7 @@ def reopen(
     *,
     found_wrong: Annotated[bool, typer.Option("--found-wrong/--no-found-wrong")] = False,
     reason: str = "the lead asks again",
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Reopen items that people decided, so that others decide them.
 
     The answers stay in the store but no longer count. The next push asks people who have not seen
@@ -48,19 +47,18 @@ def reopen(
     from db.review_audits import wrong_in_audits
 
     store, chosen = opened_queue(queue)
-    ids = _ids(entities)
+    more: list[str] = []
     if found_wrong:
-        ids += wrong_in_audits(store, chosen.name)
+        more = wrong_in_audits(store, chosen.name)
         reason = "an audit found it wrong"
-    _check(store, chosen, ids)
+    ids = _ids(store, chosen, entities, more)
     work = reopen_items(store, chosen.name, ids, AgentRef("software", f"lead:{queue}"), reason)
-    if as_json:
-        print_json({"queue": chosen.name, "asked": len(set(ids)), **work._asdict()})
-    else:
-        out.print(
-            f"{chosen.name}: {work.reopened:,} of {len(set(ids)):,} items are open again, "
-            f"{work.tasks:,} answers no longer count"
-        )
+    asked = len(set(ids))
+    sentence = (
+        f"{chosen.name}: {work.reopened:,} of {asked:,} items are open again, "
+        f"{work.tasks:,} answers no longer count"
+    )
+    return Answer({"queue": chosen.name, "asked": asked, **work._asdict()}, [sentence])
 
 
 def search(
@@ -70,8 +68,7 @@ def search(
     state: list[str] | None = None,
     suspect: Annotated[bool | None, typer.Option("--suspect/--faithful")] = None,
     ids: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Find items of a queue, to look at, prioritize, reopen or accept.
 
     Other commands read ids from standard input: loupe queue search … --ids | loupe queue accept
@@ -87,25 +84,16 @@ def search(
 
     store, chosen = opened_queue(queue)
     found = list(search_items(store, chosen, words, state, suspect=suspect))
-    if as_json:
-        print_json([one.model_dump(mode="json") for one in found])
-    elif ids:
-        for one in found:
-            print(one.entity)  # noqa: T201 - for another command
-    else:
-        for one in found:
-            mark = " (flagged)" if one.suspect else ""
-            out.print(f"{one.entity} {one.state}{mark}: {one.text[:100]}", markup=False)
-        out.print(f"{len(found):,} item{'' if len(found) == 1 else 's'}")
+    if ids:
+        return Answer(found, [one.entity for one in found])
+    lines = [
+        f"{one.entity} {one.state}{' (flagged)' if one.suspect else ''}: {one.text[:100]}"
+        for one in found
+    ]
+    return Answer(found, [*lines, many(len(found), "item")])
 
 
-def accept(
-    queue: QueueArgument,
-    entities: IdsArgument = None,
-    *,
-    reason: str,
-    as_json: JsonOption = False,
-) -> None:
+def accept(queue: QueueArgument, entities: IdsArgument = None, *, reason: str) -> Answer:
     """Accept undecided items in bulk, as the lead.
 
     The card of a release counts them separately, as "lead". The next push removes their tasks.
@@ -116,13 +104,12 @@ def accept(
     from annotate.queues import accept_items
 
     store, chosen = opened_queue(queue)
-    ids = _ids(entities)
-    _check(store, chosen, ids)
-    accepted = accept_items(store, chosen, ids, reason)
-    if as_json:
-        print_json({"queue": chosen.name, "asked": len(set(ids)), "accepted": accepted})
-    else:
-        out.print(f"{chosen.name}: {accepted:,} of {len(set(ids)):,} items accepted")
+    ids = _ids(store, chosen, entities)
+    accepted, asked = accept_items(store, chosen, ids, reason), len(set(ids))
+    return Answer(
+        {"queue": chosen.name, "asked": asked, "accepted": accepted},
+        [f"{chosen.name}: {accepted:,} of {asked:,} items accepted"],
+    )
 
 
 def prioritize(
@@ -130,8 +117,7 @@ def prioritize(
     entities: IdsArgument = None,
     *,
     priority: Annotated[int, typer.Option(min=0)] = 1,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Hand out these items of a queue before others.
 
     Args:
@@ -140,16 +126,16 @@ def prioritize(
     from db.reviews import set_priorities
 
     store, chosen = opened_queue(queue)
-    ids = _ids(entities)
-    _check(store, chosen, ids)
+    ids = _ids(store, chosen, entities)
     set_priorities(store, chosen.name, ids, priority)
-    if as_json:
-        print_json({"queue": chosen.name, "items": len(set(ids)), "priority": priority})
-    else:
-        out.print(f"{chosen.name}: priority {priority} for {len(set(ids)):,} of its items")
+    items = len(set(ids))
+    return Answer(
+        {"queue": chosen.name, "items": items, "priority": priority},
+        [f"{chosen.name}: priority {priority} for {items:,} of its items"],
+    )
 
 
-def acceptance(queue: QueueArgument, *, as_json: JsonOption = False) -> None:
+def acceptance(queue: QueueArgument) -> Answer:
     """Predict which items people will accept unchanged, with the error of the prediction.
 
     The model is fitted on the decided items of the queue. It decides nothing.
@@ -158,13 +144,13 @@ def acceptance(queue: QueueArgument, *, as_json: JsonOption = False) -> None:
 
     store, chosen = opened_queue(queue)
     found = fitted(store, chosen)
-    if as_json:
-        print_json({**found.error.model_dump(mode="json"), "open": found.open})
-        return
-    out.print(found.error.sentence, markup=False, soft_wrap=True)
     rows = sorted(found.open.items(), key=lambda one: one[1])[:_SHOWN]
-    if rows and found.error.is_better:
-        print_table("Least probably accepted", ("entity", "probability"), rows)
+    table = Table("Least probably accepted", ("entity", "probability"), rows)
+    is_listed = rows and found.error.is_better
+    return Answer(
+        {**found.error.model_dump(mode="json"), "open": found.open},
+        [found.error.sentence, *([table] if is_listed else [])],
+    )
 
 
 def hours(
@@ -175,8 +161,7 @@ def hours(
     longest: Annotated[float, typer.Option(min=0.1)] = 15,
     names: Annotated[bool, typer.Option("--names/--no-names")] = False,
     as_csv: Annotated[bool, typer.Option("--csv")] = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Show the hours of each annotator by day and queue, for a timesheet.
 
     The time of an answer is Label Studio's: from opening its task until it is saved. Skipped tasks
@@ -189,90 +174,65 @@ def hours(
         names: Show names instead of pseudonyms.
         as_csv: Write CSV.
     """
-    from annotate.queues import chosen_queues, load_queues
     from annotate.statistics import TimesheetRow, timesheet
-    from db.store import Store
-    from models.profiles.settings import load_settings
 
-    settings = load_settings()
-    store = Store.open_existing(settings.database_url)
-    queues = [one.name for one in chosen_queues(store, load_queues(settings.queues_file), queue)]
+    store, queues = opened_queues(queue)
     rows = timesheet(
         store,
-        queues,
+        [one.name for one in queues],
         since and since.date(),
         until and until.date(),
         longest_minutes=longest,
         names=names,
     )
-    columns = tuple(TimesheetRow.model_fields)
-    if as_json:
-        print_json([row.model_dump(mode="json") for row in rows])
-    elif as_csv:
-        writer = csv.writer(sys.stdout)
-        writer.writerow(columns)
-        writer.writerows(
-            [f"{value:.4f}" if name == "hours" else value for name, value in row] for row in rows
-        )
-    elif rows:
-        shown = ("day", "annotator", "queue", "answers", "hours", "shortened", "untimed")
-        cells = [
-            [
-                row.day,
-                row.name or row.annotator,
-                row.queue,
-                row.answers,
-                f"{row.hours:.2f}",
-                row.shortened,
-                row.untimed,
-            ]
-            for row in rows
-        ]
-        print_table("", shown, cells)
-        out.print(f"{sum(row.hours for row in rows):.2f} hours in total")
-    else:
-        out.print("no answers in this period")
+    if as_csv:
+        writer = csv.DictWriter(sys.stdout, TimesheetRow.model_fields)
+        writer.writeheader()
+        writer.writerows({**dict(row), "hours": f"{row.hours:.4f}"} for row in rows)
+        raise typer.Exit
+    if not rows:
+        return Answer(rows, ["no answers in this period"])
+    columns = ("day", "annotator", "queue", "answers", "hours", "shortened", "untimed")
+    cells = (
+        dict(row) | {"annotator": row.name or row.annotator, "hours": Figure(f"{row.hours:.2f}")}
+        for row in rows
+    )
+    total = f"{sum(row.hours for row in rows):.2f} hours in total"
+    return Answer(rows, [Table.of("", columns, cells), total])
 
 
-def _ids(entities: list[str] | None) -> list[str]:
-    given = entities or []
-    if given == ["-"]:
-        return sys.stdin.read().split()
-    return given
+def _ids(
+    store: "Store", queue: "Queue", entities: list[str] | None, more: list[str] | None = None
+) -> list[str]:
+    """Return the ids of items of the queue that were given, on standard input for `-`, and `more`.
 
-
-def _check(store: "Store", queue: "Queue", ids: list[str]) -> None:
+    Raises:
+        UsageError: there are none, or some are not items of the queue.
+    """
     from db.entities import fetch
-    from schemas.errors import UsageError
 
+    given = sys.stdin.read().split() if entities == ["-"] else entities or []
+    ids = [*given, *(more or [])]
     if not ids:
         raise UsageError(f"name items of {queue.name} by their ids; none was found or given")
     found = fetch(store, ids)
-    wrong = [
-        one
-        for one in ids
-        if one not in found or (found[one].dataset, found[one].kind) != (queue.dataset, queue.kind)
-    ]
-    if wrong:
+    wanted = (queue.dataset, queue.kind)
+    known = {id_ for id_, one in found.items() if (one.dataset, one.kind) == wanted}
+    if wrong := [id_ for id_ in ids if id_ not in known]:
         raise UsageError(
             f"items of {queue.name} must be ids of a {queue.kind} of {queue.dataset}; got "
             f"{', '.join(wrong[:3])}{' …' if len(wrong) > 3 else ''}"
         )
+    return ids
 
 
 app = group("Gold items: known answers to measure annotators with.")
 
-_SHOWN_PROBLEMS = 20
-
 
 @command(app)
 def draw(
-    queue: QueueArgument,
-    *,
-    count: Annotated[int, typer.Option(min=1)],
-    seed: int = 0,
-    as_json: JsonOption = False,
-) -> None:
+    queue: QueueArgument, *, count: Annotated[int, typer.Option(min=1)], seed: int = 0
+) -> Answer:
     """Draw gold items from adjudicated items, stratified by verdict.
 
     Args:
@@ -281,12 +241,11 @@ def draw(
     """
     from annotate.gold import draw_gold
 
-    store, chosen = opened_queue(queue)
-    _show_added(draw_gold(store, chosen, count, seed), as_json)
+    return _added(draw_gold(*opened_queue(queue), count, seed))
 
 
 @command(app)
-def add(queue: QueueArgument, file: Path, *, as_json: JsonOption = False) -> None:
+def add(queue: QueueArgument, file: Path) -> Answer:
     """Add gold items from a file. Exit code 1 if a line cannot be used.
 
     Args:
@@ -294,15 +253,11 @@ def add(queue: QueueArgument, file: Path, *, as_json: JsonOption = False) -> Non
     """
     from annotate.gold import add_gold_file
 
-    store, chosen = opened_queue(queue)
-    added = add_gold_file(store, chosen, file)
-    _show_added(added, as_json)
-    if added.problems:
-        raise typer.Exit(1)
+    return _added(add_gold_file(*opened_queue(queue), file))
 
 
 @command(app)
-def list_(queue: QueueArgument, *, as_json: JsonOption = False) -> None:
+def list_(queue: QueueArgument) -> Answer:
     """List the gold items of a queue and how often each was answered."""
     from db.gold import all_checks, gold_items
 
@@ -323,23 +278,16 @@ def list_(queue: QueueArgument, *, as_json: JsonOption = False) -> None:
         }
         for item in gold_items(store, chosen.name).values()
     ]
-    if as_json:
-        print_json(rows)
-    elif rows:
-        columns = ("entity", "verdict", "origin", "answered", "correct")
-        print_table(
-            f"Gold items of {chosen.name}", columns, [list(row.values())[:-1] for row in rows]
-        )
-    else:
-        out.print(
-            f"{chosen.name} has no gold items; draw some from adjudicated items with: "
-            f"loupe queue gold draw {chosen.name} --count 50",
-            soft_wrap=True,
-        )
+    if not rows:
+        hint = f"loupe queue gold draw {chosen.name} --count 50"
+        sentence = f"{chosen.name} has no gold items; draw some from adjudicated items with: {hint}"
+        return Answer(rows, [sentence])
+    columns = ("entity", "verdict", "origin", "answered", "correct")
+    return Answer(rows, [Table.of(f"Gold items of {chosen.name}", columns, rows)])
 
 
 @command(app)
-def remove(queue: QueueArgument, entities: list[str], *, as_json: JsonOption = False) -> None:
+def remove(queue: QueueArgument, entities: list[str]) -> Answer:
     """Remove gold items; answers to them are kept. Exit code 1 if an id is no gold item.
 
     Args:
@@ -350,26 +298,18 @@ def remove(queue: QueueArgument, entities: list[str], *, as_json: JsonOption = F
     store, chosen = opened_queue(queue)
     unknown = sorted(set(entities) - gold_items(store, chosen.name).keys())
     removed = remove_gold_items(store, chosen.name, entities)
-    if as_json:
-        print_json({"queue": chosen.name, "removed": removed, "unknown": unknown})
-    else:
-        out.print(f"{chosen.name}: {removed:,} gold items removed")
-        _show("not a gold item", unknown)
-    if unknown:
-        raise typer.Exit(1)
+    lines = [f"{chosen.name}: {removed:,} gold items removed"]
+    lines += _notes([f"not a gold item: {one}" for one in unknown])
+    document = {"queue": chosen.name, "removed": removed, "unknown": unknown}
+    return Answer(document, lines, failed=bool(unknown))
 
 
-def _show_added(added: "AddedGold", as_json: bool) -> None:
-    if as_json:
-        print_json(added.model_dump(mode="json"))
-        return
-    out.print(f"{added.queue}: {added.added:,} gold items added, {added.known:,} already existed")
-    _show("", [f"line {found.line}: {found.problem}" for found in added.problems])
+def _added(added: "AddedGold") -> Answer:
+    sentence = f"{added.queue}: {added.added:,} gold items added, {added.known:,} already existed"
+    notes = _notes([f"line {found.line}: {found.problem}" for found in added.problems])
+    return Answer(added, [sentence, *notes], failed=bool(added.problems))
 
 
-def _show(title: str, lines: Sequence[str]) -> None:
-    """Print the first few on standard error; `--json` includes all."""
-    for line in lines[:_SHOWN_PROBLEMS]:
-        err.print(f"  {title}: {line}" if title else f"  {line}", markup=False, soft_wrap=True)
-    if len(lines) > _SHOWN_PROBLEMS:
-        err.print(f"  {len(lines) - _SHOWN_PROBLEMS:,} more, see --json")
+def _notes(lines: list[str]) -> list[Note]:
+    """Return the first few, for standard error; `--json` includes all."""
+    return [Note(f"  {line}") for line in first(lines, _SHOWN, "{:,} more, see --json")]

@@ -1,75 +1,69 @@
 """`loupe queue stats`: progress and problems of the review, with the figures behind them."""
 
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import QueuesArgument
-from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.options import QueuesArgument, opened_queues, settings
+from flows.cli.output import Answer, Line, PageOption, Table, write_page
 
 if TYPE_CHECKING:
     from annotate.agreement import Estimate, Fact, OwnChoiceAgreement, Share
     from annotate.overview import Overview
-    from annotate.statistics import AnnotatorStatistics, GoldAccuracy, QueueStatistics, Work
+    from annotate.statistics import GoldAccuracy, QueueStatistics, Work
 
 
 def stats(
     queue: QueuesArgument = None,
     *,
-    as_json: JsonOption = False,
-    html: Annotated[Path | None, typer.Option(dir_okay=False)] = None,
+    html: PageOption = None,
     names: Annotated[bool | None, typer.Option("--names/--pseudonyms")] = None,
     hourly_rate: Annotated[float | None, typer.Option(min=0)] = None,
-) -> None:
+) -> Answer:
     """Show what builds wait for, what is wrong, and the work left, over all queues.
 
     With QUEUE also its tables: throughput, lead times, agreement and accuracy; --json and --html
-    have those of all queues. Pipes, JSON and HTML use pseudonyms unless --names is given.
+    have those of all queues. Pipes and pages use pseudonyms unless --names is given.
 
     Args:
         html: Write a page with charts to this file.
         names: Show names or pseudonyms (default: names on a terminal only).
         hourly_rate: Cost of an hour of an annotator, to estimate the remaining cost.
     """
-    from datetime import UTC, datetime
-
     from annotate.overview import overview
-    from annotate.queues import chosen_queues, load_queues
-    from db.store import Store
-    from models.profiles.settings import load_settings
+    from annotate.statistics_page import render_page
 
-    settings = load_settings()
-    store = Store.open_existing(settings.database_url)
-    shown = names if names is not None else sys.stdout.isatty() and not as_json and html is None
+    store, queues = opened_queues(queue)
     found = overview(
         store,
-        chosen_queues(store, load_queues(settings.queues_file), queue),
+        queues,
         datetime.now(UTC),
-        names=shown,
-        facts=stated_facts,
+        names=names if names is not None else sys.stdout.isatty() and html is None,
+        facts=_stated_facts,
         hourly_rate=hourly_rate,
     )
     store.close()
     if html is not None:
-        _write_page(html, found)
-    if as_json:
-        print_json(found.model_dump(mode="json"))
-    elif not found.queues:
-        out.print("nothing to review yet")
-    else:
-        from services.label_studio import label_studio_address
-
-        _show_overview(found)
-        for one in found.queues:
-            if queue is not None:
-                show(one)
-            _show_unclear(one, label_studio_address(settings))
+        write_page(html, render_page(found))
+    return Answer(found, _lines(found, with_tables=queue is not None))
 
 
-def _show_overview(found: "Overview") -> None:
-    """Print the overview in sentences."""
+def _stated_facts(text: str) -> "frozenset[Fact]":
+    """Return the facts that a text states about a person, for comparing texts."""
+    from models.builtin.person.parser import extract_facts
+
+    return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
+
+
+def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:
+    from services.label_studio import label_studio_address
+
+    if not found.queues:
+        yield "nothing to review yet"
+        return
     for title, rows in (
         ("Builds that wait for people", found.blocked),
         ("Queues that need you", found.problems),
@@ -79,132 +73,87 @@ def _show_overview(found: "Overview") -> None:
         ("Cost of an accepted item", found.costs),
     ):
         if rows:
-            out.print(f"[bold]{title}[/bold]")
-            for one in rows:
-                out.print(f"  {one.sentence}", markup=False, soft_wrap=True)
+            yield title
+            yield from (f"  {one.sentence}" for one in rows)
+    for one in found.queues:
+        people = {person.annotator: person.name or person.annotator for person in one.annotators}
+        if with_tables:
+            yield from _queue(one, people)
+        yield from _unclear(one, people, label_studio_address(settings()))
 
 
-def stated_facts(text: str) -> "frozenset[Fact]":
-    """Return the facts that a text states about a person, for comparing texts."""
-    from models.builtin.person.parser import extract_facts
-
-    return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
-
-
-def _write_page(path: Path, found: "Overview") -> None:
-    from annotate.statistics_page import render_page
-    from schemas.errors import UsageError
-
-    try:
-        path.write_text(render_page(found), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"the page cannot be written to {path}: {error.strerror}") from error
-    err.print(f"wrote {path}", markup=False, soft_wrap=True)
-
-
-def show(statistics: "QueueStatistics") -> None:
-    """Print the statistics of a queue as tables to the terminal."""
-    items, plan = statistics.items, statistics.forecast
-    out.print(f"\n[bold]{statistics.queue}[/bold]  policy {statistics.policy}, ", end="")
-    out.print(f"{statistics.overlap} {'answers' if statistics.overlap > 1 else 'answer'} each")
-    out.print(
+def _queue(statistics: "QueueStatistics", people: dict[str, str]) -> Iterator[Line]:
+    """Yield the figures of a queue."""
+    items, plan, agreement = statistics.items, statistics.forecast, statistics.agreement
+    answers = "answers" if statistics.overlap > 1 else "answer"
+    yield (
+        f"\n{statistics.queue}  policy {statistics.policy}, {statistics.overlap} {answers} each\n"
         f"{items.waiting:,} waiting, {items.open:,} open, {items.answered:,} partly answered, "
         f"{items.conflicting:,} conflicting, {items.decided:,} decided ({items.accepted:,} "
         f"accepted, {items.edited:,} edited, {items.rejected:,} rejected); {items.suspect:,} of "
         "the undecided are suspect"
     )
-    out.print(f"{plan.answers_needed:,} answers still needed: {forecast_sentence(statistics)}")
-    _show_work(statistics)
-    _show_quality(statistics)
-    _show_agreement(statistics)
-
-
-def forecast_sentence(statistics: "QueueStatistics") -> str:
-    """Say when the work will be done, or why this cannot be estimated."""
-    plan = statistics.forecast
-    if plan.answers_needed == 0:
-        return "all done"
-    if plan.earliest is None or plan.latest is None:
-        return plan.reason
-    return (
-        f"done between {plan.earliest} and {plan.latest}, at {plan.per_day:,.1f} a day over the "
-        f"last {plan.days} days"
-    )
-
-
-def _show_work(statistics: "QueueStatistics") -> None:
-    columns = ("annotator", "answers", "settled", "open", "skipped", "returned", "median", "90 %")
-    people = [(_who(one), one.work) for one in statistics.annotators]
-    rows = [[who, *_work_cells(work)] for who, work in [*people, ("all", statistics.work)]]
-    print_table("", columns, rows)
-
-
-def _work_cells(work: "Work") -> list[Any]:
-    return [
-        work.answers,
-        work.adjudications,
-        work.waiting,
-        work.skipped,
-        work.returned,
-        _seconds(work.lead_time.median_seconds),
-        _seconds(work.lead_time.p90_seconds),
-    ]
-
-
-def _show_quality(statistics: "QueueStatistics") -> None:
-    columns = ("annotator", "accepted", "edited", "rejected", "gold accuracy", "kappa")
+    when = "all done" if plan.answers_needed == 0 else plan.reason
+    if plan.answers_needed and plan.earliest is not None and plan.latest is not None:
+        when = (
+            f"done between {plan.earliest} and {plan.latest}, at {plan.per_day:,.1f} a day over "
+            f"the last {plan.days} days"
+        )
+    yield f"{plan.answers_needed:,} answers still needed: {when}"
+    columns = ["answers", "settled", "open", "skipped", "returned", "median", "90 %"]
     rows = [
-        [_who(one), *_quality_cells(one.work, one.gold), _kappa(one.agreement.main)]
+        *([people[one.annotator], *_work(one.work)] for one in statistics.annotators),
+        ["all", *_work(statistics.work)],
+    ]
+    yield Table("", ["annotator", *columns], rows)
+    columns = ["accepted", "edited", "rejected", "gold accuracy", "kappa"]
+    rows = [
+        [people[one.annotator], *_quality(one.work, one.gold), _kappa(one.agreement.main)]
         for one in statistics.annotators
     ]
-    rows.append(["all", *_quality_cells(statistics.work, statistics.gold), "–"])
-    print_table("", columns, rows)
+    rows.append(["all", *_quality(statistics.work, statistics.gold), None])
+    yield Table("", ["annotator", *columns], rows)
+    if agreement.choices:
+        columns = ["choices", "items", "equal", "Cohen", "Fleiss", "Krippendorff"]
+        rows = [
+            [
+                one.control,
+                one.observed.items,
+                *map(_estimate, (one.observed, one.cohen, one.fleiss, one.krippendorff)),
+            ]
+            for one in agreement.choices
+        ]
+        yield Table("", columns, rows)
+    if agreement.texts:
+        rows = [
+            [one.control, one.similarity.items, *map(_estimate, (one.similarity, one.attributes))]
+            for one in agreement.texts
+        ]
+        yield Table("", ("texts", "items", "similarity", "attributes"), rows)
+    if not agreement.items:
+        yield "no agreement: no item has two answers"
 
 
-def _quality_cells(work: "Work", gold: "GoldAccuracy") -> list[str]:
+def _work(work: "Work") -> list[object]:
+    time = work.lead_time
+    seconds = (one and f"{one:.0f} s" for one in (time.median_seconds, time.p90_seconds))
+    counts = (work.answers, work.adjudications, work.waiting, work.skipped, work.returned)
+    return [*counts, *seconds]
+
+
+def _quality(work: "Work", gold: "GoldAccuracy") -> list[str]:
     verdicts = work.verdicts
     shares = (verdicts.accepted, verdicts.edited, verdicts.rejected, gold.accuracy)
     return [_percent(one) for one in shares]
 
 
-def _who(one: "AnnotatorStatistics") -> str:
-    return one.name or one.annotator
-
-
-def _show_agreement(statistics: "QueueStatistics") -> None:
-    agreement = statistics.agreement
-    rows = [
-        [
-            choice.control,
-            choice.observed.items,
-            *map(_estimate, (choice.observed, choice.cohen, choice.fleiss, choice.krippendorff)),
-        ]
-        for choice in agreement.choices
-    ]
-    if rows:
-        columns = ("choices", "items", "equal", "Cohen", "Fleiss", "Krippendorff")
-        print_table("", columns, rows)
-    texts = [
-        [
-            text.control,
-            text.similarity.items,
-            _estimate(text.similarity),
-            _estimate(text.attributes),
-        ]
-        for text in agreement.texts
-    ]
-    if texts:
-        print_table("", ("texts", "items", "similarity", "attributes"), texts)
-    if not agreement.items:
-        out.print("no agreement: no item has two answers")
-
-
-def _show_unclear(statistics: "QueueStatistics", label_studio_url: str) -> None:
-    """Print answers that are ignored until corrected, or discarded with `loupe queue discard`.
+def _unclear(
+    statistics: "QueueStatistics", people: dict[str, str], label_studio_url: str
+) -> Iterator[Line]:
+    """Yield answers that are ignored until corrected, or discarded with `loupe queue discard`.
 
     The URL of a task is shown if the lead can open it: in the workspace of Loupe's own account.
     """
-    people = {one.annotator: _who(one) for one in statistics.annotators}
     rows = [
         [
             str(one.annotation_id),
@@ -217,16 +166,15 @@ def _show_unclear(statistics: "QueueStatistics", label_studio_url: str) -> None:
         for one in statistics.unclear
     ]
     if rows:
-        columns = ("annotation", "entity", "task of", "state", "problem", "answer")
-        print_table("", columns, rows)
+        yield Table("", ("annotation", "entity", "task of", "state", "problem", "answer"), rows)
     for one in statistics.unclear:
         if label_studio_url and one.task_id is not None and not one.assignee:
             place = f"{label_studio_url}/projects/{one.project_id}/data?task={one.task_id}"
-            out.print(f"  {one.annotation_id}: {place}", soft_wrap=True)
+            yield f"  {one.annotation_id}: {place}"
 
 
-def _kappa(agreement: "OwnChoiceAgreement | None") -> str:
-    return "–" if agreement is None else _estimate(agreement.kappa)
+def _kappa(agreement: "OwnChoiceAgreement | None") -> str | None:
+    return None if agreement is None else _estimate(agreement.kappa)
 
 
 def _estimate(estimate: "Estimate") -> str:
@@ -241,7 +189,3 @@ def _percent(share: "Share") -> str:
     if share.value is None or share.low is None or share.high is None:
         return "–"
     return f"{share.value:.0%} ({share.low:.0%}–{share.high:.0%})"
-
-
-def _seconds(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{seconds:.0f} s"

@@ -1,18 +1,18 @@
 """`loupe recos`: measurements for building a benchmark of tasks (ReCoS)."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
 
 from flows.cli.commands import command, group
-from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.output import Answer, Line, Table, note
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from retrieval.discriminability import CaptionScores
-    from schemas.recos import DiscriminabilitySettings
 
 
 app = group("Measure captions of a ReCoS benchmark.")
@@ -32,8 +32,7 @@ def discriminability(
     k: Annotated[int, typer.Option(min=2)] = 10,
     eta: float = 0.8,
     temperature: float | None = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Score how well captions identify their images.
 
     dis is the entropy of softmax(cosines / temperature) over the k images that are most similar to
@@ -48,11 +47,14 @@ def discriminability(
         eta: Share of the range from 0 to log k that passes, between 0 and 1.
         temperature: Temperature of the softmax (default: calibrated on these captions).
     """
-    from retrieval.discriminability import load_kernels, score_captions
+    from retrieval.discriminability import degeneracy_text, load_kernels, score_captions
     from retrieval.embeddings import read_array
     from schemas.recos import DiscriminabilitySettings
 
-    _check(eta, temperature)
+    if not 0 < eta < 1:
+        raise UsageError(f"--eta must be between 0 and 1, both excluded; got {eta:g}")
+    if temperature is not None and not 0 < temperature < float("inf"):
+        raise UsageError(f"--temperature must be above 0 and finite; got {temperature:g}")
     settings = DiscriminabilitySettings(k=k, eta=eta, temperature=temperature)
     files = text_embeddings, image_embeddings, targets
     texts, images, own = (read_array(path) for path in files)
@@ -61,31 +63,11 @@ def discriminability(
     started = perf_counter()
     scores = score_captions(texts, images, own, settings, names)
     seconds = perf_counter() - started
-    if as_json:
-        print_json(_as_json(scores, settings, seconds))
-    else:
-        _show(scores, seconds, calibrated=temperature is None)
-    if scores.is_degenerate:
-        _warn(scores, settings, with_histogram=as_json)
-
-
-def _check(eta: float, temperature: float | None) -> None:
-    from schemas.errors import UsageError
-
-    if not 0 < eta < 1:
-        raise UsageError(f"--eta must be between 0 and 1, both excluded; got {eta:g}")
-    if temperature is not None and not 0 < temperature < float("inf"):
-        raise UsageError(f"--temperature must be above 0 and finite; got {temperature:g}")
-
-
-def _as_json(
-    scores: "CaptionScores", settings: "DiscriminabilitySettings", seconds: float
-) -> dict[str, Any]:
     lower, upper = scores.interval
-    return {
+    document = {
         "temperature": scores.temperature,
-        "k": settings.k,
-        "eta": settings.eta,
+        "k": k,
+        "eta": eta,
         "lower": lower,
         "upper": upper,
         "share_passing": scores.share_passing,
@@ -96,9 +78,13 @@ def _as_json(
         ],
         "seconds": round(seconds, 3),
     }
+    if scores.is_degenerate:
+        note(f"DEGENERATE: {degeneracy_text(scores.dis.tolist(), settings, scores.temperature)}")
+    how = "as given" if temperature else "calibrated: the median of dis is log(k)/2"
+    return Answer(document, _lines(scores, how, seconds))
 
 
-def _show(scores: "CaptionScores", seconds: float, *, calibrated: bool) -> None:
+def _lines(scores: "CaptionScores", how: str, seconds: float) -> Iterator[Line]:
     from retrieval.discriminability import dis_histogram
     from schemas.recos import CaptionVerdict
 
@@ -113,18 +99,7 @@ def _show(scores: "CaptionScores", seconds: float, *, calibrated: bool) -> None:
         (str(one), dis, verdicts.count(one), 100 * verdicts.count(one) / len(verdicts))
         for one, dis in ranges.items()
     ]
-    print_table("Discriminability of captions", ("verdict", "dis", "captions", "%"), rows)
-    out.print(dis_histogram(scores.dis.tolist(), scores.nearest.places.shape[1], scores.interval))
-    how = "calibrated: the median of dis is log(k)/2" if calibrated else "as given"
-    out.print(f"temperature {scores.temperature:g} ({how})")
-    out.print(f"{len(verdicts):,} captions, {seconds:.1f} s")
-
-
-def _warn(
-    scores: "CaptionScores", settings: "DiscriminabilitySettings", *, with_histogram: bool
-) -> None:
-    from retrieval.discriminability import degeneracy_text
-
-    text = degeneracy_text(scores.dis.tolist(), settings, scores.temperature)
-    shown = text if with_histogram else text.split("\n", 1)[0]
-    err.print(f"[bold red]DEGENERATE:[/bold red] {escape(shown)}", soft_wrap=True)
+    yield Table("Discriminability of captions", ("verdict", "dis", "captions", "%"), rows)
+    yield dis_histogram(scores.dis.tolist(), scores.nearest.places.shape[1], scores.interval)
+    yield f"temperature {scores.temperature:g} ({how})"
+    yield f"{len(verdicts):,} captions, {seconds:.1f} s"

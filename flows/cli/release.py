@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
 from flows.cli.commands import command, group
 from flows.cli.options import (
@@ -14,16 +13,18 @@ from flows.cli.options import (
     known_withdrawals,
     opened_store,
     progress_bar,
+    settings,
     warn_of_unfinished,
     within_memory,
 )
-from flows.cli.output import JsonOption, out, print_json, print_table, warn
+from flows.cli.output import Answer, Table, many, warn
 from flows.cli.release_compare import contamination, diff
-from flows.cli.release_export import export, report, upload
-from flows.cli.release_verify import sign, verify
+from flows.cli.release_copies import export, report, sign, upload, verify
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease
+    from flows.withdrawal.releases import ReleaseWithdrawal
+    from release.build import BuiltRelease
     from schemas.withdrawal import WithdrawalNotice
 
 
@@ -42,8 +43,7 @@ def build(
     permitted_by: Annotated[list[str] | None, typer.Option(metavar="SOURCE=REASON")] = None,
     against: Annotated[list[str] | None, typer.Option(metavar="NAME_OR_DIR")] = None,
     refuse_contaminated: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Build a version of a dataset from the decisions so far.
 
     Args:
@@ -68,23 +68,20 @@ def build(
     from flows.engine.context import open_context
     from flows.engine.release_facts import release_facts, unknown_names
     from flows.engine.releasing import all_of, release_checks, release_signer, version_inspection
-    from models.profiles.settings import load_settings
     from release.build import build_release
     from schemas.retrieval_task import tier_called
 
-    settings = load_settings()
-    signer = release_signer(settings)
+    own = settings()
+    signer = release_signer(own)
     permissions = tuple(permitted_by or ())
-    facts = release_facts(
-        settings.releases_file, dataset, date_released=date, permitted_by=permissions
-    )
-    blobs, chosen = BlobStore(settings.blobs_url), tier_called(tier)
-    run = cache(lambda: open_context(settings))
+    facts = release_facts(own.releases_file, dataset, date_released=date, permitted_by=permissions)
+    blobs, chosen = BlobStore(own.blobs_url), tier_called(tier)
+    run = cache(lambda: open_context(own))
     with opened_store() as store, progress_bar() as on_progress:
-        for warning in unknown_names(settings.releases_file, facts, store):
+        for warning in unknown_names(own.releases_file, facts, store):
             warn(warning)
         warn_of_unfinished(store)
-        checks = release_checks(store, settings, dataset, facts=facts)
+        checks = release_checks(store, own, dataset, facts=facts)
         others = [dataset_called(run, one) for one in against or ()]
         checks = checks._replace(against=comparison_with(others))
         if not measure:
@@ -106,28 +103,14 @@ def build(
         )
     if built.unsigned:
         warn(built.unsigned)
-    manifest = built.manifest
-    if as_json:
-        place = {"folder": str(built.folder), "known_in": str(built.known_in)}
-        print_json({**manifest.model_dump(mode="json"), **place, "is_new": built.is_new})
-        return
-    done = "built" if built.is_new else "already exists, unchanged:"
-    out.print(
-        f"{escape(manifest.dataset)} {manifest.version} {done} {escape(str(built.folder))}\n"
-        f"  {manifest.statistics.images:,} images, {manifest.statistics.captions:,} captions, "
-        f"id {manifest.id}",
-        soft_wrap=True,
+    manifest, counts = built.manifest, built.manifest.statistics
+    content = f"{counts.images:,} images, {counts.captions:,} captions, id {manifest.id}"
+    return Answer(
+        {**manifest.model_dump(mode="json"), **_where(built)}, _lines("built", built, content)
     )
-    if built.elsewhere:
-        out.print(f"  {escape(built.elsewhere)}", soft_wrap=True)
 
 
-def rebuild(
-    name: NameArgument,
-    *,
-    out_folder: Annotated[Path, typer.Option("--out")],
-    as_json: JsonOption = False,
-) -> None:
+def rebuild(name: NameArgument, *, out_folder: Annotated[Path, typer.Option("--out")]) -> Answer:
     """Build a past release again, byte for byte.
 
     Later data and decisions have no effect. Nothing is written if the result differs or if anything
@@ -138,35 +121,36 @@ def rebuild(
     """
     from db.blobs import BlobStore
     from db.releases import find_release
-    from models.profiles.settings import load_settings
     from release.rebuild import rebuild_release
 
-    settings = load_settings()
     with opened_store() as store, progress_bar() as on_progress:
-        stored, blobs = find_release(store, name), BlobStore(settings.blobs_url)
+        stored, blobs = find_release(store, name), BlobStore(settings().blobs_url)
         built = rebuild_release(store, blobs, stored, out_folder, on_progress=on_progress)
-    manifest = built.manifest
-    if as_json:
-        place = {"folder": str(built.folder), "known_in": str(built.known_in)}
-        done = {"is_new": built.is_new, "identical": True}
-        known = {"id": manifest.id, "dataset": manifest.dataset, "version": manifest.version}
-        print_json({**known, "images": manifest.statistics.images, **place, **done})
-        return
-    how = "rebuilt in" if built.is_new else "already exists, unchanged:"
-    details = (
-        f"{manifest.dataset} {manifest.version} {how} {built.folder}\n"
-        f"  byte for byte the same: {manifest.statistics.images:,} images, "
-        f"{manifest.files_count:,} files, id {manifest.id}"
+    manifest, images = built.manifest, built.manifest.statistics.images
+    known = {"id": manifest.id, "dataset": manifest.dataset, "version": manifest.version}
+    content = (
+        f"byte for byte the same: {images:,} images, {manifest.files_count:,} files, "
+        f"id {manifest.id}"
     )
-    if built.elsewhere:
-        details += f"\n  {built.elsewhere}"
-    out.print(escape(details), soft_wrap=True)
+    document = {**known, "images": images, **_where(built), "identical": True}
+    return Answer(document, _lines("rebuilt", built, content))
+
+
+def _where(built: "BuiltRelease") -> dict[str, Any]:
+    return {"folder": built.folder, "known_in": built.known_in, "is_new": built.is_new}
+
+
+def _lines(how: str, built: "BuiltRelease", content: str) -> list[str]:
+    done = f"{how} in" if built.is_new else "already exists, unchanged:"
+    name = f"{built.manifest.dataset} {built.manifest.version}"
+    more = (f"  {one}" for one in (content, built.elsewhere) if one)
+    return [f"{name} {done} {built.folder}", *more]
 
 
 # `loupe release list` and `show`: the releases that were built here, and their content.
 
 
-def list_(dataset: str | None = None, *, as_json: JsonOption = False) -> None:
+def list_(dataset: str | None = None) -> Answer:
     """List the releases built here.
 
     Args:
@@ -174,64 +158,63 @@ def list_(dataset: str | None = None, *, as_json: JsonOption = False) -> None:
     """
     from db.releases import list_releases
     from flows.withdrawal.releases import known_notices
-    from models.profiles.settings import load_settings
 
     with opened_store() as store:
-        known = known_notices(load_settings(), store)
+        known = known_notices(settings(), store)
         rows = [_summary(one, known) for one in list_releases(store, dataset)]
         warn_of_unfinished(store)
-    if as_json:
-        print_json(rows)
-    elif rows:
-        columns = ["dataset", "version", "images", "captions", "id", "folder"]
-        shown = [{**row, "id": row["id"][:12], "folder": _folder_or_gone(row)} for row in rows]
-        if any(row["withdrawal"] for row in rows):
-            columns.append("withdrawn")
-            for row in shown:
-                row["withdrawn"] = _withdrawn_in_short(row["withdrawal"])
-        print_table("releases", columns, [[row[name] for name in columns] for row in shown])
-    else:
-        out.print("no releases yet; build one with: loupe release build DATASET --version 1.0.0 …")
+    if not rows:
+        hint = "no releases yet; build one with: loupe release build DATASET --version 1.0.0 …"
+        return Answer(rows, [hint])
+    columns = ["dataset", "version", "images", "captions", "id", "folder", "withdrawn"]
+    if not any(row["withdrawal"] for row in rows):
+        columns.pop()
+    shown = (
+        row
+        | {"id": row["id"][:12], "folder": _folder_or_gone(row)}
+        | {"withdrawn": _withdrawn_in_short(row["withdrawal"])}
+        for row in rows
+    )
+    return Answer(rows, [Table.of("releases", columns, shown)])
 
 
-def show(name: ReleaseArgument, *, as_json: JsonOption = False) -> None:
+def show(name: ReleaseArgument) -> Answer:
     """Show the card of a release.
 
     With --json: its manifest, without the list of files.
     """
+    from rich.markdown import Markdown
+
     from db.releases import find_release
     from flows.withdrawal.releases import withdrawal_of
+    from release.documents import card_body
     from release.row_files import ListedRelease
 
     if "/" in name or Path(name).is_dir():
         manifest = ListedRelease(Path(name)).manifest
-        place: dict[str, Any] = {"folder": str(Path(name)), "is_there": True, "built_at": None}
+        place: dict[str, Any] = {"folder": name, "is_there": True, "built_at": None}
     else:
         with opened_store() as store:
             found = find_release(store, name)
         manifest, place = found.manifest, _place(found)
     withdrawal = withdrawal_of(manifest, Path(place["folder"]), known_withdrawals())
-    if as_json:
-        details = withdrawal and withdrawal.model_dump(mode="json")
-        print_json({**manifest.model_dump(mode="json"), **place, "withdrawal": details})
-        return
     if withdrawal:
         warn(withdrawal.sentence)
-    from rich.markdown import Markdown
-
-    from release.documents import card_body
-
-    out.print(Markdown(card_body(manifest)))
-    out.print(f"\nid {manifest.id}")
     built = f"built {place['built_at'][:19].replace('T', ' ')} UTC " if place["built_at"] else ""
-    out.print(f"{built}in {escape(_folder_or_gone(place))}", soft_wrap=True)
+    return Answer(
+        {**manifest.model_dump(mode="json"), **place, "withdrawal": withdrawal},
+        [
+            Markdown(card_body(manifest)),
+            f"\nid {manifest.id}",
+            f"{built}in {_folder_or_gone(place)}",
+        ],
+    )
 
 
 def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") -> dict[str, Any]:
     from flows.withdrawal.releases import withdrawal_of
 
     manifest = release.manifest
-    withdrawal = withdrawal_of(manifest, release.folder, known)
     return {
         "id": manifest.id,
         "dataset": manifest.dataset,
@@ -241,16 +224,15 @@ def _summary(release: "StoredRelease", known: "tuple[WithdrawalNotice, ...]") ->
         "demonstration": manifest.demonstration,
         "unreviewed": manifest.unreviewed,
         **_place(release),
-        "withdrawal": withdrawal and withdrawal.model_dump(mode="json"),
+        "withdrawal": withdrawal_of(manifest, release.folder, known),
     }
 
 
-def _withdrawn_in_short(withdrawal: dict[str, Any] | None) -> str | None:
+def _withdrawn_in_short(withdrawal: "ReleaseWithdrawal | None") -> str | None:
     if withdrawal is None:
         return None
-    rows = "1 row" if withdrawal["rows"] == 1 else f"{withdrawal['rows']:,} rows"
-    newer = withdrawal["superseded_by"]
-    return f"{rows}; use {newer}" if newer else f"{rows}"
+    newer = withdrawal.superseded_by
+    return many(withdrawal.rows, "row") + (f"; use {newer}" if newer else "")
 
 
 def _place(release: "StoredRelease") -> dict[str, Any]:
@@ -271,14 +253,7 @@ def _folder_or_gone(place: dict[str, Any]) -> str:
 # The command group.
 
 app = group("Build, verify, compare, sign, export and upload releases.")
-command(app)(build)
-command(app)(list_)
-command(app)(within_memory(show))
-command(app)(within_memory(verify))
-command(app)(within_memory(report))
-command(app)(within_memory(diff))
-command(app)(rebuild)
-command(app)(within_memory(export))
-command(app)(within_memory(upload))
-command(app)(within_memory(contamination))
-command(app)(within_memory(sign))
+for one in (build, rebuild, list_):
+    command(app)(one)
+for reading in (show, verify, report, diff, export, upload, contamination, sign):
+    command(app)(within_memory(reading))

@@ -2,15 +2,16 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from flows.cli.options import folder_called, known_withdrawals
-from flows.cli.output import JsonOption, err, out, print_json, print_table, warn
+from flows.cli.options import folder_called, known_withdrawals, settings
+from flows.cli.output import Answer, JsonOption, Line, Note, Table, many, note, print_lines, warn
+from schemas.errors import LoupeError
 
 if TYPE_CHECKING:
     from release.changes import Difference, FieldChange, RowDifference, TextChange
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 5
 _VALUE_CHARACTERS = 160
-_SAME, _DIFFERENT, _TROUBLE = 0, 1, 2
-_NAME = "The folder of a release, or DATASET (its newest), DATASET@VERSION, or an id's beginning."
+_DIFFERENT, _TROUBLE = 1, 2
 _HEADINGS = {
-    "added": "[green]added[/green]",
-    "removed": "[red]removed[/red]",
-    "withdrawn": "[red]withdrawn[/red], in whole or in part",
-    "changed": "[yellow]changed[/yellow]",
-    "moved": "[yellow]moved to another split[/yellow]",
+    "added": "added",
+    "removed": "removed",
+    "withdrawn": "withdrawn, in whole or in part",
+    "changed": "changed",
+    "moved": "moved to another split",
     "restated": "restated (the same image and words, with another source)",
 }
 
@@ -53,17 +53,19 @@ def diff(
         after: Release to compare with A.
         examples: How many rows to show of each kind. Default: 5; all with --json.
     """
-    from schemas.errors import LoupeError
+    from release.diff import compare_releases
 
     try:
         first, second = folder_called(before), folder_called(after)
-        found = (
-            _print_json(first, second, examples)
-            if as_json
-            else _show_difference(first, second, examples)
-        )
+        if as_json:
+            found = _print_json(first, second, examples)
+        else:
+            shown = _EXAMPLES if examples is None else examples
+            notices = known_withdrawals()
+            found = compare_releases(first, second, examples=shown, notices=notices)
+            print_lines(_lines(found, shown))
     except LoupeError as error:
-        err.print(f"[bold red]error:[/bold red] {escape(str(error))}", soft_wrap=True)
+        note(f"error: {error}")
         raise typer.Exit(_TROUBLE) from error
     if not found.is_empty:
         raise typer.Exit(_DIFFERENT)
@@ -81,14 +83,13 @@ def _print_json(before: Path, after: Path, examples: int | None) -> "Difference"
         sys.stdout.write(f"{separator}\n{_line(row.model_dump(mode='json'))}")
         separator = ","
 
+    notices = known_withdrawals()
     if examples is None:
-        found = compare_releases(
-            before, after, examples=0, on_row=write, notices=known_withdrawals()
-        )
+        found = compare_releases(before, after, examples=0, on_row=write, notices=notices)
     else:
-        found = compare_releases(before, after, examples=examples, notices=known_withdrawals())
-        for row in found.examples:
-            write(row)
+        found = compare_releases(before, after, examples=examples, notices=notices)
+    for row in found.examples:
+        write(row)
     if separator != ",":
         sys.stdout.write(separator)
     summary = found.model_dump(mode="json", exclude={"examples", "rows"})
@@ -120,99 +121,80 @@ def _version(found: "Difference") -> dict[str, Any] | None:
     }
 
 
-def _show_difference(before: Path, after: Path, examples: int | None) -> "Difference":
-    from release.diff import compare_releases
-
-    shown = _EXAMPLES if examples is None else examples
-    found = compare_releases(before, after, examples=shown, notices=known_withdrawals())
+def _lines(found: "Difference", shown: int) -> Iterator[str]:
+    """Describe a difference, with the first `shown` rows of each kind."""
     old, new = found.before, found.after
-    _print(f"{old.dataset} {old.version} → {new.dataset} {new.version}")
+    yield f"{old.dataset} {old.version} → {new.dataset} {new.version}"
     if found.is_empty:
-        _print(f"the same: {found.rows.same:,} rows, with all their fields")
+        yield f"the same: {found.rows.same:,} rows, with all their fields"
     else:
-        _show_counts(found)
-        _show_examples(found, shown)
-        _show_metadata(found, shown)
-    _show_version(found)
-    return found
+        yield from (f"  {line}" for line in _counts(found))
+        for kind, heading in _HEADINGS.items():
+            if rows := [one for one in found.examples if one.kind == kind]:
+                total = getattr(found.rows, kind)
+                rest = f", the first {shown:,} of {total:,}" if total > shown else ""
+                yield f"\n{heading}{rest}"
+                for row in rows:
+                    yield from _row(row)
+        if shown:
+            yield from _metadata(found, 2 * shown)
+    yield f"\n{_version_sentence(found)}"
 
 
-def _print(text: str, *, indent: int = 0) -> None:
-    out.print(" " * indent + escape(text), soft_wrap=True)
-
-
-def _show_counts(found: "Difference") -> None:
+def _counts(found: "Difference") -> Iterator[str]:
     counts = {kind: count for kind, count in found.rows.model_dump().items() if kind != "same"}
     details = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
-    _print(f"rows: {details or 'none differs'}; {found.rows.same:,} the same", indent=2)
+    yield f"rows: {details or 'none differs'}; {found.rows.same:,} the same"
     if found.fields:
-        fields = ", ".join(f"{field} {count:,}" for field, count in found.fields.items())
-        _print(f"fields: {fields}", indent=2)
+        yield f"fields: {', '.join(f'{name} {count:,}' for name, count in found.fields.items())}"
     if found.texts:
         texts = ", ".join(f"{count:,} {field} {kind}" for field, kind, count in found.texts)
-        _print(f"texts: {texts.replace('_', ' ')}", indent=2)
+        yield f"texts: {texts.replace('_', ' ')}"
     if found.splits:
         splits = ", ".join(f"{count:,} from {old} to {new}" for old, new, count in found.splits)
-        _print(f"splits: {splits}", indent=2)
+        yield f"splits: {splits}"
     if found.metadata:
-        values = "1 value" if len(found.metadata) == 1 else f"{len(found.metadata):,} values"
-        _print(f"beside rows: {values}", indent=2)
+        yield f"beside rows: {len(found.metadata):,} values"
 
 
-def _show_examples(found: "Difference", shown: int) -> None:
-    for kind, heading in _HEADINGS.items():
-        rows = [one for one in found.examples if one.kind == kind]
-        if not rows:
-            continue
-        total = getattr(found.rows, kind)
-        out.print(f"\n{heading}" + (f", the first {shown:,} of {total:,}" if total > shown else ""))
-        for row in rows:
-            _show_row(row)
-
-
-def _show_row(row: "RowDifference") -> None:
+def _row(row: "RowDifference") -> Iterator[str]:
     places = [one for one in (row.before, row.after) if one is not None]
     files = " → ".join(dict.fromkeys(one.file_path for one in places))
     splits = " → ".join(dict.fromkeys(one.split for one in places))
-    _print(f"{row.source}: {row.source_file_path} ({splits}, {files})", indent=2)
+    yield f"  {row.source}: {row.source_file_path} ({splits}, {files})"
     if row.row is not None and row.kind != "withdrawn":
         sign = "+" if row.kind == "added" else "-"
         for caption in row.row["texts"].get("captions", []):
-            _print(f"{sign} {_short(caption['text'])}", indent=6)
+            yield f"      {sign} {_short(caption['text'])}"
     for field in row.fields:
         if field.field != "split":
-            _print(_change(field), indent=6)
+            yield f"      {_change(field)}"
     for text in row.texts:
-        _show_text(text)
+        yield from _text(text)
 
 
-def _show_text(change: "TextChange") -> None:
+def _text(change: "TextChange") -> Iterator[str]:
     ids = [one.values["entity_id"][:12] for one in (change.before, change.after) if one]
     what = " → ".join(dict.fromkeys(ids))
-    _print(f"{change.field.replace('_', ' ')}: {change.kind} ({what})", indent=6)
+    yield f"      {change.field.replace('_', ' ')}: {change.kind} ({what})"
     if change.kind == "reordered" and change.before and change.after:
         old, new = change.before.place + 1, change.after.place + 1
-        _print(f"{_short(change.before.values['text'])} (place {old} → {new})", indent=8)
+        yield f"        {_short(change.before.values['text'])} (place {old} → {new})"
         return
     for sign, one in (("-", change.before), ("+", change.after)):
         if one is not None:
-            details = [
-                str(value) for name in ("author", "origin") if (value := one.values.get(name))
-            ]
-            author = f" ({', '.join(details)})" if change.kind == "restated" and details else ""
-            _print(f"{sign} {_short(one.values['text'])}{author}", indent=8)
+            known = filter(None, (one.values.get(name) for name in ("author", "origin")))
+            author = f" ({', '.join(map(str, known))})" if change.kind == "restated" else ""
+            yield f"        {sign} {_short(one.values['text'])}{author}"
 
 
-def _show_metadata(found: "Difference", shown: int) -> None:
-    """Print terms, sources and lineage; statistics follow from rows and are printed last."""
-    if not found.metadata or not shown:
-        return
+def _metadata(found: "Difference", limit: int) -> Iterator[str]:
+    """Describe terms, sources and lineage; statistics follow from rows and come last."""
     details = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))
-    limit = 2 * shown
-    rest = f", the first {limit:,} of {len(details):,}" if len(details) > limit else ""
-    out.print(f"\nbeside rows{rest}")
-    for change in details[:limit]:
-        _print(_change(change), indent=2)
+    if details:
+        rest = f", the first {limit:,} of {len(details):,}" if len(details) > limit else ""
+        yield f"\nbeside rows{rest}"
+        yield from (f"  {_change(change)}" for change in details[:limit])
 
 
 def _change(change: "FieldChange") -> str:
@@ -230,26 +212,21 @@ def _short(value: Any) -> str:
     return text if len(text) <= _VALUE_CHARACTERS else f"{text[: _VALUE_CHARACTERS - 1]}…"
 
 
-def _show_version(found: "Difference") -> None:
+def _version_sentence(found: "Difference") -> str:
     details = _version(found)
-    out.print()
     if details is None:
-        _print(
-            "no version is required of B: it is not a later release of the same dataset and tier"
-        )
-    elif found.is_empty:
-        _print("no other version is required")
-    elif details["fault"]:
-        out.print(f"[red]✗[/red] version {escape(details['fault'])}", soft_wrap=True)
-    else:
-        wanted = f"must be at least {details['at_least']}, {details['required']}"
-        out.print(f"[green]✓[/green] version is {found.after.version}, {wanted}", soft_wrap=True)
+        return "no version is required of B: it is not a later release of the same dataset and tier"
+    if found.is_empty:
+        return "no other version is required"
+    if details["fault"]:
+        return f"✗ version {details['fault']}"
+    wanted = f"must be at least {details['at_least']}, {details['required']}"
+    return f"✓ version is {found.after.version}, {wanted}"
 
 
 # Content that one release or folder shares with another.
 
 
-_CONTAMINATED = 1
 _SHOWN_PAIRS = 5
 _NEAREST_CHARACTERS = 60
 
@@ -261,8 +238,7 @@ def contamination(
     split: str | None = None,
     other_split: str | None = None,
     hash_bits: Annotated[int, typer.Option(min=0, max=10)] = 6,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Find what A and B share.
 
     Compares files, pictures, videos, identities and captions.
@@ -280,25 +256,20 @@ def contamination(
     """
     from flows.engine.contamination import dataset_called
     from flows.engine.context import open_context
-    from models.profiles.settings import load_settings
     from release.contamination import OwnImages, SeenImage, compare
     from schemas.similarity import ContaminationLimits
 
-    run = cache(lambda: open_context(load_settings()))
+    run = cache(lambda: open_context(settings()))
     one, other = dataset_called(run, ours, split), dataset_called(run, theirs, other_split)
     _warn_of_withdrawals({ours: one, theirs: other})
     own = OwnImages(image for image in one.contents() if isinstance(image, SeenImage))
     found = compare(own, other, ContaminationLimits(hash_bits=hash_bits))
     stated = _stated_otherwise(one, found) if split is None else None
-    if as_json:
-        details = {"ours": one.name, "ours_id": one.release_id, "stated_otherwise": stated}
-        print_json({**details, **found.model_dump(mode="json"), "contaminated": bool(found.leaks)})
-    else:
-        _show_shared(one.name, found)
     if stated:
-        err.print(escape(stated), soft_wrap=True)
-    if found.leaks or stated:
-        raise typer.Exit(_CONTAMINATED)
+        note(stated)
+    details = {"ours": one.name, "ours_id": one.release_id, "stated_otherwise": stated}
+    document = details | found.model_dump(mode="json") | {"contaminated": bool(found.leaks)}
+    return Answer(document, _shared(one.name, found), failed=bool(found.leaks or stated))
 
 
 def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
@@ -329,56 +300,47 @@ def _stated_otherwise(ours: "Other", found: "Contamination") -> str | None:
     return None
 
 
-def _show_shared(ours: str, found: "Contamination") -> None:
+def _shared(ours: str, found: "Contamination") -> Iterator[Line]:
     from release.contamination import contaminated_sentence, leak_rule
 
     known = found.release_id or found.content_sha256
-    out.print(
-        f"{escape(ours)} compared with {escape(found.name)}: {found.images:,} images, "
-        f"{found.captions:,} captions, {found.other} {known[:12]}",
-        soft_wrap=True,
+    yield (
+        f"{ours} compared with {found.name}: {found.images:,} images, {found.captions:,} captions, "
+        f"{found.other} {known[:12]}"
     )
     rows = [
         [
             measure.measure.replace("_", " "),
             leak_rule(measure),
             split.split or "all",
-            f"{split.compared:,}",
-            f"{measure.theirs:,}",
-            f"{split.leaks:,}",
+            split.compared,
+            measure.theirs,
+            split.leaks,
         ]
         for measure in found.measures
         for split in measure.splits
     ]
-    print_table("", ("compared by", "a leak", "split", "of ours", "with theirs", "leaks"), rows)
+    yield Table("", ("compared by", "a leak", "split", "of ours", "with theirs", "leaks"), rows)
     for measure in found.measures:
-        _show_nearest(measure)
+        yield from _nearest(measure)
     if found.unreadable:
         names = ", ".join(found.unreadable_files)
         more = ", …" if found.unreadable > len(found.unreadable_files) else ""
-        what = "image" if found.unreadable == 1 else "images"
-        err.print(
-            f"{found.unreadable:,} {what} of {found.name} cannot be compared: {names}{more}",
-            markup=False,
-            soft_wrap=True,
-        )
+        images = many(found.unreadable, "image")
+        yield Note(f"{images} of {found.name} cannot be compared: {names}{more}")
     if found.leaks:
-        sentence = escape(contaminated_sentence(found))
-        out.print(f"[red]✗[/red] {sentence}", soft_wrap=True)
+        yield f"✗ {contaminated_sentence(found)}"
     else:
-        out.print(f"[green]✓[/green] nothing of it is in {escape(found.name)}", soft_wrap=True)
+        yield f"✓ nothing of it is in {found.name}"
 
 
-def _show_nearest(measure: "SharedMeasure") -> None:
+def _nearest(measure: "SharedMeasure") -> Iterator[str]:
     from release.contamination import distance_in_words
 
-    if not measure.nearest:
-        return
-    out.print(f"nearest by {measure.measure.replace('_', ' ')}:")
+    if measure.nearest:
+        yield f"nearest by {measure.measure.replace('_', ' ')}:"
     for pair in measure.nearest[:_SHOWN_PAIRS]:
         said = f": {pair.value[:_NEAREST_CHARACTERS]}" if measure.measure == "caption" else ""
         away = distance_in_words(measure, pair.distance)
         leaks = "" if pair.distance <= measure.threshold else ", no leak"
-        out.print(
-            f"  {pair.first}  {pair.second}  ({away}{leaks}){said}", markup=False, soft_wrap=True
-        )
+        yield f"  {pair.first}  {pair.second}  ({away}{leaks}){said}"

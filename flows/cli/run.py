@@ -2,38 +2,39 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import ProfileOption, chosen_profile, opened_run, warn_of_unfinished
-from flows.cli.output import JsonOption, answer, err, note, say
+from flows.cli.options import (
+    ProfileOption,
+    chosen_profile,
+    opened_run,
+    settings,
+    warn_of_unfinished,
+)
+from flows.cli.output import Answer, Line, note
+from flows.cli.services import finding_lines
 
 if TYPE_CHECKING:
     from flows.engine.context import BuildReport, RunContext
     from flows.engine.pipeline import PipelineSpec
     from flows.evaluation.run import EvaluationReport
-    from models.profiles.settings import Settings
 
 
 _FLOWS = ("build-ufine3c", "build-ufine6926", "build-recos", "build-ccd")
 
 
-def _known_word(what: str, words: Callable[[], Iterable[str]]) -> Callable[[str], str]:
-    """Check that an argument is one of the given words; suggest the nearest otherwise."""
+def _known_flow(given: str) -> str:
+    """Check that a flow exists; suggest the nearest otherwise."""
+    from schemas.validation import nearest_hint
 
-    def checked(given: str) -> str:
-        from schemas.validation import nearest_hint
-
-        known = list(words())
-        if given not in known:
-            raise typer.BadParameter(f"no {what} is called {given!r}; {nearest_hint(given, known)}")
-        return given
-
-    return checked
+    if given not in _FLOWS:
+        raise typer.BadParameter(f"no flow is called {given!r}; {nearest_hint(given, _FLOWS)}")
+    return given
 
 
 def run(
@@ -42,7 +43,7 @@ def run(
         typer.Argument(
             metavar="FLOW",
             help=", ".join(_FLOWS),
-            callback=_known_word("flow", lambda: _FLOWS),
+            callback=_known_flow,
             autocompletion=lambda: list(_FLOWS),
         ),
     ],
@@ -54,8 +55,7 @@ def run(
     wait: Annotated[bool, typer.Option("--wait/--no-wait")] = False,
     check: bool = False,
     in_process: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Run a flow that builds a dataset.
 
     The run ends when everything is done or waits for review. Run it again to continue: finished
@@ -70,12 +70,8 @@ def run(
         check: Only check files, terms, keys, servers and models, as every run does first.
         in_process: Run in this process, even if a Prefect server is up.
     """
-    from models.profiles.settings import load_settings
-
-    settings = load_settings()
     if check:
-        _check(settings, flow_name, config, profile, as_json=as_json)
-        return
+        return _check(flow_name, config, profile)
     parameters: dict[str, Any] = {
         "config": str(config.absolute()) if config else None,
         "profile": profile,
@@ -83,12 +79,13 @@ def run(
         "max_tokens": max_tokens,
         "wait": wait,
     }
-    if not in_process and (server := _server(settings)):
+    home = settings().home
+    if not in_process and (server := _server(home)):
         from flows.cli.deployments import run_deployment
 
-        err.print(f"running on the Prefect server at {server.removesuffix('/api')}")
-        run_deployment(f"{flow_name}/default", parameters, settings.home, server)
-        return
+        note(f"running on the Prefect server at {server.removesuffix('/api')}")
+        done = run_deployment(f"{flow_name}/default", parameters, home, server)
+        return Answer({"message": done}, [done])
     from flows.engine.pipeline import load_build, run_build
     from flows.engine.stopping import Budget
     from flows.withdrawal.execution import resume_reopened
@@ -96,26 +93,22 @@ def run(
     pipeline = _pipeline(flow_name)
     if config:
         load_build(config, pipeline.form)  # its errors appear before a home is made
-    note(f"home: {settings.home}")
-    context = opened_run(settings, Budget(max_cost, max_tokens))
+    note(f"home: {home}")
+    context = opened_run(Budget(max_cost, max_tokens))
     warn_of_unfinished(context.store)
     report = run_build(context, pipeline, parameters["config"], profile, resume_reopened, wait=wait)
-    answer(as_json, report.as_json(), report.sentence)
+    return Answer(report.as_json(), [report.sentence])
 
 
-def _check(
-    settings: "Settings", flow: str, config: Path | None, profile: str | None, *, as_json: bool
-) -> None:
-    from flows.cli.services import print_findings
+def _check(flow: str, config: Path | None, profile: str | None) -> Answer:
     from flows.engine.pipeline import check_build, load_build
     from services.diagnosis import Verdict
 
-    pipeline, chosen = _pipeline(flow), chosen_profile(profile)
-    build = load_build(config, pipeline.form) if config else pipeline.demonstrate(settings.home)
-    findings = check_build(settings, build, chosen, pipeline.models(build, chosen))
-    print_findings(findings, as_json=as_json)
-    if any(one.verdict is not Verdict.OK for one in findings):
-        raise typer.Exit(1)
+    own, pipeline, chosen = settings(), _pipeline(flow), chosen_profile(profile)
+    build = load_build(config, pipeline.form) if config else pipeline.demonstrate(own.home)
+    findings = check_build(own, build, chosen, pipeline.models(build, chosen))
+    failed = any(one.verdict is not Verdict.OK for one in findings)
+    return Answer(findings, finding_lines(findings), failed)
 
 
 def _pipeline(flow: str) -> "PipelineSpec[Any, Any]":
@@ -126,7 +119,7 @@ def _pipeline(flow: str) -> "PipelineSpec[Any, Any]":
     return spec
 
 
-def _server(settings: "Settings") -> str | None:
+def _server(home: Path) -> str | None:
     """Return the API of the Prefect server of this installation if it answers.
 
     Another program on its port is never contacted, because the request contains the password.
@@ -134,7 +127,7 @@ def _server(settings: "Settings") -> str | None:
     from services.prefect_server import SERVER
     from services.process import answers, running
 
-    service = running(settings.home, SERVER)
+    service = running(home, SERVER)
     return f"{service.url}/api" if service and answers(f"{service.url}/api/health") else None
 
 
@@ -161,11 +154,7 @@ Try next:
 """
 
 
-def demo(
-    *,
-    as_json: JsonOption = False,
-    quiet: Annotated[bool, typer.Option("--quiet/--no-quiet")] = False,
-) -> None:
+def demo(*, quiet: Annotated[bool, typer.Option("--quiet/--no-quiet")] = False) -> Answer:
     """Build and score a small demonstration dataset.
 
     Needs no network and no GPU: people are drawn, and the built-in models describe them.
@@ -181,22 +170,23 @@ def demo(
     warn_of_unfinished(context.store)
     report = run_build(context, _pipeline("build-ufine3c"), None, "builtin", resume_reopened)
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
-    answer(as_json, {**report.as_json(), "evaluation": scores.as_json()}, report.sentence)
-    if not as_json and not quiet:
-        _print_next(context, report, scores)
+    document = {**report.as_json(), "evaluation": scores.as_json()}
+    more = [] if quiet else _next_lines(context, report, scores)
+    return Answer(document, [report.sentence, *more])
 
 
-def _print_next(context: "RunContext", report: "BuildReport", scores: "EvaluationReport") -> None:
+def _next_lines(
+    context: "RunContext", report: "BuildReport", scores: "EvaluationReport"
+) -> Iterator[Line]:
     from db.entities import find
-    from flows.cli.evaluation import print_boards
+    from flows.cli.evaluation import board_lines
     from schemas.records import Rewrite
 
     rewrite = next(find(context.store, report.dataset, Rewrite.kind, states=("accepted",)), None)
     caption = rewrite.id[:12] if rewrite else "ID"
     page, release = _relative(scores.written.page), _relative(report.release)
-    text = _NEXT.format(release=release, caption=caption, page=page, activation=_activation())
-    print_boards(scores.board)
-    say(text)
+    yield from board_lines(scores.board)
+    yield _NEXT.format(release=release, caption=caption, page=page, activation=_activation())
 
 
 def _activation() -> str:

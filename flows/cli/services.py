@@ -1,18 +1,12 @@
 """`loupe up`, `down`, `status` and `doctor`."""
 
 import shlex
-import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
-
-from flows.cli.options import ProfileOption
-from flows.cli.output import JsonOption, err, out, print_json
+from flows.cli.options import ProfileOption, settings
+from flows.cli.output import Answer, Line, Table, note
 from services.components import Component
 
 if TYPE_CHECKING:
@@ -26,8 +20,7 @@ def up(
     prefect_port: int | None = None,
     label_studio_port: int | None = None,
     blobs_port: int | None = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Start Prefect, Label Studio, the image server and the queue watcher.
 
     The watcher pulls answers and pushes tasks. Also registers the deployments of the flows in
@@ -39,7 +32,6 @@ def up(
         label_studio_port: Port of Label Studio (default: 8080).
         blobs_port: Port of the image server (default: 8090).
     """
-    from models.profiles.settings import load_settings
     from services.installation import bring_up, survey
 
     ports = {
@@ -47,114 +39,83 @@ def up(
         "label_studio_port": label_studio_port,
         "blobs_port": blobs_port,
     }
-    settings = load_settings(**{name: port for name, port in ports.items() if port is not None})
+    own = settings(**{name: port for name, port in ports.items() if port is not None})
     components = [component for component in Component if component not in (without or [])]
-    progress = err if as_json else out
-    with progress.status("starting …") as spinner:
-
-        def report(step: str) -> None:
-            spinner.update(escape(step))
-            progress.print(f"  {escape(step)}")
-
-        bring_up(settings, components, Path.cwd(), report)
-    reports = survey(settings.home)
-    if as_json:
-        print_json(_reports_as_json(settings.home, reports))
-    else:
-        _print_welcome(progress, settings.home, reports)
+    bring_up(own, components, Path.cwd(), note)
+    reports = survey(own.home)
+    return Answer(_as_json(own.home, reports), _welcome(own.home, reports))
 
 
-def down(*, as_json: JsonOption = False) -> None:
+def down() -> Answer:
     """Stop all servers. Data and credentials are kept."""
-    from models.profiles.settings import load_settings
     from services.installation import take_down
 
-    stopped = take_down(load_settings().home)
-    if as_json:
-        print_json({"stopped": stopped})
-    else:
-        out.print("\n".join(f"  {name}: stopped" for name in stopped) or "nothing was running")
+    stopped = take_down(settings().home)
+    lines = [f"  {name}: stopped" for name in stopped]
+    return Answer({"stopped": stopped}, lines or ["nothing was running"])
 
 
-def status(*, show_credentials: bool = False, as_json: JsonOption = False) -> None:
+def status(*, show_credentials: bool = False) -> Answer:
     """Show which servers run. Exit code 1 if one crashed or does not answer.
 
     Args:
         show_credentials: Also print passwords and tokens.
     """
-    from models.profiles.settings import load_settings
     from services.installation import survey
 
-    home = load_settings().home
+    home = settings().home
     reports = survey(home)
-    secrets = _secrets_of(home) if show_credentials else {}
-    if as_json:
-        print_json(_reports_as_json(home, reports) | ({"credentials": secrets} if secrets else {}))
-    else:
-        _print_reports(out, reports)
-        for name, value in secrets.items():
-            out.print(f"{name}: {value}", markup=False, soft_wrap=True)
-    if not all(report.is_healthy for report in reports):
-        raise typer.Exit(1)
+    document, unhealthy = _as_json(home, reports), [one for one in reports if not one.is_healthy]
+    rows = [
+        (
+            one.name,
+            "does not answer" if one.answers is False else one.state.value,
+            one.url or "",
+            str(one.pid or ""),
+        )
+        for one in reports
+    ]
+    lines: list[Line] = [
+        Table("", ("service", "state", "address", "pid"), rows),
+        *(f"{one.name}: see {one.log}; start it again with: loupe up" for one in unhealthy),
+    ]
+    if show_credentials:
+        document["credentials"] = _secrets_of(home)
+        lines += [f"{name}: {value}" for name, value in document["credentials"].items()]
+    return Answer(document, lines, failed=bool(unhealthy))
 
 
-_STATE_STYLES = {"running": "green", "crashed": "red", "stopped": "dim"}
 _TITLES = {"prefect-server": "Prefect", "label-studio": "Label Studio", "blob-server": "Images"}
 
 
-def _print_welcome(console: Console, home: Path, reports: "Sequence[ServiceReport]") -> None:
-    """Print the addresses of the servers, how to log in, and what to do next."""
+def _welcome(home: Path, reports: "Sequence[ServiceReport]") -> Iterator[str]:
+    """Yield the addresses of the servers, how to log in, and what to do next."""
     from services.credentials import credentials_path, load_credentials
 
     urls = {report.name: report.url for report in reports if report.state == "running"}
-    console.print("\n[bold green]Loupe is up.[/]\n")
+    yield "\nLoupe is up.\n"
     for name, title in _TITLES.items():
         if url := urls.get(name):
-            console.print(f"  {title:<14}{url}")
+            yield f"  {title:<14}{url}"
     if "label-studio" in urls:
-        console.print(
-            f"\n  Log in to Label Studio as {load_credentials(home).label_studio_email}.",
-            soft_wrap=True,
-        )
+        yield f"\n  Log in to Label Studio as {load_credentials(home).label_studio_email}."
     if {"label-studio", "prefect-server"} & set(urls):
-        console.print(
+        yield (
             "\n  The passwords are in a file that only you can read:\n"
-            f"  {escape(str(credentials_path(home)))} "
-            "(loupe status --show-credentials prints them).",
-            soft_wrap=True,
+            f"  {credentials_path(home)} (loupe status --show-credentials prints them)."
         )
-    console.print("\n  Next:")
+    yield "\n  Next:"
     steps = _next_steps(home, with_prefect="prefect-server" in urls)
     width = max(len(command) for command in steps)
     for command, what in steps.items():
-        console.print(f"    [bold]{command:<{width}}[/]  {what}", soft_wrap=True)
+        yield f"    {command:<{width}}  {what}"
 
 
-def _print_reports(console: Console, reports: "Sequence[ServiceReport]") -> None:
-    """Print a table of the servers, and the log of each unhealthy one."""
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for title in ("service", "state", "address", "pid"):
-        table.add_column(title, no_wrap=True)
-    for report in reports:
-        state = "does not answer" if report.answers is False else report.state.value
-        style = _STATE_STYLES[report.state] if report.is_healthy else "red"
-        pid = str(report.pid or "")
-        table.add_row(report.name, f"[{style}]{state}[/]", report.url or "", pid)
-    console.print(table)
-    for report in reports:
-        if not report.is_healthy:
-            message = f"{report.name}: see {report.log}; start it again with: loupe up"
-            console.print(message, markup=False, soft_wrap=True)
-
-
-def _reports_as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
+def _as_json(home: Path, reports: "Sequence[ServiceReport]") -> dict[str, Any]:
     """Return the reports as JSON, with the path of the credentials file."""
     from services.credentials import credentials_path
 
-    return {
-        "services": [report.model_dump(mode="json") for report in reports],
-        "credentials_file": str(credentials_path(home)),
-    }
+    return {"services": reports, "credentials_file": credentials_path(home)}
 
 
 def _secrets_of(home: Path) -> dict[str, str]:
@@ -177,54 +138,33 @@ def _next_steps(home: Path, *, with_prefect: bool) -> dict[str, str]:
 
     steps = {"loupe run build-ufine3c": "build a release, or continue a stopped build"}
     if with_prefect:
+        export = f"export PREFECT_PROFILES_PATH={shlex.quote(str(prefect_profiles(home)))}"
+        steps[export] = "for prefect commands in this shell"
         steps["prefect deployment run build-ufine3c/default --watch"] = "the same, through Prefect"
-        if not _finds_profiles(home):
-            export = f"export PREFECT_PROFILES_PATH={shlex.quote(str(prefect_profiles(home)))}"
-            steps = {export: "for prefect commands in this shell", **steps}
     return steps | {"loupe status": "show the servers", "loupe down": "stop them; data is kept"}
 
 
-def _finds_profiles(home: Path) -> bool:
-    """Tell whether `prefect` commands started here find our server through `prefect.toml`."""
-    from services.prefect_server import prefect_profiles
-
-    try:
-        settings = tomllib.loads(Path("prefect.toml").read_text(encoding="utf-8"))
-    except (OSError, tomllib.TOMLDecodeError):
-        return False
-    return Path(str(settings.get("profiles_path"))).absolute() == prefect_profiles(home)
+_MARKS = {"ok": "✓", "absent": "–", "lacking": "✗"}
 
 
-_MARKS = {"ok": "[green]✓[/]", "absent": "[dim]–[/]", "lacking": "[red]✗[/]"}
-
-
-def doctor(*, profile: ProfileOption = None, as_json: JsonOption = False) -> None:
+def doctor(*, profile: ProfileOption = None) -> Answer:
     """Check the installation, the servers and the profile.
 
     Prints how to fix each problem. Exit code 1 if a requirement of the profile is not met.
     """
-    from models.profiles.settings import load_settings
     from services.diagnosis import Verdict, diagnose
 
-    findings = diagnose(load_settings(**({"profile": profile} if profile else {})))
-    lacking = [finding for finding in findings if finding.verdict is Verdict.LACKING]
-    print_findings(findings, as_json=as_json)
-    if not as_json and lacking:
-        unmet = f"{len(lacking)} of its requirements are not met"
-        out.print(f"\n[red]The profile cannot run: {unmet}.[/]")
-    elif not as_json:
-        out.print("\n[green]The profile can run.[/] It does not need the items marked –.")
+    findings = diagnose(settings(**({"profile": profile} if profile else {})))
+    lacking = sum(finding.verdict is Verdict.LACKING for finding in findings)
+    end = "The profile can run. It does not need the items marked –."
     if lacking:
-        raise typer.Exit(1)
+        end = f"The profile cannot run: {lacking} of its requirements are not met."
+    return Answer(findings, [*finding_lines(findings), f"\n{end}"], failed=bool(lacking))
 
 
-def print_findings(findings: "Sequence[Finding]", *, as_json: bool) -> None:
-    """Print the findings, each with its remedy."""
-    if as_json:
-        print_json([finding.model_dump(mode="json") for finding in findings])
-        return
+def finding_lines(findings: "Sequence[Finding]") -> Iterator[str]:
+    """Yield the findings, each with its remedy."""
     for finding in findings:
-        mark, subject = _MARKS[finding.verdict], escape(finding.subject)
-        out.print(f"{mark} [bold]{subject}[/]  {escape(finding.detail)}", soft_wrap=True)
+        yield f"{_MARKS[finding.verdict]} {finding.subject}  {finding.detail}"
         if finding.remedy:
-            out.print(f"    [dim]fix:[/] {escape(finding.remedy)}", soft_wrap=True)
+            yield f"    fix: {finding.remedy}"

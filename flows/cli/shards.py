@@ -1,12 +1,13 @@
 """`loupe shards`: work on millions of records before people see any."""
 
+from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from flows.cli.commands import command, group
 from flows.cli.options import ProfileOption, chosen_profile, opened_run, opened_store
-from flows.cli.output import JsonOption, answer, note, print_rows, say
+from flows.cli.output import Answer, Table, note, say
 
 if TYPE_CHECKING:
     from flows.engine.context import RunContext
@@ -26,10 +27,8 @@ def _opened(source: str, profile: str | None = None) -> "tuple[RunContext, Profi
 
 
 @command(app)
-def list_(*, as_json: JsonOption = False) -> None:
+def list_() -> Answer:
     """List shards by source and step, with their records and rejections."""
-    from collections import Counter
-
     from db.entities import LIVE, datasets_of, find
     from schemas.records import Shard
 
@@ -41,7 +40,8 @@ def list_(*, as_json: JsonOption = False) -> None:
                 count = counts.setdefault((shard.source, shard.step), Counter())
                 count.update(shards=1, records=shard.records, rejected=sum(shard.rejected.values()))
     rows = [{"source": name, "step": step, **one} for (name, step), one in counts.items()]
-    print_rows(as_json, "Shards", ("source", "step", "shards", "records", "rejected"), rows)
+    columns = ("source", "step", "shards", "records", "rejected")
+    return Answer(rows, [Table.of("Shards", columns, rows)])
 
 
 @command(app)
@@ -63,9 +63,7 @@ def embed(source: SourceArgument, *, profile: ProfileOption = None) -> None:
 
 
 @command(app)
-def duplicates(
-    source: SourceArgument, *, profile: ProfileOption = None, as_json: JsonOption = False
-) -> None:
+def duplicates(source: SourceArgument, *, profile: ProfileOption = None) -> Answer:
     """Find near-duplicates among all images; builds draw one image of each content.
 
     Embeddings are compared as well if all images have one.
@@ -74,12 +72,11 @@ def duplicates(
 
     context, chosen = _opened(source, profile)
     found = find_shard_duplicates(context, source, chosen.captioning.near_duplicates)
-    answer(
-        as_json,
-        found.model_dump(mode="json", exclude_none=True),
+    sentence = (
         f"{found.images:,} images, {found.kept:,} of them different; pairs in doubt: "
-        f"{found.doubtful:,}",
+        f"{found.doubtful:,}"
     )
+    return Answer(found.model_dump(mode="json", exclude_none=True), [sentence])
 
 
 @command(app)

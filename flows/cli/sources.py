@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.options import opened_run
-from flows.cli.output import JsonOption, answer, err, note, print_json
+from flows.cli.output import Answer, err, note
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from flows.engine.contamination import FolderDuplicates
@@ -32,8 +33,7 @@ def import_(
     licence: str | None = None,
     citation: str | None = None,
     shards: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Import annotations and images, or videos.
 
     Records that cannot be used are quarantined with a reason. A second import adds only what is
@@ -52,7 +52,6 @@ def import_(
     """
     from flows.engine.importing import import_source
     from schemas.build import SourceSpec, VideoSourceSpec
-    from schemas.errors import UsageError
     from schemas.validation import validated
     from sources.importer import importer_for
 
@@ -80,19 +79,14 @@ def import_(
             report = import_shards(context, spec)
         else:
             _, report = import_source(context, spec)
-    if as_json:
-        print_json(report.as_json())
     if report.rejected:
         note(f"show the quarantined records with: loupe quarantine {dataset}")
-        raise typer.Exit(1)
+    return Answer(report.as_json(), failed=bool(report.rejected))
 
 
 def duplicates(
-    folder: Path,
-    *,
-    radius: Annotated[int | None, typer.Option(min=0, max=64)] = None,
-    as_json: JsonOption = False,
-) -> None:
+    folder: Path, *, radius: Annotated[int | None, typer.Option(min=0, max=64)] = None
+) -> Answer:
     """List duplicate images in a folder.
 
     Finds exact, near and mirrored duplicates. Of each cluster, the largest image is marked as kept
@@ -112,11 +106,9 @@ def duplicates(
     if radius is not None:
         settings = settings.model_copy(update={"hash_bits": radius})
     found = find_in_folder(folder, settings, console_progress(err))
-    answer(as_json, found.as_json(), *_lines(found))
     for rejection in found.unreadable:
         note(rejection.detail)
-    if found.unreadable:
-        raise typer.Exit(1)
+    return Answer(found.as_json(), _lines(found), failed=bool(found.unreadable))
 
 
 def _lines(duplicates: "FolderDuplicates") -> Iterator[str]:

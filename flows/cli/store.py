@@ -5,26 +5,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-from rich.markup import escape
 
 from flows.cli.commands import command, group
-from flows.cli.options import chosen_profile, opened_store, progress_bar, require_dataset
-from flows.cli.output import Figure, JsonOption, answer, note, out, print_json, print_table, say
+from flows.cli.options import chosen_profile, opened_store, progress_bar, require_dataset, settings
+from flows.cli.output import Answer, Figure, Line, Note, Table, many
+from schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from db.blob_check import FaultyBlob
     from db.calls import CostRow
     from db.store import Store
     from schemas.records import Rejection
 
 
 def cost(
-    dataset: str | None = None,
-    *,
-    config: Path | None = None,
-    profile: str | None = None,
-    as_json: JsonOption = False,
-) -> None:
+    dataset: str | None = None, *, config: Path | None = None, profile: str | None = None
+) -> Answer:
     """Show model calls and their cost.
 
     Lists calls, tokens, searches, seconds and cost by model.
@@ -45,18 +40,15 @@ def cost(
         ahead = []
         if config is not None:
             ahead = forecast(store, load_build(config, UFine3CBuild), chosen_profile(profile))
-    if as_json:
-        rows = [row._asdict() for row in spent]
-        print_json({"spent": rows, "forecast": [row._asdict() for row in ahead]})
-        return
-    if not spent:
-        out.print("no model calls or searches yet")
-    else:
-        columns = [*(name.replace("_", " ") for name in CostRow._fields)]
-        print_table("Calls of models and searches", columns, map(_cost_row, spent))
+    columns = [name.replace("_", " ") for name in CostRow._fields]
+    lines: list[Line] = ["no model calls or searches yet"]
+    if spent:
+        lines = [Table("Calls of models and searches", columns, map(_cost_row, spent))]
     if ahead:
         columns = ["model", "calls to make", "tokens in", "tokens out", "cost", "currency"]
-        print_table("Forecast", columns, ahead)
+        lines.append(Table("Forecast", columns, ahead))
+    rows, forecasts = ([row._asdict() for row in one] for one in (spent, ahead))
+    return Answer({"spent": rows, "forecast": forecasts}, lines)
 
 
 def _cost_row(row: "CostRow") -> tuple[object, ...]:
@@ -78,8 +70,7 @@ def quarantine(
     reason: str | None = None,
     limit: Annotated[int, typer.Option(min=1)] = 20,
     retry: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Show quarantined records.
 
     Prints counts by reason, and for one dataset also the records.
@@ -91,51 +82,41 @@ def quarantine(
         retry: Let the next run retry the records of DATASET with this --reason.
     """
     from db.quarantine import quarantine_counts, quarantined
-    from schemas.errors import UsageError
 
     with opened_store() as store:
         if retry and (dataset is None or reason is None):
             raise UsageError("--retry needs a dataset and a --reason")
         require_dataset(store, dataset)
         if retry:
-            _retry(store, str(dataset), str(reason), as_json=as_json)
-            return
+            return _retried(store, str(dataset), str(reason))
         counts = quarantine_counts(store, dataset, reason)
         records = list(quarantined(store, dataset, reason, limit)) if dataset else []
-    if as_json:
-        rejections = [record.model_dump(mode="json") for record in records]
-        print_json({"counts": [row._asdict() for row in counts], "records": rejections})
-        return
+    document = {"counts": [row._asdict() for row in counts], "records": records}
     if not counts:
-        out.print("nothing is quarantined")
-        return
-    print_table("Quarantine", ["dataset", "stage", "reason", "inputs"], counts)
-    for record in records:
-        _print_rejection(record)
+        return Answer(document, ["nothing is quarantined"])
+    table = Table("Quarantine", ["dataset", "stage", "reason", "inputs"], counts)
+    return Answer(document, [table, *map(_rejection_text, records)])
 
 
-def _retry(store: "Store", dataset: str, reason: str, *, as_json: bool) -> None:
+def _retried(store: "Store", dataset: str, reason: str) -> Answer:
     from db.quarantine import put_back, quarantine_counts
-    from schemas.errors import UsageError
 
     inputs = put_back(store, dataset, reason)
     if not inputs:
         reasons = sorted({row.reason for row in quarantine_counts(store, dataset)})
         others = f"the reasons are {', '.join(reasons)}" if reasons else "it has none at all"
         raise UsageError(f"{dataset} has no quarantined records with the reason {reason}; {others}")
-    records = "1 record" if inputs == 1 else f"{inputs:,} records"
-    line = f"{records} released from quarantine: the next run of {dataset} retries"
-    answer(as_json, {"dataset": dataset, "reason": reason, "put_back": inputs}, line)
+    line = f"{many(inputs, 'record')} released from quarantine: the next run of {dataset} retries"
+    return Answer({"dataset": dataset, "reason": reason, "put_back": inputs}, [line])
 
 
-def _print_rejection(record: "Rejection") -> None:
+def _rejection_text(record: "Rejection") -> str:
     where = ", ".join(
         f"{key} {record.context[key]}"
         for key in ("file", "index", "field")
         if record.context.get(key) not in (None, "")
     )
-    out.print(f"[bold]{escape(record.reason)}[/bold] {escape(where)}", soft_wrap=True)
-    say(f"  {record.detail}")
+    return f"{record.reason} {where}\n  {record.detail}"
 
 
 T = TypeVar("T")
@@ -153,8 +134,7 @@ def check(
     repair: bool = False,
     from_: Annotated[list[Path] | None, typer.Option(exists=True, file_okay=False)] = None,
     orphans: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Compare every file with its digest.
 
     With --repair, missing and damaged files are copied from a release or a backup, read from their
@@ -171,12 +151,10 @@ def check(
     from flows.blob_repair import repair_blobs
     from flows.engine.context import open_context
     from flows.shards.files import digests_in_shards
-    from models.profiles.settings import load_settings
-    from schemas.errors import UsageError
 
     if from_ and not repair:
         raise UsageError("--from needs --repair")
-    context = open_context(load_settings(), flow_run="loupe store check")
+    context = open_context(settings(), flow_run="loupe store check")
     with BlobCheck(context.store, context.blobs) as found:
         with progress_bar("reading files") as advance:
             checked = found.run(advance)
@@ -186,27 +164,35 @@ def check(
         others = digests_in_shards(context.store, context.blobs)
         unnamed, paths = _counted(found.orphans(others) if orphans else ())
     context.store.close()
-    if as_json:
-        document: dict[str, Any] = {
-            "checked": checked,
-            "faulty": count,
-            "faults": [_as_json(one) for one in faulty],
-            "repaired": count_repaired,
-            "repairs": [{"sha256": one.blob.sha256, "from": one.origin} for one in repaired],
-        }
-        print_json(document | ({"orphans": unnamed, "orphan_paths": paths} if orphans else {}))
-    else:
-        for one in repaired[:_SHOWN]:
-            note(f"{one.blob.sha256[:12]} restored: {one.origin}")
-        for fault in faulty[:_SHOWN]:
-            say(f"{fault.fault}: {_named(fault)}")
-        for path in paths[:_SHOWN]:
-            say(f"orphan: {path}")
-        out.print(_summary(checked, count_repaired, count, repair), soft_wrap=True)
-        if orphans:
-            say(f"{unnamed:,} orphaned files; none was removed")
-    if count:
-        raise typer.Exit(1)
+    document: dict[str, Any] = {
+        "checked": checked,
+        "faulty": count,
+        "faults": [
+            {
+                "sha256": one.blob.sha256,
+                "media_type": one.blob.media_type,
+                "fault": one.fault,
+                "entity_id": one.entity_id,
+            }
+            for one in faulty
+        ],
+        "repaired": count_repaired,
+        "repairs": [{"sha256": one.blob.sha256, "from": one.origin} for one in repaired],
+    }
+    lines = [
+        *(Note(f"{one.blob.sha256[:12]} restored: {one.origin}") for one in repaired[:_SHOWN]),
+        *(
+            f"{one.fault}: {one.blob.sha256} ({one.blob.media_type}), "
+            f"loupe lineage {one.entity_id[:12]}"
+            for one in faulty[:_SHOWN]
+        ),
+        *(f"orphan: {path}" for path in paths[:_SHOWN]),
+        _summary(checked, count_repaired, count, repair),
+    ]
+    if orphans:
+        document |= {"orphans": unnamed, "orphan_paths": paths}
+        lines.append(f"{unnamed:,} orphaned files; none was removed")
+    return Answer(document, lines, failed=bool(count))
 
 
 def _counted(found: Iterable[T]) -> tuple[int, list[T]]:
@@ -219,27 +205,14 @@ def _counted(found: Iterable[T]) -> tuple[int, list[T]]:
     return count, first
 
 
-def _as_json(one: "FaultyBlob") -> dict[str, Any]:
-    return {
-        "sha256": one.blob.sha256,
-        "media_type": one.blob.media_type,
-        "fault": one.fault,
-        "entity_id": one.entity_id,
-    }
-
-
-def _named(one: "FaultyBlob") -> str:
-    return f"{one.blob.sha256} ({one.blob.media_type}), loupe lineage {one.entity_id[:12]}"
-
-
 def _summary(checked: int, repaired: int, left: int, repair: bool) -> str:
     restored = f", {repaired:,} restored" if repair else ""
     result = f"{checked:,} files checked{restored}, {left:,} missing or damaged"
     if not left:
-        return f"[green]{result}[/]"
+        return f"✓ {result}"
     if not repair:
-        return f"[red]{result}[/]: loupe store check --repair"
+        return f"✗ {result}: loupe store check --repair"
     return (
-        f"[red]{result}[/]: pass the folder of their source, videos or a backup with --from, or "
-        "run the build again, which draws and downloads missing files, and check again"
+        f"✗ {result}: pass the folder of their source, videos or a backup with --from, or run the "
+        "build again, which draws and downloads missing files, and check again"
     )

@@ -1,16 +1,10 @@
 """`loupe track`: follow people from frame to frame."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-import typer
 
 from flows.cli.options import ProfileOption, chosen_profile
-from flows.cli.output import JsonOption, answer, err, note
-
-if TYPE_CHECKING:
-    from schemas.profile import Profile
-
+from flows.cli.output import Answer, err, first, note
+from schemas.errors import UsageError
 
 _SHOWN_LINES = 20
 _USUAL_FRAME_RATE = 30.0
@@ -23,8 +17,7 @@ def track(
     detections: Path | None = None,
     frame_rate: float | None = None,
     profile: ProfileOption = None,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Track people in a video or in given detections.
 
     Writes result.txt in MOTChallenge format; for a video also crops and tracklets.json, after the
@@ -37,56 +30,34 @@ def track(
         detections: MOTChallenge file: frame, id (ignored), left, top, width, height, conf.
         frame_rate: Frames per second of --detections (default: 30).
     """
-    from schemas.errors import UsageError
-
-    if (video is None) == (detections is None):
-        raise UsageError("give either a video or --detections")
-    if detections is not None:
-        rate = _USUAL_FRAME_RATE if frame_rate is None else frame_rate
-        _track_detections(detections, out_, chosen_profile(profile), rate, as_json=as_json)
-    elif video is not None:
-        if frame_rate is not None:
-            raise UsageError("--frame-rate is only for --detections; a video has its own")
-        _track_video(video, out_, chosen_profile(profile), as_json=as_json)
-
-
-def _track_detections(
-    path: Path, folder: Path, profile: "Profile", frame_rate: float, *, as_json: bool
-) -> None:
-    from flows.ufine6926.video_tracks import track_detections
-
-    tracked = track_detections(path, folder, profile.tracking.association, frame_rate)
-    answer(
-        as_json,
-        tracked.as_json(),
-        f"{tracked.people:,} people in {tracked.boxes:,} boxes, of {tracked.detections:,} "
-        f"detections in {tracked.frames:,} frames: {tracked.result}",
-    )
-    if tracked.bad_lines:
-        for line in tracked.bad_lines[:_SHOWN_LINES]:
-            note(line.detail)
-        if (more := len(tracked.bad_lines) - _SHOWN_LINES) > 0:
-            note(f"and {more:,} lines more")
-        note(f"lines that could not be used: {len(tracked.bad_lines):,}")
-        raise typer.Exit(1)
-
-
-def _track_video(path: Path, folder: Path, profile: "Profile", *, as_json: bool) -> None:
     from flows.engine.report import console_progress
-    from flows.ufine6926.video_tracks import track_video
+    from flows.ufine6926.video_tracks import track_detections, track_video
 
-    tracks = track_video(path, folder, profile, console_progress(err))
-    answer(
-        as_json,
-        tracks.as_json(),
-        f"{tracks.tracklets:,} tracklets, of {tracks.tracks:,} tracks in {tracks.frames:,} frames: "
-        f"{tracks.folder}",
-        *(
-            f"  {count:,} tracks were rejected: {one}"
-            for one, count in tracks.rejected.most_common()
-        ),
-        *([f"  {tracks.unseen:,} tracks never had a box inside the frame"] * bool(tracks.unseen)),
-    )
+    if detections is not None and video is None:
+        association = chosen_profile(profile).tracking.association
+        rate = _USUAL_FRAME_RATE if frame_rate is None else frame_rate
+        tracked = track_detections(detections, out_, association, rate)
+        bad = tracked.bad_lines
+        for line in first([one.detail for one in bad], _SHOWN_LINES, "and {:,} lines more"):
+            note(line)
+        if bad:
+            note(f"lines that could not be used: {len(bad):,}")
+        sentence = (
+            f"{tracked.people:,} people in {tracked.boxes:,} boxes, of {tracked.detections:,} "
+            f"detections in {tracked.frames:,} frames: {tracked.result}"
+        )
+        return Answer(tracked.as_json(), [sentence], failed=bool(bad))
+    if video is None or detections is not None:
+        raise UsageError("give either a video or --detections")
+    if frame_rate is not None:
+        raise UsageError("--frame-rate is only for --detections; a video has its own")
+    tracks = track_video(video, out_, chosen_profile(profile), console_progress(err))
+    counts = f"{tracks.tracklets:,} tracklets, of {tracks.tracks:,} tracks"
+    lines = [f"{counts} in {tracks.frames:,} frames: {tracks.folder}"]
+    rejected = tracks.rejected.most_common()
+    lines += [f"  {count:,} tracks were rejected: {reason}" for reason, count in rejected]
+    if tracks.unseen:
+        lines.append(f"  {tracks.unseen:,} tracks never had a box inside the frame")
     if tracks.problem:
         note(tracks.problem)
-        raise typer.Exit(1)
+    return Answer(tracks.as_json(), lines, failed=bool(tracks.problem))

@@ -6,10 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
-from rich.markup import escape
 
-from flows.cli.options import opened_store
-from flows.cli.output import JsonOption, err, out, print_json, print_table
+from flows.cli.options import opened_store, settings
+from flows.cli.output import Answer, Line, Table, err, note, print_lines
 from schemas.errors import LoupeError, UsageError
 
 if TYPE_CHECKING:
@@ -41,8 +40,7 @@ def withdraw(
     dry_run: bool = False,
     yes: bool = False,
     resume: bool = False,
-    as_json: JsonOption = False,
-) -> None:
+) -> Answer:
     """Withdraw an item and everything derived from it.
 
     It is removed from every dataset and later release.
@@ -69,9 +67,9 @@ def withdraw(
         resume: Finish all withdrawals that are not finished.
     """
     from db.entities import AgentRef
+    from flows.cli.withdrawal_display import plan_lines
     from flows.engine.context import open_context
     from flows.withdrawal.plan import confirm, plan_withdrawal, request_of
-    from models.profiles.settings import load_settings
 
     given = {
         "entity": entity,
@@ -80,11 +78,10 @@ def withdraw(
         "video": video,
         "annotator": annotator,
     }
-    context = open_context(load_settings(), flow_run="loupe withdraw")
+    context = open_context(settings(), flow_run="loupe withdraw")
     with closing(context.store):
         if resume:
-            _resume(context, as_json)
-            return
+            return _resume(context)
         if entity is not None and release is None and len(entity) == _DIGEST_DIGITS:
             _ground(ground)  # otherwise a record would be promoted before this is refused
 
@@ -95,7 +92,7 @@ def withdraw(
                     raise UsageError(f"{where}; there is no plan before it is withdrawn")
                 _require_reason(reason)
                 if not yes:
-                    err.print(escape(f"{where}; it becomes an entity first"), soft_wrap=True)
+                    note(f"{where}; it becomes an entity first")
                     _ask(len(names))
                 yes = True
 
@@ -106,27 +103,23 @@ def withdraw(
         request = request_of(target, _ground(ground), erase)
         plan = plan_withdrawal(context.store, request, context.settings.home)
         if (open_ := plan.unfinished) is not None and not dry_run:
-            err.print(f"withdrawal {open_.key[:12]} was confirmed earlier and is not finished")
-            _finish(context, open_, as_json)
-            return
-        if not as_json:
-            from flows.cli.withdrawal_display import print_plan
-
-            print_plan(plan)
-        if plan.is_done or dry_run:
-            if as_json:
-                print_json({**plan.as_json(), "done": plan.is_done})
-            elif not plan.is_done:
-                missing = "" if (reason or "").strip() else ", with a --reason"
-                out.print(f"\nNothing was changed: leave out --dry-run to do it{missing}.")
-            return
+            note(f"withdrawal {open_.key[:12]} was confirmed earlier and is not finished")
+            return _carried_out(context, open_)
+        planned, lines = {**plan.as_json(), "done": plan.is_done}, [*plan_lines(plan)]
+        if plan.is_done:
+            return Answer(planned, lines)
+        if dry_run:
+            missing = "" if (reason or "").strip() else ", with a --reason"
+            hint = f"\nNothing was changed: leave out --dry-run to do it{missing}."
+            return Answer(planned, [*lines, hint])
         _require_reason(reason)
+        print_lines(lines, err)
         if not yes:
             _ask(len(plan.reached))
         from flows.withdrawal.execution import carry_out  # noqa: F401 - fails before anything is done
 
         agent = AgentRef("person", getpass.getuser())
-        _finish(context, confirm(context.store, plan, str(reason), agent), as_json)
+        return _carried_out(context, confirm(context.store, plan, str(reason), agent))
 
 
 def _image_with(
@@ -232,16 +225,15 @@ def _ask(number: int) -> None:
         raise UsageError("it was not confirmed; nothing was withdrawn")
 
 
-def _resume(context: "RunContext", as_json: bool) -> None:
+def _resume(context: "RunContext") -> Answer:
     """Finish all withdrawals; finished ones are extended by entities derived since.
 
-    Raises:
-        LoupeError: the first error of those that cannot be finished, after trying all.
+    The first error of those that cannot be finished is raised after trying all.
     """
     from db.withdrawals import list_withdrawals
     from flows.withdrawal.plan import sweep
 
-    failures: list[LoupeError] = []
+    failures: list[bool | LoupeError] = []
     for one in list_withdrawals(context.store):
         if one.is_finished:
             try:
@@ -249,63 +241,39 @@ def _resume(context: "RunContext", as_json: bool) -> None:
             except LoupeError as error:
                 failures.append(error)
     open_ = [one for one in list_withdrawals(context.store) if not one.is_finished]
-    if not open_ and not as_json:
-        out.print("every withdrawal is finished")
-    documents = []
-    for one in open_:
-        document, failure = _carry_out(context, one, quiet=as_json)
-        documents.append(document)
-        failures += [failure] if failure else []
-    if as_json:
-        print_json(documents)
-    if failures:
-        raise failures[0]
+    answers = [_carried_out(context, one) for one in open_]
+    failures += [one.failed for one in answers if one.failed]
+    lines = [line for one in answers for line in one.lines] or ["every withdrawal is finished"]
+    return Answer([one.document for one in answers], lines, failures[0] if failures else False)
 
 
-def _finish(context: "RunContext", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
-    document, failure = _carry_out(context, withdrawal, quiet=as_json)
-    if as_json:
-        print_json(document)
-    if failure:
-        raise failure
-
-
-def _carry_out(
-    context: "RunContext", withdrawal: "StoredWithdrawal", *, quiet: bool
-) -> tuple[dict[str, Any], LoupeError | None]:
-    """Execute all its steps, and show the result with the residual copies.
-
-    Returns:
-        Everything known about the withdrawal afterwards, and why a step failed, if one did.
-    """
+def _carried_out(context: "RunContext", withdrawal: "StoredWithdrawal") -> Answer:
+    """Execute all steps of a withdrawal; the answer has its residual copies."""
     from db.withdrawals import find_withdrawal
-    from flows.cli.withdrawal_display import print_residual, step_text
+    from flows.cli.withdrawal_display import residual_lines, step_text
     from flows.withdrawal.execution import carry_out
     from flows.withdrawal.plan import residual_copies
 
     def on_step(name: str, details: Any) -> None:
-        err.print(f"[green]✓[/green] {escape(step_text(name, details))}", soft_wrap=True)
+        note(f"✓ {step_text(name, details)}")
 
-    failure: LoupeError | None = None
+    failed: bool | LoupeError = False
     try:
         carry_out(context, withdrawal, on_step)
     except LoupeError as error:
-        failure = error
+        failed = error
     done = find_withdrawal(context.store, withdrawal.key)
     left = residual_copies(context.store, context.settings.home, done)
-    if not quiet:
-        unfinished = "" if failure is None else ", but not all steps are done"
-        shown = f"{done.request.target} is withdrawn{unfinished}; to see it again: "
-        out.print(escape(f"{shown}loupe withdrawals {done.key[:12]}"), soft_wrap=True)
-        out.print()
-        print_residual(left)
-    return document(context.store, done, left), failure
+    unfinished = ", but not all steps are done" if failed else ""
+    shown = f"{done.request.target} is withdrawn{unfinished}; to see it again"
+    lines = [f"{shown}: loupe withdrawals {done.key[:12]}", *residual_lines(left)]
+    return Answer(document(context.store, done, left), lines, failed)
 
 
 # List of withdrawals.
 
 
-def withdrawals(name: str | None = None, *, as_json: JsonOption = False) -> None:
+def withdrawals(name: str | None = None) -> Answer:
     """List the withdrawals, or show one.
 
     Who, when, why, what was withdrawn, and the steps done.
@@ -313,50 +281,33 @@ def withdrawals(name: str | None = None, *, as_json: JsonOption = False) -> None
     Args:
         name: A withdrawal: its number, or the first digits of its key.
     """
-    from db.withdrawals import find_withdrawal, list_withdrawals
-    from flows.cli.withdrawal_display import UNFINISHED, files_of
+    from db.withdrawals import counts_of, find_withdrawal, list_withdrawals, notices_of, steps_of
+    from flows.cli.withdrawal_display import UNFINISHED, files_of, residual_lines, withdrawal_lines
+    from flows.withdrawal.plan import residual_copies
 
     with opened_store() as store:
         if name is not None:
-            _show(store, find_withdrawal(store, name), as_json)
-            return
+            one = find_withdrawal(store, name)
+            left = residual_copies(store, settings().home, one)
+            counts, notices = counts_of(store, one.id), notices_of(store, one.id)
+            lines = withdrawal_lines(one, counts, notices, steps_of(store, one.id))
+            return Answer(document(store, one, left), [*lines, *residual_lines(left)])
         found = list_withdrawals(store)
-    if as_json:
-        print_json([_summary(one) for one in found])
-    elif found:
-        columns = ("number", "key", "of", "ground", "files", "confirmed", "state")
-        rows = [
-            (
-                str(one.id),
-                one.key[:12],
-                str(one.request.target),
-                one.request.ground,
-                files_of(one),
-                f"{one.confirmed_at:%Y-%m-%d %H:%M}",
-                one.state if one.is_finished else UNFINISHED,
-            )
-            for one in found
-        ]
-        print_table("withdrawals", columns, rows)
-    else:
-        out.print("nothing was withdrawn")
-
-
-def _show(store: "Store", withdrawal: "StoredWithdrawal", as_json: bool) -> None:
-    from db.withdrawals import counts_of, notices_of, steps_of
-    from flows.cli.withdrawal_display import print_residual, print_withdrawal
-    from flows.withdrawal.plan import residual_copies
-    from models.profiles.settings import load_settings
-
-    left = residual_copies(store, load_settings().home, withdrawal)
-    if as_json:
-        print_json(document(store, withdrawal, left))
-        return
-    id_ = withdrawal.id
-    counts, notices = counts_of(store, id_), notices_of(store, id_)
-    print_withdrawal(withdrawal, counts, notices, steps_of(store, id_))
-    out.print()
-    print_residual(left)
+    columns = ("number", "key", "of", "ground", "files", "confirmed", "state")
+    rows = [
+        (
+            str(one.id),
+            one.key[:12],
+            str(one.request.target),
+            one.request.ground,
+            files_of(one),
+            f"{one.confirmed_at:%Y-%m-%d %H:%M}",
+            one.state if one.is_finished else UNFINISHED,
+        )
+        for one in found
+    ]
+    table: Line = Table("withdrawals", columns, rows) if rows else "nothing was withdrawn"
+    return Answer([_summary(one) for one in found], [table])
 
 
 def document(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from db.roles import ROLES
 from db.withdrawal_graph import EMPTY, SAME, TARGET
-from flows.cli.output import print_table, say
+from flows.cli.output import Line, Table, many
 from schemas.provenance import Role
 
 if TYPE_CHECKING:
@@ -27,33 +27,33 @@ _REASONS = {
 UNFINISHED = "not finished: loupe withdraw --resume"
 
 
-def print_plan(plan: "WithdrawalPlan") -> None:
-    """Print a plan: entities withdrawn, erased and kept, affected releases, and patches."""
+def plan_lines(plan: "WithdrawalPlan") -> Iterator[Line]:
+    """Describe a plan: entities withdrawn, erased and kept, affected releases, and patches."""
     request = plan.request
     files = "its files are erased" if request.erases else "its files are kept"
-    say(f"To withdraw: {request.target} ({request.ground}; {files})")
+    yield f"To withdraw: {request.target} ({request.ground}; {files})"
     if plan.is_done:
         last = plan.earlier[-1]
         done = f"withdrawn on {last.confirmed_at:%Y-%m-%d} as {last.key[:12]}"
-        say(f"  {done}; nothing is left to do")
+        yield f"  {done}; nothing is left to do"
         return
-    _print_indented(_person(plan))
-    _print_counts(plan.counts())
-    _print_indented(_named(plan))
+    yield from _indented(_person(plan))
+    yield _counts(plan.counts())
+    yield from _indented(_named(plan))
     already = len(plan.reached) - len(plan.new)
     if plan.new:
         reasons = [
             (count, _REASONS.get(why) or ROLES[why].why, why.replace("_", " "))
             for why, count in plan.reasons().items()
         ]
-        print_table("Why", ("items", "each because it …", "role"), reasons)
+        yield Table("Why", ("items", "each because it …", "role"), reasons)
         if already:
-            say(f"  {already:,} of these withdrawn before")
+            yield f"  {already:,} of these withdrawn before"
     else:
-        say("  everything is already withdrawn; only files and releases change")
+        yield "  everything is already withdrawn; only files and releases change"
     if plan.reopened:
-        judged = _many(len(plan.reopened), "judgement")
-        say(f"  {judged} withdrawn: others are asked again")
+        judged = many(len(plan.reopened), "judgement")
+        yield f"  {judged} withdrawn: others are asked again"
     if plan.affected.releases:
         columns = ("release", "rows gone", "lose texts", "use instead", "its folder")
         releases = [
@@ -66,16 +66,15 @@ def print_plan(plan: "WithdrawalPlan") -> None:
             )
             for one in plan.affected.releases
         ]
-        print_table("Affected releases", columns, releases)
-        _print_indented(_rows(plan))
+        yield Table("Affected releases", columns, releases)
+        yield from _indented(_rows(plan))
     else:
-        say("  No release is affected.")
-    _print_indented(_files(plan))
+        yield "  No release is affected."
+    yield from _indented(_files(plan))
 
 
-def _print_indented(lines: Iterable[str]) -> None:
-    for line in lines:
-        say(f"  {line}")
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
 
 
 def _person(plan: "WithdrawalPlan") -> Iterator[str]:
@@ -112,7 +111,7 @@ def _folder(plan: "WithdrawalPlan", one: "AffectedRelease") -> str:
     if not (one.release.folder / "manifest.json").is_file():
         return "not there"
     files = plan.release_files.get(one.release.manifest.id)
-    return f"marked; {_many(len(files), 'file')} erased" if files else "marked"
+    return f"marked; {many(len(files), 'file')} erased" if files else "marked"
 
 
 def _rows(plan: "WithdrawalPlan") -> Iterator[str]:
@@ -122,28 +121,28 @@ def _rows(plan: "WithdrawalPlan") -> Iterator[str]:
             files = (f"{row.file_path}{'' if row.is_whole else ' (texts)'}" for row in one.rows)
             yield f"{one.release.name}: {_list(files)}"
         if count := len(one.undescribed):
-            rows = _many(count, "row")
+            rows = many(count, "row")
             yield f"{one.release.name}: {rows} dropped: no caption left, the image is not withdrawn"
     for patch in plan.affected.patches:
         base = patch.base.manifest
-        rows = _many(patch.rows, "row")
+        rows = many(patch.rows, "row")
         yield f"→ {base.dataset} {patch.version} is built from the state of {base.version}: {rows}"
 
 
 def _files(plan: "WithdrawalPlan") -> Iterator[str]:
     """Yield the files that are erased, and those that are kept."""
     if plan.erased:
-        yield f"{_many(len(plan.erased), 'file')} of the blob store, erased with their vectors"
+        yield f"{many(len(plan.erased), 'file')} of the blob store, erased with their vectors"
     for one in plan.affected.releases:
         if files := plan.release_files.get(one.release.manifest.id):
-            yield f"{one.release.name}: {_many(len(files), 'file')} erased: {_list(files)}"
+            yield f"{one.release.name}: {many(len(files), 'file')} erased: {_list(files)}"
     if plan.pages:
-        yield f"{_many(len(plan.pages), 'page')} below the home erased: {_list(plan.pages)}"
+        yield f"{many(len(plan.pages), 'page')} below the home erased: {_list(plan.pages)}"
     if plan.evaluations:
-        yield f"examples of {_many(plan.evaluations, 'stored evaluation')} erased"
+        yield f"examples of {many(plan.evaluations, 'stored evaluation')} erased"
     if plan.kept:
         needed = (f"{digest[:12]} (by {holder[:12]})" for digest, holder in plan.kept.items())
-        yield f"{_many(len(plan.kept), 'file')} kept, needed by others: {_list(needed)}"
+        yield f"{many(len(plan.kept), 'file')} kept, needed by others: {_list(needed)}"
 
 
 def _list(names: Iterable[object], limit: int = _SHOWN) -> str:
@@ -153,12 +152,12 @@ def _list(names: Iterable[object], limit: int = _SHOWN) -> str:
     return ", ".join(known[:limit]) + more
 
 
-def _print_counts(counts: Iterable["WithdrawalCount"]) -> None:
+def _counts(counts: Iterable["WithdrawalCount"]) -> Table:
     rows = []
     for dataset, own in groupby(counts, key=lambda one: one.dataset):
         kinds = (f"{one.kind.replace('_', ' ')} {one.entities:,}" for one in own)
         rows.append((dataset, ", ".join(kinds)))
-    print_table("What is withdrawn", ("dataset", "items"), rows)
+    return Table("What is withdrawn", ("dataset", "items"), rows)
 
 
 # Confirmed withdrawals.
@@ -171,13 +170,13 @@ def files_of(withdrawal: "StoredWithdrawal") -> str:
     return "erased" if withdrawal.is_finished else "to be erased"
 
 
-def print_withdrawal(
+def withdrawal_lines(
     withdrawal: "StoredWithdrawal",
     counts: Sequence["WithdrawalCount"],
     notices: Sequence["WithdrawalNotice"],
     steps: Sequence["DoneStep"],
-) -> None:
-    """Print everything stored about a withdrawal."""
+) -> Iterator[Line]:
+    """Describe everything stored about a withdrawal."""
     ended = withdrawal.finished_at
     for name, value in (
         ("withdrawal", f"{withdrawal.id}, {withdrawal.key}"),
@@ -188,8 +187,8 @@ def print_withdrawal(
         ("confirmed", f"{withdrawal.confirmed_at:%Y-%m-%d %H:%M} UTC by {withdrawal.agent.name}"),
         ("state", f"finished {ended:%Y-%m-%d %H:%M} UTC" if ended else UNFINISHED),
     ):
-        say(f"{name:<12}{value}")
-    _print_counts(counts)
+        yield f"{name:<12}{value}"
+    yield _counts(counts)
     if notices:
         rows = []
         for one in notices:
@@ -197,15 +196,15 @@ def print_withdrawal(
             release = f"{one.dataset} {one.version}"
             rows.append((release, whole, len(one.rows) - whole, one.superseded_by or "–"))
         columns = ("release", "rows gone", "lose texts", "use instead")
-        print_table("Notices for holders of releases", columns, rows)
+        yield Table("Notices for holders of releases", columns, rows)
     done = [(f"{one.done_at:%Y-%m-%d %H:%M:%S}", step_text(one.step, one.details)) for one in steps]
-    print_table("Steps done", ("at", "step"), done)
+    yield Table("Steps done", ("at", "step"), done)
 
 
 def step_text(name: str, details: Mapping[str, Any]) -> str:
     """Describe a step in a sentence, with its name and details."""
     if name == "confirmed":
-        return f"confirmed: {_many(details['entities'], 'item')} withdrawn"
+        return f"confirmed: {many(details['entities'], 'item')} withdrawn"
     if reason := details.get("skipped"):
         return f"{name}: skipped, {reason}"
     parts = [
@@ -229,29 +228,20 @@ def _value(value: Any) -> str:
             return text[:12] if len(text) == 64 else text
 
 
-def print_residual(left: "ResidualCopies") -> None:
-    """Print what people must remove or publish themselves after a withdrawal."""
-    say("Not reached from here")
-    _print_indented(_residual(left))
-
-
-def _residual(left: "ResidualCopies") -> Iterator[str]:
+def residual_lines(left: "ResidualCopies") -> Iterator[str]:
+    """Describe what people must remove or publish themselves after a withdrawal."""
+    yield "\nNot reached from here"
     for server, tasks in left.on_desks.items():
         yield (
-            f"{_many(tasks, 'task')} of the review server {server}, with texts and answers: "
+            f"  {many(tasks, 'task')} of the review server {server}, with texts and answers: "
             "deleted by loupe withdraw --resume, once it answers"
         )
     if left.notices:
         if left.made:
-            yield f"made earlier, still containing it: {_list(left.made)}"
-        yield "exports, reports and copies of these releases elsewhere: delete and replace them"
-        yield f"those who have the releases: publish {_list(left.notices)}"
+            yield f"  made earlier, still containing it: {_list(left.made)}"
+        yield "  exports, reports and copies of these releases elsewhere: delete and replace them"
+        yield f"  those who have the releases: publish {_list(left.notices)}"
     for source, files in left.originals.items():
-        yield f"the files that {source} was imported from: {_list(files)}"
-    yield "texts about it, models' answers and file names, in the database itself and its logs"
-    yield "backups and disk snapshots, and models that were trained on it"
-
-
-def _many(count: int, noun: str) -> str:
-    """Format a count of things in words."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+        yield f"  the files that {source} was imported from: {_list(files)}"
+    yield "  texts about it, models' answers and file names, in the database itself and its logs"
+    yield "  backups and disk snapshots, and models that were trained on it"

@@ -21,13 +21,12 @@ from schemas.evaluation import (
     ContrastiveResult,
     Direction,
     DirectionResult,
-    EvaluatedModel,
     EvaluationResult,
     GroupResult,
     Score,
     Scores,
 )
-from schemas.release import Manifest, MethodGuess
+from schemas.release import Manifest
 from schemas.taxonomy import RetrievalTask
 
 # Scores by group of queries: the tables of a leaderboard.
@@ -143,41 +142,19 @@ class ContrastRow(NamedTuple):
     name: str
     found: ContrastiveResult
 
-
-class NearestLine(NamedTuple):
-    """Mean cosines with the five nearest other samples, and `MethodGuess`, formatted."""
-
-    name: str
-    images: str
-    texts: str
-    methods: str
-
-
-def nearest_lines(rows: Sequence[ContrastRow]) -> list[NearestLine]:
-    """A line for each model."""
-    return [
-        NearestLine(
-            row.name,
-            _shown(row.found.nearest_images),
-            _shown(row.found.nearest_texts),
-            _guessed(row.found.methods),
-        )
-        for row in rows
-    ]
-
-
-def _guessed(methods: MethodGuess | None) -> str:
-    if methods is None:
-        return "–"
-    interval = f"{methods.low:.1f} … {methods.high:.1f}"
-    return (
-        f"{methods.accuracy:.1f} % ({interval}); by its anchor {methods.of_anchors:.1f} %; "
-        f"always the more frequent {methods.most_frequent:.1f} %"
-    )
-
-
-def _shown(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"
+    @property
+    def nearest(self) -> dict[str, str]:
+        """Mean cosines with the five nearest other samples, and `MethodGuess`, as text."""
+        guess = self.found.methods
+        methods = "–"
+        if guess is not None:
+            methods = (
+                f"{guess.accuracy:.1f} % ({guess.low:.1f} … {guess.high:.1f}); by its anchor "
+                f"{guess.of_anchors:.1f} %; always the more frequent {guess.most_frequent:.1f} %"
+            )
+        means = {"images": self.found.nearest_images, "texts": self.found.nearest_texts}
+        texts = {side: "–" if mean is None else f"{mean:.3f}" for side, mean in means.items()}
+        return {"name": self.name, **texts, "methods": methods}
 
 
 # The leaderboard of a release: every model that was scored on it, chance, and published rows.
@@ -365,16 +342,13 @@ def published_dataset(manifest: Manifest) -> str | None:
 def model_names(evaluations: Sequence[StoredEvaluation]) -> list[str]:
     """A name for each model; equal names get a digest that distinguishes them."""
     models = [one.result.model for one in evaluations]
-    plain = Counter(str(model.ref) for model in models)
+    times = Counter(str(model.ref) for model in models)
     return [
-        str(model.ref) if plain[str(model.ref)] == 1 else f"{model.ref} {_apart(model)}"
+        str(model.ref)
+        if times[str(model.ref)] == 1
+        else f"{model.ref} ({(model.checkpoint_sha256 or model.key)[:8]})"
         for model in models
     ]
-
-
-def _apart(model: EvaluatedModel) -> str:
-    digest = model.checkpoint_sha256
-    return f"({digest[:8]})" if digest else f"({model.key[:8]})"
 
 
 def _board(
@@ -420,9 +394,7 @@ def column_title(metric: str) -> str:
 
 def score_text(score: Score | None, metric: str) -> str:
     """A score as text: percentages with two decimals, ranks as short as possible."""
-    if score is None:
-        return "–"
-    return _score(score.value, metric)
+    return "–" if score is None else _score(score.value, metric)
 
 
 def interval_text(score: Score | None, metric: str) -> str:
@@ -458,7 +430,7 @@ def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
         "unscored": board.unscored,
         "boards": [_board_document(one) for one in board.boards],
         "tables": [_table_document(one) for one in board.tables],
-        "nearest": [one._asdict() for one in nearest_lines(board.contrasts)],
+        "nearest": [one.nearest for one in board.contrasts],
         "evaluations": [
             {
                 "id": id_,

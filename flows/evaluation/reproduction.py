@@ -118,21 +118,19 @@ class Need(NamedTuple):
     @property
     def size(self) -> int:
         """The number of training pairs, or of images and texts; without a release as published."""
-        return _size(self.release, self.split) if self.release else self.published_size
+        if self.release is None:
+            return self.published_size
+        splits = {one.split: one for one in self.release.manifest.statistics.splits}
+        if self.split == "train":
+            return splits["train"].captions
+        one = splits[chosen_split(self.release.manifest, None)]
+        return one.images + one.captions
 
     @property
     def published_size(self) -> int:
         """The same for the published dataset."""
         known = named_datasets()[self.dataset]
         return known.train_pairs if self.split == "train" else sum(known.test)
-
-
-def _size(found: FoundRelease, split: str) -> int:
-    splits = {one.split: one for one in found.manifest.statistics.splits}
-    if split == "train":
-        return splits["train"].captions
-    one = splits[chosen_split(found.manifest, None)]
-    return one.images + one.captions
 
 
 @dataclass(frozen=True)
@@ -320,38 +318,33 @@ class _Data:
 def _planned(
     experiment: Experiment, data: _Data, base: CfamTraining, own: Reproduction, home: Path
 ) -> PlannedRow:
+    """The row of an experiment; its reason says how the user's settings differ from the paper's."""
     recipe, test = experiment.recipe, data.need(experiment.dataset, "test")
-    row = PlannedRow(experiment, (test,), "to do")
-    if (embedder := _own_embedder(experiment, own)) is None and recipe.training is not None:
-        needs = (data.need(experiment.trained_on, "train"), test)
+    chosen = _own_embedder(experiment, own)
+    if chosen is not None:
+        reason = f"scored with {chosen.ref} instead"
+        row = PlannedRow(experiment, (test,), "to do", reason, embedder=chosen)
+    elif recipe.training is not None:
+        train = data.need(experiment.trained_on, "train")
         training = _changed(base, recipe.training)
-        row = replace(row, needs=needs, training=training)
-        if needs[0].release is not None:
-            key = _training_key(training, needs[0].release)
+        is_paper = own.training == Reproduction().training
+        reason = "" if is_paper else f"trained with {own.training}, not as in the paper"
+        row = PlannedRow(experiment, (train, test), "to do", reason, training)
+        if train.release is not None:
+            key = _training_key(training, train.release)
             folder = home / f"reproduce-{key}"
             name = f"CFAM on {experiment.trained_on} {key[:8]}"
             embedder = CfamEmbedder(provider="cfam", name=name, checkpoint=folder / "best")
             row = replace(row, home=folder, embedder=embedder)
-    elif embedder is None and recipe.unavailable:
-        return replace(row, state="no model", reason=recipe.unavailable)
+    elif recipe.unavailable:
+        return PlannedRow(experiment, (test,), "no model", recipe.unavailable)
     else:
-        found = embedder or named_embedder(recipe.embedder)
-        if embedder is None:
-            found = type(found).model_validate(found.model_dump() | recipe.options)
-        row = replace(row, embedder=found)
-    missing = ", ".join(f"{one.dataset} ({one.split})" for one in row.needs if one.missing)
-    if missing:
+        named = named_embedder(recipe.embedder)
+        named = type(named).model_validate(named.model_dump() | recipe.options)
+        row = PlannedRow(experiment, (test,), "to do", embedder=named)
+    if missing := ", ".join(f"{one.dataset} ({one.split})" for one in row.needs if one.missing):
         return replace(row, state="no data", reason=missing)
-    return replace(row, reason=_departure(row, own))
-
-
-def _departure(row: PlannedRow, own: Reproduction) -> str:
-    """How the user's settings make a row differ from the paper's."""
-    if row.training is not None and own.training != Reproduction().training:
-        return f"trained with {own.training}, not as in the paper"
-    if row.training is None and _own_embedder(row.experiment, own) == row.embedder:
-        return f"scored with {row.embedder.ref} instead" if row.embedder else ""
-    return ""
+    return row
 
 
 def _own_embedder(experiment: Experiment, own: Reproduction) -> EmbedderSpec | None:

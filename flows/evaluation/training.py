@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -216,7 +215,6 @@ RECORD = "training.json"
 _FEWEST_IDENTITIES = 20  # for a validation that is worth reporting
 _STAGE = "train"
 _PACKAGES = ("torch", "open_clip_torch", "accelerate", "safetensors", "numpy")
-_SHOWN_MISSING = 3
 
 
 class TrainingRequest(NamedTuple):
@@ -247,22 +245,29 @@ class TrainingReport(NamedTuple):
         """The result in one sentence."""
         if self.record is None:
             return f"the first process trains in {self.folder} and reports the result"
-        best = self.record.best
-        trained = f"trained {self.record.steps:,} steps on {self.record.release}"
+        record, best = self.record, self.record.best
+        trained = f"trained {record.steps:,} steps on {record.release}"
         if not best.metrics:
             return (
                 f"{trained}; no identities were held out to validate on, so that the checkpoint "
                 f"to use is the last: {self.folder / 'best'}"
             )
         scores = " and ".join(
-            f"{name} {best.metrics[name]:.1f} % (before: {self.record.before[name]:.1f} %)"
+            f"{name} {best.metrics[name]:.1f} % (before: {record.before[name]:.1f} %)"
             for name in _stated_metrics(best.metrics)[:2]
         )
-        return (
+        unit = "groups" if record.settings.losses.contrast else "identities"
+        split = "of val" if record.validation_split == "val" else record.validation_split
+        sentence = (
             f"{trained}; the best checkpoint, of epoch {best.epoch + 1} with {scores} "
-            f"on {self.record.validation_identities} {_unit(self.record)} "
-            f"{_validated_on(self.record)}, is {self.folder / 'best'}{_too_few(self.record)}"
+            f"on {record.validation_identities} {unit} {split}, is {self.folder / 'best'}"
         )
+        if record.validation_identities < _FEWEST_IDENTITIES:
+            sentence += (
+                f"; fewer than {_FEWEST_IDENTITIES} {unit} to validate on mean nothing: neither "
+                f"do these figures, nor which checkpoint is best"
+            )
+        return sentence
 
     @property
     def rows(self) -> list[tuple[str, float, float]]:
@@ -297,7 +302,7 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     """
     given = request.config
     settings = given if isinstance(given, CfamTraining) else load_training(given)
-    home = _home(request, settings)
+    home = Path(request.out or load_settings().home / "trainings" / settings.name)
     if not request.resume and (home / "last").exists():
         raise UsageError(
             f"{home} already holds a training; resume it with --resume, or choose another --out"
@@ -305,8 +310,8 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     if withdrawal := withdrawal_in(Path(request.release), known_notices(load_settings())):
         progress.say(f"warning: {withdrawal.sentence}")
     found = find_training_images(Path(request.release), settings)
-    if missing := list(islice(missing_images(found.splits), _SHOWN_MISSING)):
-        raise UsageError(f"{found.name}: images are missing, such as {missing[0]}")
+    if missing := next(missing_images(found.splits), None):
+        raise UsageError(f"{found.name}: images are missing, such as {missing}")
     if found.without_captions:
         reason = "no contrastive pair" if settings.losses.contrast else "no caption"
         progress.say(f"training images left out: {found.without_captions:,} ({reason})")
@@ -383,12 +388,6 @@ def _finished(home: Path, trained: "Trained") -> TrainingRecord | None:
     return record if (record.steps, record.seconds) == (trained.steps, trained.seconds) else None
 
 
-def _home(request: TrainingRequest, settings: CfamTraining) -> Path:
-    if request.out is not None:
-        return Path(request.out)
-    return load_settings().home / "trainings" / settings.name
-
-
 def _record(
     settings: CfamTraining, found: TrainingImages, home: Path, trained: "Trained"
 ) -> TrainingRecord:
@@ -411,21 +410,3 @@ def _record(
         best_sha256=digest_of_file(home / "best" / "model.safetensors"),
         last_sha256=digest_of_file(home / "last" / "model.safetensors"),
     )
-
-
-def _too_few(record: TrainingRecord) -> str:
-    """A warning if too few identities were validated on."""
-    if record.validation_identities >= _FEWEST_IDENTITIES:
-        return ""
-    return (
-        f"; fewer than {_FEWEST_IDENTITIES} {_unit(record)} to validate on mean nothing: neither "
-        f"do these figures, nor which checkpoint is best"
-    )
-
-
-def _unit(record: TrainingRecord) -> str:
-    return "groups" if record.settings.losses.contrast else "identities"
-
-
-def _validated_on(record: TrainingRecord) -> str:
-    return "of val" if record.validation_split == "val" else record.validation_split

@@ -78,7 +78,7 @@ def test_a_table_wider_than_the_terminal_is_printed_row_by_row(
     monkeypatch.setattr(output.out, "_file", file)
     monkeypatch.setattr(output.out, "_width", 80)
     columns = [f"a rather long column {number}" for number in range(6)]
-    output.print_table("Wide", columns, [[1, "two", None, True, 5.0, 6]])
+    output.print_table(output.Table("Wide", columns, [[1, "two", None, True, 5.0, 6]]))
     lines = file.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert "a rather long column 1  two" in lines

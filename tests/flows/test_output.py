@@ -38,5 +38,5 @@ def test_markup_of_the_program_is_rendered(
 
 
 def test_markup_in_table_cells_is_not_interpreted(printed: io.StringIO) -> None:
-    output.print_table("names", ("name",), [["[/b][red]x"]])
+    output.print_table(output.Table("names", ("name",), [["[/b][red]x"]]))
     assert "[/b][red]x" in printed.getvalue()

@@ -203,15 +203,16 @@ def test_items_added_between_the_steps_are_withdrawn_before_the_end(tmp_path: Pa
 def test_resume_with_json_lists_all_finished_withdrawals(
     home: Home, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from flows.cli.output import show
     from flows.cli.withdraw import _resume
 
     first = home.confirmed(plan := person(home))
     other = next(one for one in find(home.store, DATASET, Image.kind) if one.id not in plan.reached)
     second = home.confirmed(home.plan("entity", other.id))
-    _resume(home.run, as_json=True)
+    show(_resume(home.run), as_json=True)
     output = json.loads(capsys.readouterr().out)
     assert [one["key"] for one in output] == [first.key, second.key]
-    _resume(home.run, as_json=True)
+    show(_resume(home.run), as_json=True)
     assert json.loads(capsys.readouterr().out) == []
 
 
@@ -219,6 +220,7 @@ def test_resume_withdraws_late_items_that_an_earlier_run_left(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier version of Loupe stored late derivations without withdrawing them."""
+    from flows.cli.output import show
     from flows.cli.withdraw import _resume
 
     home.withdraw("identity", "9", dataset=DATASET, source=FINE)
@@ -227,7 +229,7 @@ def test_resume_withdraws_late_items_that_an_earlier_run_left(
         unguarded.setattr("db.work.withdraw_late_children", lambda *_: None)
         store_entities(home.store, [entity])
     assert home.states()[entity.id] == "proposed"
-    _resume(home.run, as_json=False)
+    show(_resume(home.run), as_json=False)
     assert_withdrawn_and_erased(home, entity, late_image)
 
 
@@ -258,6 +260,7 @@ def release_of(home: Home, version: str) -> str:
 
 
 def test_resume_continues_with_the_others_if_one_withdrawal_fails(home: Home) -> None:
+    from flows.cli.output import show
     from flows.cli.withdraw import _resume
 
     first = home.confirmed(plan := person(home))
@@ -268,10 +271,10 @@ def test_resume_continues_with_the_others_if_one_withdrawal_fails(home: Home) ->
     image = other.record(Image)
     assert home.world.blobs.has(image.sha256, image.media_type)
     with pytest.raises(UsageError, match=r"1\.0\.1"):
-        _resume(home.run, as_json=False)
+        show(_resume(home.run), as_json=False)
     assert not home.world.blobs.has(image.sha256, image.media_type)
     (home.release("1.0.1") / "notes.txt").unlink()
     home.release("1.0.1").rmdir()
-    _resume(home.run, as_json=False)
+    show(_resume(home.run), as_json=False)
     found = list_withdrawals(home.store)
     assert [one.key for one in found if one.is_finished] == [first.key, second.key]

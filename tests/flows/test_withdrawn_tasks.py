@@ -15,7 +15,7 @@ from db.entities import fetch, find
 from db.reviews import review_tasks, tasks_to_erase
 from db.withdrawal_graph import Sort, WithdrawalTarget
 from db.withdrawals import StoredWithdrawal, list_withdrawals
-from flows.cli.withdrawal_display import print_residual
+from flows.cli.withdrawal_display import residual_lines
 from flows.engine.context import RunContext
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import (
@@ -85,7 +85,7 @@ def unreachable_desk(_assignee: str) -> MemoryDesk:
 
 
 def test_answered_tasks_are_deleted_once_an_unreachable_server_is_back(
-    installed: Installation, capsys: pytest.CaptureFixture[str]
+    installed: Installation,
 ) -> None:
     world, office = installed.world, installed.office
     answered, other = world.add(), world.add(f"{REWRITE} too")
@@ -100,8 +100,8 @@ def test_answered_tasks_are_deleted_once_an_unreachable_server_is_back(
         carry_out(installed.run, answers, desks=unreachable_desk)
     assert not list_withdrawals(world.store)[0].is_finished
     assert installed.left().on_desks == {office.server.url: 2}
-    print_residual(installed.left())
-    assert f"2 tasks of the review server {office.server.url}" in capsys.readouterr().out
+    left = "\n".join(residual_lines(installed.left()))
+    assert f"2 tasks of the review server {office.server.url}" in left
     carry_out(installed.run, answers, desks=office)
     assert list_withdrawals(world.store)[0].is_finished
     assert installed.left().on_desks == {}

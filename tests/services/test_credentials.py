@@ -14,6 +14,7 @@ from services.credentials import (
     load_workspaces,
     save_token,
     save_workspace,
+    services_folder,
     workspaces_path,
 )
 
@@ -99,6 +100,7 @@ def test_workspaces_saved_concurrently_are_all_kept(tmp_path: Path) -> None:
 
 def test_secrets_of_a_workspace_are_not_printed(tmp_path: Path) -> None:
     assert "hidden" not in f"{workspace('hidden')!r} {workspace('hidden').model_dump()}"
+    services_folder(tmp_path)
     workspaces_path(tmp_path).write_text('{"reviewer-1": {"token": 7, "password": "hunter2"}}')
     with pytest.raises(ServiceError, match=r"annotators\.json does not contain") as caught:
         load_workspaces(tmp_path)
