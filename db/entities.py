@@ -1,7 +1,7 @@
 """Entities: create them from records, store, find and group them; results of stages."""
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from functools import cache
@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Update, func, select
 from sqlalchemy.orm import InstrumentedAttribute
 
-from db.store import Store, reads, writes
+from db.store import Store, reads
 from db.tables import (
     Agent,
     ChildEntity,
@@ -58,22 +58,6 @@ def register_agents(connection: Connection, agents: Sequence[AgentRef]) -> list[
     rows = [{"id": agent.id, **agent._asdict()} for agent in agents]
     insert_new(connection, Agent, rows)
     return [agent.id for agent in agents]
-
-
-# Groups of entities that count together. The id of an entity does not depend on its group.
-
-
-@writes
-def move_to_groups(connection: Connection, groups: Mapping[str, str]) -> None:
-    """Set the group of each entity, by its id; entities already in their group are not written."""
-    if not groups:
-        return
-    mark = "%s" if connection.dialect.name == "postgresql" else "?"
-    connection.exec_driver_sql(
-        f"UPDATE entity SET group_key = {mark} "  # noqa: S608 no foreign text
-        f"WHERE id = {mark} AND (group_key IS NULL OR group_key <> {mark})",
-        [(group, entity_id, group) for entity_id, group in groups.items()],
-    )
 
 
 # Entities: create them from records, store and find them.
@@ -452,6 +436,13 @@ class WorkResult(NamedTuple):
     entities: tuple[NewEntity, ...] = ()
     decisions: tuple[NewDecision, ...] = ()
     rejection: Rejection | None = None
+
+    @classmethod
+    def rejected(
+        cls, number: int, stage: str, reason: str, detail: str, **context: Any
+    ) -> "WorkResult":
+        """Return the rejection of an input, with the reason as a word and as a sentence."""
+        return cls(number, rejection=Rejection.of(stage, reason, detail, **context))
 
 
 class ActivityRecord(NamedTuple):

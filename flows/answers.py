@@ -438,7 +438,7 @@ def read_line(value: object, name: str, most_characters: int) -> str:
     if len(value) > 2 * most_characters:  # before any pattern is searched in it
         raise _too_long(name, len(value), most_characters)
     text = value.translate(_UNSEEN)
-    if (control := _control_character(text)) is not None:
+    if (control := control_character(text)) is not None:
         detail = f"{name} holds the character U+{ord(control):04X}."
         raise UnusableAnswerError("control_characters", detail)
     line = " ".join(text.split())
@@ -523,7 +523,7 @@ def _is_english(text: str) -> bool:
     return found.count(SPELLING) < _UNKNOWN_SHARE * len(_LETTERS.findall(text))
 
 
-def _control_character(text: str) -> str | None:
+def control_character(text: str) -> str | None:
     """Return the first invalid character: control, format, private use or unassigned."""
     if text.isprintable() and "\ufffd" not in text:
         return None

@@ -239,7 +239,7 @@ def check_grammar(
     return tuple(sorted(found, key=lambda one: (one.start, one.end, one.rule)))
 
 
-def words_of(texts: Iterable[str]) -> frozenset[str]:
+def words_in(texts: Iterable[str]) -> frozenset[str]:
     """Return the `known_words` of texts that are known to be right, such as an image's facts."""
     return frozenset(word for text in texts for word in _CHECK_WORD.findall(text))
 

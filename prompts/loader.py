@@ -1,5 +1,6 @@
 """Load prompts and check that they use exactly the variables they declare."""
 
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from schemas.base import Record, digest_of
+from schemas.chat import ChatImage, ChatRequest
 from schemas.errors import ConfigurationError
 
 _FOLDER = Path(__file__).parent
@@ -52,6 +54,25 @@ class Prompt(PromptHeader):
                 f"got {sorted(values)}"
             )
         return _compiled(self.text).render(values)
+
+    def request(
+        self,
+        purpose: str,
+        values: Mapping[str, str],
+        *,
+        subject: str = "",
+        images: Sequence[ChatImage] = (),
+        answer_schema: dict[str, Any] | None = None,
+    ) -> ChatRequest:
+        """Return the request with this prompt; `values` are its variables (see `render`)."""
+        return ChatRequest(
+            purpose=purpose,
+            prompt=self.render(**values),
+            prompt_digest=self.digest,
+            subject=subject,
+            images=tuple(images),
+            answer_schema=answer_schema,
+        )
 
 
 @cache

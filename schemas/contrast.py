@@ -75,7 +75,6 @@ class ChoiceCalibration(EntityRecord, kind="choice_calibration"):
         judged: number of results that people judged.
         accepted: number of results that people accepted.
         quantiles: (share, similarity) of the results without near-duplicates.
-        unrelated: (share, similarity) of anchors and results of other anchors.
         floor: the suggested floor.
         ceiling: the suggested ceiling.
         within: number of results within the current bounds, without near-duplicates.
@@ -90,7 +89,6 @@ class ChoiceCalibration(EntityRecord, kind="choice_calibration"):
     judged: int
     accepted: int
     quantiles: tuple[tuple[float, float], ...]
-    unrelated: tuple[tuple[float, float], ...]
     floor: SuggestedBound
     ceiling: SuggestedBound
     within: int

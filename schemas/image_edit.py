@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from schemas.base import Box, EntityRecord, Record, canonical_json, digest_of, sha256_of
+from schemas.base import Box, Record, canonical_json, digest_of, sha256_of
 from schemas.chat import ChatImage, ModelRef, NamedModel
 
 
@@ -51,18 +51,6 @@ class EditFailure(Record):
     reason: str
     detail: str
     retriable: bool = False
-
-
-class FailedEdit(EntityRecord, kind="failed_edit"):
-    """An edit that failed in a run, but may succeed in another.
-
-    `key` is the identity of the edit (`EditRequest.key`), `attempt` counts from 1.
-    """
-
-    key: str
-    attempt: int = Field(ge=1)
-    reason: str
-    detail: str
 
 
 EditOutcome = EditedPicture | EditFailure

@@ -70,7 +70,6 @@ class Role(StrEnum):
     ORDERED_BY = "ordered_by"
     MADE_FOR = "made_for"
     FOUND_FOR = "found_for"
-    FAILED_FOR = "failed_for"
     CONSIDERED_FOR = "considered_for"
     MEMBER = "member"
     REFINED_FOR = "refined_for"

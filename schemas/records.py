@@ -1,7 +1,7 @@
 """The entities of an image-text dataset, and the rejections of stages."""
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -203,6 +203,11 @@ class Rejection(Record):
     reason: str
     detail: str
     context: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def of(cls, stage: str, reason: str, detail: str, **context: Any) -> Self:
+        """Return a rejection with this context."""
+        return cls(stage=stage, reason=reason, detail=detail, context=context)
 
 
 class Sample(EntityRecord, kind="sample"):

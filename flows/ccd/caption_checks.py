@@ -6,7 +6,6 @@ Captions that a person changed are replaced by new ones; the others are kept.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +18,6 @@ from db.entities import (
     NewEntity,
     StoredEntity,
     fetch_children,
-    find,
     new_entity,
     pages,
     parents_of,
@@ -28,8 +26,7 @@ from db.store import Store
 from db.work import register_plan, store_activity
 from flows.answers import shown, words_of
 from flows.ccd.run import CcdRun
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, stored_picture
+from flows.engine.embedding import stored_picture
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, quarantine
 from flows.engine.software import software
@@ -224,12 +221,8 @@ def _same_for_two(group: CaptionGroup) -> Iterator[Rejection]:
 
 def _unusable(reason: str, row: int, column: int, detail: str, text: str) -> Rejection:
     name = caption_name(row, column)
-    return Rejection(
-        stage=_CHECKS_STAGE,
-        reason=reason,
-        detail=f"Caption {name} {detail}",
-        context={"caption": name, "row": row, "column": column, "text": text},
-    )
+    place = {"caption": name, "row": row, "column": column}
+    return Rejection.of(_CHECKS_STAGE, reason, f"Caption {name} {detail}", text=text, **place)
 
 
 # Whether each caption of a group prefers its own image, and each image its own captions.
@@ -240,59 +233,8 @@ Vectors = NDArray[np.floating]
 _DECIMALS = 6
 
 
-class CaptionPreference(NamedTuple):
-    """How an embedder compares one caption with the images and captions of its group.
-
-    Attributes:
-        row: the coarse caption that it was refined from, counted from 0.
-        column: its image, counted from 0.
-        similarity: cosine to its own image.
-        nearest_image: the nearest of the other images.
-        nearest_similarity: cosine to that image.
-        best_caption: image whose caption is nearest to the caption's own image, among the other
-            images' captions refined from the same coarse caption.
-        best_similarity: cosine of that caption to the caption's own image.
-    """
-
-    row: int
-    column: int
-    similarity: float
-    nearest_image: int
-    nearest_similarity: float
-    best_caption: int
-    best_similarity: float
-
-    @property
-    def prefers_other_image(self) -> bool:
-        """Whether another image is at least as near to the caption as its own image."""
-        return self.nearest_similarity >= self.similarity
-
-    @property
-    def loses_own_image(self) -> bool:
-        """Whether another image's caption is at least as near to the image as its own caption."""
-        return self.best_similarity >= self.similarity
-
-    @property
-    def sentence(self) -> str:
-        """Return what is wrong as a sentence for reviewers; empty if nothing is."""
-        name, own = caption_name(self.row, self.column), image_letter(self.column)
-        problems = []
-        if self.prefers_other_image:
-            problems.append(
-                f"fits image {image_letter(self.nearest_image)} as well as its own or better "
-                f"({self.nearest_similarity:.3f} and {self.similarity:.3f})"
-            )
-        if self.loses_own_image:
-            problems.append(
-                f"fits image {own} no better than caption "
-                f"{caption_name(self.row, self.best_caption)} does "
-                f"({self.similarity:.3f} and {self.best_similarity:.3f})"
-            )
-        return f"Caption {name} {', and '.join(problems)}, says the embedder." if problems else ""
-
-
-def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[CaptionPreference]:
-    """Return a finding for each caption, by row and then in the order of the images.
+def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[str]:
+    """Return a sentence for each caption that fails, by row and then in the order of the images.
 
     A caption has to be nearer to its own image than to every other image of the group. Its image
     has to be nearer to it than to the other images' captions refined from the same coarse caption.
@@ -310,20 +252,25 @@ def check_preferences(text_vectors: Vectors, image_vectors: Vectors) -> list[Cap
     others = cosines.copy()
     each = np.arange(len(image_vectors))
     others[:, each, each] = -np.inf
-    by_caption, by_image = others.argmax(axis=2), others.argmax(axis=1)
-    return [
-        CaptionPreference(
-            row=row,
-            column=column,
-            similarity=float(cosines[row, column, column]),
-            nearest_image=int(image := by_caption[row, column]),
-            nearest_similarity=float(cosines[row, column, image]),
-            best_caption=int(caption := by_image[row, column]),
-            best_similarity=float(cosines[row, caption, column]),
-        )
-        for row in range(len(cosines))
-        for column in each.tolist()
-    ]
+    sentences = []
+    for row, column in np.ndindex(cosines.shape[:2]):
+        own = cosines[row, column, column]
+        image, caption = int(others[row, column].argmax()), int(others[row, :, column].argmax())
+        problems = []
+        if (nearest := cosines[row, column, image]) >= own:
+            problems.append(
+                f"fits image {image_letter(image)} as well as its own or better "
+                f"({nearest:.3f} and {own:.3f})"
+            )
+        if (best := cosines[row, caption, column]) >= own:
+            problems.append(
+                f"fits image {image_letter(column)} no better than caption "
+                f"{caption_name(row, caption)} does ({own:.3f} and {best:.3f})"
+            )
+        if problems:
+            name = caption_name(row, column)
+            sentences.append(f"Caption {name} {', and '.join(problems)}, says the embedder.")
+    return sentences
 
 
 def _cosines(text_vectors: Vectors, image_vectors: Vectors) -> NDArray[np.float64]:
@@ -339,27 +286,27 @@ def _cosines(text_vectors: Vectors, image_vectors: Vectors) -> NDArray[np.float6
     return cosines.round(_DECIMALS)
 
 
-def _refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
+def _refuse_unusable_groups(run: CcdRun) -> StageReport:
     """Reject accepted groups that cannot be released, with the reason.
 
     This is the first check of captions that people wrote. A new answer with other captions makes
     another group, which is checked again.
     """
     refused: list[tuple[StoredEntity, Rejection]] = []
-    for group in find(context.store, dataset, CaptionGroup.kind, states=("accepted",)):
+    for group in run.find(CaptionGroup, "accepted"):
         for rejection in check_group(group.record(CaptionGroup)).unusable[:1]:
-            context_ = {**rejection.context, "group": group.id, "anchor": group.group}
-            refused.append((group, rejection.model_copy(update={"context": context_})))
-    stage = Stage(_CHECKS_STAGE, _CHECKS_VERSION, dataset, {}, label="check groups")
-    report = quarantine(context, stage, [(group.seq, why) for group, why in refused])
+            about = {**rejection.context, "group": group.id, "anchor": group.group}
+            refused.append((group, rejection.model_copy(update={"context": about})))
+    stage = Stage(_CHECKS_STAGE, _CHECKS_VERSION, run.dataset, {}, label="check groups")
+    report = quarantine(run.context, stage, [(group.seq, why) for group, why in refused])
     decisions = [
         NewDecision(group.id, "reject", software(), f"it cannot be released: {why.detail}")
         for group, why in refused
     ]
-    decide(context.store, decisions)
+    decide(run.store, decisions)
     if refused:
         group, why = refused[0]
-        context.progress.say(
+        run.say(
             f"{len(refused):,} accepted groups cannot be released and are left out until their "
             f"captions are changed, the first {group.id[:12]}: {why.detail}"
         )
@@ -369,40 +316,32 @@ def _refuse_unusable_groups(context: RunContext, dataset: str) -> StageReport:
 def group_warnings(run: CcdRun, groups: Sequence[CaptionGroup]) -> list[tuple[str, ...]]:
     """Return the warnings about each group as sentences, the most important first."""
     found = []
-    preferred = _preferences(run.context, run.embedder, groups)
-    for group, preferences in zip(groups, preferred, strict=True):
+    for group, preferences in zip(groups, _preferences(run, groups), strict=True):
         check = check_group(group, run.settings.caption_style)
         unusable = (f"{one.detail} It cannot be released so." for one in check.unusable)
         found.append((*unusable, *preferences, *check.warnings))
     return found
 
 
-def _preferences(
-    context: RunContext, embedder: CachedEmbedder, groups: Sequence[CaptionGroup]
-) -> list[list[str]]:
-    """Return a sentence for each caption that the embedder assigns to another image, by group.
+def _preferences(run: CcdRun, groups: Sequence[CaptionGroup]) -> Iterator[list[str]]:
+    """Yield a sentence for each caption that the embedder assigns to another image, by group.
 
     Sentences are ordered by row and then image. A lone anchor has no other image.
     """
     compared = [group for group in groups if len(group.members) > 1]
-    if not compared:
-        return [[] for _ in groups]
+    pictures = [member.picture for group in compared for member in group.members]
     fine = [fine for group in compared for *_, fine in _cells(group)]
-    members = [member for group in compared for member in group.members]
-    pictures = [stored_picture(context, member.picture) for member in members]
-    texts = iter(embedder.embed_texts(fine))
-    images = iter(embedder.embed_images(pictures))
-    sentences: list[list[str]] = []
+    if compared:
+        images = run.embedder.embed_images([stored_picture(run.context, one) for one in pictures])
+        texts = run.embedder.embed_texts(fine)
     for group in groups:
         rows, columns = len(group.coarse_captions), len(group.members)
         if columns == 1:
-            sentences.append([])
+            yield []
             continue
-        captions = np.array(list(islice(texts, rows * columns))).reshape(rows, columns, -1)
-        own: Vectors = np.array(list(islice(images, columns)))
-        found = (one.sentence for one in check_preferences(captions, own))
-        sentences.append([one for one in found if one])
-    return sentences
+        own, images = images[:columns], images[columns:]
+        captions, texts = texts[: rows * columns], texts[rows * columns :]
+        yield check_preferences(captions.reshape(rows, columns, -1), own)
 
 
 STAGE = "apply_group_decisions"
@@ -424,28 +363,23 @@ def apply_group_decisions(run: CcdRun) -> None:
 
     Groups that cannot be released are rejected first, even if they were accepted.
     """
-    context, store, dataset = run.context, run.store, run.dataset
-    run.add(_refuse_unusable_groups(context, dataset))
-    plan_id = register_plan(store, STAGE, VERSION, {"dataset": dataset})
-    for page in pages(_judged(store, dataset), _PAGE):
-        for judge, captions, decisions in _changes(store, page):
-            activity = context.activity(plan_id, dataset)._replace(agents=(judge,))
-            with store.write() as connection:
+    run.add(_refuse_unusable_groups(run))
+    plan_id = register_plan(run.store, STAGE, VERSION, {"dataset": run.dataset})
+    for page in pages(_judged(run), _PAGE):
+        for judge, captions, decisions in _changes(run.store, page):
+            activity = run.context.activity(plan_id, run.dataset)._replace(agents=(judge,))
+            with run.store.write() as connection:
                 if captions:
                     store_activity(connection, activity, captions)
                 append_decisions(connection, decisions)
 
 
-def _judged(store: Store, dataset: str) -> Iterator[_Judged]:
+def _judged(run: CcdRun) -> Iterator[_Judged]:
     """Return the decided groups as models wrote them."""
-    groups = {one.id: one for one in find(store, dataset, CaptionGroup.kind)}
-    edited = parents_of(store, groups, Role.EDITED_FROM)
-    standing = {
-        edited[one.id][0]: one
-        for one in groups.values()
-        if one.id in edited and one.state == "accepted"
-    }
-    agents = last_agents(store, list(groups))
+    groups = {one.id: one for one in run.find(CaptionGroup)}
+    edited = parents_of(run.store, groups, Role.EDITED_FROM)
+    standing = {edited[id_][0]: groups[id_] for id_ in edited if groups[id_].state == "accepted"}
+    agents = last_agents(run.store, list(groups))
     for group in groups.values():
         if group.id in edited or group.state == "proposed":
             continue
@@ -460,16 +394,16 @@ def _changes(
     """Yield for each judgement its judge, new captions and decisions."""
     below = fetch_children(store, [one.written.id for one in judged], Role.WRITTEN_IN)
     captions = [caption.id for many in below.values() for caption in many]
-    images = {id_: found[0] for id_, found in parents_of(store, captions, Role.DESCRIBES).items()}
+    images = parents_of(store, captions, Role.DESCRIBES)
     edits = fetch_children(store, captions, Role.EDITED_FROM)
     for one in judged:
         texts = _texts(one.standing.record(CaptionGroup)) if one.standing else {}
         made: list[NewEntity] = []
         decisions: list[NewDecision] = []
         for caption in below[one.written.id]:
-            record, image_id = caption.record(Caption), images[caption.id]
+            record, (image_id,) = caption.record(Caption), images[caption.id]
             text = texts.get((image_id, record.position, record.language))
-            new = _edit(one, caption, image_id, text)
+            new = _edit(one.standing, caption, image_id, text)
             earlier = edits[caption.id]
             if new is not None and new.id not in {edit.id for edit in earlier}:
                 made.append(new)
@@ -493,20 +427,20 @@ def _texts(group: CaptionGroup) -> dict[tuple[str | None, int, str | None], str]
 
 
 def _edit(
-    judged: _Judged, caption: StoredEntity, image_id: str, text: str | None
+    group: StoredEntity | None, caption: StoredEntity, image_id: str, text: str | None
 ) -> NewEntity | None:
     """Return the caption as a person changed it, or None if it is unchanged."""
     record = caption.record(Caption)
-    if text is None or judged.standing is None or text == record.text:
+    if text is None or group is None or text == record.text:
         return None
-    author = judged.standing.record(CaptionGroup).author
+    author = group.record(CaptionGroup).author
     return new_entity(
         record.model_copy(update={"text": text, "author": author}),
         caption.dataset,
         parents=[
             (Role.EDITED_FROM, caption.id),
             (Role.DESCRIBES, image_id),
-            (Role.WRITTEN_IN, judged.standing.id),
+            (Role.WRITTEN_IN, group.id),
         ],
         split=caption.split,
         group=caption.group,
@@ -525,9 +459,9 @@ def _decisions(
         return
     group = judged.standing or judged.written
     reason = f"as its group {group.id[:12]} was judged"
+    accepted = {one.id for one in earlier if one.state == "accepted"}
     if new is not None:
-        stands = {one.id: one.state for one in earlier}.get(new.id) == "accepted"
-        if caption.state != "superseded" or not stands:
+        if caption.state != "superseded" or new.id not in accepted:
             yield NewDecision(caption.id, "edit", judged.judge, reason, new.id)
             yield NewDecision(new.id, "accept", judged.judge, reason)
     elif text is not None and caption.state != "accepted":
@@ -535,5 +469,5 @@ def _decisions(
     elif text is None and caption.state != "rejected":
         yield NewDecision(caption.id, "reject", judged.judge, reason)
     for one in earlier:
-        if one.state == "accepted" and (new is None or one.id != new.id):
+        if one.id in accepted and (new is None or one.id != new.id):
             yield NewDecision(one.id, "reject", judged.judge, _JUDGED_AGAIN)

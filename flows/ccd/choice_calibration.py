@@ -1,8 +1,6 @@
-"""Suggest the bounds of the choice of candidates, and render the page on similarities.
+"""Report how similar results are to their anchors, and suggest the bounds of the choice.
 
-The *floor*: if people judged candidates, all but `LOST_SHARE` of the accepted ones are above it.
-Otherwise results should be nearer to their anchor than unrelated images are, so only `LOST_SHARE`
-of the pairs of an anchor and a result of *another* anchor's search are above it.
+If people judged candidates, all but `LOST_SHARE` of the accepted ones are above the *floor*.
 
 The *ceiling* separates near-duplicates, found by fingerprints and by people, from other results. It
 is the value with the fewest results on the wrong side, and at least as high as all but `LOST_SHARE`
@@ -17,20 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.decisions import last_agents
-from db.entities import StoredEntity, fetch, fetch_children, find, parents_of
+from db.entities import fetch_children, parents_of
 from db.store import Store
 from flows.ccd.run import CcdRun
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, picture_of, stored_picture
-from flows.engine.pages import BINS, flow_pages, place_of, stacked_bars, write_report_page
 from flows.engine.runner import get_or_create_entity
-from schemas.contrast import (
-    ChoiceCalibration,
-    FoundPicture,
-    ObservedResult,
-    ResultsConsidered,
-    SuggestedBound,
-)
+from schemas.contrast import ChoiceCalibration, ObservedResult, ResultsConsidered, SuggestedBound
 from schemas.profile import ChoiceSettings, ContrastSettings
 from schemas.proposals import Candidate
 from schemas.provenance import Role
@@ -43,28 +32,23 @@ _DECIMALS = 3
 
 
 def calibrate_choice(
-    observed: Sequence[ObservedResult],
-    anchors: int,
-    unrelated: NDArray[np.float64],
-    settings: ChoiceSettings,
-    embedder: str,
+    observed: Sequence[ObservedResult], anchors: int, settings: ChoiceSettings, embedder: str
 ) -> ChoiceCalibration:
     """Return statistics of the results and the bounds they suggest.
 
     Args:
         observed: results of searches, including candidates that people judged.
         anchors: number of anchors that were searched for.
-        unrelated: similarities of anchors to results of other anchors, of shape (m,); see
-            `unrelated_similarities`.
         settings: the current bounds.
         embedder: the embedder of the similarities, as `name@revision`.
     """
     others = np.array([one.similarity for one in observed if not one.near_duplicate])
     duplicates = np.array([one.similarity for one in observed if one.near_duplicate])
     accepted = np.array([one.similarity for one in observed if one.accepted])
-    floor, ceiling = _floor(accepted, unrelated), _ceiling(duplicates, others, accepted)
+    floor, ceiling = _floor(accepted), _ceiling(duplicates, others, accepted)
     low = settings.floor if floor.value is None else floor.value
     high = settings.ceiling if ceiling.value is None else ceiling.value
+    quantiles = ((share, _rounded(np.quantile(others, share))) for share in _SHARES)
     return ChoiceCalibration(
         embedder=embedder,
         settings=settings,
@@ -73,8 +57,7 @@ def calibrate_choice(
         near_duplicates=len(duplicates),
         judged=sum(one.accepted is not None for one in observed),
         accepted=len(accepted),
-        quantiles=_quantiles(others),
-        unrelated=_quantiles(unrelated),
+        quantiles=tuple(quantiles) if len(others) else (),
         floor=floor,
         ceiling=ceiling,
         within=_within(others, settings.floor, settings.ceiling),
@@ -82,36 +65,14 @@ def calibrate_choice(
     )
 
 
-def unrelated_similarities(
-    anchors: NDArray[np.floating], results: NDArray[np.floating], owners: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Return the cosine of each anchor to each result of other anchors' searches, of shape (m,).
-
-    Args:
-        anchors: unit embeddings, of shape (a, d).
-        results: unit embeddings, of shape (n, d).
-        owners: the row of each result's anchor, of shape (n,).
-    """
-    cosines = np.asarray(anchors, np.float64) @ np.asarray(results, np.float64).T
-    apart = np.arange(len(anchors))[:, None] != owners[None, :]
-    found: NDArray[np.float64] = cosines[apart]
-    return found
-
-
-def _floor(accepted: NDArray[np.float64], unrelated: NDArray[np.float64]) -> SuggestedBound:
-    if len(accepted) >= LEAST_KNOWN:
-        return SuggestedBound(
-            value=_rounded(np.quantile(accepted, LOST_SHARE)),
-            known=len(accepted),
-            reason=f"{1 - LOST_SHARE:.0%} of the candidates that people accepted are above it",
-        )
-    if len(unrelated) >= LEAST_KNOWN:
-        return SuggestedBound(
-            value=_rounded(np.quantile(unrelated, 1 - LOST_SHARE)),
-            known=len(unrelated),
-            reason=f"{1 - LOST_SHARE:.0%} of unrelated pairs of pictures are below it",
-        )
-    return SuggestedBound(value=None, known=len(accepted), reason="too little is known")
+def _floor(accepted: NDArray[np.float64]) -> SuggestedBound:
+    if len(accepted) < LEAST_KNOWN:
+        return SuggestedBound(value=None, known=len(accepted), reason="too little is known")
+    return SuggestedBound(
+        value=_rounded(np.quantile(accepted, LOST_SHARE)),
+        known=len(accepted),
+        reason=f"{1 - LOST_SHARE:.0%} of the candidates that people accepted are above it",
+    )
 
 
 def _ceiling(
@@ -146,12 +107,6 @@ def _best_split(lower: NDArray[np.float64], upper: NDArray[np.float64]) -> tuple
     return float(middles[best]), int(wrong[best])
 
 
-def _quantiles(values: NDArray[np.float64]) -> tuple[tuple[float, float], ...]:
-    if not len(values):
-        return ()
-    return tuple((share, _rounded(np.quantile(values, share))) for share in _SHARES)
-
-
 def _within(values: NDArray[np.float64], floor: float, ceiling: float) -> int:
     return int(((values >= floor) & (values <= ceiling)).sum())
 
@@ -162,23 +117,16 @@ def _rounded(value: float | np.floating) -> float:
 
 # Collect the similarities of the results of a dataset.
 
-_MOST_SEARCHES = 200
-"""The most searches whose results are compared with other anchors."""
-
 
 def calibrate_choices(run: CcdRun) -> None:
-    """Store the similarities of results, and write the page `reports/<dataset>-choices.html`."""
-    context, dataset, settings = run.context, run.dataset, run.settings
+    """Store and report the similarities of results and the suggested bounds."""
+    considered = sorted(run.find(ResultsConsidered), key=lambda one: one.id)
     searches = [
-        (one, record)
-        for one in sorted(
-            find(context.store, dataset, ResultsConsidered.kind), key=lambda one: one.id
-        )
-        if (record := one.record(ResultsConsidered)).results
+        (one, record) for one in considered if (record := one.record(ResultsConsidered)).results
     ]
     if not searches:
         return
-    people = _people_said(context.store, [one for one, _ in searches])
+    people = _people_said(run.store, [one.id for one, _ in searches])
     observed = [
         ObservedResult(
             similarity=result.similarity,
@@ -188,24 +136,17 @@ def calibrate_choices(run: CcdRun) -> None:
         for one, record in searches
         for result in record.results
     ]
-    records = [record for _, record in searches]
-    calibration = calibrate_choice(
-        observed,
-        len({record.anchor_id for record in records}),
-        _unrelated(context, records[:_MOST_SEARCHES], run.embedder),
-        settings.choice,
-        str(run.embedder.ref),
-    )
-    get_or_create_entity(context, calibration, dataset)
-    rendered = render_choice_report(calibration, observed, dataset)
-    page = write_report_page(context.settings.home, f"{dataset}-choices.html", rendered)
-    run.say(f"the similarity of results to their anchors, and the suggested bounds, are in {page}")
-    run.say(uncalibrated_threshold_warning(settings, calibration))
+    anchors = len({record.anchor_id for _, record in searches})
+    embedder = str(run.embedder.ref)
+    calibration = calibrate_choice(observed, anchors, run.settings.choice, embedder)
+    get_or_create_entity(run.context, calibration, run.dataset)
+    run.say(similarity_summary(calibration))
+    run.say(uncalibrated_threshold_warning(run.settings, calibration))
 
 
-def _people_said(store: Store, considered: Sequence[StoredEntity]) -> dict[str, bool]:
+def _people_said(store: Store, considered: Sequence[str]) -> dict[str, bool]:
     """Return for each search whose candidate people decided on, whether they accepted it."""
-    orders = parents_of(store, [one.id for one in considered], Role.CONSIDERED_FOR)
+    orders = parents_of(store, considered, Role.CONSIDERED_FOR)
     made = fetch_children(store, [found[0] for found in orders.values()], Role.ORDERED_BY)
     judges = last_agents(store, [one.id for many in made.values() for one in many])
     said = {
@@ -219,19 +160,18 @@ def _people_said(store: Store, considered: Sequence[StoredEntity]) -> dict[str, 
     return {one: said[found[0]] for one, found in orders.items() if found[0] in said}
 
 
-def _unrelated(
-    context: RunContext, records: Sequence[ResultsConsidered], embedder: CachedEmbedder
-) -> NDArray[np.float64]:
-    """Return the similarities of anchors to the results of other anchors."""
-    anchors = list(dict.fromkeys(record.anchor_id for record in records))
-    place = {anchor: at for at, anchor in enumerate(anchors)}
-    pairs = [(place[record.anchor_id], id_) for record in records for id_ in record.picture_ids]
-    stored = fetch(context.store, [*anchors, *(id_ for _, id_ in pairs)])
-    pictures = [picture_of(stored[anchor]) for anchor in anchors]
-    pictures += [stored[id_].record(FoundPicture).picture for _, id_ in pairs]
-    rows = embedder.embed_images([stored_picture(context, picture) for picture in pictures])
-    owners = np.array([owner for owner, _ in pairs], np.int64)
-    return unrelated_similarities(rows[: len(anchors)], rows[len(anchors) :], owners)
+def similarity_summary(found: ChoiceCalibration) -> str:
+    """Return how similar results are to their anchors, and the suggested bounds, as a sentence."""
+    bounds = found.settings
+    seen = f"{found.results:,} results, {found.near_duplicates:,} of them near-duplicates"
+    if found.quantiles:
+        similar = ", ".join(f"{value:g} ({share:.0%})" for share, value in found.quantiles)
+        seen = f"{seen}; quantiles of the similarity of the others to their anchor: {similar}"
+    return (
+        f"{seen}; {found.within:,} are within the bounds ({bounds.floor:g} to "
+        f"{bounds.ceiling:g}), {found.within_suggested:,} within those that results suggest: "
+        f"{_suggested('a floor', found.floor)} and {_suggested('a ceiling', found.ceiling)}"
+    )
 
 
 def uncalibrated_threshold_warning(
@@ -258,58 +198,3 @@ def _suggested(what: str, bound: SuggestedBound) -> str:
     if bound.value is None:
         return f"no {what.split()[-1]} yet ({bound.known} of {LEAST_KNOWN} are known)"
     return f"{what} of {bound.value:g}"
-
-
-# The page on the similarity of results to their anchors, and on the bounds of the choice.
-
-_TEMPLATE = "choice_report.html.j2"
-SERIES = ("accepted", "rejected", "not judged", "near-duplicate")
-"""Kinds of results, in the order of the parts of a bar from the bottom."""
-
-
-def render_choice_report(
-    calibration: ChoiceCalibration, observed: Sequence[ObservedResult], dataset: str
-) -> str:
-    """Render the report as one self-contained HTML page.
-
-    The scale of the plot includes all results and bounds.
-
-    Args:
-        calibration: result of `calibrate_choice` for `observed`.
-        observed: the results.
-        dataset: the dataset they were found for.
-    """
-    values = np.array([one.similarity for one in observed])
-    series = np.array([_series(one) for one in observed], np.int64)
-    settings = calibration.settings
-    bounds = {"floor": settings.floor, "ceiling": settings.ceiling}
-    suggested = [
-        bound.value for bound in (calibration.floor, calibration.ceiling) if bound.value is not None
-    ]
-    ends = [*values.tolist(), *bounds.values(), *suggested]
-    low, high = np.floor(min(ends) * 10) / 10, min(1.0, np.ceil(max(ends) * 10) / 10)
-    edges = np.linspace(low, max(high, low + 0.1), BINS + 1)
-    marks = [tenth / 10 for tenth in range(-10, 11) if edges[0] <= tenth / 10 <= edges[-1]]
-    (bars,), highest = stacked_bars(
-        edges, [[values[series == one] for one in range(len(SERIES))]], digits=".3f"
-    )
-    template = flow_pages().get_template(_TEMPLATE)
-    return template.render(
-        report=calibration,
-        dataset=dataset,
-        bars=bars,
-        highest=highest,
-        marks=[(place_of(edges, one), one) for one in marks],
-        bounds=[(place_of(edges, one), one, name) for name, one in bounds.items()],
-        suggested=[(place_of(edges, one), one) for one in suggested],
-        series=SERIES,
-        classes=("passed", "suspected", "unjudged", "dropped"),
-    )
-
-
-def _series(result: ObservedResult) -> int:
-    if result.near_duplicate:
-        return SERIES.index("near-duplicate")
-    if result.accepted is None:
-        return SERIES.index("not judged")
-    return SERIES.index("accepted" if result.accepted else "rejected")

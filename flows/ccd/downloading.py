@@ -11,22 +11,14 @@ from typing import Any, Final, NamedTuple
 
 from db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
 from db.store import Store
-from db.work import (
-    ParentFilter,
-    Pending,
-    commit_chunk,
-    count_plans,
-    register_plan,
-    rejections_of,
-    worked_inputs,
-)
+from db.work import ParentFilter, Pending, register_plan, rejections_of, worked_inputs
 from flows.ccd.run import CcdRun
 from flows.ccd.searching import RequestSearches, open_recorded_search
 from flows.engine.context import RunContext
 from flows.engine.embedding import put_picture
 from flows.engine.importing import Tombstones
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage
+from flows.engine.runner import Stage, count_attempts, get_or_create_entity, run_stage
 from models.search.folder import path_in_folder
 from schemas.base import canonical_json, digest_of, sha256_of
 from schemas.chat import ModelRef
@@ -76,12 +68,8 @@ def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = _WEB) -> 
         detail = f"the image is at {hit.image_url[:80]!r}, wanted an address with {wanted}"
     else:
         return None
-    return Rejection(
-        stage="search",
-        reason=reason,
-        detail=f"hit {hit.rank} for {query!r}: {detail}",
-        context={"query": query, "hit": hit.model_dump(mode="json")},
-    )
+    detail = f"hit {hit.rank} for {query!r}: {detail}"
+    return Rejection.of("search", reason, detail, query=query, hit=hit.model_dump(mode="json"))
 
 
 def is_transient(refusal: Rejection) -> bool:
@@ -135,7 +123,7 @@ def find_images(run: CcdRun) -> Found:
         search.digest(first),
         _contents_key(settings.download),
         (searched.plan, plan),
-        (*searched.reports, report),
+        (searched.report, report),
         searched.stopped or _left(report),
     )
 
@@ -228,7 +216,11 @@ class _HitDownloads:
         self._has_answered = self._has_answered or any(map(_is_answer, found.values()))
         silent = {hit for hit, fault in passing.items() if fault.reason in _UNREACHABLE}
         self._is_cut_off = not self._has_answered and len(silent) >= _OFFLINE_AFTER
-        tried = self._attempts([one for one in passing if self._has_answered or one not in silent])
+        faulty = [one for one in passing if self._has_answered or one not in silent]
+        hour = self.run.clock().astimezone(UTC).replace(minute=0, second=0, microsecond=0)
+        tried = count_attempts(
+            self.run.context, self.run.dataset, ATTEMPT, hour.isoformat(), faulty
+        )
         results: list[StageResult] = []
         for place, hit in enumerate(hits):
             if place not in found:
@@ -239,18 +231,6 @@ class _HitDownloads:
             else:
                 results.append(self._picture(hit, found[place]))
         return results
-
-    def _attempts(self, hits: Sequence[int]) -> dict[int, int]:
-        """Count the hours in which each hit failed, including the current one."""
-        if not hits:
-            return {}
-        store = self.run.store
-        now = self.run.clock().astimezone(UTC)
-        hour = now.replace(minute=0, second=0, microsecond=0).isoformat()
-        plan = register_plan(store, ATTEMPT, VERSION, {"hour": hour})
-        activity = self.run.context.activity(plan, self.run.dataset)
-        commit_chunk(store, activity, [WorkResult(hit) for hit in hits])
-        return count_plans(store, ATTEMPT, hits)
 
     def _results(
         self, hits: Sequence[StoredEntity], downloader: ImageDownloader

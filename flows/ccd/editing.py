@@ -1,23 +1,12 @@
 """Make contrastive images by editing anchors, and measure what changed (CCD, step 2)."""
 
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
-from db.entities import (
-    AgentRef,
-    NewEntity,
-    StoredEntity,
-    WorkResult,
-    fetch_children,
-    find,
-    new_entity,
-)
-from db.store import Store, drop_claims, pauses, retried
+from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, fetch_children, find
 from db.work import Pending, register_plan, store_activity
 from flows.ccd.edit_measures import (
     NO_CHANGE,
@@ -35,9 +24,9 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import put_picture, stored_picture
 from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage
+from flows.engine.runner import Stage, count_attempts, get_or_create_entity, run_stage
 from models.image_editor import ImageEditor, build_image_editor
-from schemas.base import EntityRecord, digest_of
+from schemas.base import digest_of
 from schemas.chat import ChatImage
 from schemas.contrast import ImageRequest, StoredEdit
 from schemas.image_edit import (
@@ -45,7 +34,6 @@ from schemas.image_edit import (
     EditedPicture,
     EditFailure,
     EditRequest,
-    FailedEdit,
     ImageEditorSpec,
 )
 from schemas.profile import ContrastSettings
@@ -66,12 +54,8 @@ def unfit_for_editing(
     words = len(instruction.split())
     if words <= most_words:
         return None
-    return Rejection(
-        stage="edit_image",
-        reason="long_instruction",
-        detail=f"The editing instruction has {words} words; wanted {most_words} at most.",
-        context={"instruction": instruction},
-    )
+    detail = f"The editing instruction has {words} words; wanted {most_words} at most."
+    return Rejection.of("edit_image", "long_instruction", detail, instruction=instruction)
 
 
 # The commit of an editor is looked up once per dataset and kept, because provenance names it. A run
@@ -113,175 +97,14 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
     return found
 
 
-# The ledger of edits: each image is stored at once, and none is made twice.
-
-_LEDGER_STAGE = "edit_pictures"
-_LEDGER_VERSION = "1"
-MOST_ATTEMPTS = 3
-"""The most runs in which an edit is attempted if the editor fails, such as for lack of memory."""
-
-
-class AskedEdit(NamedTuple):
-    """A requested edit, its strategy and its key."""
-
-    strategy_id: str
-    request: EditRequest
-    key: str
-
-
-class MadeEdit(NamedTuple):
-    """An edit made in this run or an earlier one, and its entity."""
-
-    id: str
-    record: StoredEdit
-
-
-@dataclass(frozen=True)
-class RecordedEditor:
-    """An editor that stores every image.
-
-    An edit is identified by model, parameters, seed, instruction and image. For an edit that was
-    made before, the stored image is returned. A failed edit is retried in at most `MOST_ATTEMPTS`
-    runs, so that one image does not hold up the others.
-
-    Attributes:
-        failed: the failures of this run, which does not retry them, by key.
-    """
-
-    context: RunContext
-    dataset: str
-    spec: ImageEditorSpec
-    failed: dict[str, EditFailure] = field(default_factory=dict)
-
-    @cached_property
-    def _editor(self) -> ImageEditor:
-        """Load the editor for the first edit; a run without edits does not load it."""
-        return build_image_editor(self.spec)
-
-    @cached_property
-    def _plan_id(self) -> int:
-        model = {"model": self.spec.ref.model_dump(), "parameters": self.spec.parameters}
-        return register_plan(self.context.store, _LEDGER_STAGE, _LEDGER_VERSION, model)
-
-    def asked(self, strategy_id: str, request: EditRequest) -> AskedEdit:
-        """Return the requested edit with its key."""
-        return AskedEdit(strategy_id, request, request.key(self.spec.ref, self.spec.parameters))
-
-    def edit(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
-        """Return the outcome of each edit.
-
-        Raises:
-            ModelError: the editor cannot continue; earlier edits are stored.
-            SystemExit: the run is being stopped; earlier edits are stored.
-        """
-        found: dict[int, MadeEdit | EditFailure] = {}
-        waiting = pauses()
-        with self.context.store.claims.renewed():
-            while missing := {place: asked[place] for place in asked if place not in found}:
-                found |= self._made_or_known(missing)
-                if len(found) < len(asked):  # another run is making the rest
-                    self.context.budget.stop.check()
-                    time.sleep(next(waiting))
-        return found
-
-    def _made_or_known(self, asked: Mapping[int, AskedEdit]) -> dict[int, MadeEdit | EditFailure]:
-        """Return the outcomes of the edits that no other run is making."""
-        claims = _claim_edits(self.context.store, asked)
-        try:
-            # A claim ends after its edit is stored, so edits finished before the claim are found
-            # here.
-            stored = self._stored({one.strategy_id for one in asked.values()})
-            known: dict[str, MadeEdit | EditFailure] = {**self.failed, **stored}
-            found = {place: known[one.key] for place, one in asked.items() if one.key in known}
-            ours = [place for place in claims if place not in found]
-            for number, outcome in self._made([asked[place] for place in ours]):
-                found[ours[number]] = outcome
-                drop_claims(self.context.store, claims.pop(ours[number]))
-        finally:
-            drop_claims(self.context.store, *claims.values())
-        return found
-
-    def _stored(self, strategy_ids: set[str]) -> dict[str, MadeEdit]:
-        """Return the edits made for these strategies by their keys; of equal keys the first."""
-        found: dict[str, MadeEdit] = {}
-        for one in self._below(strategy_ids, Role.EDITED_FOR):
-            record = one.record(StoredEdit)
-            found.setdefault(record.key, MadeEdit(one.id, record))
-        return found
-
-    def _below(self, strategy_ids: set[str], role: Role) -> list[StoredEntity]:
-        below = fetch_children(self.context.store, strategy_ids, role)
-        return sorted(chain.from_iterable(below.values()), key=lambda one: one.seq)
-
-    def _made(self, asked: Sequence[AskedEdit]) -> Iterator[tuple[int, MadeEdit | EditFailure]]:
-        if not asked:
-            return
-        started_at = datetime.now(UTC)
-        for number, outcome in self._editor.edit([one.request for one in asked]):
-            if isinstance(outcome, EditFailure):
-                yield number, self._counted(asked[number], outcome, started_at)
-            else:
-                yield number, self._store(asked[number], outcome, started_at)
-            self.context.budget.stop.check()
-            started_at = datetime.now(UTC)
-
-    def _store(self, asked: AskedEdit, made: EditedPicture, started_at: datetime) -> MadeEdit:
-        image = made.image
-        record = StoredEdit(
-            key=asked.key,
-            model=str(self.spec.ref),
-            instruction=asked.request.instruction,
-            seed=asked.request.seed,
-            picture=put_picture(
-                self.context.blobs, image.data, image.media_type, (made.width_px, made.height_px)
-            ),
-            regions=made.regions,
-        )
-        return MadeEdit(self._commit(record, Role.EDITED_FOR, asked, started_at), record)
-
-    def _counted(self, asked: AskedEdit, failure: EditFailure, started_at: datetime) -> EditFailure:
-        """Return the failure, which is final after too many attempts; others are stored."""
-        if not failure.retriable:
-            return failure
-        failed = [
-            one.record(FailedEdit) for one in self._below({asked.strategy_id}, Role.FAILED_FOR)
-        ]
-        attempt = 1 + max((one.attempt for one in failed if one.key == asked.key), default=0)
-        record = FailedEdit(
-            key=asked.key, attempt=attempt, reason=failure.reason, detail=failure.detail
-        )
-        self._commit(record, Role.FAILED_FOR, asked, started_at)
-        if attempt >= MOST_ATTEMPTS:
-            detail = f"{failure.detail} (tried in {attempt} runs)"
-            failure = failure.model_copy(update={"detail": detail, "retriable": False})
-        self.failed[asked.key] = failure
-        return failure
-
-    def _commit(
-        self, record: EntityRecord, role: Role, asked: AskedEdit, started_at: datetime
-    ) -> str:
-        """Store the outcome of an edit, and return the id of its entity."""
-        entity = new_entity(record, self.dataset, parents=[(role, asked.strategy_id)])
-        editor = AgentRef.of_model(self.spec.ref)
-        activity = self.context.activity(self._plan_id, self.dataset, started_at, editor)
-        with self.context.store.write() as connection:
-            store_activity(connection, activity, [entity])
-        return entity.id
-
-
-@retried
-def _claim_edits(store: Store, asked: Mapping[int, AskedEdit]) -> dict[int, str]:
-    """Return claims on those edits that no other run has claimed."""
-    in_order = sorted(asked.items(), key=lambda item: item[1].key)  # all runs use the same order
-    with store.write() as connection:
-        taken = {place: store.claims.take(connection, f"edit/{one.key}") for place, one in in_order}
-    return {place: claim_id for place, claim_id in taken.items() if claim_id is not None}
-
-
 # Make contrastive images by editing anchors, and measure what changed (CCD, step 2).
 
 EDITED_IMAGES_STAGE = "edit_images"
 _EDITED_IMAGES_VERSION = "2"
+_LEDGER_STAGE, _LEDGER_VERSION = "edit_pictures", "1"
+_FAILED = "failed_edit"
+MOST_ATTEMPTS = 3
+"""The most runs in which an edit is attempted if the editor fails, such as for lack of memory."""
 _LABEL = "edit images"
 _SEEDS = 2**32
 _PNG = "image/png"
@@ -295,24 +118,22 @@ def edit_images(run: CcdRun) -> None:
 
     If nothing changed, the edit is retried once with another seed. If settings of the check change,
     stored edits are measured and judged again instead of edited again. If the editor fails on an
-    edit for now, it is left for later, and the others go on.
+    edit for now, it is left for later, in at most `MOST_ATTEMPTS` runs, and the others go on.
 
     Raises:
         ModelError: the editor or the embedder cannot continue at all.
     """
     run.say(edit_bounds_warning(run.settings))
-    context, dataset = run.context, run.dataset
-    orders = find(run.store, dataset, ImageRequest.kind, states=("proposed",))
-    if all(order.group != "edit" for order in orders):  # no need to look up the editor
+    if not run.find(ImageRequest, "proposed", group="edit"):  # no need to look up the editor
         run.add(StageReport(_LABEL))
         return
-    spec = pin(context, dataset, run.settings.editor)
+    spec = pin(run.context, run.dataset, run.settings.editor)
     with_settings = edit_settings(run)
     assert with_settings is not None  # noqa: S101 - the editor is pinned
     stage = Stage(
         name=EDITED_IMAGES_STAGE,
         version=_EDITED_IMAGES_VERSION,
-        dataset=dataset,
+        dataset=run.dataset,
         configuration={"settings": with_settings.id},
         agents=(AgentRef.of_model(spec.ref),),
         chunk_size=8,  # images are kept in memory; each is stored at once
@@ -320,16 +141,8 @@ def edit_images(run: CcdRun) -> None:
         independent=True,  # chunks do not grow
         label=_LABEL,
     )
-    editing = _Editing(run, with_settings.id, RecordedEditor(context, dataset, spec))
-
-    def work(orders: Sequence[StoredEntity]) -> list[StageResult]:
-        strategies = strategies_of_requests(run.store, orders)
-        return editing.results(
-            [_Order(one, found := strategies[one.id], found.record(Strategy)) for one in orders]
-        )
-
-    pending = Pending(dataset, ImageRequest.kind, ("proposed",), "edit")
-    edited = run_stage(context, stage, pending, work)
+    pending = Pending(run.dataset, ImageRequest.kind, ("proposed",), "edit")
+    edited = run_stage(run.context, stage, pending, _Editing(run, spec, with_settings.id).results)
     run.add(edited)
     run.stopped = run.stopped or left_unanswered(run.settings.editor.ref, edited)
 
@@ -360,11 +173,18 @@ class _Order(NamedTuple):
     strategy: Strategy
 
 
+class _Made(NamedTuple):
+    """An edit made in this run or an earlier one, its request and its entity."""
+
+    request: EditRequest
+    id: str
+    record: StoredEdit
+
+
 class _Edited(NamedTuple):
     """An edit that was made, and its verdict."""
 
-    request: EditRequest
-    made: MadeEdit
+    made: _Made
     change: Change
     measurement: EditMeasurement
     verdict: tuple[str, ...] | Rejection
@@ -372,19 +192,45 @@ class _Edited(NamedTuple):
 
 @dataclass(frozen=True)
 class _Editing:
-    """The edits of a run, whether made in it or before, measured and judged."""
+    """The edits of a run, whether made in it or before, measured and judged.
+
+    An edit is identified by model, parameters, seed, instruction and image. Each is stored as soon
+    as it is made; for an edit that was made before, the stored image is used.
+    """
 
     run: CcdRun
+    editor: ImageEditorSpec
     settings_id: str
-    editor: RecordedEditor
 
-    def results(self, orders: Sequence[_Order]) -> list[StageResult]:
-        """Return the result of each request."""
+    @cached_property
+    def _model(self) -> ImageEditor:
+        """Load the editor for the first edit; a run without edits does not load it."""
+        return build_image_editor(self.editor)
+
+    @cached_property
+    def _plan_id(self) -> int:
+        model = {"model": self.editor.ref.model_dump(), "parameters": self.editor.parameters}
+        return register_plan(self.run.store, _LEDGER_STAGE, _LEDGER_VERSION, model)
+
+    @cached_property
+    def _started(self) -> str:
+        return datetime.now(UTC).isoformat()
+
+    def results(self, requests: Sequence[StoredEntity]) -> list[StageResult]:
+        """Return the result of each request.
+
+        Raises:
+            ModelError: the editor cannot continue; earlier edits are stored.
+            SystemExit: the run is being stopped; earlier edits are stored.
+        """
+        strategies = strategies_of_requests(self.run.store, requests)
         found: dict[int, StageResult] = {}
         open_: dict[int, _Order] = {}
-        for place, order in enumerate(orders):
+        for place, one in enumerate(requests):
+            stored = strategies[one.id]
+            order = _Order(one, stored, stored.record(Strategy))
             if (unfit := unfit_for_editing(order.strategy.editing_instruction)) is not None:
-                found[place] = WorkResult(order.entity.seq, rejection=unfit)
+                found[place] = WorkResult(one.seq, rejection=unfit)
             else:
                 open_[place] = order
         for attempt in range(_ATTEMPTS):
@@ -396,31 +242,28 @@ class _Editing:
                 )
                 if not again or attempt + 1 == _ATTEMPTS:
                     found[place] = self._result(open_.pop(place), edited)
-        return [found[place] for place in range(len(orders))]
+        return [found[place] for place in range(len(requests))]
 
     def _edit(self, orders: Mapping[int, _Order], attempt: int) -> dict[int, _Edited | EditFailure]:
-        asked = {
-            place: self.editor.asked(order.stored_strategy.id, self._request(order, attempt))
-            for place, order in orders.items()
-        }
-        outcomes = self.editor.edit(asked)
-        made = {place: one for place, one in outcomes.items() if isinstance(one, MadeEdit)}
+        outcomes = self._made(
+            orders, {place: self._request(one, attempt) for place, one in orders.items()}
+        )
+        made = {place: one for place, one in outcomes.items() if isinstance(one, _Made)}
         shifts = self._shifts([(orders[place].strategy, one) for place, one in made.items()])
         found: dict[int, _Edited | EditFailure] = {
             place: one for place, one in outcomes.items() if isinstance(one, EditFailure)
         }
         check = self.run.settings.edit_check
         for (place, one), shift in zip(made.items(), shifts, strict=True):
-            request, difference = asked[place].request, orders[place].strategy.difference
-            anchor = opened_picture(request.image.data)
-            picture = one.record.picture
+            difference, picture = orders[place].strategy.difference, one.record.picture
+            anchor = opened_picture(one.request.image.data)
             edited = opened_picture(self.run.context.blobs.read(picture.sha256, picture.media_type))
             change = change_between(anchor, edited, check)
             measurement = measure_edit(
                 change, anchor.size, difference, regions=one.record.regions, shift=shift
             )
             verdict = judge_edit(measurement, difference, check)
-            found[place] = _Edited(request, one, change, measurement, verdict)
+            found[place] = _Edited(one, change, measurement, verdict)
         return found
 
     def _request(self, order: _Order, attempt: int) -> EditRequest:
@@ -433,7 +276,60 @@ class _Editing:
             seed=int(chance[:8], 16) % _SEEDS,
         )
 
-    def _shifts(self, edits: Sequence[tuple[Strategy, MadeEdit]]) -> list[float]:
+    def _made(
+        self, orders: Mapping[int, _Order], requests: Mapping[int, EditRequest]
+    ) -> dict[int, _Made | EditFailure]:
+        """Return the outcome of each requested edit; those that are not stored are made."""
+        ids = {one.stored_strategy.id for one in orders.values()}
+        stored = {
+            (record := one.record(StoredEdit)).key: (one.id, record)
+            for many in fetch_children(self.run.store, ids, Role.EDITED_FOR).values()
+            for one in many
+        }
+        found: dict[int, _Made | EditFailure] = {}
+        missing: list[int] = []
+        for place, request in requests.items():
+            if (known := stored.get(self._key(request))) is not None:
+                found[place] = _Made(request, *known)
+            else:
+                missing.append(place)
+        started_at = datetime.now(UTC)
+        asked = [requests[place] for place in missing]
+        for number, outcome in self._model.edit(asked) if asked else ():
+            place, request = missing[number], asked[number]
+            if isinstance(outcome, EditFailure):
+                found[place] = outcome
+            else:
+                strategy_id = orders[place].stored_strategy.id
+                found[place] = self._store(strategy_id, request, outcome, started_at)
+            self.run.context.budget.stop.check()
+            started_at = datetime.now(UTC)
+        return found
+
+    def _key(self, request: EditRequest) -> str:
+        return request.key(self.editor.ref, self.editor.parameters)
+
+    def _store(
+        self, strategy_id: str, request: EditRequest, made: EditedPicture, started_at: datetime
+    ) -> _Made:
+        run, image = self.run, made.image
+        size = (made.width_px, made.height_px)
+        record = StoredEdit(
+            key=self._key(request),
+            model=str(self.editor.ref),
+            instruction=request.instruction,
+            seed=request.seed,
+            picture=put_picture(run.context.blobs, image.data, image.media_type, size),
+            regions=made.regions,
+        )
+        entity = run.create(record, [(Role.EDITED_FOR, strategy_id)])
+        agent = AgentRef.of_model(self.editor.ref)
+        activity = run.context.activity(self._plan_id, run.dataset, started_at, agent)
+        with run.store.write() as connection:
+            store_activity(connection, activity, [entity])
+        return _Made(request, entity.id, record)
+
+    def _shifts(self, edits: Sequence[tuple[Strategy, _Made]]) -> list[float]:
         """Return how much better each edit fits the wanted caption than its anchor does."""
         if not edits:
             return []
@@ -451,32 +347,23 @@ class _Editing:
 
     def _result(self, order: _Order, edited: _Edited | EditFailure) -> StageResult:
         number, strategy = order.entity.seq, order.strategy
-        instruction = strategy.editing_instruction
         if isinstance(edited, EditFailure):
-            if edited.retriable:
-                return Deferred(number, edited.reason, edited.detail)
-            rejection = Rejection(
-                stage=EDITED_IMAGES_STAGE,
-                reason=edited.reason,
-                detail=edited.detail,
-                context={"instruction": instruction, "anchor": strategy.anchor.sha256},
-            )
-            return WorkResult(number, rejection=rejection)
+            return self._failed(number, strategy, edited)
         if isinstance(edited.verdict, Rejection):
-            context = {**edited.verdict.context, "instruction": instruction}
+            context = {**edited.verdict.context, "instruction": strategy.editing_instruction}
             rejection = edited.verdict.model_copy(update={"context": context})
             return WorkResult(number, rejection=rejection)
-        editor = self.editor.spec
+        made = edited.made
         candidate = candidate_for(
             order.entity,
             order.stored_strategy,
-            [(Role.EDITED_AS, edited.made.id), (Role.WRITTEN_WITH, self.settings_id)],
-            image=edited.made.record.picture,
+            [(Role.EDITED_AS, made.id), (Role.WRITTEN_WITH, self.settings_id)],
+            image=made.record.picture,
             origin=EditedImage(
-                model=str(editor.ref),
-                instruction=edited.request.instruction,
-                seed=edited.request.seed,
-                steps=editor.steps,
+                model=str(self.editor.ref),
+                instruction=made.request.instruction,
+                seed=made.request.seed,
+                steps=self.editor.steps,
             ),
             measurement=edited.measurement,
             overlay=self._overlay(edited),
@@ -484,8 +371,26 @@ class _Editing:
         )
         return WorkResult(number, (candidate,))
 
+    def _failed(self, number: int, strategy: Strategy, failure: EditFailure) -> StageResult:
+        """Leave a failed edit for later, or reject it if that is of no use."""
+        detail = failure.detail
+        if failure.retriable:
+            run, stage = self.run, _FAILED
+            attempts = count_attempts(run.context, run.dataset, stage, self._started, [number])
+            if attempts[number] < MOST_ATTEMPTS:
+                return Deferred(number, failure.reason, detail)
+            detail = f"{detail} (tried in {attempts[number]} runs)"
+        return WorkResult.rejected(
+            number,
+            EDITED_IMAGES_STAGE,
+            failure.reason,
+            detail,
+            instruction=strategy.editing_instruction,
+            anchor=strategy.anchor.sha256,
+        )
+
     def _overlay(self, edited: _Edited) -> Picture:
-        anchor = opened_picture(edited.request.image.data)
+        anchor = opened_picture(edited.made.request.image.data)
         drawn = difference_overlay(anchor, edited.change)
         return put_picture(self.run.context.blobs, drawn, _PNG, anchor.size)
 

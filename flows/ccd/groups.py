@@ -5,7 +5,7 @@ and with which they are released.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from db.decisions import decided_by_people, last_agents
@@ -19,13 +19,10 @@ from db.entities import (
     count_entities,
     fetch,
     fetch_parents,
-    find,
-    new_entity,
     parents_of,
 )
 from db.store import Store
 from flows.ccd.run import CcdRun, coarse_captions, is_anchor
-from flows.engine.context import sync_active
 from flows.engine.importing import import_source
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
@@ -62,9 +59,9 @@ def take_anchors(run: CcdRun) -> None:
         run.add(imported, drawn)
 
 
-def _anchors_of(store: Store, dataset: str) -> list[StoredEntity]:
+def _anchors_of(run: CcdRun) -> list[StoredEntity]:
     """Return the anchors of a benchmark, oldest first, whatever was decided on them."""
-    return [one for one in find(store, dataset, Image.kind) if is_anchor(one)]
+    return [one for one in run.find(Image) if is_anchor(one)]
 
 
 def sync_active_candidates(run: CcdRun, edits: NewEntity | None) -> None:
@@ -79,35 +76,29 @@ def sync_active_candidates(run: CcdRun, edits: NewEntity | None) -> None:
     `edits` are the current settings (`edit_settings`).
     """
     with run.alone("choose active candidates"):
-        active = _active_candidates(run.store, run.dataset, edits)
-        sync_active(run.context, run.dataset, Candidate.kind, lambda one: one.id in active, LIVE)
+        active = _active_candidates(run, edits)
+        run.sync_active(Candidate, lambda one: one.id in active, LIVE)
 
 
-def _active_candidates(store: Store, dataset: str, edits: NewEntity | None) -> set[str]:
-    candidates = {one.id: one for one in find(store, dataset, Candidate.kind)}
-    made_for = {
-        id_: found[0] for id_, found in parents_of(store, candidates, Role.MADE_FOR).items()
-    }
-    strategies = fetch(store, set(made_for.values()))
-    of_strategy: dict[str, list[StoredEntity]] = defaultdict(list)
-    for one in sorted(candidates.values(), key=lambda one: one.seq):
-        of_strategy[made_for[one.id]].append(one)
-    rejected = [one.id for one in candidates.values() if one.state == "rejected"]
-    refused = {id_ for id_, one in last_agents(store, rejected).items() if one.kind == "person"}
-    outdated = _outdated(store, list(candidates), edits)
-    standing: set[str] = set()
-    for strategy, made in of_strategy.items():
-        if strategies[strategy].state == "accepted":
-            turned_down = {_sha256(one) for one in made if one.id in refused}
-            open_ = (
-                one.id
-                for one in made
-                if one.state in (*LIVE, "inactive")
-                and one.id not in outdated
-                and _sha256(one) not in turned_down
-            )
-            standing.update(list(open_)[:1])
-    return standing
+def _active_candidates(run: CcdRun, edits: NewEntity | None) -> set[str]:
+    candidates = run.find(Candidate)
+    made_for = parents_of(run.store, [one.id for one in candidates], Role.MADE_FOR)
+    strategies = fetch(run.store, {found[0] for found in made_for.values()})
+    rejected = [one.id for one in candidates if one.state == "rejected"]
+    refused = {id_ for id_, one in last_agents(run.store, rejected).items() if one.kind == "person"}
+    turned_down = {(made_for[one.id][0], _sha256(one)) for one in candidates if one.id in refused}
+    outdated = _outdated(run.store, [one.id for one in candidates], edits)
+    active: dict[str, str] = {}  # by strategy
+    for one in candidates:
+        strategy = made_for[one.id][0]
+        if (
+            strategies[strategy].state == "accepted"
+            and one.state in (*LIVE, "inactive")
+            and one.id not in outdated
+            and (strategy, _sha256(one)) not in turned_down
+        ):
+            active.setdefault(strategy, one.id)
+    return set(active.values())
 
 
 def _outdated(store: Store, candidates: Sequence[str], edits: NewEntity | None) -> set[str]:
@@ -148,12 +139,12 @@ def form_groups(run: CcdRun) -> None:
 
 def _make_images(run: CcdRun) -> StageReport:
     """Make an image of every accepted candidate; an image is active while its candidate is."""
-    context, store, dataset = run.context, run.store, run.dataset
-    accepted = list(find(store, dataset, Candidate.kind, states=("accepted",)))
-    anchors = fetch(store, {_anchor_id(one) for one in accepted})
-    images = _images(store, accepted, anchors)
-    judges = last_agents(store, [one.id for one in accepted])
-    stage = Stage(_MAKE, VERSION, dataset, {"dataset": dataset}, label="make contrastive images")
+    accepted = run.find(Candidate, "accepted")
+    anchors = fetch(run.store, {_anchor_id(one) for one in accepted})
+    images = _images(run, accepted, anchors)
+    judges = last_agents(run.store, [one.id for one in accepted])
+    configuration = {"dataset": run.dataset}
+    stage = Stage(_MAKE, VERSION, run.dataset, configuration, label="make contrastive images")
 
     def made(number: int, candidate: StoredEntity) -> WorkResult:
         """Return an image, accepted by the judge of its candidate."""
@@ -162,16 +153,12 @@ def _make_images(run: CcdRun) -> StageReport:
         decision = NewDecision(image.id, "accept", judges[candidate.id], reason)
         return WorkResult(number, (image,), (decision,))
 
-    report = run_each(context, stage, [(one.seq, one) for one in accepted], made)
+    report = run_each(run.context, stage, [(one.seq, one) for one in accepted], made)
     standing = {one.id for one in accepted if anchors[_anchor_id(one)].state in LIVE}
-    contrasts = [one.id for one in find(store, dataset, Image.kind) if not is_anchor(one)]
-    made_of = parents_of(store, contrasts, Role.ACCEPTED_FROM)
-    sync_active(
-        context,
-        dataset,
-        Image.kind,
-        lambda image: image.id not in made_of or made_of[image.id][0] in standing,
-        LIVE,
+    contrasts = [one.id for one in run.find(Image) if not is_anchor(one)]
+    made_of = parents_of(run.store, contrasts, Role.ACCEPTED_FROM)
+    run.sync_active(
+        Image, lambda image: image.id not in made_of or made_of[image.id][0] in standing, LIVE
     )
     return report
 
@@ -180,71 +167,60 @@ def _form_groups(run: CcdRun) -> StageReport:
     """Group each anchor with its active contrastive images; deactivate other groups.
 
     An anchor with an undecided strategy or candidate has no group yet. An anchor without
-    contrastive images has a group of its own if lone anchors are kept and it has captions.
+    contrastive images has a group of its own if lone anchors are kept and it has captions. Images
+    are ordered by id because the order of creation depends on which runs shared the work.
     """
-    context, store, dataset = run.context, run.store, run.dataset
-    records = list(_groups(store, dataset))
-    coarse = coarse_captions(store, [one.anchor_id for one in records if not one.image_ids])
+    undecided = _undecided_anchors(run)
+    members: dict[str, list[str]] = defaultdict(list)
+    for image in run.find(Image, *LIVE):
+        if contrast := image.record(Image).contrast:
+            members[contrast.anchor_id].append(image.id)
+    anchors = [one.id for one in _anchors_of(run) if one.state in LIVE and one.id not in undecided]
+    coarse = coarse_captions(run.store, [one for one in anchors if one not in members])
     groups = [
-        new_entity(
-            one,
-            dataset,
-            parents=[(Role.MEMBER, member) for member in (one.anchor_id, *one.image_ids)],
-            group=one.anchor_id,
+        run.create(
+            ContrastGroup(anchor_id=anchor, image_ids=tuple(images)),
+            [(Role.MEMBER, member) for member in (anchor, *images)],
+            group=anchor,
         )
-        for one in records
-        if one.image_ids or (run.build.keep_lone_anchors and coarse[one.anchor_id])
+        for anchor in anchors
+        if (images := sorted(members[anchor])) or (run.build.keep_lone_anchors and coarse[anchor])
     ]
-    stage = Stage(_FORM, VERSION, dataset, {"dataset": dataset}, label="form groups")
+    stage = Stage(_FORM, VERSION, run.dataset, {"dataset": run.dataset}, label="form groups")
     # numbers are equal for equal groups only
     numbered = [(int(digest_of(group.payload)[:15], 16), group) for group in groups]
-    report = run_each(context, stage, numbered, lambda number, one: WorkResult(number, (one,)))
+    report = run_each(run.context, stage, numbered, lambda number, one: WorkResult(number, (one,)))
     current = {group.id for group in groups}
-    sync_active(context, dataset, ContrastGroup.kind, lambda one: one.id in current, LIVE)
+    run.sync_active(ContrastGroup, lambda one: one.id in current, LIVE)
     return report
 
 
-def _groups(store: Store, dataset: str) -> Iterator[ContrastGroup]:
-    """Return every active anchor without open decisions, with its active contrastive images.
-
-    Images are ordered by id because the order of creation depends on which runs shared the work.
-    """
-    undecided = _undecided_anchors(store, dataset)
-    members: dict[str, list[str]] = defaultdict(list)
-    for image in find(store, dataset, Image.kind, states=LIVE):
-        if contrast := image.record(Image).contrast:
-            members[contrast.anchor_id].append(image.id)
-    for anchor in _anchors_of(store, dataset):
-        if anchor.state in LIVE and anchor.id not in undecided:
-            yield ContrastGroup(anchor_id=anchor.id, image_ids=tuple(sorted(members[anchor.id])))
-
-
-def _undecided_anchors(store: Store, dataset: str) -> set[str | None]:
+def _undecided_anchors(run: CcdRun) -> set[str | None]:
     """Return the anchors that may still get an image.
 
     A strategy or a candidate is proposed, or was accepted after this run had read it.
     """
     undecided: list[StoredEntity] = []
-    for kind, role in ((Strategy.kind, Role.ORDERED_BY), (Candidate.kind, Role.ACCEPTED_FROM)):
-        undecided += find(store, dataset, kind, states=("proposed",))
-        accepted = list(find(store, dataset, kind, states=("accepted",)))
-        followed = children_of(store, [one.id for one in accepted], role)
+    for kind, role in ((Strategy, Role.ORDERED_BY), (Candidate, Role.ACCEPTED_FROM)):
+        undecided += run.find(kind, "proposed")
+        accepted = run.find(kind, "accepted")
+        followed = children_of(run.store, [one.id for one in accepted], role)
         undecided += (one for one in accepted if one.id not in followed)
     return {one.group for one in undecided}
 
 
 def _images(
-    store: Store, candidates: Sequence[StoredEntity], anchors: Mapping[str, StoredEntity]
+    run: CcdRun, candidates: Sequence[StoredEntity], anchors: Mapping[str, StoredEntity]
 ) -> dict[str, NewEntity]:
     """Return candidates as images of the benchmark by id, in the groups of their anchors.
 
     An edited image has the source and the terms of its anchor; a found image has its own.
     """
-    copied = parents_of(store, anchors, Role.SAMPLED_FROM)
-    imported = parents_of(store, {found[0] for found in copied.values()}, Role.IMPORTED_FROM)
-    found_as = fetch_parents(store, [one.id for one in candidates], Role.FOUND_AS)
+    copied = parents_of(run.store, anchors, Role.SAMPLED_FROM)
+    imported = parents_of(run.store, {found[0] for found in copied.values()}, Role.IMPORTED_FROM)
+    found_as = fetch_parents(run.store, [one.id for one in candidates], Role.FOUND_AS)
     pictures = [found[0].id for found in found_as.values()]
-    services = fetch_parents(store, pictures, Role.IMPORTED_FROM)
+    services = fetch_parents(run.store, pictures, Role.IMPORTED_FROM)
     images: dict[str, NewEntity] = {}
     for candidate in candidates:
         anchor = anchors[_anchor_id(candidate)]
@@ -262,11 +238,7 @@ def _images(
             identity=beside.identity,
             split=beside.split,
             file_path=str(name.with_name(f"{name.stem}-{candidate.id[:8]}")),
-            sha256=record.image.sha256,
             source_sha256=source_sha256,
-            media_type=record.image.media_type,
-            width_px=record.image.width_px,
-            height_px=record.image.height_px,
             attribution=attribution,
             contrast=Contrast(
                 anchor_id=anchor.id,
@@ -275,15 +247,14 @@ def _images(
                 plan=record.plan,
                 method=record.origin.method,
             ),
+            **record.image.model_dump(include={"sha256", "media_type", "width_px", "height_px"}),
         )
         parents = [
             (Role.CONTRAST_OF, anchor.id),
             (Role.ACCEPTED_FROM, candidate.id),
             (Role.IMPORTED_FROM, source_id),
         ]
-        images[candidate.id] = new_entity(
-            image, candidate.dataset, parents=parents, split=anchor.split, group=anchor.id
-        )
+        images[candidate.id] = run.create(image, parents, split=anchor.split, group=anchor.id)
     return images
 
 
@@ -293,29 +264,19 @@ def _anchor_id(candidate: StoredEntity) -> str:
     return anchor
 
 
-def anchor_attrition(store: Store, dataset: str) -> tuple[int, dict[str, int]]:
-    """Count the active anchors, and how many of them were lost at each step."""
-    anchors = {one.id for one in _anchors_of(store, dataset) if one.state in LIVE}
-    steps: Mapping[str, tuple[str, tuple[str, ...]]] = {
-        "without a strategy": (Strategy.kind, ("accepted",)),
-        "without a contrastive image": (ContrastGroup.kind, LIVE),
-        "without captions": (CaptionGroup.kind, ("accepted",)),
-    }
-    grouped = {one.group for one in find(store, dataset, ContrastGroup.kind, states=LIVE)}
-    left, lost = set(anchors), {}
-    for step, (kind, states) in steps.items():
-        past = {one.group for one in find(store, dataset, kind, states=states)}
-        if kind == Strategy.kind:
-            past |= grouped  # lone anchors that are kept
-        lost[step] = len(left - past)
-        left &= past
-    return len(anchors), lost
-
-
 def say_attrition(run: CcdRun) -> None:
-    """Report the attrition."""
-    count, lost = anchor_attrition(run.store, run.dataset)
-    whole = count - sum(lost.values())
-    at = ", ".join(f"{number:,} {step}" for step, number in lost.items() if number)
-    sentence = f"{whole:,} of {count:,} anchors came to a group with captions"
-    run.say(f"{sentence}; left out: {at}" if at else sentence)
+    """Report how many of the active anchors were lost at each step."""
+    grouped = {one.group for one in run.find(ContrastGroup, *LIVE)}  # with lone anchors
+    past = {
+        "without a strategy": {one.group for one in run.find(Strategy, "accepted")} | grouped,
+        "without a contrastive image": grouped,
+        "without captions": {one.group for one in run.find(CaptionGroup, "accepted")},
+    }
+    left: set[str | None] = {one.id for one in _anchors_of(run) if one.state in LIVE}
+    count, lost = len(left), []
+    for step, anchors in past.items():
+        if number := len(left - anchors):
+            lost.append(f"{number:,} {step}")
+        left &= anchors
+    sentence = f"{len(left):,} of {count:,} anchors came to a group with captions"
+    run.say(f"{sentence}; left out: {', '.join(lost)}" if lost else sentence)

@@ -6,6 +6,7 @@ a ceiling, including near-duplicates that no fingerprint finds. A result below a
 words in common with the anchor.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import LIVE, AgentRef, StoredEntity, WorkResult, find, new_entity, pages
+from db.entities import LIVE, AgentRef, StoredEntity, WorkResult, pages
 from db.store import Store
 from db.work import drop_rejections, register_plan, rejections_of
 from flows.ccd.choice_calibration import calibrate_choices
@@ -92,18 +93,20 @@ def choose_candidate(
     """
     used = already_used or [False] * len(near_duplicates)
     similarities = similarities_to(anchor, results)[: settings.first]
-    outcomes = [
-        _verdict(similarity, near_duplicate, is_used, settings)
-        for similarity, near_duplicate, is_used in zip(
-            similarities, near_duplicates, used, strict=False
+    considered = [
+        ConsideredResult(
+            rank=place + 1,
+            similarity=similarity,
+            verdict=_verdict(similarity, near_duplicates[place], used[place], settings),
         )
+        for place, similarity in enumerate(similarities)
     ]
-    fitting = [place for place, outcome in enumerate(outcomes) if outcome == "less_similar"]
+    fitting = [place for place, one in enumerate(considered) if one.verdict == "less_similar"]
     if not fitting:
-        return _rejection(_considered(similarities, outcomes), settings)
+        return _rejection(considered, settings)
     best = max(fitting, key=lambda place: (similarities[place], -place))
-    outcomes[best] = "chosen"
-    return Choice(best, similarities[best], _considered(similarities, outcomes))
+    considered[best] = considered[best].model_copy(update={"verdict": "chosen"})
+    return Choice(best, similarities[best], tuple(considered))
 
 
 def fit_warnings(fit: float, settings: ChoiceSettings) -> tuple[str, ...]:
@@ -149,50 +152,29 @@ def _verdict(
     return "too_different" if similarity < settings.floor else "less_similar"
 
 
-def _considered(
-    similarities: Sequence[float], outcomes: Sequence[ResultVerdict]
-) -> tuple[ConsideredResult, ...]:
-    return tuple(
-        ConsideredResult(rank=rank, similarity=similarity, verdict=outcome)
-        for rank, (similarity, outcome) in enumerate(
-            zip(similarities, outcomes, strict=True), start=1
-        )
-    )
-
-
 def _rejection(considered: Sequence[ConsideredResult], settings: ChoiceSettings) -> Rejection:
-    figures = {
+    detail, reason = "the search returned no image to choose from", "no_results"
+    if considered:
+        counted = Counter(one.verdict for one in considered)
+        names: dict[ResultVerdict, str] = {
+            "near_duplicate": "the anchor again (a near-duplicate)",
+            "already_used": "an image of the dataset already",
+            "too_similar": f"more similar to it than {settings.ceiling:g}",
+            "too_different": f"less similar than {settings.floor:g}",
+        }
+        found = ", ".join(f"{counted[one]} {what}" for one, what in names.items() if counted[one])
+        detail = f"none of {len(considered)} results can be the candidate: {found}"
+        reason = "already_used" if counted["already_used"] else "too_similar"
+        if different := [one.similarity for one in considered if one.verdict == "too_different"]:
+            detail += f"; the most similar of these has {max(different):.3f}"
+            reason = "too_different"
+    context = {
         "first": settings.first,
         "floor": settings.floor,
         "ceiling": settings.ceiling,
         "results": [one.model_dump() for one in considered],
     }
-    if not considered:
-        return Rejection(
-            stage=STAGE,
-            reason="no_results",
-            detail="the search returned no image to choose from",
-            context=figures,
-        )
-    different = [one.similarity for one in considered if one.verdict == "too_different"]
-    duplicates = sum(one.verdict == "near_duplicate" for one in considered)
-    used = sum(one.verdict == "already_used" for one in considered)
-    similar = len(considered) - duplicates - used - len(different)
-    counts = [
-        (duplicates, "the anchor again (a near-duplicate)"),
-        (used, "an image of the dataset already"),
-        (similar, f"more similar to it than {settings.ceiling:g}"),
-        (len(different), f"less similar than {settings.floor:g}"),
-    ]
-    found = ", ".join(f"{count} {what}" for count, what in counts if count)
-    nearest = f"; the most similar of these has {max(different):.3f}" if different else ""
-    reason = "too_different" if different else "already_used" if used else "too_similar"
-    return Rejection(
-        stage=STAGE,
-        reason=reason,
-        detail=f"none of {len(considered)} results can be the candidate: {found}{nearest}",
-        context=figures,
-    )
+    return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
 
 
 def are_again(
@@ -273,12 +255,11 @@ def _choose_candidates(run: CcdRun, searched: Found) -> StageReport:
 
     Hits of other searches than `searched` are ignored.
     """
-    context, store, dataset = run.context, run.store, run.dataset
-    settings, embedder = run.settings, run.embedder
+    store, settings, embedder = run.store, run.settings, run.embedder
     stage = Stage(
         name=STAGE,
         version=VERSION,
-        dataset=dataset,
+        dataset=run.dataset,
         configuration={
             "choice": settings.choice.model_dump(mode="json"),
             "embedder": str(embedder.ref),
@@ -311,23 +292,22 @@ def _choose_candidates(run: CcdRun, searched: Found) -> StageReport:
                 open_.append(_Search(order, strategies[order.id], own.pictures))
             else:
                 results[order.id] = _no_download(order, strategies[order.id], own)
-        results |= choosing.results(open_)
+        for search, rows in zip(open_, choosing.rows(open_), strict=True):
+            results[search.order.id] = choosing.result(search, rows)
         return [results[order.id] for order in orders]
 
     # without this, two runs could choose the same image
-    with sole_run(context, dataset, stage.label, VERSION):
-        open_ = find(store, dataset, ImageRequest.kind, states=("proposed",))
-        orders = [one for one in open_ if one.group == "search"]
+    with sole_run(run.context, run.dataset, stage.label, VERSION):
+        orders = run.find(ImageRequest, "proposed", group="search")
         _take_back_outdated(store, orders, stage, searched)
-        done = worked_items(context, stage, [one.seq for one in orders])
+        done = worked_items(run.context, stage, [one.seq for one in orders])
         pending = [one for one in orders if one.seq not in done]
         fits = choosing.fits(searched, pending)
         # An image is chosen once, for the strategy whose contrastive caption it fits best. The
         # numbers of requests are not used because they depend on which chunk was committed first.
         pending.sort(key=lambda one: (-fits[one.id], one.id))
-        return run_stream(
-            context, stage, [(one.seq, one) for one in pending], work, total=len(pending)
-        )
+        items = [(one.seq, one) for one in pending]
+        return run_stream(run.context, stage, items, work, total=len(items))
 
 
 def _take_back_outdated(
@@ -351,17 +331,13 @@ def _take_back_outdated(
 def _no_download(order: StoredEntity, strategy: StoredEntity, results: SearchResults) -> WorkResult:
     """Return a rejection that says why none of the results was downloaded."""
     listed = ", ".join(f"{number} {reason}" for reason, number in sorted(results.refusals.items()))
-    rejection = Rejection(
-        stage=STAGE,
-        reason="no_download",
-        detail=f"none of {results.hits} results could be downloaded ({listed})",
-        context={
-            "query": strategy.record(Strategy).contrastive_caption,
-            "reasons": results.refusals,
-            _PICTURES: [],
-        },
-    )
-    return WorkResult(order.seq, rejection=rejection)
+    context = {
+        "query": strategy.record(Strategy).contrastive_caption,
+        "reasons": results.refusals,
+        _PICTURES: list[str](),
+    }
+    detail = f"none of {results.hits} results could be downloaded ({listed})"
+    return WorkResult.rejected(order.seq, STAGE, "no_download", detail, **context)
 
 
 @dataclass
@@ -370,14 +346,6 @@ class _Choosing:
 
     run: CcdRun
     _looks: dict[str, ImageFingerprint | Rejection] = field(default_factory=dict, init=False)
-
-    def results(self, searches: Sequence[_Search]) -> dict[str, WorkResult]:
-        """Return the result of each search, by the id of its request."""
-        rows = self._rows(searches)
-        return {
-            search.order.id: self._result(search, own)
-            for search, own in zip(searches, rows, strict=True)
-        }
 
     def fits(self, searched: Found, orders: Sequence[StoredEntity]) -> dict[str, float]:
         """Return how well the best image of each request fits its contrastive caption."""
@@ -390,11 +358,12 @@ class _Choosing:
                 for order in page
                 if (found := results[order.id].pictures)
             ]
-            for search, rows in zip(searches, self._rows(searches), strict=True):
+            for search, rows in zip(searches, self.rows(searches), strict=True):
                 fits[search.order.id] = float(np.max(rows.pictures[1:] @ rows.wanted))
         return fits
 
-    def _rows(self, searches: Sequence[_Search]) -> list[_Rows]:
+    def rows(self, searches: Sequence[_Search]) -> list[_Rows]:
+        """Return the embeddings of each search."""
         strategies = [one.strategy.record(Strategy) for one in searches]
         shown = [
             [strategy.anchor, *search.pictures]
@@ -415,12 +384,11 @@ class _Choosing:
 
         The candidates of this run are added; one of each is enough.
         """
-        store, dataset = self.run.store, self.run.dataset
         used = GrowingCollection(self.run.settings.near_duplicates)
-        for image in find(store, dataset, Image.kind, states=LIVE):
+        for image in self.run.find(Image, *LIVE):
             if is_anchor(image):
                 used.add(image.id, *self._bytes_and_look(picture_of(image)))
-        for one in find(store, dataset, Candidate.kind, states=LIVE):
+        for one in self.run.find(Candidate, *LIVE):
             record = one.record(Candidate)
             used.add(record.strategy_id or "", *self._bytes_and_look(record.image))
         return used
@@ -436,7 +404,7 @@ class _Choosing:
         look = self._look(picture)
         return picture.sha256, look if isinstance(look, ImageFingerprint) else None
 
-    def _result(self, search: _Search, rows: _Rows) -> WorkResult:
+    def result(self, search: _Search, rows: _Rows) -> WorkResult:
         """Return the candidate, or why there is none, and the verdict on each result."""
         order, strategy = search.order, search.strategy.record(Strategy)
         anchor, results = rows.pictures[0], rows.pictures[1:]
@@ -451,16 +419,13 @@ class _Choosing:
         considered = (
             outcome.context["results"] if isinstance(outcome, Rejection) else outcome.considered
         )
-        looked_at = new_entity(
-            ResultsConsidered(
-                anchor_id=search.anchor_id,
-                picture_ids=tuple(one.id for one in search.found[: len(considered)]),
-                results=considered,
-            ),
-            self.run.dataset,
-            parents=[(Role.CONSIDERED_FOR, order.id)],
-            group=search.anchor_id,
+        record = ResultsConsidered(
+            anchor_id=search.anchor_id,
+            picture_ids=tuple(one.id for one in search.found[: len(considered)]),
+            results=considered,
         )
+        parents = [(Role.CONSIDERED_FOR, order.id)]
+        looked_at = self.run.create(record, parents, group=search.anchor_id)
         if isinstance(outcome, Rejection):
             considered_ids = [one.id for one in search.found]
             query = strategy.contrastive_caption

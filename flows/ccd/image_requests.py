@@ -18,7 +18,7 @@ from db.entities import (
 from db.store import Store
 from flows.engine.context import RunContext, sync_active
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, run_stream
+from flows.engine.runner import Stage, run_each
 from schemas.contrast import ImageRequest
 from schemas.proposals import Candidate, Strategy
 from schemas.provenance import Role
@@ -38,18 +38,17 @@ def request_images(
     sync_active_requests(context, dataset)
     strategies = _strategies_to_serve(context.store, dataset)
     served = _served_by(context.store, [one.id for one in strategies], Role.MADE_FOR, LIVE)
-    left_out = served.union(waiting)
-    open_ = [(one.seq, one) for one in strategies if one.id not in left_out]
+    open_ = [(one.seq, one) for one in strategies if one.id not in served.union(waiting)]
     configuration = {"dataset": dataset, "method": method}
     stage = Stage(STAGE, VERSION, dataset, configuration, label=f"order images ({method})")
 
-    def work(items: Sequence[tuple[int, StoredEntity]]) -> list[WorkResult]:
-        parents = [[(Role.ORDERED_BY, strategy.id)] for _, strategy in items]
-        record = ImageRequest(method=method)
-        orders = (new_entity(record, dataset, parents=one, group=method) for one in parents)
-        return [WorkResult(item[0], (order,)) for item, order in zip(items, orders, strict=True)]
+    record = ImageRequest(method=method)
 
-    return run_stream(context, stage, open_, work, total=len(open_))
+    def requested(number: int, strategy: StoredEntity) -> WorkResult:
+        parents = [(Role.ORDERED_BY, strategy.id)]
+        return WorkResult(number, (new_entity(record, dataset, parents=parents, group=method),))
+
+    return run_each(context, stage, open_, requested)
 
 
 def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
@@ -57,8 +56,7 @@ def _strategies_to_serve(store: Store, dataset: str) -> list[StoredEntity]:
     accepted = list(find(store, dataset, Strategy.kind, states=("accepted",)))
     anchor_of = {one.id: one.record(Strategy).anchor.image_id or "" for one in accepted}
     anchors = fetch(store, set(anchor_of.values()))
-    fallen = {id_ for id_, one in anchors.items() if one.state not in LIVE}
-    return [one for one in accepted if anchor_of[one.id] not in fallen]
+    return [one for one in accepted if anchors[anchor_of[one.id]].state in LIVE]
 
 
 def sync_active_requests(context: RunContext, dataset: str) -> None:
@@ -70,25 +68,19 @@ def sync_active_requests(context: RunContext, dataset: str) -> None:
     """
     store = context.store
     open_ = {one.id for one in _strategies_to_serve(store, dataset)}
-    orders = list(find(store, dataset, ImageRequest.kind))
-    ids = [one.id for one in orders]
-    strategy_of = {
-        order: many[0] for order, many in parents_of(store, ids, Role.ORDERED_BY).items()
-    }
+    ids = [one.id for one in find(store, dataset, ImageRequest.kind)]
+    strategy_of = parents_of(store, ids, Role.ORDERED_BY)
     serving = _served_by(store, ids, Role.ORDERED_BY, ("accepted",))
-    served = {strategy_of[order] for order in serving}
+    served = {strategy_of[order][0] for order in serving}
     standing = _served_by(store, sorted(open_), Role.MADE_FOR, LIVE)
-    current = {
-        one.id
-        for one in orders
-        if (strategy := strategy_of[one.id]) in open_
-        and (
-            strategy not in standing
-            if one.group == "search"
-            else one.id in serving or strategy not in served
-        )
-    }
-    sync_active(context, dataset, ImageRequest.kind, lambda one: one.id in current)
+
+    def is_needed(order: StoredEntity) -> bool:
+        (strategy,) = strategy_of[order.id]
+        if order.group == "search":
+            return strategy in open_ - standing
+        return strategy in open_ and (order.id in serving or strategy not in served)
+
+    sync_active(context, dataset, ImageRequest.kind, is_needed)
 
 
 def _served_by(store: Store, ids: Sequence[str], role: Role, states: Collection[str]) -> set[str]:

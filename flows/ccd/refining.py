@@ -1,11 +1,11 @@
 """Request, parse and store the fine captions of groups (CCD, step 3)."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from db.entities import LIVE, StoredEntity, WorkResult, fetch, find, new_entity, parents_of
+from db.entities import LIVE, StoredEntity, WorkResult, fetch, parents_of
 from db.store import Store
 from db.work import Pending
 from flows.answers import (
@@ -23,7 +23,7 @@ from flows.answers import (
 from flows.ccd.caption_checks import group_warnings, refused_phrase, same_captions
 from flows.ccd.resizing import smart_resized
 from flows.ccd.run import CcdRun, coarse_captions
-from flows.engine.context import RunContext, sync_active_edits
+from flows.engine.context import sync_active_edits
 from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from prompts.loader import Prompt, load_prompt
@@ -49,7 +49,7 @@ _AREA = ImageArea()
 
 
 def resized_images(
-    images: Sequence[ChatImage], area: ImageArea = _AREA
+    images: Iterable[ChatImage], area: ImageArea = _AREA
 ) -> tuple[ChatImage, ...] | Rejection:
     """Return all images of a group as a model is shown them, or why one cannot be shown.
 
@@ -88,13 +88,9 @@ def request_refinement(
     if len(images) != brief.images:
         raise ValueError(f"the brief describes {brief.images} images; got {len(images)}")
     text = brief.text()
-    return ChatRequest(
-        purpose=REFINEMENT_PURPOSE,
-        prompt=prompt.render(**_prompt_values(brief, prompt)),
-        prompt_digest=prompt.digest,
-        subject=text,
-        images=tuple(images),
-        answer_schema=answer_schema(brief),
+    values, schema = _prompt_values(brief, prompt), answer_schema(brief)
+    return prompt.request(
+        REFINEMENT_PURPOSE, values, subject=text, images=images, answer_schema=schema
     )
 
 
@@ -257,9 +253,8 @@ def refine_captions(run: CcdRun) -> None:
 
     def requests(entities: Sequence[StoredEntity]) -> Iterator[list[Ask[_Row]] | WorkResult]:
         """Return a request for each coarse caption of each group."""
-        for group in _loaded(refiner.context.store, entities):
-            pictures = [refiner.picture(one) for one in group.images]
-            resized = resized_images(pictures, settings.image_area)
+        for group in _loaded(run.store, entities):
+            resized = resized_images(map(refiner.picture, group.images), settings.image_area)
             if isinstance(resized, Rejection):
                 yield WorkResult(group.entity.seq, rejection=resized)
                 continue
@@ -283,38 +278,25 @@ def refine_captions(run: CcdRun) -> None:
         group = rows[0].subject.group
         anchor = group.images[0]
         written_with = (Role.WRITTEN_WITH, settings_id)
-        prompted_by = sorted({prompts[one.prompt_digest] for one in rows})
-        entity = new_entity(
-            record,
-            anchor.dataset,
-            parents=[
-                (Role.REFINED_FOR, group.entity.id),
-                *((Role.PROMPTED_BY, one) for one in prompted_by),
-                written_with,
-            ],
-            split=anchor.split,
-            group=anchor.id,
-        )
+        prompted_by = [
+            (Role.PROMPTED_BY, one) for one in sorted({prompts[row.prompt_digest] for row in rows})
+        ]
+        parents = [(Role.REFINED_FOR, group.entity.id), *prompted_by, written_with]
+        entity = run.create(record, parents, split=anchor.split, group=anchor.id)
         captions = [
-            new_entity(
-                Caption(
-                    source=image.record(Image).source,
-                    text=text,
-                    position=row,
-                    author=refiner.author,
-                    language=language,
-                ),
-                anchor.dataset,
-                parents=[
-                    (Role.DESCRIBES, image.id),
+            refiner.caption(
+                image,
+                text,
+                row,
+                [
                     (Role.WRITTEN_IN, entity.id),
                     (Role.REFINES, group.coarse[row].id),
                     (Role.PROMPTED_BY, prompts[rows[row].prompt_digest]),
                     written_with,
                 ],
-                split=image.split,
+                rows[row].call,
+                language=language,
                 group=image.group,
-                model_call=rows[row].call,
             )
             for image, member in zip(group.images, record.members, strict=True)
             for language, texts in (
@@ -325,13 +307,13 @@ def refine_captions(run: CcdRun) -> None:
         ]
         return WorkResult(group.entity.seq, (entity, *captions))
 
-    sync_active_groups(refiner.context, refiner.dataset, settings_id)
+    _sync_active_groups(run, settings_id)
     step = LLMStep(
         name=STAGE,
         version=VERSION,
         label="refine captions",
         configuration={"settings": settings_id},
-        inputs=Pending(refiner.dataset, ContrastGroup.kind, ("proposed",)),
+        inputs=Pending(run.dataset, ContrastGroup.kind, ("proposed",)),
         request=requests,
         parse=lambda row, answer: read_refinement(answer, row.brief),
         outputs=outputs,
@@ -395,17 +377,16 @@ def _record(rows: Sequence[_Answer], author: str, second_language: str | None) -
     )
 
 
-def sync_active_groups(context: RunContext, dataset: str, settings_id: str) -> None:
+def _sync_active_groups(run: CcdRun, settings_id: str) -> None:
     """Keep groups of captions active whose images are a group and whose settings are current."""
-    store = context.store
-    groups = [one.id for one in find(store, dataset, CaptionGroup.kind)]
-    refined = parents_of(store, groups, Role.REFINED_FOR)
-    written = parents_of(store, groups, Role.WRITTEN_WITH)
-    current = {one.id for one in find(store, dataset, ContrastGroup.kind, states=LIVE)}
+    groups = [one.id for one in run.find(CaptionGroup)]
+    refined = parents_of(run.store, groups, Role.REFINED_FOR)
+    written = parents_of(run.store, groups, Role.WRITTEN_WITH)
+    current = {one.id for one in run.find(ContrastGroup, *LIVE)}
 
     def stands(group: str) -> bool | None:
         if group not in refined:
             return None
         return refined[group][0] in current and written[group] == [settings_id]
 
-    sync_active_edits(context, dataset, CaptionGroup.kind, stands)
+    sync_active_edits(run.context, run.dataset, CaptionGroup.kind, stands)

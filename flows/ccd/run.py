@@ -1,11 +1,12 @@
 """The state and queries that the steps of `build-ccd` share."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from db.entities import StoredEntity, fetch_children
+from db.entities import LIVE, StoredEntity, fetch_children
 from db.store import Store
 from flows.engine.context import PipelineRun
 from flows.engine.embedding import CachedEmbedder, pinned
@@ -92,16 +93,9 @@ def is_anchor(image: StoredEntity) -> bool:
 
 def coarse_captions(store: Store, image_ids: Sequence[str]) -> dict[str, list[StoredEntity]]:
     """Return the coarse captions of each anchor in the order of their positions."""
-    found = fetch_children(store, image_ids, Role.DESCRIBES)
-    return {
-        image_id: sorted(
-            (
-                one
-                for one in found[image_id]
-                if one.record(Caption).granularity is Granularity.COARSE
-                and one.state in ("proposed", "accepted")
-            ),
-            key=lambda one: one.record(Caption).position,
-        )
-        for image_id in image_ids
-    }
+    coarse: dict[str, list[StoredEntity]] = defaultdict(list)
+    for image_id, captions in fetch_children(store, image_ids, Role.DESCRIBES).items():
+        for one in sorted(captions, key=lambda one: one.record(Caption).position):
+            if one.record(Caption).granularity is Granularity.COARSE and one.state in LIVE:
+                coarse[image_id].append(one)
+    return coarse

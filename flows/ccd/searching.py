@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from db.calls import (
@@ -64,6 +64,8 @@ from sources.records import BadRow
 
 # An image search that stores every answer, and never sends a query twice.
 
+_TOO_MANY = ("quota_exhausted", "rate_limited")
+
 
 @dataclass
 class RecordedSearch:
@@ -88,7 +90,6 @@ class RecordedSearch:
     zone: str = "UTC"
     budget: Budget = field(default_factory=Budget)
     clock: Clock = utc_now
-    _closed_until: datetime | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         if self.budget.max_cost is not None and self.prices is None:
@@ -150,11 +151,6 @@ class RecordedSearch:
         self.budget.stop.check()
         if reason := self.budget.reached():
             raise BudgetReachedError(f"{reason}; run again to continue")
-        if self._closed_until is not None and self.clock() < self._closed_until:
-            raise BudgetReachedError(
-                f"{self.ref.name} reports that its quota is used up; its next day begins at "
-                f"{self._closed_until.isoformat()}, run again then to continue"
-            )
 
     def _ask(self, new: NewSearch, claim_id: str) -> SearchOutcome:
         stop = self.budget.stop
@@ -173,14 +169,12 @@ class RecordedSearch:
         finally:
             stop.end()
         self.budget.spend(0, cost)
-        if isinstance(outcome, SearchFailure):
-            if outcome.reason == "quota_exhausted":
-                self._closed_until = self._tomorrow()
-            if outcome.reason in ("quota_exhausted", "rate_limited"):
-                raise BudgetReachedError(
-                    f"{self.ref.name} is unavailable ({outcome.reason}): "
-                    f"{outcome.detail}; received answers are stored, run again later to continue"
-                )
+        if isinstance(outcome, SearchFailure) and outcome.reason in _TOO_MANY:
+            raise BudgetReachedError(
+                f"{self.ref.name} is unavailable ({outcome.reason}): {outcome.detail}; received "
+                f"answers are stored, run again later to continue (its next day begins at "
+                f"{self._tomorrow().isoformat()})"
+            )
         return outcome
 
     def _sent(self, new: NewSearch, claim_id: str, may_retry: Callable[[], bool]) -> SearchOutcome:
@@ -319,7 +313,7 @@ def list_folder(spec: FolderSearch) -> list[FolderImage | Rejection]:
 
 # Search for requests: each request's query is sent once, and its hits are stored.
 
-SEARCH, READ, LIST = "search_images", "read_results", "list_folder"
+SEARCH, LIST = "search_images", "list_folder"
 VERSION = "3"
 _ENDED = "service_ended"
 _MOST_FAILURES = 3
@@ -330,7 +324,7 @@ class Searched(NamedTuple):
     """The outcome of searches: their plan, a report, and why requests are left for later."""
 
     plan: int
-    reports: tuple[StageReport, ...]
+    report: StageReport
     stopped: LoupeError | None
 
 
@@ -353,34 +347,25 @@ class RequestSearches:
     _reached: BudgetReachedError | None = field(default=None, init=False)
     _is_gone: bool = field(default=False, init=False)
     _failures: int = field(default=0, init=False)
-    _unreadable: list[tuple[int, Rejection]] = field(default_factory=list, init=False)
-    _has_said_end: bool = field(default=False, init=False)
 
     def run(self) -> Searched:
         """Search for every active request that the limits permit."""
         ref = self.search.ref
-        configuration = {"search": self.search.digest(self.first)}
         stage = Stage(
             name=SEARCH,
             version=VERSION,
             dataset=self.dataset,
-            configuration=configuration,
+            configuration={"search": self.search.digest(self.first)},
             agents=(AgentRef("software", ref.name, ref.revision),),
             chunk_size=10,  # queries may cost money, so hits are committed soon
             workers=1,
             independent=True,  # chunks do not grow
             label="search images",
         )
-        reports: list[StageReport] = []
-        try:
-            orders = Pending(self.dataset, ImageRequest.kind, ("proposed",), "search")
-            reports.append(run_stage(self.context, stage, orders, self._work))
-        finally:
-            if self._unreadable:
-                reading = Stage(READ, VERSION, self.dataset, configuration, label="read results")
-                reports.append(quarantine(self.context, reading, self._unreadable))
-        plan = register_plan(self.context.store, SEARCH, VERSION, configuration)
-        return Searched(plan, tuple(reports), self._reached or left_unanswered(ref, reports[0]))
+        orders = Pending(self.dataset, ImageRequest.kind, ("proposed",), "search")
+        report = run_stage(self.context, stage, orders, self._work)
+        plan = register_plan(self.context.store, SEARCH, VERSION, stage.configuration)
+        return Searched(plan, report, self._reached or left_unanswered(ref, report))
 
     def _work(self, orders: Sequence[StoredEntity]) -> list[StageResult]:
         strategies = strategies_of_requests(self.context.store, orders)
@@ -402,7 +387,6 @@ class RequestSearches:
         if isinstance(outcome, SearchFailure):
             return self._failed(order, query, outcome)
         self._failures = 0
-        self._note_unreadable(order, query, outcome)
         if not outcome.hits:
             return self._nothing(order, query, outcome)
         digest = self.search.digest(self.first)
@@ -417,41 +401,23 @@ class RequestSearches:
         )
         return WorkResult(order.seq, tuple(hits))
 
-    def _note_unreadable(self, order: StoredEntity, query: str, answer: SearchAnswer) -> None:
-        """Quarantine the results that name no image, numbered by request and rank."""
-        service = self.search.ref.name
-        for one in answer.unreadable:
-            number = int(digest_of(order.id, str(one.rank))[:15], 16)
-            detail = f"result {one.rank} of {service} for the query {query!r} names no image"
-            context = {"order": order.id, "query": query, "rank": one.rank, "shown": one.shown}
-            rejection = Rejection(stage=READ, reason=one.reason, detail=detail, context=context)
-            self._unreadable.append((number, rejection))
-
     def _nothing(self, order: StoredEntity, query: str, answer: SearchAnswer) -> WorkResult:
         name, count = self.search.ref.name, len(answer.unreadable)
         if not count:
             detail = f"{name} found no image for the query {query!r}."
-            return _rejected(order, "no_results", detail, {"query": query})
+            return WorkResult.rejected(order.seq, SEARCH, "no_results", detail, query=query)
         results = "1 result" if count == 1 else f"{count} results"
         detail = f"{name} returned {results} for the query {query!r}, none of them readable."
         unreadable = [one.model_dump(mode="json") for one in answer.unreadable]
-        context = {"query": query, "results": unreadable}
-        return _rejected(order, "no_readable_results", detail, context)
+        return WorkResult.rejected(
+            order.seq, SEARCH, "no_readable_results", detail, query=query, results=unreadable
+        )
 
     def _failed(self, order: StoredEntity, query: str, failure: SearchFailure) -> StageResult:
-        if failure.reason == _ENDED:
-            if not self._has_said_end:
-                self.context.progress.say(f"{failure.detail}; earlier results are used")
-                self._has_said_end = True
-            return _rejected(order, _ENDED, failure.detail, {"query": query})
-        if not failure.retriable:
-            context = {"query": query, "raw": failure.raw}
-            return _rejected(order, failure.reason, failure.detail, context)
-        self._failures += 1
-        self._is_gone = failure.reason == "misconfigured" or self._failures >= _MOST_FAILURES
-        return Deferred(order.seq, failure.reason, failure.detail)
-
-
-def _rejected(order: StoredEntity, reason: str, detail: str, context: dict[str, Any]) -> WorkResult:
-    rejection = Rejection(stage=SEARCH, reason=reason, detail=detail, context=context)
-    return WorkResult(order.seq, rejection=rejection)
+        if failure.retriable and failure.reason != _ENDED:
+            self._failures += 1
+            self._is_gone = failure.reason == "misconfigured" or self._failures >= _MOST_FAILURES
+            return Deferred(order.seq, failure.reason, failure.detail)
+        return WorkResult.rejected(
+            order.seq, SEARCH, failure.reason, failure.detail, query=query, raw=failure.raw
+        )

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from db.entities import NewEntity, StoredEntity, WorkResult, find, new_entity, parents_of
+from db.entities import StoredEntity, WorkResult, parents_of
 from db.work import Pending
 from flows.answers import (
     UnusableAnswerError,
@@ -29,7 +29,7 @@ from flows.recos.captioning import facts_of
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.contrast import StrategyDraft
-from schemas.profile import ContrastSettings, ImageArea
+from schemas.profile import ImageArea
 from schemas.proposals import Strategy
 from schemas.provenance import Role
 from schemas.records import Caption, Image, Rejection
@@ -162,13 +162,9 @@ def request_strategies(
     values = {"brief": text, "count": str(brief.count)}
     if "taxonomy" in prompt.variables:  # the paper's prompt has its own definitions
         values["taxonomy"] = taxonomy_lines()
-    return ChatRequest(
-        purpose=STRATEGY_PURPOSE,
-        prompt=prompt.render(**values),
-        prompt_digest=prompt.digest,
-        subject=text,
-        images=(resized,),
-        answer_schema=answer_schema(brief.count),
+    schema = answer_schema(brief.count)
+    return prompt.request(
+        STRATEGY_PURPOSE, values, subject=text, images=[resized], answer_schema=schema
     )
 
 
@@ -226,39 +222,33 @@ def read_strategies(answer: ChatAnswer, brief: StrategyBrief) -> StrategiesRead 
     said: dict[tuple[object, ...], int] = {}
     for number, value in enumerate(values, start=1):
         try:
-            usable[number] = _read(value, brief)
-            _check_novelty(usable[number], said, number)
+            strategy = _read(value, brief)
+            _check_novelty(strategy, said, number)
+            usable[number] = strategy
         except UnusableAnswerError as unusable:
-            usable.pop(number, None)
             faults[number] = unusable
-    types: set[DifferenceType] = set()
-    repeated: set[int] = set()
-    for number, strategy in usable.items():
-        if strategy.difference in types:
-            repeated.add(number)
-        types.add(strategy.difference)
-    for number in sorted(usable, key=lambda number: (number in repeated, number))[brief.count :]:
+    first = {one.difference: number for number, one in reversed(usable.items())}
+    order = sorted(usable, key=lambda number: (first[usable[number].difference] != number, number))
+    for number in order[brief.count :]:
         del usable[number]
         detail = f"The answer has more than the {brief.count} strategies that are wanted."
         faults[number] = UnusableAnswerError("too_many", detail)
     refused = tuple(
-        Rejection(
-            stage=STAGE,
-            reason=fault.reason,
-            detail=f"Strategy {number}: {fault.detail}",
-            context={"answer": answer.text, "strategy": number},
+        Rejection.of(
+            STAGE,
+            fault.reason,
+            f"Strategy {number}: {fault.detail}",
+            answer=answer.text,
+            strategy=number,
         )
         for number, fault in sorted(faults.items())
     )
     if usable:
         return StrategiesRead(tuple(usable.values()), refused)
     problems = " ".join(f"{number}. {fault.detail}" for number, fault in sorted(faults.items()))
-    return Rejection(
-        stage=STAGE,
-        reason="no_usable_strategy",
-        detail=f"No strategy of the answer can be used. {problems}".strip(),
-        context={"answer": answer.text, "reasons": [one.reason for one in refused]},
-    )
+    detail = f"No strategy of the answer can be used. {problems}".strip()
+    reasons = [one.reason for one in refused]
+    return Rejection.of(STAGE, "no_usable_strategy", detail, answer=answer.text, reasons=reasons)
 
 
 def _listed(found: dict[str, Any]) -> list[Any]:
@@ -344,43 +334,39 @@ def propose_strategies(run: CcdRun) -> None:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    strategist = DatasetModel(run.context, run.dataset, run.settings.strategist)
-    run.add(_draft_strategies(strategist, run.settings), _take_strategies(strategist, run.settings))
-
-
-def _draft_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
-    """Propose strategies for every anchor that has none, each stored as a draft.
-
-    After an unusable answer, the request is sent once more with the reason.
-    """
+    settings = run.settings
+    strategist = DatasetModel(run.context, run.dataset, settings.strategist)
     prompt, repair_prompt = load_prompt(settings.prompt), load_prompt(settings.repair_prompt)
     prompts = {one.digest: strategist.store_prompt(one).id for one in (prompt, repair_prompt)}
-    settings_id = _settings_of(strategist, settings).id
+    area = settings.image_area
+    settings_id = strategist.settings_of(
+        STAGE, VERSION, prompt, repair=repair_prompt.digest, area=area.model_dump()
+    ).id
 
     def requests(anchors: Sequence[StoredEntity]) -> Iterator[list[Ask[_Asked]] | WorkResult]:
         ids = [anchor.id for anchor in anchors]
-        captions = coarse_captions(strategist.context.store, ids)
-        facts = facts_of(strategist.context.store, ids)
+        captions, facts = coarse_captions(run.store, ids), facts_of(run.store, ids)
         for anchor in anchors:
             if not is_anchor(anchor):  # its contrastive image was withdrawn, so it is open again
                 yield WorkResult(anchor.seq)
                 continue
             if not captions[anchor.id]:
-                yield WorkResult(anchor.seq, rejection=_without_caption(anchor))
+                name = anchor.record(Image).file_path
+                detail = f"Image {name!r} has no caption; an anchor needs at least one."
+                yield WorkResult.rejected(anchor.seq, STAGE, "no_caption", detail, file_path=name)
                 continue
             caption = captions[anchor.id][0].record(Caption).text
             brief = StrategyBrief(caption=caption, facts=facts.get(anchor.id, ()))
-            image = strategist.picture(anchor)
-            request = request_strategies(image, brief, prompt, settings.image_area)
+            request = request_strategies(strategist.picture(anchor), brief, prompt, area)
             if isinstance(request, Rejection):
                 yield WorkResult(anchor.seq, rejection=request)
             else:
                 yield [Ask(_Asked(anchor, brief), request)]
 
     def output(answer: Parsed[_Asked, StrategiesRead]) -> WorkResult:
-        """Return a draft of each strategy of an answer, including rejected ones."""
+        """Return a draft of each strategy of an answer, each stored, including rejected ones."""
         anchor, brief = answer.subject
-        drafts: list[Strategy | Rejection] = [
+        strategies = [
             Strategy(
                 source=anchor.record(Image).source,
                 anchor=picture_of(anchor),
@@ -390,21 +376,17 @@ def _draft_strategies(strategist: DatasetModel, settings: ContrastSettings) -> S
             )
             for proposed in answer.value.strategies
         ]
-        drafts += answer.value.refused
+        drafts: list[dict[str, Any]] = [{"strategy": one} for one in strategies]
+        drafts += [{"refusal": one} for one in answer.value.refused]
+        parents = [
+            (Role.ANCHOR, anchor.id),
+            (Role.PROMPTED_BY, prompts[answer.prompt_digest]),
+            (Role.WRITTEN_WITH, settings_id),
+        ]
         entities = (
-            new_entity(
-                StrategyDraft(
-                    position=position,
-                    call=answer.call,
-                    strategy=draft if isinstance(draft, Strategy) else None,
-                    refusal=draft if isinstance(draft, Rejection) else None,
-                ),
-                anchor.dataset,
-                parents=[
-                    (Role.ANCHOR, anchor.id),
-                    (Role.PROMPTED_BY, prompts[answer.prompt_digest]),
-                    (Role.WRITTEN_WITH, settings_id),
-                ],
+            run.create(
+                StrategyDraft(position=position, call=answer.call, **draft),
+                parents,
                 group=anchor.id,
                 model_call=answer.call,
             )
@@ -417,78 +399,53 @@ def _draft_strategies(strategist: DatasetModel, settings: ContrastSettings) -> S
         version=VERSION,
         label="propose strategies",
         configuration={"settings": settings_id},
-        inputs=Pending(strategist.dataset, Image.kind, ("proposed",)),
+        inputs=Pending(run.dataset, Image.kind, ("proposed",)),
         request=requests,
         parse=lambda asked, answer: read_strategies(answer, asked.brief),
         outputs=lambda answers: [output(one) for (one,) in answers],
         repair=partial(request_repair, prompt=repair_prompt),
         chunk_size=50,  # images, which are kept in memory
     )
-    return run_llm_step(strategist, step)
+    run.add(run_llm_step(strategist, step), _take_strategies(run, settings_id))
 
 
-def _take_strategies(strategist: DatasetModel, settings: ContrastSettings) -> StageReport:
+def _take_strategies(run: CcdRun, settings_id: str) -> StageReport:
     """Make a strategy of each parsed draft, and quarantine the others.
 
     Strategies proposed with other settings are inactive until those settings are used again.
     """
-    context, dataset = strategist.context, strategist.dataset
-    stage = Stage(TAKE, TAKE_VERSION, dataset, {"dataset": dataset}, label="take strategies")
+    configuration = {"dataset": run.dataset}
+    stage = Stage(TAKE, TAKE_VERSION, run.dataset, configuration, label="take strategies")
+
+    def taken(draft: StoredEntity, anchors: Sequence[str], prompts: Sequence[str]) -> WorkResult:
+        record = draft.record(StrategyDraft)
+        if record.strategy is None:
+            return WorkResult(draft.seq, rejection=record.refusal)
+        strategy = run.create(
+            record.strategy,
+            [
+                *((Role.ANCHOR, anchor) for anchor in anchors),
+                (Role.DRAFTED_AS, draft.id),
+                *((Role.PROMPTED_BY, prompt) for prompt in prompts),
+            ],
+            group=draft.group,
+            model_call=record.call,
+        )
+        return WorkResult(draft.seq, (strategy,))
 
     def work(drafts: Sequence[StoredEntity]) -> list[WorkResult]:
         ids = [draft.id for draft in drafts]
-        anchors, prompts = (
-            parents_of(context.store, ids, r) for r in (Role.ANCHOR, Role.PROMPTED_BY)
-        )
-        return [_taken(draft, anchors[draft.id][0], prompts[draft.id]) for draft in drafts]
+        anchors = parents_of(run.store, ids, Role.ANCHOR)
+        prompts = parents_of(run.store, ids, Role.PROMPTED_BY)
+        return [taken(draft, anchors[draft.id], prompts[draft.id]) for draft in drafts]
 
-    report = run_stage(context, stage, Pending(dataset, StrategyDraft.kind, ("proposed",)), work)
-    strategies = [one.id for one in find(context.store, dataset, Strategy.kind)]
-    drafted = parents_of(context.store, strategies, Role.DRAFTED_AS)
-    written = parents_of(context.store, {one[0] for one in drafted.values()}, Role.WRITTEN_WITH)
-    now = [_settings_of(strategist, settings).id]
+    pending = Pending(run.dataset, StrategyDraft.kind, ("proposed",))
+    report = run_stage(run.context, stage, pending, work)
+    drafted = parents_of(run.store, [one.id for one in run.find(Strategy)], Role.DRAFTED_AS)
+    written = parents_of(run.store, {one[0] for one in drafted.values()}, Role.WRITTEN_WITH)
 
     def stands(strategy: str) -> bool | None:
-        return written[drafted[strategy][0]] == now if strategy in drafted else None
+        return written[drafted[strategy][0]] == [settings_id] if strategy in drafted else None
 
-    sync_active_edits(context, dataset, Strategy.kind, stands)
+    sync_active_edits(run.context, run.dataset, Strategy.kind, stands)
     return report
-
-
-def _settings_of(strategist: DatasetModel, settings: ContrastSettings) -> NewEntity:
-    """Return the settings that strategies are proposed with, as an entity."""
-    return strategist.settings_of(
-        STAGE,
-        VERSION,
-        load_prompt(settings.prompt),
-        repair=load_prompt(settings.repair_prompt).digest,
-        area=settings.image_area.model_dump(),
-    )
-
-
-def _taken(draft: StoredEntity, anchor_id: str, prompts: Sequence[str]) -> WorkResult:
-    record = draft.record(StrategyDraft)
-    if record.strategy is None:
-        return WorkResult(draft.seq, rejection=record.refusal)
-    strategy = new_entity(
-        record.strategy,
-        draft.dataset,
-        parents=[
-            (Role.ANCHOR, anchor_id),
-            (Role.DRAFTED_AS, draft.id),
-            *((Role.PROMPTED_BY, prompt) for prompt in prompts),
-        ],
-        group=draft.group,
-        model_call=record.call,
-    )
-    return WorkResult(draft.seq, (strategy,))
-
-
-def _without_caption(anchor: StoredEntity) -> Rejection:
-    name = anchor.record(Image).file_path
-    return Rejection(
-        stage=STAGE,
-        reason="no_caption",
-        detail=f"Image {name!r} has no caption; an anchor needs at least one.",
-        context={"file_path": name},
-    )

@@ -15,12 +15,23 @@ from annotate.queues import Queue
 from db.blobs import BlobStore
 from db.calls import CostRow, cost_rows, replay_calls
 from db.decisions import set_active
-from db.entities import LIVE, ActivityRecord, AgentRef, StoredEntity, find, pages, parents_of
+from db.entities import (
+    LIVE,
+    ActivityRecord,
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    find,
+    new_entity,
+    pages,
+    parents_of,
+)
 from db.store import Store
 from flows.engine.report import Progress, StageReport, known_sum
 from flows.engine.software import code_revision, software
 from flows.engine.stopping import Budget
 from models.profiles.settings import Settings
+from schemas.base import EntityRecord
 from schemas.build import Build
 from schemas.embedding import PlainModelSpec
 from schemas.profile import Profile
@@ -289,6 +300,28 @@ class PipelineRun(Generic[BuildT]):
     def add(self, *reports: StageReport) -> None:
         """Add reports of stages to the report of the run."""
         self.report.stages += reports
+
+    def find(
+        self, kind: type[EntityRecord], *states: str, group: str | None = None
+    ) -> list[StoredEntity]:
+        """Return the dataset's entities of a kind, in these states if any, oldest first."""
+        found = find(self.store, self.dataset, kind.kind, states=states or None)
+        return [one for one in found if group is None or one.group == group]
+
+    def create(
+        self, record: EntityRecord, parents: Sequence[tuple[Role, str]] = (), **values: Any
+    ) -> NewEntity:
+        """Return a record as a new entity of the dataset; see `db.entities.new_entity`."""
+        return new_entity(record, self.dataset, parents=parents, **values)
+
+    def sync_active(
+        self,
+        kind: type[EntityRecord],
+        is_active: Callable[[StoredEntity], bool | None],
+        states: Sequence[str] = ("proposed",),
+    ) -> None:
+        """Deactivate and reactivate entities of the dataset; see `sync_active`."""
+        sync_active(self.context, self.dataset, kind.kind, is_active, states)
 
     def say(self, sentence: str | None) -> None:
         """Show a message between stages; do nothing for None."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult
+from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
 from db.quarantine import JUDGING_STAGES, quarantined, unused_answers, used_answers
 from db.store import Store
 from db.work import Pending, register_plan
@@ -28,7 +28,8 @@ from schemas.chat import (
 )
 from schemas.errors import ModelError
 from schemas.profile import ChatModelSpec, VllmChat
-from schemas.records import Image, PromptText, Rejection
+from schemas.provenance import Role
+from schemas.records import Caption, Image, PromptText, Rejection
 from schemas.video import StageSettings
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured")
@@ -78,6 +79,35 @@ class DatasetModel:
             prompt_id=prompt.id, version=prompt.version, digest=prompt.digest, text=prompt.text
         )
         return get_or_create_entity(self.context, record, self.dataset)
+
+    def written_with(self, prompt: Prompt, settings: NewEntity) -> list[tuple[Role, str]]:
+        """Return the links to a prompt, which is stored, and settings of what is written."""
+        return [
+            (Role.PROMPTED_BY, self.store_prompt(prompt).id),
+            (Role.WRITTEN_WITH, settings.id),
+        ]
+
+    def caption(
+        self,
+        image: StoredEntity,
+        text: str,
+        position: int,
+        parents: Sequence[tuple[Role, str]],
+        call: str | None,
+        *,
+        language: str | None = None,
+        group: str | None = None,
+    ) -> NewEntity:
+        """Return a caption of `image` by this model, in the group of the image's own captions."""
+        source, author = image.record(Image).source, self.author
+        return new_entity(
+            Caption(source=source, text=text, position=position, author=author, language=language),
+            image.dataset,
+            parents=[(Role.DESCRIBES, image.id), *parents],
+            split=image.split,
+            group=group or image.id,
+            model_call=call,
+        )
 
     def picture(self, image: StoredEntity) -> ChatImage:
         """Return an image for a request."""

@@ -136,9 +136,9 @@ def histogram(
     return Histogram(
         bars,
         tuple(
-            (place_of(edges, mark), mark) for mark in _marks(low, high, least_step=float(is_whole))
+            (_place_of(edges, mark), mark) for mark in _marks(low, high, least_step=float(is_whole))
         ),
-        place_of(edges, threshold),
+        _place_of(edges, threshold),
         highest,
         bool((values < low).any()),
         bool((values > high).any()),
@@ -181,7 +181,7 @@ def stacked_bars(
     highest = max((int(one.sum(axis=0).max()) for one in counts), default=0)
 
     def bar(place: int, found: NDArray[np.int64]) -> HistogramBar:
-        left, right = place_of(edges, edges[place]), place_of(edges, edges[place + 1])
+        left, right = _place_of(edges, edges[place]), _place_of(edges, edges[place + 1])
         title = f"{found.sum():,} from {edges[place]:{digits}} to {edges[place + 1]:{digits}}"
         return HistogramBar(left, round(0.92 * (right - left), 3), _stacked(found, highest), title)
 
@@ -202,7 +202,7 @@ def _stacked(counts: NDArray[np.int64], highest: int) -> tuple[tuple[int, float,
     return tuple(parts)
 
 
-def place_of(edges: NDArray[np.float64], value: float) -> float:
+def _place_of(edges: NDArray[np.float64], value: float) -> float:
     """Return the position of a value, in percent from the left."""
     return round(100 * float((value - edges[0]) / (edges[-1] - edges[0])), 3)
 

@@ -20,6 +20,7 @@ from db.work import (
     claim_whole,
     commit_chunk,
     count_pending,
+    count_plans,
     finish_stream,
     live_claims,
     low_water,
@@ -219,6 +220,18 @@ def quarantine(
 ) -> StageReport:
     """Store numbered rejections of items that are not inputs of a stage."""
     return run_each(context, stage, refused, lambda number, one: WorkResult(number, rejection=one))
+
+
+def count_attempts(
+    context: RunContext, dataset: str, stage: str, period: str, inputs: Sequence[int]
+) -> dict[int, int]:
+    """Store that these inputs failed in a period; return in how many periods each has failed."""
+    if not inputs:
+        return {}
+    plan_id = register_plan(context.store, stage, VERSION, {"period": period})
+    results = [WorkResult(one) for one in inputs]
+    commit_chunk(context.store, context.activity(plan_id, dataset), results)
+    return count_plans(context.store, stage, inputs)
 
 
 def worked_items(context: RunContext, stage: Stage, numbers: Sequence[int]) -> set[int]:

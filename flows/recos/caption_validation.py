@@ -1,8 +1,8 @@
 """Validate captions by dis(t) in rounds, and store the results."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Collection, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -13,29 +13,19 @@ from db.entities import (
     NewEntity,
     StoredEntity,
     WorkResult,
-    find,
     find_children,
-    new_entity,
     parents_of,
 )
-from db.store import Store
-from flows.engine.embedding import CachedEmbedder, picture_of
+from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri, write_report_page
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each, sole_run
 from flows.engine.software import software
-from flows.grammar import check_grammar, words_of
-from flows.recos.captioning import (
-    Captioner,
-    caption_entity,
-    facts_of,
-    read_revision,
-    request_revision,
-    task_of,
-)
+from flows.grammar import check_grammar, words_in
+from flows.recos.captioning import facts_of, read_revision, request_revision, task_of
 from flows.recos.run import RecosRun
-from flows.recos.task_images import embed_stored, images_of_tier, rejected_images
+from flows.recos.task_images import rejected_images
 from flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,
@@ -49,7 +39,7 @@ from models.embedding import Vectors
 from prompts.loader import load_prompt
 from retrieval.discriminability import AcceptedInterval, CaptionValidator
 from schemas.base import EntityRecord
-from schemas.chat import ChatFailure
+from schemas.chat import ChatFailure, ChatRequest
 from schemas.errors import ConfigurationError, ModelError
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
@@ -65,47 +55,35 @@ class CaptionPool:
     Attributes:
         images: the images of v0 that were not rejected.
         place: position of each image in `images`, by id.
+        image_of: image of each caption, including withdrawn captions.
         captions: captions as first written, by id, in the order of images and positions; without
             withdrawn ones.
-        image_of: image of each caption, including withdrawn captions.
+        drafts: the captions with which the loop begins.
     """
 
-    def __init__(self, store: Store, dataset: str, settings_id: str) -> None:
+    def __init__(self, run: RecosRun, settings_id: str) -> None:
         """Load the captions that were written with the given settings.
 
         Raises:
             ConfigurationError: there are none.
         """
-        not_selected = rejected_images(store, dataset)
-        self.images = [
-            image for image in images_of_tier(store, dataset, "v0") if image.id not in not_selected
-        ]
+        not_selected = rejected_images(run)
+        self.images = [image for image in run.images_of("v0") if image.id not in not_selected]
         self.place = {image.id: place for place, image in enumerate(self.images)}
-        written = list(find_children(store, settings_id, Role.WRITTEN_WITH))
+        written = list(find_children(run.store, settings_id, Role.WRITTEN_WITH))
         if not written:
             raise ConfigurationError(
-                f"no image of {dataset!r} has captions; look at: loupe quarantine {dataset}"
+                f"no image of {run.dataset!r} has captions; look at: loupe quarantine {run.dataset}"
             )
-        described = parents_of(store, [one.id for one in written], Role.DESCRIBES)
+        described = parents_of(run.store, [one.id for one in written], Role.DESCRIBES)
         self.image_of = {caption: found[0] for caption, found in described.items()}
-        self.captions = {
-            one.id: one for one in sorted(filter(self._counts, written), key=self._order)
-        }
-
-    def _counts(self, caption: StoredEntity) -> bool:
-        return self.image_of[caption.id] in self.place and caption.state != "withdrawn"
-
-    def _order(self, caption: StoredEntity) -> tuple[int, int]:
-        return self.place[self.image_of[caption.id]], caption.record(Caption).position
-
-    def image(self, image_id: str) -> StoredEntity:
-        """Return the image with the given id."""
-        return self.images[self.place[image_id]]
-
-    @cached_property
-    def drafts(self) -> list[Draft]:
-        """Return the captions with which the loop begins."""
-        return [
+        counted = [
+            (self.place[self.image_of[one.id]], one.record(Caption).position, one)
+            for one in written
+            if self.image_of[one.id] in self.place and one.state != "withdrawn"
+        ]
+        self.captions = {one.id: one for _, _, one in sorted(counted, key=itemgetter(0, 1))}
+        self.drafts = [
             Draft(
                 id_,
                 self.image_of[id_],
@@ -115,32 +93,33 @@ class CaptionPool:
             for id_, caption in self.captions.items()
         ]
 
+    def image(self, image_id: str) -> StoredEntity:
+        """Return the image with the given id."""
+        return self.images[self.place[image_id]]
+
 
 # Captions keep their validation after an image they were compared with is withdrawn. How well a
 # caption distinguishes its image depends on all images, and decisions or releases that rest on a
 # validation must not change with them.
 
 
-def active_images(
-    store: Store, dataset: str, image_of: Mapping[str, str], pool: Mapping[str, int]
-) -> frozenset[str]:
+def _validated_before(run: RecosRun, pool: CaptionPool) -> frozenset[str]:
     """Return images validated before something of their validation was withdrawn.
 
-    Empty if nothing was withdrawn. `image_of` has the image of each caption as first written;
-    `pool` has the images that captions are compared with now.
+    Empty if nothing was withdrawn.
     """
     reports: list[str] = []
-    for settings in find(store, dataset, StageSettings.kind):
+    for settings in run.find(StageSettings):
         record = settings.record(StageSettings)
         if record.stage != STAGE:
             continue
-        came = list(find_children(store, settings.id, Role.VALIDATED_WITH))
-        is_whole = pool.keys() >= set(record.values["images"])
+        came = list(find_children(run.store, settings.id, Role.VALIDATED_WITH))
+        is_whole = pool.place.keys() >= set(record.values["images"])
         if not is_whole or any(one.state == "withdrawn" for one in came):
             reports += [one.id for one in came if one.kind == DiscriminabilityReport.kind]
-    measured = parents_of(store, reports, Role.MEASURES)
+    measured = parents_of(run.store, reports, Role.MEASURES)
     captions = {caption for found in measured.values() for caption in found}
-    return frozenset(image_of[caption] for caption in captions if caption in image_of)
+    return frozenset(pool.image_of[caption] for caption in captions & pool.image_of.keys())
 
 
 # The whole loop is one computation (`flows.recos.validation_loop`). Answers of models and
@@ -170,17 +149,16 @@ def validate_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    store, dataset = run.store, run.dataset
-    with sole_run(run.context, dataset, STAGE, VERSION):
-        pool = CaptionPool(store, dataset, written_with.id)
-        standing = active_images(store, dataset, pool.image_of, pool.place)
+    with sole_run(run.context, run.dataset, STAGE, VERSION):
+        pool = CaptionPool(run, written_with.id)
+        standing = _validated_before(run, pool)
         described = {pool.image_of[one] for one in pool.captions}
         if described <= standing:
             before_storing()
             run.add(StageReport(STAGE, already_done=len(described)))
             run.say("captions keep the validation from before the withdrawal")
             return
-        loop = _Loop(run.captioner, run.embedder, pool)
+        loop = _Loop(run, pool)
         histories = loop.run()
         before_storing()
         run.add(loop.store(histories, standing))
@@ -190,32 +168,29 @@ def validate_captions(
 class _Loop:
     """One computation of the loop, and its results in the store."""
 
-    def __init__(self, captioner: Captioner, embedder: CachedEmbedder, pool: CaptionPool) -> None:
+    def __init__(self, run: RecosRun, pool: CaptionPool) -> None:
         """Embed images and captions, and set the temperature of similarities.
 
         Raises:
             ConfigurationError: there are too few images.
         """
-        self._captioner = captioner
-        self._context = captioner.context
-        self._settings = settings = captioner.settings.discriminability
+        self._run, self._pool, self._captioner = run, pool, run.captioner
+        self._settings = settings = run.settings.discriminability
         self._interval = AcceptedInterval.of(settings.k, settings.eta)
-        self._embedder = embedder
-        self._embedded_by = str(embedder.ref)
-        self._pool = pool
-        self._prompt = load_prompt(captioner.settings.revision_prompt)
+        self._embedded_by = str(run.embedder.ref)
+        self._prompt = load_prompt(run.settings.revision_prompt)
         if len(pool.images) <= settings.k:
             raise ConfigurationError(
-                f"captions of {captioner.dataset!r} are to be compared with "
+                f"captions of {run.dataset!r} are to be compared with "
                 f"{settings.k} other images each (captioning.discriminability.k), and v0 has "
                 f"{len(pool.images)}; take more images, or a smaller k"
             )
-        self._facts = facts_of(self._context.store, list(pool.place))
+        self._facts = facts_of(run.store, list(pool.place))
         self._calls: dict[tuple[str, str], str] = {}  # by caption and original text
         self._said: dict[str, dict[str, str]] = defaultdict(dict)  # current, by image and caption
         for draft in pool.drafts:
             self._said[draft.image][draft.key] = draft.text
-        rows = embed_stored(self._context, embedder, pool.images)
+        rows = run.embed(pool.images)
         self._validator = CaptionValidator(rows, settings, name="the images of v0")
         self._temperature = self._validator.calibrate(*self._embedded(pool.drafts))
 
@@ -232,7 +207,7 @@ class _Loop:
 
     def _embedded(self, drafts: Sequence[Draft]) -> tuple[Vectors, NDArray[np.int64]]:
         """Return the texts, and the positions of the images that they describe, of shape (n,)."""
-        texts = self._embedder.embed_texts([draft.text for draft in drafts])
+        texts = self._run.embedder.embed_texts([draft.text for draft in drafts])
         return texts, np.array([self._pool.place[draft.image] for draft in drafts], np.int64)
 
     def _rewrite(self, failing: Sequence[CaptionHistory]) -> list[str | Rejection]:
@@ -244,36 +219,23 @@ class _Loop:
             waves[asked[history.image]].append(history)
             asked[history.image] += 1
         for wave in waves.values():
-            answers.update(self._ask(wave))
+            found = ask_and_parse(
+                self._captioner.model,
+                [Ask(history, self._request(history)) for history in wave],
+                lambda _, answer: read_revision(answer),
+            )
+            for history, one in zip(wave, found, strict=True):
+                if isinstance(one, Unparsable):
+                    answers[history.key] = self._rejection(one)
+                else:
+                    answers[history.key] = one.value
+                    self._calls[history.key, one.value] = one.call
+                    self._said[history.image][history.key] = one.value
         return [answers[history.key] for history in failing]
 
-    def _ask(self, failing: Sequence[CaptionHistory]) -> dict[str, str | Rejection]:
-        """Return a new text for each caption; the captions are of different images."""
-        asks = [
-            Ask(
-                history,
-                request_revision(
-                    self._captioner.picture(self._pool.image(history.image)),
-                    self._brief(history),
-                    self._prompt,
-                ),
-            )
-            for history in failing
-        ]
-        found = ask_and_parse(self._captioner.model, asks, lambda _, answer: read_revision(answer))
-        answers: dict[str, str | Rejection] = {}
-        for history, one in zip(failing, found, strict=True):
-            if isinstance(one, Unparsable):
-                answers[history.key] = self._rejection(one)
-            else:
-                answers[history.key] = one.value
-                self._calls[history.key, one.value] = one.call
-                self._said[history.image][history.key] = one.value
-        return answers
-
-    def _brief(self, history: CaptionHistory) -> CaptionBrief:
+    def _request(self, history: CaptionHistory) -> ChatRequest:
         said = self._said[history.image]
-        return CaptionBrief(
+        brief = CaptionBrief(
             task=history.task,
             count=1,
             facts=tuple(self._facts.get(history.image, ())),
@@ -283,6 +245,8 @@ class _Loop:
             too_general=history.tried(CaptionVerdict.UNDER_DETAILED),
             taken=tuple(text for key, text in said.items() if key != history.key),
         )
+        picture = self._captioner.picture(self._pool.image(history.image))
+        return request_revision(picture, brief, self._prompt)
 
     def _rejection(self, found: Unparsable) -> Rejection:
         result = result_without_value(0, STAGE, found)
@@ -308,10 +272,10 @@ class _Loop:
         ).id
         prompt_id = self._captioner.store_prompt(self._prompt).id
         stage = Stage(
-            name=STAGE,
-            version=VERSION,
-            dataset=self._captioner.dataset,
-            configuration={"settings": validated_with},
+            STAGE,
+            VERSION,
+            self._run.dataset,
+            {"settings": validated_with},
             agents=(self._captioner.agent,),
             workers=1,
             label="validate captions",
@@ -328,7 +292,7 @@ class _Loop:
         def result(number: int, of_image: list[CaptionHistory]) -> WorkResult:
             return self._result(number, of_image, validated_with, prompt_id)
 
-        return run_each(self._context, stage, items, result)
+        return run_each(self._run.context, stage, items, result)
 
     def _result(
         self,
@@ -346,8 +310,7 @@ class _Loop:
         of_settings = (Role.VALIDATED_WITH, validated_with)
 
         def about(record: EntityRecord, role: Role, caption_id: str) -> NewEntity:
-            parents = [(role, caption_id), of_settings]
-            return new_entity(record, self._captioner.dataset, parents=parents)
+            return self._run.create(record, [(role, caption_id), of_settings])
 
         for history in histories:
             image = self._pool.image(history.image)
@@ -356,9 +319,7 @@ class _Loop:
             for attempt in history.attempts[1:]:
                 roles = [(Role.PROMPTED_BY, prompt_id), of_settings, (Role.REVISED_FROM, ids[-1])]
                 call = self._calls[history.key, attempt.text]
-                entities.append(
-                    caption_entity(self._captioner, image, attempt.text, position, roles, call)
-                )
+                entities.append(self._captioner.caption(image, attempt.text, position, roles, call))
                 ids.append(entities[-1].id)
             reports = reports_of(history, self._settings, self._temperature, self._embedded_by)
             entities += map(about, reports, [Role.MEASURES] * len(ids), ids)
@@ -374,7 +335,7 @@ class _Loop:
     def _checked(self, history: CaptionHistory, chosen: int) -> CaptionCheck:
         """Return the warnings about the chosen text."""
         attempt = history.attempts[chosen]
-        known = words_of(self._facts.get(history.image, ()))
+        known = words_in(self._facts.get(history.image, ()))
         warnings = [finding.message for finding in check_grammar(attempt.text, known_words=known)]
         if attempt.verdict is not CaptionVerdict.PASS:
             words = attempt.verdict.value.replace("_", "-")
@@ -384,7 +345,7 @@ class _Loop:
 
     def show(self, histories: Sequence[CaptionHistory]) -> Path:
         """Write the page that shows the results."""
-        context, dataset = self._context, self._captioner.dataset
+        context, dataset = self._run.context, self._run.dataset
         report = ValidationReport(
             dataset, histories, self._settings, self._temperature, self._embedded_by
         )

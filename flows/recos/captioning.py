@@ -1,6 +1,6 @@
 """Request, parse and revise captions of an image for its task (ReCoS, section 3.2)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from db.entities import (
@@ -9,7 +9,6 @@ from db.entities import (
     StoredEntity,
     WorkResult,
     fetch_parents,
-    new_entity,
     newest_children,
     parents_of,
 )
@@ -24,14 +23,12 @@ from flows.answers import (
     text_schema,
     words_of,
 )
-from flows.engine.context import RunContext
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
-from prompts.loader import Prompt, load_prompt
+from prompts.loader import Prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
-from schemas.records import Caption, Image, ImageFacts, Rejection
+from schemas.records import Image, ImageFacts, Rejection
 from schemas.recos import RenderedTruth, TextReading
 from schemas.requests import (
     CAPTION_FIELD,
@@ -64,12 +61,11 @@ def request_captions(
     count = CAPTIONS_OF_AN_IMAGE
     brief = CaptionBrief(task=task.task, count=count, facts=tuple(facts)).text()
     texts = {"type": "array", "items": text_schema(MAX_CHARACTERS)}
-    return ChatRequest(
-        purpose=CAPTION_PURPOSE,
-        prompt=prompt.render(focus=task.captions, count=str(count), brief=brief),
-        prompt_digest=prompt.digest,
+    return prompt.request(
+        CAPTION_PURPOSE,
+        {"focus": task.captions, "count": str(count), "brief": brief},
         subject=brief,
-        images=(image,),
+        images=[image],
         answer_schema=object_schema(
             {CAPTIONS_FIELD: {**texts, "minItems": count, "maxItems": count}}
         ),
@@ -78,13 +74,11 @@ def request_captions(
 
 def request_revision(image: ChatImage, brief: CaptionBrief, prompt: Prompt) -> ChatRequest:
     """Return the request for a caption of `image` to replace `brief.caption`."""
-    text = brief.text()
-    return ChatRequest(
-        purpose=REVISION_PURPOSE,
-        prompt=prompt.render(direction=str(brief.direction), brief=text),
-        prompt_digest=prompt.digest,
-        subject=text,
-        images=(image,),
+    return prompt.request(
+        REVISION_PURPOSE,
+        {"direction": str(brief.direction), "brief": brief.text()},
+        subject=brief.text(),
+        images=[image],
         answer_schema=object_schema({CAPTION_FIELD: text_schema(MAX_CHARACTERS)}),
     )
 
@@ -126,62 +120,33 @@ def read_revision(answer: ChatAnswer) -> str | Rejection:
     )
 
 
-class Captioner(DatasetModel):
-    """The profile's captioner and its settings in one dataset."""
-
-    def __init__(
-        self,
-        context: RunContext,
-        dataset: str,
-        settings: CaptioningSettings,
-        tasks: Sequence[TaskForm],
-    ) -> None:
-        super().__init__(context, dataset, settings.model)
-        self.settings = settings
-        self.tasks = {one.task: one for one in tasks}
-
-    def form_of(self, image: StoredEntity) -> TaskForm:
-        """Return the form of an image's task; of a task that left the build, its name."""
-        task = task_of(image)
-        return self.tasks.get(task) or TaskForm(task=task, captions=task)
-
-
-def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
+def write_captions(
+    captioner: DatasetModel, prompt: Prompt, forms: Sequence[TaskForm]
+) -> tuple[NewEntity, StageReport]:
     """Write five captions of every image of v0; return the settings that captions derive from.
+
+    An image of a task that has none of the `forms`, because it left the build, gets its name.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    context, dataset = captioner.context, captioner.dataset
-    prompt = load_prompt(captioner.settings.prompt)
-    about = {task: one.captions for task, one in captioner.tasks.items()}
+    tasks = {one.task: one for one in forms}
+    about = {task: one.captions for task, one in tasks.items()}
     settings = captioner.settings_of(CAPTION_PURPOSE, VERSION, prompt, tasks=about)
-    parents = [
-        (Role.PROMPTED_BY, captioner.store_prompt(prompt).id),
-        (Role.WRITTEN_WITH, settings.id),
-    ]
+    parents = captioner.written_with(prompt, settings)
 
-    def request(images: Sequence[StoredEntity]) -> list[list[Ask[StoredEntity]]]:
-        facts = facts_of(context.store, [image.id for image in images])
-        return [
-            [
-                Ask(
-                    image,
-                    request_captions(
-                        captioner.picture(image),
-                        captioner.form_of(image),
-                        facts.get(image.id, ()),
-                        prompt,
-                    ),
-                )
-            ]
-            for image in images
-        ]
+    def requests(images: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]]]:
+        facts = facts_of(captioner.context.store, [image.id for image in images])
+        for image in images:
+            picture, known = captioner.picture(image), facts.get(image.id, ())
+            form = tasks.get(task := task_of(image)) or TaskForm(task=task, captions=task)
+            request = request_captions(picture, form, known, prompt)
+            yield [Ask(image, request)]
 
     def output(answer: Parsed[StoredEntity, tuple[str, ...]]) -> WorkResult:
         captions = (
-            caption_entity(captioner, answer.subject, text, position, parents, answer.call)
+            captioner.caption(answer.subject, text, position, parents, answer.call)
             for position, text in enumerate(answer.value)
         )
         return WorkResult(answer.subject.seq, entities=tuple(captions))
@@ -191,8 +156,8 @@ def write_captions(captioner: Captioner) -> tuple[NewEntity, StageReport]:
         version=VERSION,
         label="write captions",
         configuration={"settings": settings.id},
-        inputs=Pending(dataset, Image.kind, LIVE, "v0"),
-        request=request,
+        inputs=Pending(captioner.dataset, Image.kind, LIVE, "v0"),
+        request=requests,
         parse=lambda _, answer: read_captions(answer),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )
@@ -204,30 +169,24 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
 
     They come from what was rendered, the source, or the text read in a photograph.
     """
+    facts = {
+        image_id: one.record(TextReading).facts
+        for image_id, one in newest_children(store, image_ids, Role.READ_IN).items()
+        if one.state in LIVE
+    }
     copied = parents_of(store, image_ids, Role.SAMPLED_FROM)
-    originals = {one for found in copied.values() for one in found}
-    facts: dict[str, tuple[str, ...]] = {}
+    known: dict[str, tuple[str, ...]] = {}  # of images of sources
     kinds: tuple[tuple[Role, type[RenderedTruth | ImageFacts]], ...] = (
         (Role.RENDERED_FROM, RenderedTruth),
         (Role.KNOWN_FROM, ImageFacts),
     )
     for role, kind in kinds:
-        facts |= {
-            original: one.record(kind).facts
-            for original, found in fetch_parents(store, originals, role).items()
-            for one in found
+        found = fetch_parents(store, {one for many in copied.values() for one in many}, role)
+        known |= {
+            original: one.record(kind).facts for original, many in found.items() for one in many
         }
-    return _facts_read(store, image_ids) | {
-        image_id: facts[original] for image_id, (original,) in copied.items() if facts.get(original)
-    }
-
-
-def _facts_read(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the text read in images by id; of several readings, the last."""
-    return {
-        image_id: one.record(TextReading).facts
-        for image_id, one in newest_children(store, image_ids, Role.READ_IN).items()
-        if one.state in LIVE
+    return facts | {
+        image_id: known[original] for image_id, (original,) in copied.items() if known.get(original)
     }
 
 
@@ -242,25 +201,3 @@ def task_of(image: StoredEntity) -> RetrievalTask:
     task = image.record(Image).task
     assert task is not None  # noqa: S101 - `flows.recos.task_images` gives every image one
     return task
-
-
-def caption_entity(
-    captioner: Captioner,
-    image: StoredEntity,
-    text: str,
-    position: int,
-    parents: Sequence[tuple[Role, str]],
-    model_call: str | None,
-) -> NewEntity:
-    """Return a caption by the model as a new entity."""
-    record = Caption(
-        source=image.record(Image).source, text=text, position=position, author=captioner.author
-    )
-    return new_entity(
-        record,
-        captioner.dataset,
-        parents=[(Role.DESCRIBES, image.id), *parents],
-        split=image.split,
-        group=image.id,
-        model_call=model_call,
-    )

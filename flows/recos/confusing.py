@@ -1,10 +1,24 @@
-"""Request, parse and store confusing captions (ReCoS, section 3.3)."""
+"""Write confusing captions, ask people about them, and apply their answers (ReCoS, section 3.3)."""
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
-from db.entities import LIVE, WorkResult, find, parents_of
+import numpy as np
+
+from db.decisions import decide, last_agents
+from db.entities import (
+    LIVE,
+    AgentRef,
+    NewDecision,
+    StoredEntity,
+    Verdict,
+    WorkResult,
+    fetch_children,
+    fetch_parents,
+    parents_of,
+)
 from flows.answers import (
     UnusableAnswerError,
     Words,
@@ -15,16 +29,32 @@ from flows.answers import (
     text_schema,
     words_of,
 )
-from flows.engine.context import sync_active
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
-from flows.recos.captioning import MAX_CHARACTERS, Captioner, caption_entity, facts_of, task_of
-from flows.recos.confusion_checks import question
-from flows.recos.run import Pair, PairKey, RecosRun, load_pairs, load_written, question_filter
+from flows.engine.report import StageReport
+from flows.engine.runner import Stage, run_each
+from flows.grammar import check_grammar, words_in
+from flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of, truths_of
+from flows.recos.confusion_checks import (
+    ConfusedPair,
+    PairVectors,
+    check_confusions,
+    question,
+    truth_differs,
+)
+from flows.recos.run import (
+    Pair,
+    RecosRun,
+    load_pairs,
+    load_written,
+    originals_of,
+    question_filter,
+)
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest
 from schemas.proposals import Confusion
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
+from schemas.recos import ConfusionCheck, ConfusionFinding
 from schemas.requests import CONFUSION_FIELD, CONFUSION_PURPOSE, ConfusionBrief
 
 STAGE = CONFUSION_PURPOSE
@@ -37,15 +67,9 @@ def request_confusion(image: ChatImage, brief: ConfusionBrief, prompt: Prompt) -
     The model is not shown x. The brief may contain anything, including instructions to the model,
     so the prompt marks it as data.
     """
-    text = brief.text()
-    return ChatRequest(
-        purpose=STAGE,
-        prompt=prompt.render(brief=text),
-        prompt_digest=prompt.digest,
-        subject=text,
-        images=(image,),
-        answer_schema=object_schema({CONFUSION_FIELD: text_schema(MAX_CHARACTERS)}),
-    )
+    text, schema = brief.text(), object_schema({CONFUSION_FIELD: text_schema(MAX_CHARACTERS)})
+    values = {"brief": text}
+    return prompt.request(STAGE, values, subject=text, images=[image], answer_schema=schema)
 
 
 def read_confusion(answer: ChatAnswer, caption: str) -> str | Rejection:
@@ -71,52 +95,74 @@ def sync_confusions(run: RecosRun) -> None:
 
     Answered questions keep their answers.
     """
-    context, store, dataset = run.context, run.store, run.dataset
     pairs = load_pairs(run)
     exists = {one.entity.id: one.pair in pairs for one in load_written(run)}
-    sync_active(context, dataset, Caption.kind, lambda one: exists.get(one.id), states=LIVE)
+    run.sync_active(Caption, lambda one: exists.get(one.id), LIVE)
     is_open = question_filter(run)
-    asked = [one.id for one in find(store, dataset, Confusion.kind)]
-    captions = parents_of(store, asked, Role.ASKS_ABOUT)
-    images = parents_of(store, asked, Role.ASKS_WITH)
-    sync_active(
-        context,
-        dataset,
-        Confusion.kind,
-        lambda one: is_open(captions[one.id][0], images[one.id][0]),
-    )
+    asked = [one.id for one in run.find(Confusion)]
+    captions = parents_of(run.store, asked, Role.ASKS_ABOUT)
+    images = parents_of(run.store, asked, Role.ASKS_WITH)
+    run.sync_active(Confusion, lambda one: is_open(captions[one.id][0], images[one.id][0]))
 
 
 _SAME_WORDS = "The model described the similar image in the same words."
+
+
+class _Answer(NamedTuple):
+    """A confusing caption, or why it cannot be used; then people are asked about the pair."""
+
+    text: str | Rejection
 
 
 def write_confusing_captions(run: RecosRun) -> None:
     """Write a caption of every image of v1 for each caption of its image of v0.
 
     Work depends on both: a caption of v0 that is changed later gets a new one, and requests for the
-    others are not repeated.
+    others are not repeated. If an answer is unusable, people are asked about the caption of v0 all
+    the same: if the model repeated its words, it may well fit both images.
 
     Raises:
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
     captioner = run.captioner
-    prompt = load_prompt(captioner.settings.confusion_prompt)
+    prompt = load_prompt(run.settings.confusion_prompt)
     settings = captioner.settings_of(STAGE, VERSION, prompt)
-    parents = [
-        (Role.PROMPTED_BY, captioner.store_prompt(prompt).id),
-        (Role.WRITTEN_WITH, settings.id),
-    ]
+    parents = captioner.written_with(prompt, settings)
     pairs = load_pairs(run)
     written = {one.pair for one in load_written(run)}
     items = [(pair.number, pair) for key, pair in pairs.items() if key not in written]
 
-    def outputs(answers: Sequence[Sequence[Parsed[Pair, _Answer]]]) -> list[WorkResult]:
-        said = _said(run, pairs)
-        return [
-            _written(captioner, answer, said[answer.subject.similar.id], parents)
-            for (answer,) in answers
-        ]
+    def requests(chunk: Sequence[Pair]) -> Iterator[list[Ask[Pair]]]:
+        similar = {pair.similar.id: pair.similar for pair in chunk}
+        facts = facts_of(run.store, list(similar))
+        pictures = {image.id: captioner.picture(image) for image in similar.values()}
+        for pair in chunk:
+            brief = ConfusionBrief(
+                task=task_of(pair.similar),
+                caption=pair.caption.record(Caption).text,
+                facts=facts.get(pair.similar.id, ()),
+            )
+            yield [Ask(pair, request_confusion(pictures[pair.similar.id], brief, prompt))]
+
+    def outputs(answers: Sequence[Sequence[Parsed[Pair, _Answer]]]) -> Iterator[WorkResult]:
+        said: dict[str, set[Words]] = defaultdict(set)  # by image of v1, also what was rejected
+        for one in load_written(run):
+            if one.pair in pairs:
+                said[one.pair[0]].add(words_of(one.entity.record(Caption).text))
+        for (answer,) in answers:
+            pair = answer.subject
+            text = _different(answer.value.text, said[pair.similar.id])
+            if isinstance(text, Rejection):
+                warnings = (_SAME_WORDS,) if text.reason == "same_words" else ()
+                asked = question(pair.caption, pair.image, pair.similar, pair.similar, warnings)
+                yield WorkResult(pair.number, entities=asked, rejection=text)
+                continue
+            said[pair.similar.id].add(words_of(text))
+            position = pair.caption.record(Caption).position
+            roles = [*parents, (Role.CONFUSES, pair.caption.id)]
+            new = captioner.caption(pair.similar, text, position, roles, answer.call)
+            yield WorkResult(pair.number, entities=(new,))
 
     step = LLMStep(
         name=STAGE,
@@ -124,8 +170,10 @@ def write_confusing_captions(run: RecosRun) -> None:
         label="write confusing captions",
         configuration={"settings": settings.id, "input": "pair"},
         inputs=items,
-        request=lambda chunk: _requests(captioner, chunk, prompt),
-        parse=_parse,
+        request=requests,
+        parse=lambda pair, answer: _Answer(
+            read_confusion(answer, pair.caption.record(Caption).text)
+        ),
         outputs=outputs,
         chunk_size=250,  # pairs, about fifty images, which are kept in memory
         in_order=True,  # captions of one image must differ
@@ -135,76 +183,156 @@ def write_confusing_captions(run: RecosRun) -> None:
     run.add(report)
 
 
-class _Answer(NamedTuple):
-    """A confusing caption, or why it cannot be used; then people are asked about the pair."""
-
-    text: str | Rejection
-
-
-def _parse(pair: Pair, answer: ChatAnswer) -> _Answer:
-    return _Answer(read_confusion(answer, pair.caption.record(Caption).text))
-
-
-def _requests(captioner: Captioner, pairs: Sequence[Pair], prompt: Prompt) -> list[list[Ask[Pair]]]:
-    """Return the request for each pair; an image is read once."""
-    similar = {pair.similar.id: pair.similar for pair in pairs}
-    facts = facts_of(captioner.context.store, list(similar))
-    pictures = {image.id: captioner.picture(image) for image in similar.values()}
-    return [
-        [
-            Ask(
-                pair,
-                request_confusion(
-                    pictures[pair.similar.id],
-                    ConfusionBrief(
-                        task=task_of(pair.similar),
-                        caption=pair.caption.record(Caption).text,
-                        facts=facts.get(pair.similar.id, ()),
-                    ),
-                    prompt,
-                ),
-            )
-        ]
-        for pair in pairs
-    ]
-
-
-def _said(run: RecosRun, pairs: Collection[PairKey]) -> dict[str, set[Words]]:
-    """Return the words of the current captions of each image of v1, including rejected ones."""
-    said: dict[str, set[Words]] = defaultdict(set)
-    for one in load_written(run):
-        if one.pair in pairs:
-            said[one.pair[0]].add(words_of(one.entity.record(Caption).text))
-    return said
-
-
-def _written(
-    captioner: Captioner,
-    answer: Parsed[Pair, _Answer],
-    said: set[Words],
-    parents: Sequence[tuple[Role, str]],
-) -> WorkResult:
-    """Return the caption written for a pair, and add its words to `said`.
-
-    If the answer is unusable, people are asked about the caption of v0 all the same: if the model
-    repeated its words, it may well fit both images.
-    """
-    pair = answer.subject
-    text = _different(answer.value.text, said)
-    if isinstance(text, Rejection):
-        warnings = (_SAME_WORDS,) if text.reason == "same_words" else ()
-        asked = question(pair.caption, pair.image, pair.similar, pair.similar, warnings)
-        return WorkResult(pair.number, entities=asked, rejection=text)
-    said.add(words_of(text))
-    position = pair.caption.record(Caption).position
-    roles = [*parents, (Role.CONFUSES, pair.caption.id)]
-    new = caption_entity(captioner, pair.similar, text, position, roles, answer.call)
-    return WorkResult(pair.number, entities=(new,))
-
-
 def _different(text: str | Rejection, said: set[Words]) -> str | Rejection:
     """Return a caption, or a rejection if another caption of its image says the same."""
     if isinstance(text, Rejection) or words_of(text) not in said:
         return text
     detail = f"Another caption of the image says the same: {text!r}."
-    return Rejection(stage=STAGE, reason="same_captions", detail=detail, context={"text": text})
+    return Rejection.of(STAGE, "same_captions", detail, text=text)
+
+
+# There are two questions about each pair of captions: whether the new caption does not fit the
+# image of v0, and whether the caption of v0 does not fit the new image. Pairs on which the embedder
+# is sure are accepted. People see the others, with both images side by side, according to the
+# policy of the queue.
+
+_CHECK_STAGE = "check_confusions"
+_CHECK_VERSION = "1"
+_VERDICTS: dict[str, Verdict] = {"accepted": "accept", "rejected": "reject"}
+_FITS_BOTH = "a caption of the image that it should be confused with fits it, too"
+_NO_CAPTION = "no caption of it was accepted"
+_SENTENCES = {
+    ConfusionFinding.CAPTION_FITS_SIMILAR: "It may fit the similar image as well.",
+    ConfusionFinding.CONFUSING_FITS_IMAGE: "It may fit the other image as well.",
+    ConfusionFinding.MANY_WORDS_CHANGED: "Many of its words differ from those of the caption that "
+    "it should be confused with.",
+    ConfusionFinding.SAME_WORDS: "Its words are those of the caption that it should be confused "
+    "with.",
+}
+
+
+def check_pairs(run: RecosRun) -> StageReport:
+    """Measure every pair of captions whose new caption is undecided, and propose questions."""
+    known = load_pairs(run)
+    pairs = [
+        (known[one.pair], one.entity)
+        for one in load_written(run)
+        if one.entity.state == "proposed" and one.pair in known
+    ]
+    checks = _measured(run, pairs) if pairs else []
+    facts = facts_of(run.store, [pair.similar.id for pair, _ in pairs])
+    images = [image for pair, _ in pairs for image in (pair.image, pair.similar)]
+    originals = originals_of(run.store, images)
+    truths = truths_of(run.store, sorted(set(originals.values())))
+    stage = Stage(
+        name=_CHECK_STAGE,
+        version=_CHECK_VERSION,
+        dataset=run.dataset,
+        configuration={
+            "calibration": run.judge.calibration.model_dump(mode="json"),
+            "settings": run.settings.confusion.model_dump(mode="json"),
+        },
+        label="check confusing captions",
+    )
+
+    def result(number: int, item: tuple[Pair, StoredEntity, ConfusionCheck]) -> WorkResult:
+        """Return the measurement, and the two questions with the warnings about each."""
+        pair, confusing, check = item
+        text = confusing.record(Caption).text
+        own, other = (truths.get(originals[one.id]) for one in (pair.image, pair.similar))
+        refuted = set()
+        if truth_differs(pair.caption.record(Caption).text, own, other):
+            refuted.add(ConfusionFinding.CAPTION_FITS_SIMILAR)
+        if truth_differs(text, other, own):
+            refuted.add(ConfusionFinding.CONFUSING_FITS_IMAGE)
+        warnings = {one: _SENTENCES[one] for one in check.findings if one not in refuted}
+        of_old = warnings.pop(ConfusionFinding.CAPTION_FITS_SIMILAR, None)
+        words = words_in(facts.get(pair.similar.id, ()))
+        faults = [one.message for one in check_grammar(text, known_words=words)]
+        similar, old_warnings = pair.similar, [of_old] if of_old else []
+        new = question(confusing, similar, pair.image, similar, [*warnings.values(), *faults])
+        old = question(pair.caption, pair.image, similar, similar, old_warnings)
+        measured = run.create(check, [(Role.MEASURED, confusing.id)])
+        return WorkResult(number, entities=(measured, *new, *old))
+
+    items = [
+        (confusing.seq, (pair, confusing, check))
+        for (pair, confusing), check in zip(pairs, checks, strict=True)
+    ]
+    return run_each(run.context, stage, sorted(items, key=itemgetter(0)), result)
+
+
+def _measured(run: RecosRun, pairs: Sequence[tuple[Pair, StoredEntity]]) -> list[ConfusionCheck]:
+    judge, embedder = run.judge, run.embedder
+    numbers = {image.id: number for number, image in enumerate(run.base.images)}
+    rows = np.array([numbers[pair.image.id] for pair, _ in pairs], np.int64)
+    texts = [pair.caption.record(Caption).text for pair, _ in pairs]
+    confusing = [one.record(Caption).text for _, one in pairs]
+    vectors = PairVectors(
+        judge.rows[rows],
+        embedder.embed_texts(texts),
+        run.embed([pair.similar for pair, _ in pairs]),
+        embedder.embed_texts(confusing),
+    )
+    asked = list(map(ConfusedPair, texts, confusing, rows.tolist()))
+    settings = run.settings.confusion
+    return check_confusions(asked, vectors, judge.background, judge.calibration, settings)
+
+
+def follow_answers(run: RecosRun) -> int:
+    """Apply the answers to the questions; return how many images of v1 were rejected.
+
+    A new caption is accepted or rejected as it was judged, by the same judge. An image of v1 is
+    rejected if a caption of v0 fits it, or if it has no caption left. Answers about inactive
+    captions are not applied.
+    """
+    store, queue = run.store, run.queues["confusions"]
+    is_open = question_filter(run)
+    asked = run.find(Confusion)
+    ids = [one.id for one in asked]
+    captions = fetch_parents(store, ids, Role.ASKS_ABOUT)
+    images = fetch_parents(store, ids, Role.ASKS_WITH)
+    agents = last_agents(store, ids)
+    about = [_Question(one, captions[one.id][0], images[one.id][0]) for one in asked]
+    questions = [one for one in about if is_open(one.caption.id, one.image.id)]
+    fallen = {one.image.id for one in questions if one.rules_out}
+    decisions = [
+        NewDecision(image_id, "reject", queue.agent, _FITS_BOTH) for image_id in sorted(fallen)
+    ]
+    for one in questions:
+        if one.image.id not in fallen:
+            decisions += one.followed(agents.get(one.entity.id, queue.agent))
+    decide(store, decisions)
+    # images without an accepted or open caption
+    live = [image.id for image in run.images_of("v1") if image.state in LIVE]
+    below = fetch_children(store, live, Role.DESCRIBES)
+    bare = [image for image in live if not any(one.state in LIVE for one in below[image])]
+    decide(store, [NewDecision(one, "reject", queue.agent, _NO_CAPTION) for one in bare])
+    return len(fallen) + len(bare)
+
+
+class _Question(NamedTuple):
+    """A question, its caption, and the image of v1 that it concerns."""
+
+    entity: StoredEntity
+    caption: StoredEntity
+    image: StoredEntity
+
+    @property
+    def is_of_new(self) -> bool:
+        """Whether it is about a caption that was written for the image of v1."""
+        return self.entity.record(Confusion).own.image_id == self.image.id
+
+    @property
+    def rules_out(self) -> bool:
+        """Whether the answer is that a caption of v0 fits the image of v1."""
+        return self.entity.state == "rejected" and not self.is_of_new
+
+    def followed(self, agent: AgentRef) -> list[NewDecision]:
+        """Return the decision on the caption that follows from the answer of `agent`."""
+        if not self.is_of_new or self.entity.state not in _VERDICTS:
+            return []
+        if self.caption.state not in ("proposed", *_VERDICTS):
+            return []
+        reason = f"as the question {self.entity.id[:12]} was answered"
+        return [NewDecision(self.caption.id, _VERDICTS[self.entity.state], agent, reason)]

@@ -204,9 +204,6 @@ def _fits(images: Vectors, captions: Vectors, owners: Owners) -> NDArray[np.floa
 # A caption that fits both images makes a benchmark wrong, because finding the other image would
 # count as an error. If the embedder is not sure, people decide.
 
-STAGE = "check_confusions"
-VERSION = "1"
-
 
 class ConfusedPair(NamedTuple):
     """The pair to check.

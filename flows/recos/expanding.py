@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,26 +15,21 @@ from db.entities import (
     StoredEntity,
     WorkResult,
     fetch,
-    find,
-    new_entity,
     parents_of,
 )
 from db.store import Store
-from flows.engine.context import sync_active
 from flows.engine.embedding import picture_of
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each
 from flows.recos.captioning import task_of
-from flows.recos.run import RecosRun
-from flows.recos.similar_images import Pool, captions_of
-from flows.recos.task_images import copied_image, images_of_tier, originals_of
+from flows.recos.run import Pool, RecosRun, captions_of, copied_image, originals_of
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
 from retrieval.similarity.products import nearest_rows
 from schemas.base import digest_of
 from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DuplicateQuestion, ExpansionReport
-from schemas.similarity import AlikePair, NearDuplicateSettings
+from schemas.similarity import AlikePair
 from schemas.video import StageSettings
 
 # Images similar to those of v1, each once, and none that v1 has (ReCoS, section 3.4).
@@ -159,11 +154,20 @@ def _ask_of_duplicates(
     # the number of a question consists of those of both images
     items: list[tuple[int, NewEntity]] = []
     for pair in pairs:
-        both = (members[pair.first], members[pair.second])
-        if "v2" in {image.group for image in both}:
-            stays, leaves = sorted(both, key=_rank)
-            question = _question(pair, stays, leaves, embedder)
-            items.append((stays.seq << 32 | leaves.seq, question))
+        stays, leaves = sorted((members[pair.first], members[pair.second]), key=_rank)
+        if leaves.group != "v2":
+            continue
+        distance, apart = pair.spectrum_distance, pair.embedding_distance
+        record = DuplicateQuestion(
+            first=picture_of(stays),
+            second=picture_of(leaves),
+            mirrored=pair.mirrored,
+            distance=None if distance is None else round(distance, _DECIMALS),
+            similarity=None if apart is None else round(1 - apart, _DECIMALS),
+            embedder=embedder,
+        )
+        question = run.create(record, [(Role.COMPARES, stays.id), (Role.COMPARES, leaves.id)])
+        items.append((stays.seq << 32 | leaves.seq, question))
     stage = Stage(
         _DUPLICATE_QUESTIONS_STAGE,
         _DUPLICATE_QUESTIONS_VERSION,
@@ -171,10 +175,9 @@ def _ask_of_duplicates(
         {"embedder": embedder},
         label="ask of images that may be the same",
     )
-
     report = run_each(run.context, stage, items, _stored)
     wanted = {question.id for _, question in items}
-    sync_active(run.context, run.dataset, DuplicateQuestion.kind, lambda one: one.id in wanted)
+    run.sync_active(DuplicateQuestion, lambda one: one.id in wanted)
     return report
 
 
@@ -188,11 +191,10 @@ def follow_duplicates(run: RecosRun) -> None:
     A removed image is restored if people change the answer.
     """
     store, queue = run.store, run.queues["duplicates"]
-    asked = list(find(store, run.dataset, DuplicateQuestion.kind, states=("rejected",)))
-    ids = [one.id for one in asked]
+    ids = [one.id for one in run.find(DuplicateQuestion, "rejected")]
     agents = last_agents(store, ids)
     compared = parents_of(store, ids, Role.COMPARES)
-    images = active_images(store, find(store, run.dataset, Image.kind))
+    images = _active_images(store, run.find(Image))
     same = {frozenset(compared[one]): one for one in ids if images.keys() >= set(compared[one])}
     order = sorted({one for pair in same for one in pair}, key=lambda one: _rank(images[one]))
     captioned = {one for one in order if images[one].group != "v2"}
@@ -214,7 +216,7 @@ def follow_duplicates(run: RecosRun) -> None:
         )
 
 
-def active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
+def _active_images(store: Store, images: Iterable[StoredEntity]) -> dict[str, StoredEntity]:
     """Return images that are in the benchmark, or would be if not removed as duplicates."""
     found = {one.id: one for one in images}
     reasons = last_reasons(store, [one.id for one in found.values() if one.state == "rejected"])
@@ -231,172 +233,80 @@ def _rank(image: StoredEntity) -> tuple[bool, int, str]:
     return image.group == "v2", -record.width_px * record.height_px, image.id
 
 
-def _question(
-    pair: AlikePair, stays: StoredEntity, leaves: StoredEntity, embedder: str
-) -> NewEntity:
-    distance, apart = pair.spectrum_distance, pair.embedding_distance
-    record = DuplicateQuestion(
-        first=picture_of(stays),
-        second=picture_of(leaves),
-        mirrored=pair.mirrored,
-        distance=None if distance is None else round(distance, _DECIMALS),
-        similarity=None if apart is None else round(1 - apart, _DECIMALS),
-        embedder=embedder,
-    )
-    parents = [(Role.COMPARES, stays.id), (Role.COMPARES, leaves.id)]
-    return new_entity(record, leaves.dataset, parents=parents)
-
-
 # Add similar images of their sources to the images of v1, without captions: v2.
 
 _LABEL = "expand the gallery"
 
 
 def expand_gallery(run: RecosRun) -> None:
-    """Add the neighbours of all images of v1 as images of v2, and report the counts."""
-    counts = _expand(run)
-    is_reviewed = run.queues["duplicates"].policy.policy != "auto"
-    kept = "" if is_reviewed or not counts.doubtful else "; all stay (duplicates_gate)"
-    run.say(
-        f"expanded {counts.images:,} images of v1: {counts.found:,} neighbours, "
-        f"{counts.outside:,} different ones outside v1, less {counts.exact:,} equal and "
-        f"{counts.near:,} near-duplicates: {counts.new:,} new "
-        f"({counts.doubtful:,} pairs in doubt{kept})"
-    )
-
-
-def _expand(run: RecosRun) -> ExpansionReport:
-    """Copy the neighbours of all images of v1 into the dataset; return the counts.
+    """Add the neighbours of all images of v1 as images of v2, and report the counts.
 
     Proposes a question for each doubtful pair. An image has the task of an image of v1 that it is a
-    neighbour of. Repeated runs change and compare nothing unless v1 or the sources have changed.
-    Then new neighbours are added, and images that no longer are neighbours are deactivated.
+    neighbour of. Images that are no longer neighbours, because v1 or the sources have changed, are
+    deactivated.
     """
-    context, store, dataset, pool = run.context, run.store, run.dataset, run.pool
+    context, dataset, pool = run.context, run.dataset, run.pool
     neighbours, embedder = run.build.neighbours, str(run.embedder.ref)
-    settings = run.settings.near_duplicates
-    base = _load_v1(store, dataset)
     chosen_with = {
         "neighbours": neighbours,
-        "near_duplicates": settings.model_dump(mode="json"),
+        "near_duplicates": run.settings.near_duplicates.model_dump(mode="json"),
         "embedder": embedder,
     }
-    values = {**chosen_with, "inputs": base.digest_with(pool)}
-    if earlier := _earlier_counts(store, dataset, values):
-        run.add(StageReport(_LABEL))
-        return earlier
-    v1, excluded = _in_pool(base, pool)
+    v1, excluded = _load_v1(run)
     near = _neighbours(pool, sorted(v1), neighbours, excluded)
-    found = expand_images(
-        near,
-        neighbours,
-        partial(_deduplicated, pool, settings, embedder),
-        embedder,
-    )
+    found = expand_images(near, neighbours, partial(_deduplicated, pool), embedder)
     counts = get_or_create_entity(context, found.report, dataset).id
     limits = StageSettings(stage=_EXPANSION_STAGE, version=_EXPANSION_VERSION, values=chosen_with)
     chosen_by = get_or_create_entity(context, limits, dataset).id
-    added = {one: pool.images[pool.place[one]] for one in found.images}
     tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
+    parents = [(Role.EXPANDED_WITH, chosen_by)]
+    added = {one: pool.images[pool.place[one]] for one in found.images}
     copies = {
-        one: copied_image(image, dataset, tasks[one], "v2", [(Role.EXPANDED_WITH, chosen_by)])
-        for one, image in added.items()
+        one: copied_image(image, dataset, tasks[one], "v2", parents) for one, image in added.items()
     }
     configuration = {"settings": chosen_by, "images": digest_of(*found.images), "counts": counts}
     stage = Stage(_EXPANSION_STAGE, _EXPANSION_VERSION, dataset, configuration, label=_LABEL)
-
     items = sorted((image.seq, copies[one]) for one, image in added.items())
     copied = run_each(context, stage, items, _stored)
     wanted = {copy.id for copy in copies.values()}
-    sync_active(
-        context,
-        dataset,
-        Image.kind,
+    run.sync_active(
+        Image,
         lambda image: image.id in wanted if image.group == "v2" else None,
-        states=(*LIVE, "rejected"),
+        (*LIVE, "rejected"),
     )
-    stored = fetch(store, wanted)
+    stored = fetch(run.store, wanted)
     members = v1 | {one: stored[copy.id] for one, copy in copies.items()}
     run.add(copied, _ask_of_duplicates(run, found.doubtful, members))
-    values |= {"counts": counts, "images": _standing(store, dataset)}
-    get_or_create_entity(
-        context,
-        StageSettings(stage=_EXPANSION_STAGE, version=_EXPANSION_VERSION, values=values),
-        dataset,
+    is_reviewed = run.queues["duplicates"].policy.policy != "auto"
+    of = found.report
+    kept = "" if is_reviewed or not of.doubtful else "; all stay (duplicates_gate)"
+    run.say(
+        f"expanded {of.images:,} images of v1: {of.found:,} neighbours, "
+        f"{of.outside:,} different ones outside v1, less {of.exact:,} equal and "
+        f"{of.near:,} near-duplicates: {of.new:,} new ({of.doubtful:,} pairs in doubt{kept})"
     )
-    return found.report
 
 
-def _earlier_counts(
-    store: Store, dataset: str, values: Mapping[str, Any]
-) -> ExpansionReport | None:
-    """Return the counts of an earlier expansion with equal inputs, settings and images."""
-    now = {**values, "images": _standing(store, dataset)}
-    for one in find(store, dataset, StageSettings.kind):
-        record = one.record(StageSettings)
-        if (record.stage, record.version) != (_EXPANSION_STAGE, _EXPANSION_VERSION):
-            continue
-        if {key: value for key, value in record.values.items() if key != "counts"} == now:
-            counts: str = record.values["counts"]
-            return fetch(store, [counts])[counts].record(ExpansionReport)
-    return None
+def _load_v1(run: RecosRun) -> tuple[dict[str, StoredEntity], set[str]]:
+    """Return the images of v1 that are released, and the images that must not be added to them.
 
-
-def _standing(store: Store, dataset: str) -> str:
-    """Return a digest of the images of v2, including those removed as duplicates."""
-    return digest_of(*sorted(active_images(store, images_of_tier(store, dataset, "v2"))))
-
-
-class _V1Images(NamedTuple):
-    """The images of v1, by the image of a source that each is a copy of.
-
-    Attributes:
-        live: images that are released.
-        excluded: originals of all other images. Images that people or the policy rejected must
-            not be added again as distractors, and an image without captions has no neighbours.
-        rejected: originals whose duplicates must not be added either.
+    Both are named by the image of a source. Images that people or the policy rejected, and their
+    duplicates, must not be added as distractors; an image without captions has no neighbours.
     """
-
-    live: dict[str, StoredEntity]
-    excluded: frozenset[str]
-    rejected: frozenset[str]
-
-    def digest_with(self, pool: Pool) -> str:
-        """Return a digest of these images and those of the sources."""
-        return digest_of(
-            *sorted(self.live),
-            "",
-            *sorted(self.excluded),
-            "",
-            *sorted(self.rejected),
-            pool.digest,
-        )
-
-
-def _load_v1(store: Store, dataset: str) -> _V1Images:
-    images = [image for tier in ("v0", "v1") for image in images_of_tier(store, dataset, tier)]
+    store, pool = run.store, run.pool
+    images = [*run.images_of("v0"), *run.images_of("v1")]
     originals = originals_of(store, images)
     captions = captions_of(store, [image.id for image in images])
-    live = {
-        originals[image.id]: image
-        for image in images
-        if image.state in LIVE and captions.get(image.id)
-    }
-    excluded = {originals[image.id] for image in images} - live.keys()
-    rejected = {originals[image.id] for image in images if image.state not in LIVE}
-    return _V1Images(live, frozenset(excluded), frozenset(rejected))
-
-
-def _in_pool(base: _V1Images, pool: Pool) -> tuple[dict[str, StoredEntity], frozenset[str]]:
-    """Return comparable images of v1, and all rejected ones with their duplicates."""
-    pool.duplicates.look_up(base.rejected)
-    like = {other for one in base.rejected for other in pool.duplicates.get(one, ())}
-    excluded = base.excluded | (like - base.live.keys())
-    return {one: image for one, image in base.live.items() if one in pool.place}, excluded
+    live = {originals[one.id]: one for one in images if one.state in LIVE and captions.get(one.id)}
+    rejected = sorted({originals[image.id] for image in images if image.state not in LIVE})
+    pool.duplicates.look_up(rejected)
+    like = {other for one in rejected for other in pool.duplicates.get(one, ())}
+    excluded = ({originals[image.id] for image in images} | like) - live.keys()
+    return {one: image for one, image in live.items() if one in pool.place}, excluded
 
 
 def _neighbours(
-    pool: Pool, v1: Sequence[str], wanted: int, excluded: frozenset[str]
+    pool: Pool, v1: Sequence[str], wanted: int, excluded: Collection[str]
 ) -> Mapping[str, list[str]]:
     """Return the most similar images of its source for each image of v1, nearest first."""
     places = np.array([pool.place[one] for one in v1], np.int64)
@@ -412,20 +322,14 @@ def _neighbours(
     return dict(zip(v1, rows, strict=True))
 
 
-def _deduplicated(
-    pool: Pool,
-    settings: NearDuplicateSettings,
-    embedder: str,
-    images: Sequence[str],
-    protected: frozenset[str],
-) -> NearDuplicates:
+def _deduplicated(pool: Pool, images: Sequence[str], protected: frozenset[str]) -> NearDuplicates:
     """Keep one image of each content; rendered images are distinct even if they look alike."""
     compared = [image for image in images if image not in pool.truths]
     found = find_near_duplicates(
         {image: pool.fingerprints[image] for image in compared},
-        settings,
+        pool.run.settings.near_duplicates,
         embeddings=pool.vectors[[pool.place[image] for image in compared]],
-        embedder=embedder,
+        embedder=str(pool.run.embedder.ref),
         protected=protected & set(compared),
     )
     kept = set(found.kept) | pool.truths.keys()

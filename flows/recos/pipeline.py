@@ -4,29 +4,39 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any
 
-from db.entities import LIVE, NewEntity, StoredEntity, find, parents_of
+from db.entities import LIVE, NewEntity, StoredEntity, parents_of
 from flows.engine.build_files import demonstration_recos_build
-from flows.engine.context import sync_active
 from flows.engine.gates import reopen
 from flows.engine.importing import import_source
 from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
 from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import task_of, write_captions
-from flows.recos.confusing import sync_confusions, write_confusing_captions
-from flows.recos.confusion_questions import check_pairs, follow_answers
+from flows.recos.confusing import (
+    check_pairs,
+    follow_answers,
+    sync_confusions,
+    write_confusing_captions,
+)
 from flows.recos.expanding import expand_gallery, follow_duplicates
-from flows.recos.image_selection import follow_selections, has_selections, propose_selections
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
-from flows.recos.run import RecosRun
+from flows.recos.run import Pool, RecosRun, load_v0
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
-from flows.recos.similar_images import Pool, load_judge, load_v0, match_images
-from flows.recos.task_images import TaskImages, images_of_tier, rejected_images
+from flows.recos.similar_images import load_judge, match_images
+from flows.recos.task_images import (
+    follow_selections,
+    propose_selections,
+    rejected_images,
+    take_images,
+    take_instead,
+)
 from flows.recos.text_reading import read_texts
+from prompts.loader import load_prompt
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
+from schemas.recos import Selection
 from schemas.requests import CAPTION_PURPOSE, CAPTIONS_OF_AN_IMAGE
 from schemas.taxonomy import Tier
 from schemas.video import StageSettings
@@ -95,14 +105,14 @@ def _reaches(tier: Tier) -> Callable[[RecosRun], bool]:
 
 def _take_images(run: RecosRun) -> None:
     """Import the sources, and take the images of each task from its source."""
-    context, dataset = run.context, run.dataset
+    context = run.context
     imported: dict[str, NewEntity] = {}
     refusals: list[Rejection] = []
     for task in run.build.tasks:
         spec, further = _source_of(run, task)
         if isinstance(spec, Rejection):
             refusals.append(spec)
-            run.add(leave_out(context, dataset, task, spec))
+            run.add(leave_out(context, run.dataset, task, spec))
             continue
         if spec.name not in imported:
             if format_name(spec.format) == FORMAT:
@@ -111,12 +121,11 @@ def _take_images(run: RecosRun) -> None:
                 imported[spec.name], report = import_source(context, spec)
             run.add(report)
         source = imported[spec.name]
-        run.taken.append(TaskImages(context, dataset, task, source, run.build.seed, run.embedder))
-        run.add(run.taken[-1].take())
+        run.taken.append((task, source))
+        run.add(take_images(run, task, source))
     if not imported:
         raise ConfigurationError(f"no task can be drawn: {refusals[0].detail}")
-    near_duplicates = run.settings.near_duplicates
-    run.pool = Pool(context, list(imported.values()), run.embedder, near_duplicates, run.add)
+    run.pool = Pool(run, list(imported.values()))
 
 
 def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, FurtherPairs | None]:
@@ -138,33 +147,26 @@ def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, F
 def _until_images_fit(run: RecosRun) -> Generator[None]:
     """Repeat until no rejected image can be replaced; once v0 is validated, replace none."""
     asks = _asks_for_selections(run)
-    if _validated_with(run) or not (asks or has_selections(run.store, run.dataset)):
+    if _validated_with(run) or not (asks or run.find(Selection)):
         return
     is_open = True
     while is_open:
         yield
         follow_selections(run)
-        is_open = asks and _take_instead(run)
+        # otherwise parallel runs could take one image too many
+        with sole_run(run.context, run.dataset, "take_instead", "1"):
+            is_open = asks and take_instead(run, rejected_images(run))
 
 
 def _asks_for_selections(run: RecosRun) -> bool:
     return run.queues["selections"].policy.policy != "auto"
 
 
-def _take_instead(run: RecosRun) -> bool:
-    """Take the next best images instead of rejected ones; return whether there were any."""
-    rejected = rejected_images(run.store, run.dataset)
-    # otherwise parallel runs could take one image too many
-    with sole_run(run.context, run.dataset, "take_instead", "1"):
-        taken = [images.take_instead(rejected) for images in run.taken]
-    reports = [report for report in taken if report is not None and report.done]
-    run.add(*reports)
-    return bool(reports)
-
-
 def _write_captions(run: RecosRun) -> None:
     """Write captions, and compare each with those of similar images."""
-    written_with, report = write_captions(run.captioner)
+    forms = [task.form for task in run.build.tasks]
+    prompt = load_prompt(run.settings.prompt)
+    written_with, report = write_captions(run.captioner, prompt, forms)
     run.add(report)
     _sync_active_captions(run, written_with.id)
     validate_captions(run, written_with, lambda: _keep_settings(run))
@@ -172,10 +174,9 @@ def _write_captions(run: RecosRun) -> None:
 
 def _report_captions(run: RecosRun) -> None:
     """Report missing captions; images and tasks without any are in no release."""
-    base = load_v0(run.store, run.dataset)
+    base = load_v0(run)
     few = sum(len(base.captions[image.id]) < CAPTIONS_OF_AN_IMAGE for image in base.images)
-    without = sum(one.state in LIVE for one in images_of_tier(run.store, run.dataset, "v0"))
-    without -= len(base.images)
+    without = sum(one.state in LIVE for one in run.images_of("v0")) - len(base.images)
     if few or without:
         run.say(
             f"images of v0 with fewer than {CAPTIONS_OF_AN_IMAGE} accepted captions: {few:,}; "
@@ -202,8 +203,8 @@ def _until_captions_stay(run: RecosRun) -> Generator[None]:
     rejected before, so parallel runs do this one after the other.
     """
     with sole_run(run.context, run.dataset, "confuse", "1"):
-        run.base = load_v0(run.store, run.dataset)
-        run.judge = load_judge(run.context, run.base, run.embedder, run.settings.confusion)
+        run.base = load_v0(run)
+        run.judge = load_judge(run)
         rejected = 1
         while rejected:
             yield
@@ -211,7 +212,7 @@ def _until_captions_stay(run: RecosRun) -> Generator[None]:
 
 
 def _match_similar_images(run: RecosRun) -> None:
-    run.add(match_images(run.context, run.dataset, run.base, run.pool, run.judge))
+    run.add(match_images(run))
 
 
 def _write_confusing_captions(run: RecosRun) -> None:
@@ -249,8 +250,7 @@ def _refuse_other_settings(run: RecosRun) -> None:
 
 def _validated_with(run: RecosRun) -> list[dict[str, Any]]:
     """Return the settings that captions were validated with; these fix the images."""
-    settings = find(run.store, run.dataset, StageSettings.kind)
-    records = (one.record(StageSettings) for one in settings)
+    records = (one.record(StageSettings) for one in run.find(StageSettings))
     return [record.values for record in records if record.stage == _STAGE]
 
 
@@ -261,11 +261,10 @@ def _keep_settings(run: RecosRun) -> None:
 
 def _sync_active_captions(run: RecosRun, settings_id: str) -> None:
     """Deactivate captions of v0 written with other settings, before any is validated."""
-    captions = list(find(run.store, run.dataset, Caption.kind))
-    written = parents_of(run.store, [one.id for one in captions], Role.WRITTEN_WITH)
+    written = parents_of(run.store, [one.id for one in run.find(Caption)], Role.WRITTEN_WITH)
     of_stage = {
         one.id
-        for one in find(run.store, run.dataset, StageSettings.kind)
+        for one in run.find(StageSettings)
         if one.record(StageSettings).stage == CAPTION_PURPOSE
     }
 
@@ -273,7 +272,7 @@ def _sync_active_captions(run: RecosRun, settings_id: str) -> None:
         others = set(written.get(caption.id, ())) & of_stage
         return settings_id in others if others else None
 
-    sync_active(run.context, run.dataset, Caption.kind, is_current)
+    run.sync_active(Caption, is_current)
 
 
 def _values(run: RecosRun) -> dict[str, Any]:

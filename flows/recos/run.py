@@ -1,21 +1,202 @@
 """The state and the pairs of captions that the steps of `build-recos` share."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
-from db.entities import LIVE, StoredEntity, find, parents_of
+import numpy as np
+from numpy.typing import NDArray
+
+from db.entities import (
+    LIVE,
+    NewEntity,
+    StoredEntity,
+    fetch_children,
+    find_children,
+    find_in_groups,
+    new_entity,
+    parents_of,
+)
+from db.store import Store
+from flows.engine.contamination import fingerprint_images, fingerprints_of
 from flows.engine.context import PipelineRun
-from flows.engine.embedding import CachedEmbedder, pinned
-from flows.recos.captioning import Captioner
-from flows.recos.similar_images import BaseTier, Judge, Pool
-from flows.recos.task_images import TaskImages, images_of_tier
+from flows.engine.embedding import CachedEmbedder, pinned, stored_image
+from flows.engine.model_step import DatasetModel
+from flows.recos.captioning import truths_of
+from flows.recos.confusion_checks import Background, what_is_shown
+from models.embedding import Vectors
 from models.ocr import TextReader, build_text_reader
-from schemas.build import RecosBuild
+from retrieval.similarity.near_duplicates import AlikeImages
+from schemas.build import RecosBuild, TaskSpec
 from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
-from schemas.records import Caption
+from schemas.records import Caption, Image
+from schemas.recos import ConfusionCalibration, RenderedTruth
+from schemas.similarity import ImageFingerprint
+from schemas.taxonomy import RetrievalTask, Tier
 from sources.rendered import RenderOptions
+
+# The images of a benchmark of tasks, their origin and their captions.
+
+
+def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
+    """Return the images imported from a source and not rejected, by id."""
+    children = find_children(store, source_id, Role.IMPORTED_FROM)
+    images = (one for one in children if one.kind == Image.kind and one.state == "proposed")
+    return sorted(images, key=lambda one: one.id)
+
+
+def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
+    """Return the images that a version added, by id, with any decision except withdrawal."""
+    found = find_in_groups(store, dataset, Image.kind, [tier])
+    return sorted((one for one in found if one.state != "withdrawn"), key=lambda one: one.id)
+
+
+def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
+    """Return the image of its source for each image of a benchmark, by their ids."""
+    parents = parents_of(store, [image.id for image in images], Role.SAMPLED_FROM)
+    return {id_: found[0] for id_, found in parents.items()}
+
+
+def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
+    """Return the accepted captions of each image, by position."""
+    return {
+        image: tuple(
+            sorted(
+                (one for one in many if one.state == "accepted"),
+                key=lambda one: (one.record(Caption).position, one.id),
+            )
+        )
+        for image, many in fetch_children(store, image_ids, Role.DESCRIBES).items()
+    }
+
+
+def copied_image(
+    image: StoredEntity,
+    dataset: str,
+    task: RetrievalTask,
+    tier: Tier,
+    parents: Sequence[tuple[Role, str]],
+) -> NewEntity:
+    """Copy an image of a source into the benchmark; all released images are for testing.
+
+    Its group is the tier, which determines the further steps.
+    """
+    record = image.record(Image)
+    return new_entity(
+        record.model_copy(update={"split": "test", "task": task, "tier": tier}),
+        dataset,
+        parents=[(Role.SAMPLED_FROM, image.id), *parents],
+        split="test",
+        group=tier,
+    )
+
+
+@dataclass
+class Pool:
+    """The usable images of all sources of a build, in one order.
+
+    Fingerprints, embeddings and duplicates are computed on first use, so a run without open work
+    computes none. Stored results are reused.
+
+    Attributes:
+        origins: the sources.
+    """
+
+    run: "RecosRun"
+    origins: Sequence[NewEntity]
+
+    @cached_property
+    def images(self) -> tuple[StoredEntity, ...]:
+        """The usable images."""
+        return tuple(image for _, image in self._of_sources if image.id in self.fingerprints)
+
+    @cached_property
+    def sources(self) -> NDArray[np.int64]:
+        """A number for the source of each image, of shape (n,)."""
+        usable = [number for number, image in self._of_sources if image.id in self.fingerprints]
+        return np.array(usable, np.int64)
+
+    @cached_property
+    def fingerprints(self) -> dict[str, ImageFingerprint]:
+        """The fingerprint of each image by id, in their order."""
+        for source in self.origins:
+            self.run.add(fingerprint_images(self.run.context, source.dataset))
+        return fingerprints_of(self.run.store, [image.id for _, image in self._of_sources])
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """The position of each image by id."""
+        return {image.id: place for place, image in enumerate(self.images)}
+
+    @cached_property
+    def vectors(self) -> Vectors:
+        """The embedding of each image, of shape (n, d).
+
+        Raises:
+            ModelError: the embedder cannot be loaded or cannot continue.
+        """
+        return self.run.embed(self.images)
+
+    @cached_property
+    def truths(self) -> dict[str, RenderedTruth]:
+        """The truths of rendered images, by id."""
+        return truths_of(self.run.store, list(self.place))
+
+    @cached_property
+    def duplicates(self) -> AlikeImages:
+        """Images that have, or may have, the same content.
+
+        Raises:
+            ModelError: see `vectors`.
+        """
+        contents = {image: what_is_shown(truth) for image, truth in self.truths.items()}
+        return AlikeImages(
+            self.fingerprints, self.run.settings.near_duplicates, self.vectors, contents
+        )
+
+    @cached_property
+    def _of_sources(self) -> list[tuple[int, StoredEntity]]:
+        return [
+            (number, image)
+            for number, source in enumerate(self.origins)
+            for image in images_of_source(self.run.store, source.id)
+        ]
+
+
+class BaseTier(NamedTuple):
+    """The images of v0 with their accepted captions.
+
+    Attributes:
+        images: images with captions.
+        originals: the image of the source that each is a copy of, by id.
+        captions: captions of each image by id, in the order of positions.
+    """
+
+    images: tuple[StoredEntity, ...]
+    originals: dict[str, str]
+    captions: dict[str, tuple[StoredEntity, ...]]
+
+
+class Judge(NamedTuple):
+    """Embeddings of v0, to judge whether a caption fits another image.
+
+    Attributes:
+        rows: of the images of `BaseTier`, of shape (n, d).
+        texts: of their captions, of shape (m, d).
+        wordings: the captions.
+        owners: number of each caption's image.
+        background: mean similarity to these captions.
+        calibration: the margin.
+    """
+
+    rows: Vectors
+    texts: Vectors
+    wordings: tuple[str, ...]
+    owners: NDArray[np.int64]
+    background: Background
+    calibration: ConfusionCalibration
 
 
 @dataclass
@@ -24,17 +205,17 @@ class RecosRun(PipelineRun[RecosBuild]):
 
     Attributes:
         drawing: how images of tasks without a source are drawn.
-        taken: images of each task that is not left out.
+        taken: each task that is not left out, with the source of its images.
         reader: reads texts in images; None if there is no such model.
         base, judge: v0, and the `Judge` that finds similar images for it.
     """
 
     drawing: RenderOptions | None = None
     settings: CaptioningSettings = field(init=False)
-    captioner: Captioner = field(init=False)
+    captioner: DatasetModel = field(init=False)
     embedder: CachedEmbedder = field(init=False)
     reader: TextReader | None = field(init=False)
-    taken: list[TaskImages] = field(init=False, default_factory=list)
+    taken: list[tuple[TaskSpec, NewEntity]] = field(init=False, default_factory=list)
     pool: Pool = field(init=False)
     base: BaseTier = field(init=False)
     judge: Judge = field(init=False)
@@ -42,11 +223,28 @@ class RecosRun(PipelineRun[RecosBuild]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.settings = self.profile.captioning
-        forms = [task.form for task in self.build.tasks]
-        self.captioner = Captioner(self.context, self.dataset, self.settings, forms)
+        self.captioner = DatasetModel(self.context, self.dataset, self.settings.model)
         embedder = pinned(self.settings.embedder)
         self.embedder = CachedEmbedder(self.store, embedder, self.context.progress)
         self.reader = build_text_reader(self.settings.text_reader)
+
+    def images_of(self, tier: Tier) -> list[StoredEntity]:
+        """Return the images that a version added; see `images_of_tier`."""
+        return images_of_tier(self.store, self.dataset, tier)
+
+    def embed(self, images: Sequence[StoredEntity]) -> Vectors:
+        """Return the embedding of each image, of shape (n, d)."""
+        return self.embedder.embed_images(
+            [stored_image(self.context.blobs, image) for image in images]
+        )
+
+
+def load_v0(run: RecosRun) -> BaseTier:
+    """Return the current v0: its active images and their accepted captions."""
+    images = [one for one in run.images_of("v0") if one.state in LIVE]
+    captions = captions_of(run.store, [image.id for image in images])
+    described = tuple(image for image in images if captions.get(image.id))
+    return BaseTier(described, originals_of(run.store, described), captions)
 
 
 # A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. If people
@@ -84,7 +282,7 @@ class WrittenCaption(NamedTuple):
 
 def load_pairs(run: RecosRun) -> dict[PairKey, Pair]:
     """Return every active image of v1 with every accepted caption of its image, in their order."""
-    similar = [one for one in images_of_tier(run.store, run.dataset, "v1") if one.state in LIVE]
+    similar = [one for one in run.images_of("v1") if one.state in LIVE]
     partner = parents_of(run.store, [one.id for one in similar], Role.SIMILAR_TO)
     images = {image.id: image for image in run.base.images}
     pairs = (
@@ -99,7 +297,7 @@ def load_pairs(run: RecosRun) -> dict[PairKey, Pair]:
 
 def load_written(run: RecosRun) -> list[WrittenCaption]:
     """Return all confusing captions of a dataset, whatever was decided on them or their pairs."""
-    captions = {one.id: one for one in find(run.store, run.dataset, Caption.kind)}
+    captions = {one.id: one for one in run.find(Caption)}
     confused = parents_of(run.store, captions, Role.CONFUSES)
     described = parents_of(run.store, confused, Role.DESCRIBES)
     return [

@@ -20,13 +20,15 @@ from flows.answers import (
     text_schema,
 )
 from flows.engine.model_step import (
+    Ask,
     DatasetModel,
+    Parsed,
     Unparsable,
-    ask,
+    ask_and_parse,
     require_answers,
     result_without_value,
 )
-from flows.engine.report import Deferred, StageReport, StageResult
+from flows.engine.report import StageReport, StageResult
 from flows.engine.runner import Stage, run_each
 from prompts.loader import Prompt, load_prompt
 from schemas.base import digest_of
@@ -34,7 +36,6 @@ from schemas.build import TaskSpec
 from schemas.chat import ChatAnswer, ChatRequest
 from schemas.errors import ConfigurationError
 from schemas.profile import CaptioningSettings
-from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.requests import (
     CHINESE_FIELD,
@@ -80,19 +81,15 @@ def request_sign_pairs(count: int, taken: Iterable[SignPair], prompt: Prompt) ->
     """Return the request for `count` pairs, other than those that are `taken`."""
     texts = tuple(f"{pair.chinese} = {pair.english}" for pair in taken)
     text = SignPairsBrief(count=count, taken=texts).text()
-    return ChatRequest(
-        purpose=SIGN_PAIRS_PURPOSE,
-        prompt=prompt.render(
-            brief=text,
-            count=str(count),
-            kinds=", ".join(SignCategory),
-            most_chinese=str(MOST_CHINESE),
-            most_english=str(MOST_ENGLISH),
-        ),
-        prompt_digest=prompt.digest,
-        subject=text,
-        answer_schema=answer_schema(count),
-    )
+    values = {
+        "brief": text,
+        "count": str(count),
+        "kinds": ", ".join(SignCategory),
+        "most_chinese": str(MOST_CHINESE),
+        "most_english": str(MOST_ENGLISH),
+    }
+    schema = answer_schema(count)
+    return prompt.request(SIGN_PAIRS_PURPOSE, values, subject=text, answer_schema=schema)
 
 
 def read_sign_pairs(
@@ -130,11 +127,8 @@ def read_sign_pairs(
         try:
             pair = _read_pair(value, model_call, known, undrawable)
         except UnusableAnswerError as unusable:
-            context = {"pair": json.dumps(value)}  # may contain characters that databases reject
-            rejection = Rejection(
-                stage=STAGE, reason=unusable.reason, detail=unusable.detail, context=context
-            )
-            read.append(rejection)
+            shown_pair = json.dumps(value)  # may contain characters that databases reject
+            read.append(Rejection.of(STAGE, unusable.reason, unusable.detail, pair=shown_pair))
         else:
             known |= _folded(pair)
             read.append(pair)
@@ -178,7 +172,6 @@ def _folded(pair: SignPair) -> set[str]:
 # pairs. Images drawn from the pairs are derived from them, and the pairs name their call.
 
 _ROUND = 1000  # items of a round are numbered from here
-_Item = SignPair | Rejection | StageResult
 
 
 @dataclass
@@ -231,38 +224,37 @@ def write_sign_pairs(
     """
     prompt = sign_prompt()
     settings = writer.settings_of(STAGE, VERSION, prompt, further_pairs=task.further_pairs)
-    parents = [
-        (Role.PROMPTED_BY, writer.store_prompt(prompt).id),
-        (Role.WRITTEN_WITH, settings.id),
-    ]
+    parents = writer.written_with(prompt, settings)
     stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=writer.dataset,
-        configuration={"settings": settings.id},
+        STAGE,
+        VERSION,
+        writer.dataset,
+        {"settings": settings.id},
         agents=(writer.agent,),
         label="write texts of signs",
     )
     written = FurtherPairs()
     reports: list[StageReport] = []
 
-    def items_of(count: int) -> Sequence[_Item]:
+    def items_of(count: int) -> Sequence[SignPair | Rejection | Unparsable]:
         """Request `count` pairs once, or return the stored answer."""
         taken = (*options.pairs, *written.pairs)
         request = request_sign_pairs(count, taken, prompt)
-        outcome = ask(writer.model, [request]).get(0)
-        if isinstance(outcome, ChatAnswer):
-            call = writer.model.key(request)
-            return read_sign_pairs(outcome, count, taken, call, partial(_undrawable, options.shelf))
-        return [result_without_value(0, STAGE, Unparsable(outcome))]
+        call, undrawable = writer.model.key(request), partial(_undrawable, options.shelf)
+        (found,) = ask_and_parse(
+            writer.model,
+            [Ask(count, request)],
+            lambda count, answer: read_sign_pairs(answer, count, taken, call, undrawable),
+        )
+        return found.value if isinstance(found, Parsed) else [found]
 
     def entity(pair: SignPair) -> NewEntity:
         record = WrittenSignPair(pair=pair, author=writer.author)
         return new_entity(record, writer.dataset, parents=parents, model_call=pair.model_call)
 
-    def result(number: int, item: _Item) -> StageResult:
-        if isinstance(item, Deferred | WorkResult):
-            return item._replace(input=number)
+    def result(number: int, item: SignPair | Rejection | Unparsable) -> StageResult:
+        if isinstance(item, Unparsable):
+            return result_without_value(number, STAGE, item)
         if isinstance(item, Rejection):
             return WorkResult(number, rejection=item)
         return WorkResult(number, entities=(entity(item),))

@@ -1,127 +1,24 @@
-"""The images that a benchmark is chosen from, and a similar image of v1 for each image of v0."""
+"""Match a similar image of v1 to each image of v0 (ReCoS, section 3.3)."""
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import (
-    LIVE,
-    NewEntity,
-    StoredEntity,
-    WorkResult,
-    fetch_children,
-    new_entity,
-    parents_of,
-)
-from db.store import Store
-from flows.engine.contamination import fingerprint_images, fingerprints_of
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder
+from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, parents_of
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each, worked_items
-from flows.recos.captioning import task_of, truths_of
-from flows.recos.confusion_checks import Background, calibrate, truth_differs, what_is_shown
-from flows.recos.task_images import (
-    copied_image,
-    embed_stored,
-    images_of_source,
-    images_of_tier,
-    originals_of,
-)
-from models.embedding import Vectors
-from retrieval.similarity.near_duplicates import AlikeImages
+from flows.recos.captioning import task_of
+from flows.recos.confusion_checks import Background, calibrate, truth_differs
+from flows.recos.run import Judge, Pool, RecosRun, copied_image, originals_of
 from retrieval.similarity.products import nearest_rows
 from schemas.base import digest_of
 from schemas.provenance import Role
 from schemas.records import Caption, Rejection
-from schemas.recos import ConfusionCalibration, ConfusionMatch, ConfusionSettings, RenderedTruth
-from schemas.similarity import ImageFingerprint, NearDuplicateSettings
-
-
-@dataclass
-class Pool:
-    """The usable images of all sources of a build, in one order.
-
-    Fingerprints, embeddings and duplicates are computed on first use, so a run without open work
-    computes none. Stored results are reused.
-
-    Attributes:
-        origins: the sources.
-        tell: receives the report of the fingerprinting.
-    """
-
-    context: RunContext
-    origins: Sequence[NewEntity]
-    embedder: CachedEmbedder
-    settings: NearDuplicateSettings
-    tell: Callable[[StageReport], None]
-
-    @cached_property
-    def digest(self) -> str:
-        """A digest of the images of the sources, which does not read them."""
-        return digest_of(*(image.id for _, image in self._of_sources))
-
-    @cached_property
-    def images(self) -> tuple[StoredEntity, ...]:
-        """The usable images."""
-        return tuple(image for _, image in self._of_sources if image.id in self.fingerprints)
-
-    @cached_property
-    def sources(self) -> NDArray[np.int64]:
-        """A number for the source of each image, of shape (n,)."""
-        usable = [number for number, image in self._of_sources if image.id in self.fingerprints]
-        return np.array(usable, np.int64)
-
-    @cached_property
-    def fingerprints(self) -> dict[str, ImageFingerprint]:
-        """The fingerprint of each image by id, in their order."""
-        for source in self.origins:
-            self.tell(fingerprint_images(self.context, source.dataset))
-        return fingerprints_of(self.context.store, [image.id for _, image in self._of_sources])
-
-    @cached_property
-    def place(self) -> dict[str, int]:
-        """The position of each image by id."""
-        return {image.id: place for place, image in enumerate(self.images)}
-
-    @cached_property
-    def vectors(self) -> Vectors:
-        """The embedding of each image, of shape (n, d).
-
-        Raises:
-            ModelError: the embedder cannot be loaded or cannot continue.
-        """
-        return embed_stored(self.context, self.embedder, self.images)
-
-    @cached_property
-    def truths(self) -> dict[str, RenderedTruth]:
-        """The truths of rendered images, by id."""
-        return truths_of(self.context.store, list(self.place))
-
-    @cached_property
-    def duplicates(self) -> AlikeImages:
-        """Images that have, or may have, the same content.
-
-        Raises:
-            ModelError: see `vectors`.
-        """
-        contents = {image: what_is_shown(truth) for image, truth in self.truths.items()}
-        return AlikeImages(self.fingerprints, self.settings, self.vectors, contents)
-
-    @cached_property
-    def _of_sources(self) -> list[tuple[int, StoredEntity]]:
-        return [
-            (number, image)
-            for number, source in enumerate(self.origins)
-            for image in images_of_source(self.context.store, source.id)
-        ]
-
+from schemas.recos import ConfusionMatch, RenderedTruth
 
 # The paper takes "the most similar image" that is not used already, and does not state in which
 # order images choose. Here the most similar pair of all is taken first, then the most similar of
@@ -209,12 +106,8 @@ def _none_left(image: str, candidates: int) -> Rejection:
             f"all of {candidates:,} candidates of its source are taken, are images to match, or "
             "have the content of one of these"
         )
-    return Rejection(
-        stage=STAGE,
-        reason="no_similar_image",
-        detail=f"image {image!r} has no similar image of its own: {why}",
-        context={"image": image, "candidates": candidates},
-    )
+    detail = f"image {image!r} has no similar image of its own: {why}"
+    return Rejection.of(STAGE, "no_similar_image", detail, image=image, candidates=candidates)
 
 
 # A candidate is skipped if the embedder is not sure that the captions of v0 do not fit it, because
@@ -229,112 +122,49 @@ _LIKELY = 3
 """The candidates looked up at once: one of them will probably be taken."""
 
 
-class BaseTier(NamedTuple):
-    """The images of v0 with their accepted captions.
-
-    Attributes:
-        images: images with captions.
-        originals: the image of the source that each is a copy of, by id.
-        captions: captions of each image by id, in the order of positions.
-    """
-
-    images: tuple[StoredEntity, ...]
-    originals: dict[str, str]
-    captions: dict[str, tuple[StoredEntity, ...]]
-
-
-class Judge(NamedTuple):
-    """Embeddings of v0, to judge whether a caption fits another image.
-
-    Attributes:
-        rows: of the images of `BaseTier`, of shape (n, d).
-        texts: of their captions, of shape (m, d).
-        wordings: the captions.
-        owners: number of each caption's image.
-        background: mean similarity to these captions.
-        calibration: the margin.
-    """
-
-    rows: Vectors
-    texts: Vectors
-    wordings: tuple[str, ...]
-    owners: NDArray[np.int64]
-    background: Background
-    calibration: ConfusionCalibration
-
-
-def load_v0(store: Store, dataset: str) -> BaseTier:
-    """Return the current v0: its active images and their accepted captions."""
-    images = [one for one in images_of_tier(store, dataset, "v0") if one.state in LIVE]
-    captions = captions_of(store, [image.id for image in images])
-    described = tuple(image for image in images if captions.get(image.id))
-    return BaseTier(described, originals_of(store, described), captions)
-
-
-def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
-    """Return the accepted captions of each image, by position."""
-    return {
-        image: tuple(
-            sorted(
-                (one for one in many if one.state == "accepted"),
-                key=lambda one: (one.record(Caption).position, one.id),
-            )
-        )
-        for image, many in fetch_children(store, image_ids, Role.DESCRIBES).items()
-    }
-
-
-def load_judge(
-    context: RunContext, base: BaseTier, embedder: CachedEmbedder, settings: ConfusionSettings
-) -> Judge:
+def load_judge(run: RecosRun) -> Judge:
     """Embed the captions of v0, and calibrate the margin."""
-    numbers = {image.id: number for number, image in enumerate(base.images)}
+    base, embedder = run.base, run.embedder
     captions = [
-        (numbers[image.id], one) for image in base.images for one in base.captions[image.id]
+        (number, one) for number, image in enumerate(base.images) for one in base.captions[image.id]
     ]
     wordings = tuple(one.record(Caption).text for _, one in captions)
-    texts = embedder.embed_texts(wordings)
-    rows = embed_stored(context, embedder, base.images)
+    texts, rows = embedder.embed_texts(wordings), run.embed(base.images)
     owners = np.array([number for number, _ in captions], np.int64)
-    tasks = {task: number for number, task in enumerate(sorted({task_of(i) for i in base.images}))}
-    groups = np.array([tasks[task_of(image)] for image in base.images], np.int64)
-    calibration = calibrate(rows, texts, owners, settings, str(embedder.ref), groups=groups)
+    groups = np.unique([task_of(image) for image in base.images], return_inverse=True)[1]
+    calibration = calibrate(
+        rows, texts, owners, run.settings.confusion, str(embedder.ref), groups=groups
+    )
     return Judge(rows, texts, wordings, owners, Background(texts, owners), calibration)
 
 
-def match_images(
-    context: RunContext,
-    dataset: str,
-    base: BaseTier,
-    pool: Pool,
-    judge: Judge,
-) -> StageReport:
+def match_images(run: RecosRun) -> StageReport:
     """Add a similar image of its source to v1 for every image of v0 that has none.
 
     An image that was rejected before, for any image, is not taken again. An image without a match,
     or with too many rejected ones, is quarantined with the reason.
     """
-    earlier = images_of_tier(context.store, dataset, "v1")
-    partner = parents_of(context.store, [one.id for one in earlier], Role.SIMILAR_TO)
+    earlier = run.images_of("v1")
+    partner = parents_of(run.store, [one.id for one in earlier], Role.SIMILAR_TO)
     standing = {one.id for one in earlier if one.state in LIVE}
     found_for = {partner[one][0] for one in standing}
     fallen = Counter(partner[one.id][0] for one in earlier if one.id not in standing)
-    open_ = [image for image in base.images if image.id not in found_for]
+    open_ = [image for image in run.base.images if image.id not in found_for]
     stage = Stage(
         name=STAGE,
         version=VERSION,
-        dataset=dataset,
+        dataset=run.dataset,
         configuration={
             "rejected": digest_of(*sorted(set(partner) - standing)),
-            "calibration": judge.calibration.model_dump(mode="json"),
+            "calibration": run.judge.calibration.model_dump(mode="json"),
         },
         label="match similar images",
     )
-    done = worked_items(context, stage, [image.seq for image in open_])
+    done = worked_items(run.context, stage, [image.seq for image in open_])
     looking = [
         image for image in open_ if fallen[image.id] < MOST_MATCHES and image.seq not in done
     ]
-    matches = _matches(context, dataset, looking, earlier, base, pool, judge)
+    matches = _matches(run, looking, earlier)
 
     def result(number: int, image: StoredEntity) -> WorkResult:
         if fallen[image.id] >= MOST_MATCHES:
@@ -342,67 +172,57 @@ def match_images(
                 f"image {image.id} has no similar image: {fallen[image.id]} were rejected "
                 f"because its captions fit them"
             )
-            refused = Rejection(
-                stage=STAGE,
-                reason="similar_images_fell_away",
-                detail=detail,
-                context={"image": image.id},
+            return WorkResult.rejected(
+                number, STAGE, "similar_images_fell_away", detail, image=image.id
             )
-            return WorkResult(number, rejection=refused)
-        original = base.originals[image.id]
+        original = run.base.originals[image.id]
         match = matches.found.get(original)
         if match is None:
             return WorkResult(number, rejection=matches.rejections.get(original))
-        return WorkResult(number, entities=_matched(image, match, dataset, pool, judge))
+        return WorkResult(number, entities=_matched(run, image, match))
 
-    return run_each(context, stage, [(image.seq, image) for image in open_], result)
+    return run_each(run.context, stage, [(image.seq, image) for image in open_], result)
 
 
-def _matched(
-    image: StoredEntity, match: Match, dataset: str, pool: Pool, judge: Judge
-) -> tuple[NewEntity, NewEntity]:
+def _matched(run: RecosRun, image: StoredEntity, match: Match) -> tuple[NewEntity, NewEntity]:
     """Return the similar image as one of v1, and how it was found."""
-    original = pool.images[pool.place[match.candidate.image]]
-    similar = copied_image(original, dataset, task_of(image), "v1", [(Role.SIMILAR_TO, image.id)])
+    original = run.pool.images[run.pool.place[match.candidate.image]]
+    parents = [(Role.SIMILAR_TO, image.id)]
+    similar = copied_image(original, run.dataset, task_of(image), "v1", parents)
     record = ConfusionMatch(
         image=image.id,
         similar=similar.id,
         similarity=match.candidate.similarity,
         rank=match.rank,
-        embedder=judge.calibration.embedder,
+        embedder=run.judge.calibration.embedder,
     )
-    return similar, new_entity(record, dataset, parents=[(Role.MATCHES, similar.id)])
+    return similar, run.create(record, [(Role.MATCHES, similar.id)])
 
 
 def _matches(
-    context: RunContext,
-    dataset: str,
-    looking: Sequence[StoredEntity],
-    earlier: Sequence[StoredEntity],
-    base: BaseTier,
-    pool: Pool,
-    judge: Judge,
+    run: RecosRun, looking: Sequence[StoredEntity], earlier: Sequence[StoredEntity]
 ) -> Matches:
     """Return a match for each open image; `earlier` are all that v1 ever had."""
     if not looking:
         return Matches({}, {})
-    taken = [*images_of_tier(context.store, dataset, "v0"), *earlier]
-    closed = set(originals_of(context.store, taken).values())
-    pool.duplicates.look_up(closed)
-    closed |= {other for one in closed for other in pool.duplicates.get(one, ())}
-    candidates = _candidates(looking, base, pool, judge, closed)
-    pool.duplicates.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
-    return match_similar_images(candidates, pool.duplicates)
+    duplicates = run.pool.duplicates
+    closed = set(originals_of(run.store, [*run.images_of("v0"), *earlier]).values())
+    duplicates.look_up(closed)
+    closed |= {other for one in closed for other in duplicates.get(one, ())}
+    candidates = _candidates(run, looking, closed)
+    duplicates.look_up(one.image for near in candidates.values() for one in near[:_LIKELY])
+    return match_similar_images(candidates, duplicates)
 
 
 def _candidates(
-    looking: Sequence[StoredEntity], base: BaseTier, pool: Pool, judge: Judge, closed: set[str]
+    run: RecosRun, looking: Sequence[StoredEntity], closed: set[str]
 ) -> Mapping[str, list[Candidate]]:
     """Return the candidates of each image, by its original, nearest first.
 
     `closed` are images that are not available, including the images to match.
     """
-    places = np.array([pool.place[base.originals[image.id]] for image in looking], np.int64)
+    pool, originals = run.pool, run.base.originals
+    places = np.array([pool.place[originals[image.id]] for image in looking], np.int64)
     found = nearest_rows(
         pool.vectors[places],
         pool.vectors,
@@ -410,20 +230,15 @@ def _candidates(
         groups=(pool.sources[places], pool.sources),
         closed=[place for place, image in enumerate(pool.images) if image.id in closed],
     )
-    numbers = {image.id: number for number, image in enumerate(base.images)}
+    numbers = {image.id: number for number, image in enumerate(run.base.images)}
     candidates: dict[str, list[Candidate]] = {}
     for row, image in enumerate(looking):
-        original, is_found = base.originals[image.id], found.places[row] >= 0
+        original, is_found = originals[image.id], found.places[row] >= 0
         near, similarities = found.places[row][is_found], found.similarities[row][is_found]
-        sure = _surely_others(
-            numbers[image.id], pool.truths.get(original), near.tolist(), pool, judge
-        )
-        candidates[original] = [
-            Candidate(pool.images[place].id, similarity)
-            for place, similarity in zip(
-                near[sure].tolist(), similarities[sure].tolist(), strict=True
-            )
-        ]
+        truth = pool.truths.get(original)
+        sure = _surely_others(numbers[image.id], truth, near.tolist(), pool, run.judge)
+        pairs = zip(near[sure].tolist(), similarities[sure].tolist(), strict=True)
+        candidates[original] = [Candidate(pool.images[place].id, cosine) for place, cosine in pairs]
     return candidates
 
 

@@ -1,87 +1,39 @@
-"""The images of a benchmark of tasks: from sources, drawn, and selected by people."""
+"""The images of a benchmark of tasks: taken from their sources, and selected by people."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from db.decisions import decide, last_agents, last_reasons
 from db.entities import (
+    NewDecision,
     NewEntity,
     StoredEntity,
+    Verdict,
     WorkResult,
+    fetch_children,
     fetch_parents,
     find,
     find_children,
-    find_in_groups,
-    new_entity,
     parents_of,
 )
 from db.store import Store
-from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, stored_image
+from flows.engine.embedding import picture_of
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each
-from models.embedding import Vectors
+from flows.engine.software import software
+from flows.recos.captioning import task_of, truths_of
+from flows.recos.run import RecosRun, copied_image, images_of_source, originals_of
 from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
-from schemas.records import Image, ImageFacts, Rejection, Sample, Source
+from schemas.records import Image, ImageFacts, Sample, Source
 from schemas.recos import Selection, TaskDraw
-from schemas.taxonomy import RetrievalTask, Tier
-
-# The images of a benchmark of tasks, their origin and their embeddings.
-
-
-def images_of_source(store: Store, source_id: str) -> list[StoredEntity]:
-    """Return the images imported from a source and not rejected, by id."""
-    children = find_children(store, source_id, Role.IMPORTED_FROM)
-    images = (one for one in children if one.kind == Image.kind and one.state == "proposed")
-    return sorted(images, key=lambda one: one.id)
-
-
-def images_of_tier(store: Store, dataset: str, tier: str) -> list[StoredEntity]:
-    """Return the images that a version added, by id, with any decision except withdrawal."""
-    found = find_in_groups(store, dataset, Image.kind, [tier])
-    return sorted((one for one in found if one.state != "withdrawn"), key=lambda one: one.id)
-
-
-def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]:
-    """Return the image of its source for each image of a benchmark, by their ids."""
-    parents = parents_of(store, [image.id for image in images], Role.SAMPLED_FROM)
-    return {id_: found[0] for id_, found in parents.items()}
-
-
-def embed_stored(
-    context: RunContext, embedder: CachedEmbedder, images: Sequence[StoredEntity]
-) -> Vectors:
-    """Return the embedding of each image, of shape (n, d)."""
-    return embedder.embed_images([stored_image(context.blobs, image) for image in images])
-
-
-def copied_image(
-    image: StoredEntity,
-    dataset: str,
-    task: RetrievalTask,
-    tier: Tier,
-    parents: Sequence[tuple[Role, str]],
-) -> NewEntity:
-    """Copy an image of a source into the benchmark; all released images are for testing.
-
-    Its group is the tier, which determines the further steps.
-    """
-    record = image.record(Image)
-    return new_entity(
-        record.model_copy(update={"split": "test", "task": task, "tier": tier}),
-        dataset,
-        parents=[(Role.SAMPLED_FROM, image.id), *parents],
-        split="test",
-        group=tier,
-    )
-
+from schemas.requests import WrittenSignPair
 
 # The images of a source in the order in which a task takes them, best first.
 
@@ -116,14 +68,11 @@ def _names(path: Path) -> list[str]:
     return list(dict.fromkeys(name for name in names if name and not name.startswith("#")))
 
 
-def _nearest(
-    context: RunContext, images: Sequence[StoredEntity], query: str, embedder: CachedEmbedder
-) -> list[StoredEntity]:
+def _nearest(run: RecosRun, images: Sequence[StoredEntity], query: str) -> OrderedImages:
     """Return all images, nearest to the query first."""
-    rows = embed_stored(context, embedder, images)
-    cosines = np.round(rows @ embedder.embed_texts([query])[0], 6)
+    cosines = np.round(run.embed(images) @ run.embedder.embed_texts([query])[0], 6)
     order = sorted(range(len(images)), key=lambda at: (-cosines[at], images[at].id))
-    return [images[at] for at in order]
+    return OrderedImages("nearest", [images[at] for at in order], [])
 
 
 def _with_categories(
@@ -148,171 +97,163 @@ STAGE = "take_task_images"
 VERSION = "1"
 
 
-@dataclass(frozen=True)
-class TaskImages:
-    """The images of one task, taken from one source into `dataset`."""
+def take_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> StageReport:
+    """Copy the first images of a task from their source into v0.
 
-    context: RunContext
-    dataset: str
-    task: TaskSpec
-    source: NewEntity
-    seed: int
-    embedder: CachedEmbedder
+    An image that the dataset already has for another task is skipped. Missing names, and categories
+    without an image, are quarantined. If something of a draw was withdrawn, the draw is kept and
+    nothing is taken instead.
 
-    def take(self) -> StageReport:
-        """Copy the first images of the task into v0.
+    Raises:
+        ConfigurationError: the source has no usable image, the file of names cannot be read, or the
+            dataset has another draw for the task.
+    """
+    _require_own_dataset(run)
+    images = images_of_source(run.store, source.id)
+    if not images:
+        raise ConfigurationError(
+            f"source {source.dataset} has no usable image; look at: loupe quarantine "
+            f"{source.dataset}"
+        )
+    if (reduced := _reduced_draw(run, task, source)) is not None:
+        return _take(run, task, source, reduced.id, [])
+    ordered = _ordered(run, task, images)
+    others = (image.record(Image) for image in run.find(Image))
+    taken = {one.sha256 for one in others if one.task != task.task and one.tier == "v0"}
+    chosen = _different(ordered.images, taken)[: task.images]
+    draw = _record(run, task, source, ordered.method, chosen)
+    items: list[tuple[int, StoredEntity | str]] = [(image.seq, image) for image in chosen]
+    items += [(-1 - place, name) for place, name in enumerate(ordered.unknown)]
+    return _take(run, task, source, draw.id, items)
 
-        An image that the dataset already has for another task is skipped. Missing names, and
-        categories without an image, are quarantined. If something of a draw was withdrawn, the draw
-        is kept and nothing is taken instead.
 
-        Raises:
-            ConfigurationError: the source has no usable image, or the dataset has another draw for
-                the task.
-        """
-        _require_own_dataset(self.context.store, self.dataset)
-        images = images_of_source(self.context.store, self.source.id)
-        if not images:
-            raise ConfigurationError(
-                f"source {self.source.dataset} has no usable image; look at: loupe quarantine "
-                f"{self.source.dataset}"
-            )
-        if (reduced := self._reduced_draw()) is not None:
-            return self._take(reduced.id, [])
-        ordered = self._ordered(images)
-        others = (image.record(Image) for image in self._found(Image.kind))
-        taken = {one.sha256 for one in others if one.task != self.task.task and one.tier == "v0"}
-        chosen = _different(ordered.images, taken)[: self.task.images]
-        draw = self._record(ordered.method, chosen)
-        unknown = [(-1 - place, name) for place, name in enumerate(ordered.unknown)]
-        return self._take(draw.id, [*unknown, *((image.seq, image) for image in chosen)])
+def take_instead(run: RecosRun, rejected: frozenset[str]) -> bool:
+    """Take the next best images instead of rejected ones; return whether there were any.
 
-    def take_instead(self, rejected_images: frozenset[str]) -> StageReport | None:
-        """Take the next best images instead of rejected ones of the task.
-
-        Takes as many as the task lacks, or as the source still has; None if nothing was rejected.
-        An image that was taken before, for any task, is not taken again.
-        """
-        task, store = self.task, self.context.store
-        draw = self._draws()[0]
-        members = list(find_children(store, draw.id, Role.MEMBER_OF))
-        missing = task.images - sum(image.id not in rejected_images for image in members)
-        if missing <= 0 or rejected_images.isdisjoint(image.id for image in members):
-            return None
-        ordered = self._ordered(images_of_source(store, self.source.id))
-        had = images_of_tier(store, self.dataset, "v0")  # including rejected ones
-        chosen = _different(ordered.images, {one.record(Image).sha256 for one in had})[:missing]
+    Each task takes as many as it lacks, or as its source still has. An image that was taken before,
+    for any task, is not taken again.
+    """
+    is_any = False
+    for task, source in run.taken:
+        draw = _draws(run, task, source)[0]
+        members = list(find_children(run.store, draw.id, Role.MEMBER_OF))
+        missing = task.images - sum(image.id not in rejected for image in members)
+        if missing <= 0 or rejected.isdisjoint(image.id for image in members):
+            continue
+        ordered = _ordered(run, task, images_of_source(run.store, source.id))
+        had = {one.record(Image).sha256 for one in run.images_of("v0")}  # including rejected ones
+        chosen = _different(ordered.images, had)[:missing]
         if len(chosen) < missing:
-            self.context.progress.say(
+            run.say(
                 f"{task.task}: {missing - len(chosen)} of {task.images} images are missing; source "
-                f"{self.source.dataset} has no more to propose"
+                f"{source.dataset} has no more to propose"
             )
-        return self._take(draw.id, [(one.seq, one) for one in chosen])
+        report = _take(run, task, source, draw.id, [(one.seq, one) for one in chosen])
+        if report.done:
+            run.add(report)
+            is_any = True
+    return is_any
 
-    def _ordered(self, images: Sequence[StoredEntity]) -> OrderedImages:
-        """Return those of `images` that the task may take: named, nearest to its query, or random.
 
-        Raises:
-            ConfigurationError: the file of names cannot be read.
-        """
-        task = self.task
-        if task.names is not None:
-            return _named(images, task.names)
-        if task.query is not None:
-            nearest = _nearest(self.context, images, task.query, self.embedder)
-            return OrderedImages("nearest", nearest, [])
-        drawn = sorted(
-            images, key=lambda image: digest_of("task", str(self.seed), task.task, image.id)
-        )
-        if task.categories:
-            return _with_categories(self.context.store, drawn, task.categories)
-        return OrderedImages("random", drawn, [])
+def _ordered(run: RecosRun, task: TaskSpec, images: Sequence[StoredEntity]) -> OrderedImages:
+    """Return those of `images` that a task may take: named, nearest to its query, or random.
 
-    def _record(self, method: Method, chosen: Sequence[StoredEntity]) -> NewEntity:
-        """Store the draw and how it was made.
+    Raises:
+        ConfigurationError: the file of names cannot be read.
+    """
+    if task.names is not None:
+        return _named(images, task.names)
+    if task.query is not None:
+        return _nearest(run, images, task.query)
+    seed = str(run.build.seed)
+    drawn = sorted(images, key=lambda image: digest_of("task", seed, task.task, image.id))
+    if task.categories:
+        return _with_categories(run.store, drawn, task.categories)
+    return OrderedImages("random", drawn, [])
 
-        Raises:
-            ConfigurationError: the dataset has another draw for the task.
-        """
-        task, source = self.task, self.source
-        draw = TaskDraw(
-            task=task.task,
-            source=source.dataset,
-            method=method,
-            query=task.query,
-            categories=task.categories,
-            embedder=str(self.embedder.ref) if method == "nearest" else None,
-            seed=self.seed,
-            images_wanted=task.images,
-            images_drawn=len(chosen),
-            digest=digest_of(*(image.id for image in chosen)),
-        )
-        for earlier in self._draws():
-            if (record := earlier.record(TaskDraw)) != draw:
-                raise ConfigurationError(
-                    f"dataset {self.dataset!r} already holds another draw of {draw.task} images "
-                    f"from {draw.source} ({record.images_drawn} {record.method}); build under "
-                    f"another dataset name"
-                )
-        return get_or_create_entity(
-            self.context, draw, self.dataset, [(Role.DRAWN_FROM, source.id)]
-        )
 
-    def _reduced_draw(self) -> StoredEntity | None:
-        """Return the same draw if something of it was withdrawn, so that it cannot be repeated."""
-        task, store = self.task, self.context.store
-        wanted = (task.query, task.categories, self.seed, task.images)
-        for draw in self._draws():
-            record = draw.record(TaskDraw)
-            if (record.query, record.categories, record.seed, record.images_wanted) != wanted:
-                continue
-            if any(
-                one.state == "withdrawn" for one in find_children(store, draw.id, Role.MEMBER_OF)
-            ):
+def _record(
+    run: RecosRun, task: TaskSpec, source: NewEntity, method: Method, chosen: Sequence[StoredEntity]
+) -> NewEntity:
+    """Store the draw and how it was made.
+
+    Raises:
+        ConfigurationError: the dataset has another draw for the task.
+    """
+    draw = TaskDraw(
+        task=task.task,
+        source=source.dataset,
+        method=method,
+        query=task.query,
+        categories=task.categories,
+        embedder=str(run.embedder.ref) if method == "nearest" else None,
+        seed=run.build.seed,
+        images_wanted=task.images,
+        images_drawn=len(chosen),
+        digest=digest_of(*(image.id for image in chosen)),
+    )
+    for earlier in _draws(run, task, source):
+        if (record := earlier.record(TaskDraw)) != draw:
+            raise ConfigurationError(
+                f"dataset {run.dataset!r} already holds another draw of {draw.task} images "
+                f"from {draw.source} ({record.images_drawn} {record.method}); build under "
+                f"another dataset name"
+            )
+    return get_or_create_entity(run.context, draw, run.dataset, [(Role.DRAWN_FROM, source.id)])
+
+
+def _reduced_draw(run: RecosRun, task: TaskSpec, source: NewEntity) -> StoredEntity | None:
+    """Return the same draw if something of it was withdrawn, so that it cannot be repeated."""
+    wanted = (task.query, task.categories, run.build.seed, task.images)
+    for draw in _draws(run, task, source):
+        record = draw.record(TaskDraw)
+        if (record.query, record.categories, record.seed, record.images_wanted) == wanted:
+            members = find_children(run.store, draw.id, Role.MEMBER_OF)
+            if any(one.state == "withdrawn" for one in members):
                 return draw
-        return None
+    return None
 
-    def _draws(self) -> list[StoredEntity]:
-        """Return the draws for this task from this source."""
-        wanted = (self.task.task, self.source.dataset)
-        draws = ((one, one.record(TaskDraw)) for one in self._found(TaskDraw.kind))
-        return [one for one, record in draws if (record.task, record.source) == wanted]
 
-    def _found(self, kind: str) -> Iterator[StoredEntity]:
-        return find(self.context.store, self.dataset, kind)
+def _draws(run: RecosRun, task: TaskSpec, source: NewEntity) -> list[StoredEntity]:
+    """Return the draws for a task from a source."""
+    draws = ((one, one.record(TaskDraw)) for one in run.find(TaskDraw))
+    wanted = (task.task, source.dataset)
+    return [one for one, record in draws if (record.task, record.source) == wanted]
 
-    def _take(self, draw_id: str, items: Iterable[tuple[int, StoredEntity | str]]) -> StageReport:
-        """Commit images as members of a draw.
 
-        A name or category without an image in the source is quarantined.
-        """
-        stage = Stage(
-            name=STAGE,
-            version=VERSION,
-            dataset=self.dataset,
-            configuration={"draw": draw_id},
-            label=f"take {self.task.task} from {self.source.dataset}",
-        )
+def _take(
+    run: RecosRun,
+    task: TaskSpec,
+    source: NewEntity,
+    draw_id: str,
+    items: Iterable[tuple[int, StoredEntity | str]],
+) -> StageReport:
+    """Commit images as members of a draw.
 
-        def result(number: int, item: StoredEntity | str) -> WorkResult:
-            return self._taken(number, item, draw_id)
+    A name or category without an image in the source is quarantined.
+    """
+    stage = Stage(
+        STAGE,
+        VERSION,
+        run.dataset,
+        {"draw": draw_id},
+        label=f"take {task.task} from {source.dataset}",
+    )
 
-        return run_each(self.context, stage, sorted(items, key=itemgetter(0)), result)
-
-    def _taken(self, number: int, item: StoredEntity | str, draw_id: str) -> WorkResult:
+    def taken(number: int, item: StoredEntity | str) -> WorkResult:
         if isinstance(item, StoredEntity):
             parents = [(Role.MEMBER_OF, draw_id)]
-            copy = copied_image(item, self.dataset, self.task.task, "v0", parents)
+            copy = copied_image(item, run.dataset, task.task, "v0", parents)
             return WorkResult(number, entities=(copy,))
-        source = self.source.dataset
-        if self.task.categories:
+        if task.categories:
             reason = "unknown_category"
-            detail = f"No usable image of {source} has the category {item!r}."
+            detail = f"No usable image of {source.dataset} has the category {item!r}."
         else:
             reason = "unknown_name"
-            detail = f"{self.task.names} names {item!r}, which is no usable image of {source}."
-        rejection = Rejection(stage=STAGE, reason=reason, detail=detail, context={"name": item})
-        return WorkResult(number, rejection=rejection)
+            detail = f"{task.names} names {item!r}, which is no usable image of {source.dataset}."
+        return WorkResult.rejected(number, STAGE, reason, detail, name=item)
+
+    return run_each(run.context, stage, sorted(items, key=itemgetter(0)), taken)
 
 
 def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEntity]:
@@ -325,17 +266,111 @@ def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEn
     return list(chosen.values())
 
 
-def _require_own_dataset(store: Store, dataset: str) -> None:
+def _require_own_dataset(run: RecosRun) -> None:
     """Raise if the dataset already has images that were imported or built otherwise."""
-    for kind in (Source.kind, Sample.kind):
-        if next(find(store, dataset, kind), None) is not None:
+    for kind in (Source, Sample):
+        if next(find(run.store, run.dataset, kind.kind), None) is not None:
             raise ConfigurationError(
-                f"dataset {dataset!r} has entities that were not built from tasks; build under "
+                f"dataset {run.dataset!r} has entities that were not built from tasks; build under "
                 f"another dataset name"
             )
 
 
-def rejected_images(store: Store, dataset: str) -> frozenset[str]:
+# People are asked which images fit their task, and their answers are applied.
+
+_ASK_STAGE = "propose_selections"
+_ASK_VERSION = "1"
+_NOT_SELECTED = "its image was found not to fit its task"
+_FOLLOWED = "as people or their policy answered whether it fits its task"
+_VERDICTS: dict[str, Verdict] = {
+    "accepted": "accept",
+    "rejected": "reject",
+    "proposed": "reopen",
+}
+
+
+def rejected_images(run: RecosRun) -> frozenset[str]:
     """Return the images that people, or the policy, found not to fit their task, by id."""
-    rejected = [one.id for one in find(store, dataset, Selection.kind, states=("rejected",))]
-    return frozenset(found[0] for found in parents_of(store, rejected, Role.SELECTS).values())
+    rejected = [one.id for one in run.find(Selection, "rejected")]
+    return frozenset(found[0] for found in parents_of(run.store, rejected, Role.SELECTS).values())
+
+
+def propose_selections(run: RecosRun) -> None:
+    """Propose a question for each image of v0 with unknown truth that has none."""
+    images = run.images_of("v0")
+    originals = originals_of(run.store, images)
+    drawn = truths_of(run.store, sorted(set(originals.values())))
+    doubtful = _translated_by_models(run.store, list(drawn))
+    known = drawn.keys() - doubtful.keys()
+    asked = [image for image in images if originals[image.id] not in known]
+    draws = fetch_parents(run.store, [image.id for image in asked], Role.MEMBER_OF)
+    stage = Stage(_ASK_STAGE, _ASK_VERSION, run.dataset, {}, label="propose images")
+
+    def result(number: int, image: StoredEntity) -> WorkResult:
+        draw = draws[image.id][0].record(TaskDraw)
+        record = Selection(
+            source=image.record(Image).source,
+            task=task_of(image),
+            picture=picture_of(image),
+            proposed_by=doubtful.get(originals[image.id]) or _words(draw),
+        )
+        return WorkResult(number, entities=(run.create(record, [(Role.SELECTS, image.id)]),))
+
+    run.add(run_each(run.context, stage, [(image.seq, image) for image in asked], result))
+
+
+def follow_selections(run: RecosRun) -> None:
+    """Accept, reject or reopen images according to the answers.
+
+    An image with another decision, such as a withdrawal, is left unchanged.
+    """
+    store, queue = run.store, run.queues["selections"]
+    questions = run.find(Selection)
+    about = fetch_parents(store, [one.id for one in questions], Role.SELECTS)
+    agents = last_agents(store, list(about))
+    reasons = last_reasons(store, sorted({images[0].id for images in about.values()}))
+    decisions: list[NewDecision] = []
+    for one in questions:
+        image = about[one.id][0]
+        if one.state not in _VERDICTS or one.state == image.state:
+            continue
+        if reasons.get(image.id, _FOLLOWED) == _FOLLOWED:
+            agent = agents.get(one.id, queue.agent)
+            decisions.append(NewDecision(image.id, _VERDICTS[one.state], agent, _FOLLOWED))
+    decide(store, [*decisions, *_captions_following(run, decisions)])
+
+
+def _captions_following(run: RecosRun, decisions: Sequence[NewDecision]) -> Iterator[NewDecision]:
+    """Reject the captions of images that are now rejected, and reopen them with their images."""
+    rejected = {one.entity_id: one.verdict == "reject" for one in decisions}
+    below = fetch_children(run.store, list(rejected), Role.DESCRIBES)
+    reasons = last_reasons(run.store, [one.id for many in below.values() for one in many])
+    agent = software()
+    for image_id, captions in below.items():
+        for one in captions:
+            if rejected[image_id] and one.state == "proposed":
+                yield NewDecision(one.id, "reject", agent, _NOT_SELECTED)
+            elif not rejected[image_id] and reasons.get(one.id) == _NOT_SELECTED:
+                yield NewDecision(one.id, "reopen", agent, "its image fits its task")
+
+
+def _translated_by_models(store: Store, originals: Sequence[str]) -> dict[str, str]:
+    """Return drawn images with texts written by a model, and these texts in words."""
+    truths = parents_of(store, originals, Role.RENDERED_FROM)
+    worded = fetch_parents(store, [found[0] for found in truths.values()], Role.WORDED_BY)
+    words: dict[str, str] = {}
+    for original, (truth, *_) in truths.items():
+        records = [one.record(WrittenSignPair).pair for one in worded[truth]]
+        if records:
+            texts = "; ".join(f"{pair.chinese} = “{pair.english}”" for pair in records)
+            words[original] = f"drawn with a translation by a model that nobody checked: {texts}"
+    return words
+
+
+def _words(draw: TaskDraw) -> str:
+    return {
+        "named": "named by who builds the benchmark",
+        "nearest": f"among those nearest to “{draw.query}”",
+        "categories": f"said to show {' or '.join(draw.categories)}",
+        "random": "drawn at random",
+    }[draw.method]

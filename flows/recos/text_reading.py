@@ -4,13 +4,12 @@ import io
 
 import PIL.Image
 
-from db.entities import LIVE, AgentRef, NewDecision, StoredEntity, WorkResult, new_entity
+from db.entities import LIVE, AgentRef, NewDecision, StoredEntity, WorkResult
 from flows.engine.runner import Stage, run_each
 from flows.recos.captioning import facts_of, task_of
 from flows.recos.run import RecosRun
-from flows.recos.task_images import images_of_tier
 from schemas.provenance import Role
-from schemas.records import Image, Rejection
+from schemas.records import Image
 from schemas.recos import TextReading
 from schemas.taxonomy import Tier
 
@@ -23,18 +22,18 @@ def read_texts(run: RecosRun, tier: Tier) -> None:
 
     An image without readable text is rejected, because it is useless for the task.
     """
-    context, dataset, reader = run.context, run.dataset, run.reader
+    reader = run.reader
     assert reader is not None  # noqa: S101 - the step is enabled with one alone
     tasks = {task.task for task in run.build.tasks if task.form.known == "texts"}
-    live = [one for one in images_of_tier(context.store, dataset, tier) if one.state in LIVE]
+    live = [one for one in run.images_of(tier) if one.state in LIVE]
     images = [one for one in live if task_of(one) in tasks]
-    known = facts_of(context.store, [one.id for one in images])
+    known = facts_of(run.store, [one.id for one in images])
     agent = AgentRef.of_model(reader.ref)
     stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"dataset": dataset, "reader": str(reader.ref)},
+        STAGE,
+        VERSION,
+        run.dataset,
+        {"dataset": run.dataset, "reader": str(reader.ref)},
         agents=(agent,),
         chunk_size=20,
         label=f"read texts of {tier}",
@@ -42,25 +41,17 @@ def read_texts(run: RecosRun, tier: Tier) -> None:
 
     def read(number: int, image: StoredEntity) -> WorkResult:
         record = image.record(Image)
-        data = context.blobs.read(record.sha256, record.media_type)
+        data = run.context.blobs.read(record.sha256, record.media_type)
         with PIL.Image.open(io.BytesIO(data)) as picture:
             lines = sorted(reader.read(picture), key=lambda line: -line.height_px)
         texts = dict.fromkeys(text for line in lines if (text := " ".join(line.text.split())))
         if texts:
             reading = TextReading(reader=str(reader.ref), texts=tuple(texts))
-            entity = new_entity(reading, image.dataset, parents=[(Role.READ_IN, image.id)])
-            return WorkResult(number, (entity,))
-        rejection = Rejection(
-            stage=STAGE,
-            reason="no_text_found",
-            detail=(
-                f"{reader.ref} finds no text in {record.file_path!r}, which is for the task "
-                f"{record.task}"
-            ),
-            context={"file_path": record.file_path},
-        )
-        decision = NewDecision(image.id, "reject", agent, rejection.detail)
-        return WorkResult(number, decisions=(decision,), rejection=rejection)
+            return WorkResult(number, (run.create(reading, [(Role.READ_IN, image.id)]),))
+        name = record.file_path
+        detail = f"{reader.ref} finds no text in {name!r}, which is for the task {record.task}"
+        rejected = WorkResult.rejected(number, STAGE, "no_text_found", detail, file_path=name)
+        return rejected._replace(decisions=(NewDecision(image.id, "reject", agent, detail),))
 
     unknown = [(one.seq, one) for one in images if one.id not in known]
-    run.add(run_each(context, stage, unknown, read))
+    run.add(run_each(run.context, stage, unknown, read))

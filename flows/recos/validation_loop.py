@@ -1,8 +1,8 @@
 """The validation loop of captions (ReCoS, section 3.2), without a model, an embedder or a store."""
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -228,10 +228,10 @@ def _usable(history: CaptionHistory, text: str, siblings: set[Words]) -> str | R
         reason = "same_captions"
     else:
         return text
-    return Rejection(stage=STAGE, reason=reason, detail=detail, context={"text": text})
+    return Rejection.of(STAGE, reason, detail, text=text)
 
 
-# The figures of a validation: shares that pass, by round and by task.
+# The results of the validation loop for its page: dis(t) by round, shares by task, examples.
 
 
 class RoundSummary(NamedTuple):
@@ -248,10 +248,9 @@ class RoundSummary(NamedTuple):
     attempts: tuple[Attempt, ...]
 
     @property
-    def counts(self) -> dict[CaptionVerdict, int]:
+    def counts(self) -> Counter[CaptionVerdict]:
         """The number of captions of each verdict."""
-        verdicts = [attempt.verdict for attempt in self.attempts]
-        return {verdict: verdicts.count(verdict) for verdict in CaptionVerdict}
+        return Counter(attempt.verdict for attempt in self.attempts)
 
     @property
     def share_passing(self) -> float:
@@ -268,40 +267,6 @@ class TaskSummary(NamedTuple):
     last: float
     for_people: int
 
-
-def summary_by_round(histories: Sequence[CaptionHistory]) -> list[RoundSummary]:
-    """Return a summary of each round including round 0; empty without captions."""
-    last = max((history.round for history in histories), default=-1)
-    return [
-        RoundSummary(
-            number,
-            sum(history.round >= number for history in histories),
-            tuple(history.attempts[min(number, history.round)] for history in histories),
-        )
-        for number in range(last + 1)
-    ]
-
-
-def summary_by_task(
-    histories: Iterable[CaptionHistory], settings: DiscriminabilitySettings
-) -> list[TaskSummary]:
-    """Return a summary of each task that has captions, in the order of `in_order`."""
-    by_task: defaultdict[RetrievalTask, list[CaptionHistory]] = defaultdict(list)
-    for history in histories:
-        by_task[history.task].append(history)
-    return [
-        TaskSummary(
-            task,
-            len(found),
-            share_passing([history.attempts[0].verdict for history in found]),
-            share_passing([history.current.verdict for history in found]),
-            sum(history.next_step(settings) is Step.ASK_PEOPLE for history in found),
-        )
-        for task, found in ((task, by_task[task]) for task in in_order(by_task))
-    ]
-
-
-# The results of the validation loop for its page: dis(t) by round, shares by task, examples.
 
 EXAMPLES = 6
 """The number of captions shown at each end."""
@@ -334,18 +299,41 @@ class ValidationReport:
 
     @cached_property
     def rounds(self) -> list[RoundSummary]:
-        """A summary for each round, starting with the original captions."""
-        return summary_by_round(self.histories)
+        """A summary of each round including round 0; empty without captions."""
+        last = max((history.round for history in self.histories), default=-1)
+        return [
+            RoundSummary(
+                number,
+                sum(history.round >= number for history in self.histories),
+                tuple(one.attempts[min(number, one.round)] for one in self.histories),
+            )
+            for number in range(last + 1)
+        ]
 
     @property
     def tasks(self) -> list[TaskSummary]:
-        """The shares by task."""
-        return summary_by_task(self.histories, self.settings)
+        """A summary of each task that has captions, in the order of `in_order`."""
+        by_task: defaultdict[RetrievalTask, list[CaptionHistory]] = defaultdict(list)
+        for history in self.histories:
+            by_task[history.task].append(history)
+        return [
+            TaskSummary(
+                task,
+                len(found),
+                share_passing([history.attempts[0].verdict for history in found]),
+                share_passing([history.current.verdict for history in found]),
+                self._count_for_people(found),
+            )
+            for task, found in ((task, by_task[task]) for task in in_order(by_task))
+        ]
 
     @property
     def for_people(self) -> int:
         """The number of captions left to people."""
-        return sum(one.next_step(self.settings) is Step.ASK_PEOPLE for one in self.histories)
+        return self._count_for_people(self.histories)
+
+    def _count_for_people(self, histories: Sequence[CaptionHistory]) -> int:
+        return sum(one.next_step(self.settings) is Step.ASK_PEOPLE for one in histories)
 
     @property
     def by_first_dis(self) -> list[CaptionHistory]:
@@ -355,13 +343,14 @@ class ValidationReport:
     @cached_property
     def bars(self) -> tuple[list[tuple[HistogramBar, ...]], int]:
         """The bars of dis(t) after each round, from 0 to log k, and the count of the highest."""
-        dis = [np.array([one.dis for one in summary.attempts]) for summary in self.rounds]
-        verdicts = [np.array([one.verdict for one in summary.attempts]) for summary in self.rounds]
         return stacked_bars(
             np.linspace(0, math.log(self.settings.k), BINS + 1),
             [
-                [values[of == verdict] for verdict in VERDICTS]
-                for values, of in zip(dis, verdicts, strict=True)
+                [
+                    np.array([one.dis for one in summary.attempts if one.verdict is verdict])
+                    for verdict in VERDICTS
+                ]
+                for summary in self.rounds
             ],
             digits=".3f",
         )

@@ -1,15 +1,14 @@
 """Check that a rewritten description states the same as its source, and nothing else."""
 
 import re
-import unicodedata
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rapidfuzz import fuzz
 
@@ -24,12 +23,13 @@ from db.entities import (
 )
 from db.store import Store
 from db.work import Pending
-from flows.answers import loop_in, refusal_in
+from flows.answers import control_character, loop_in, refusal_in
 from flows.engine.context import RunContext
 from flows.engine.programs import Program
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
 from flows.engine.software import software
+from flows.grammar import SURE, foreign_script, guessed_language
 from flows.ufine3c.description_differences import find_differences
 from models.builtin.person.lexicon import KEPT_WORDS, load_lexicon
 from models.builtin.person.parser import parse_description
@@ -56,9 +56,7 @@ _CLOSED = _DETERMINERS | frozenset(
 _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 _KNOWN_SHARE = 0.5
 _DEGENERATE_SHARE = 0.34
-_SURE = 0.8
 _LONG_WORD = 14  # letters a word; no language has a higher mean
-_ONE_SCRIPT_SHARE = 0.9
 
 
 def _find_defect(
@@ -67,7 +65,7 @@ def _find_defect(
     """Return (reason, sentence) of the first defect of `rewrite`; None if it can be compared."""
     if not rewrite.strip():
         return "empty", "The rewrite is empty."
-    if (control := _control_character(rewrite)) is not None:
+    if (control := control_character(rewrite)) is not None:
         return "control_characters", f"The rewrite holds the control character {control!r}."
     if (refusal := refusal_in(rewrite)) is not None:
         return "refusal", f"The model refused: {refusal!r}."
@@ -80,18 +78,6 @@ def _find_defect(
     )
 
 
-def _control_character(text: str) -> str | None:
-    """Return the first control, private-use, unassigned or replacement character, if any."""
-    if text.isprintable() and "�" not in text:
-        return None  # the usual case, at once
-    for character in dict.fromkeys(text):  # each once, in order
-        if character in "\n\r\t":
-            continue
-        if unicodedata.category(character) in ("Cc", "Co", "Cn", "Cs") or character == "�":
-            return character
-    return None
-
-
 def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str] | None:
     if language != "en":
         return None  # the word lists are English; other languages are left to the reviewers
@@ -101,30 +87,19 @@ def _language_defect(source: str, rewrite: str, language: str) -> tuple[str, str
         if _degenerate(words):
             return "gibberish", "The rewrite repeats words or strings them without grammar."
         return None
-    if (script := _foreign_script(rewrite)) is not None:
+    if (foreign := foreign_script(rewrite)) is not None:
+        script = foreign.language
         return "wrong_language", f"The rewrite is in {script} script, wanted {language!r}."
-    guess, probability = _identifier().classify(rewrite)  # (ISO 639-1 code, in [0, 1])
+    guess, probability = guessed_language(rewrite)
     share = f"{known:.0%} of its words are known"
     are_words = len(words) >= 3 and sum(map(len, words)) / len(words) < _LONG_WORD
-    if guess != language and probability >= _SURE and are_words:
+    if guess != language and probability >= SURE and are_words:
         return "wrong_language", f"The rewrite is in {guess!r}, wanted {language!r} ({share})."
     return "gibberish", f"The rewrite is not readable English ({share})."
 
 
 def _words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
-
-
-def _foreign_script(text: str) -> str | None:
-    """Return the script, other than Latin, of nearly all letters (Han and kana count as one)."""
-    letters = [
-        unicodedata.name(character, "?").split()[0] for character in text if character.isalpha()
-    ]
-    scripts = ["CJK" if name in ("HIRAGANA", "KATAKANA") else name for name in letters]
-    if not scripts:
-        return None
-    script, count = Counter(scripts).most_common(1)[0]
-    return script if script != "LATIN" and count / len(scripts) >= _ONE_SCRIPT_SHARE else None
 
 
 def _known_share(words: list[str], source: str) -> float:
@@ -153,13 +128,6 @@ def _vocabulary() -> frozenset[str]:
     """Return the most common English words and those of the lexicon, in lower case."""
     common = files("flows").joinpath("common_english.txt").read_text("utf-8").split()
     return frozenset(common).union(*load_lexicon().meanings)
-
-
-@lru_cache(maxsize=1)
-def _identifier() -> Any:
-    from py3langid.langid import MODEL_FILE, LanguageIdentifier
-
-    return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 
 def _degenerate(words: list[str]) -> bool:
@@ -193,7 +161,7 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "6"
+VERSION = "7"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
 
@@ -234,10 +202,10 @@ def check_rewrites(
     of the profile), regardless of which one was returned first.
     """
     stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"settings": settings.model_dump(mode="json"), "authors": list(authors)},
+        STAGE,
+        VERSION,
+        dataset,
+        {"settings": settings.model_dump(mode="json"), "authors": list(authors)},
         label="check faithfulness",
     )
     pending = Pending(dataset, Rewrite.kind, ("proposed",))
@@ -283,12 +251,16 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
     ) -> list[_Rewritten]:
         """Return each input with its source and the earlier ones of the `rewrites` of its image."""
         rank = {author: place for place, author in enumerate(self.authors)}
-        siblings = _siblings(rewrites, rank)
+        texts: dict[str | None, list[tuple[tuple[int, str], str]]] = defaultdict(list)  # by image
+        for one in rewrites:
+            record = one.record(Rewrite)
+            if record.author in rank:
+                texts[one.group].append(((rank[record.author], one.id), record.text))
         found = []
         for rewrite, caption in zip(inputs, sources, strict=True):
             record = rewrite.record(Rewrite)
-            own = _order(record, rewrite.id, rank)
-            earlier = tuple(text for order, text in siblings[str(rewrite.group)] if order < own)
+            own = (rank.get(record.author, len(rank)), rewrite.id)
+            earlier = tuple(text for order, text in sorted(texts[rewrite.group]) if order < own)
             source = caption.record(Caption).text
             pair = RewritePair(source=source, rewrite=record.text, siblings=earlier)
             found.append(_Rewritten(rewrite, pair))
@@ -297,43 +269,18 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
     def work(self, items: Sequence[_Rewritten]) -> list[WorkResult]:
         """Return a report on each rewrite, or a rejection."""
         reports = check_faithfulness([item.pair for item in items], self.settings)
-        return [
-            self.refused(item, report)
-            if isinstance(report, Rejection)
-            else _reported(item.rewrite, report)
-            for item, report in zip(items, reports, strict=True)
-        ]
+        return list(map(self._result, items, reports))
+
+    def _result(self, item: _Rewritten, report: FaithfulnessReport | Rejection) -> WorkResult:
+        if isinstance(report, Rejection):
+            return self.refused(item, report)
+        rewrite = item.rewrite
+        parents = [(Role.CHECKS, rewrite.id)]
+        entity = new_entity(report, rewrite.dataset, parents=parents, group=rewrite.group)
+        return WorkResult(rewrite.seq, entities=(entity,))
 
     def refused(self, item: _Rewritten, rejection: Rejection) -> WorkResult:
         """Reject the rewrite without review."""
         rewrite = item.rewrite
         decision = NewDecision(rewrite.id, "reject", software(), reason=rejection.reason)
         return WorkResult(rewrite.seq, decisions=(decision,), rejection=rejection)
-
-
-def _reported(rewrite: StoredEntity, report: FaithfulnessReport) -> WorkResult:
-    entity = new_entity(
-        report, rewrite.dataset, parents=[(Role.CHECKS, rewrite.id)], group=rewrite.group
-    )
-    return WorkResult(rewrite.seq, entities=(entity,))
-
-
-_Order = tuple[int, str]
-
-
-def _order(rewrite: Rewrite, entity_id: str, rank: Mapping[str, int]) -> _Order:
-    return (rank.get(rewrite.author, len(rank)), entity_id)
-
-
-def _siblings(
-    rewrites: Iterable[StoredEntity], rank: Mapping[str, int]
-) -> dict[str, list[tuple[_Order, str]]]:
-    """Return rewrites by image, in the order of precedence."""
-    siblings: dict[str, list[tuple[_Order, str]]] = defaultdict(list)
-    for entity in rewrites:
-        record = entity.record(Rewrite)
-        if record.author in rank:
-            siblings[str(entity.group)].append((_order(record, entity.id, rank), record.text))
-    for many in siblings.values():
-        many.sort()
-    return siblings

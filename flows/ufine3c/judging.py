@@ -45,12 +45,8 @@ def answer_schema() -> dict[str, Any]:
 
 def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatRequest:
     """Return the request to compare `rewrite` with the `description` that it was made from."""
-    return ChatRequest(
-        purpose=STAGE,
-        prompt=prompt.render(description=description, rewrite=rewrite),
-        prompt_digest=prompt.digest,
-        answer_schema=answer_schema(),
-    )
+    values = {"description": description, "rewrite": rewrite}
+    return prompt.request(STAGE, values, answer_schema=answer_schema())
 
 
 def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:

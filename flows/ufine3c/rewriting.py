@@ -39,12 +39,9 @@ def request_rewrite(description: str, prompt: Prompt, max_characters: int) -> Ch
     The description may contain anything, including instructions to the model. The prompt marks it
     as data, and the answer is checked like any other.
     """
-    return ChatRequest(
-        purpose=STAGE,
-        prompt=prompt.render(description=description),
-        prompt_digest=prompt.digest,
-        subject=description,
-        answer_schema=answer_schema(max_characters),
+    schema = answer_schema(max_characters)
+    return prompt.request(
+        STAGE, {"description": description}, subject=description, answer_schema=schema
     )
 
 
@@ -61,13 +58,6 @@ def _pending_captions(dataset: str) -> Pending:
 def prompt_of(spec: ChatModelSpec, settings: RewriteSettings) -> Prompt:
     """Return the prompt of a model; that of imported rewrites says that there was none."""
     return load_prompt(_IMPORTED if isinstance(spec, ImportedRewrites) else settings.prompt)
-
-
-def _rewrite_configuration(
-    spec: ChatModelSpec, settings: RewriteSettings, prompt: Prompt
-) -> dict[str, Any]:
-    """Return everything that determines the rewrites by one model, except their captions."""
-    return model_settings(spec, prompt, max_characters=settings.max_characters)
 
 
 def rewrite_captions(
@@ -106,7 +96,7 @@ def rewrite_step(
         name=STAGE,
         version=VERSION,
         label=f"rewrite {spec.name.rsplit('/', 1)[-1]}",
-        configuration=_rewrite_configuration(spec, settings, prompt),
+        configuration=model_settings(spec, prompt, max_characters=limit),
         inputs=_pending_captions(dataset),
         request=lambda captions: [
             [Ask(one, request_rewrite(one.record(Caption).text, prompt, limit))] for one in captions
@@ -151,7 +141,8 @@ def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[Foreca
     rows = []
     for spec in profile.rewrite.models:
         prompt = prompt_of(spec, profile.rewrite)
-        configuration = _rewrite_configuration(spec, profile.rewrite, prompt)
+        limit = profile.rewrite.max_characters
+        configuration = model_settings(spec, prompt, max_characters=limit)
         plan_id = register_plan(store, STAGE, VERSION, configuration)
         calls = count_pending(store, plan_id, _pending_captions(build.dataset))
         rows.append(_row(store, build.dataset, spec, prompt, calls, texts=1))

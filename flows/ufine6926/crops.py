@@ -12,7 +12,7 @@ from models.tracking.association import TrackedPerson, packed
 from models.tracking.detector import Frame, Pixels
 from schemas.base import Record, Sha256, sha256_of
 from schemas.errors import LoupeError
-from schemas.records import Picture, Rejection
+from schemas.records import Picture
 from schemas.video import Body, CropMeasures, Observation, Track
 
 MARGIN = 0.03
@@ -224,7 +224,6 @@ def quality(measures: CropMeasures, score: float) -> float:
 
 # The observations of a track that are kept while it continues: few, spread over time, the best.
 
-_STAGE = "track_people"  # that of `flows.ufine6926.tracking`, which builds on this module
 Put = Callable[[bytes, str], Sha256]
 """Stores bytes of a media type and returns their SHA-256, as `BlobStore.put` does."""
 
@@ -329,18 +328,10 @@ class ObservationPool:
             pool._kept[pool._span_of(observation.frame)] = _Kept(found, observation, None)
         return pool
 
-    def close(self, put: Put, origin: TrackOrigin) -> Track | Rejection:
-        """Return the track, its crops in the blob store; a rejection if no crop could be cut."""
+    def close(self, put: Put, origin: TrackOrigin) -> Track | None:
+        """Return the track, its crops in the blob store; None if it never was inside the frame."""
         if not self._kept:
-            return Rejection(
-                stage=_STAGE,
-                reason="never_in_view",
-                detail=(
-                    f"Track {self.number} of {origin.video!r} never had a box inside the frame, in "
-                    f"frames {self._first_frame} to {self._last_frame}."
-                ),
-                context={"file": origin.video, "index": self.number},
-            )
+            return None
         self._store_crops(put)
         return Track(
             **origin._asdict(),

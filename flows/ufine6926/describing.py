@@ -12,7 +12,6 @@ from db.entities import (
     WorkResult,
     children_of,
     find,
-    new_entity,
     parents_of,
 )
 from db.store import Store
@@ -27,21 +26,14 @@ from flows.engine.model_step import (
     run_llm_step,
 )
 from flows.engine.report import StageReport
-from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatImage, ChatRequest
-from schemas.profile import ChatModelSpec, DescribeSettings
+from prompts.loader import load_prompt
+from schemas.chat import ChatAnswer
+from schemas.profile import DescribeSettings
 from schemas.provenance import Role, State
 from schemas.records import Caption, Image, Rejection
 
 STAGE = "describe_person"
 VERSION = "1"
-
-
-def _request_description(image: ChatImage, prompt: Prompt) -> ChatRequest:
-    """Return the request to describe the person in `image`."""
-    return ChatRequest(
-        purpose=STAGE, prompt=prompt.render(), prompt_digest=prompt.digest, images=(image,)
-    )
 
 
 def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection:
@@ -55,7 +47,7 @@ def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection
     if (refusal := refusal_in(text)) is None:
         return text
     detail = f"The model refused: {refusal!r}."
-    return Rejection(stage=STAGE, reason="refusal", detail=detail, context={"answer": answer.text})
+    return Rejection.of(STAGE, "refusal", detail, answer=answer.text)
 
 
 def offer_drafts(
@@ -74,7 +66,7 @@ def offer_drafts(
     drafters = _drafters(context, queue, settings)
     _keep_drafts(context, queue, drafters, offered=wanted)
     asked = drafters[:1] if wanted else []
-    return [_draft(context, queue, settings, one, "proposed") for one in asked]
+    return [_draft(queue, settings, one, "proposed") for one in asked]
 
 
 def draft_descriptions(
@@ -94,13 +86,13 @@ def draft_descriptions(
     drafters = _drafters(context, queue, settings)
     back = _keep_drafts(context, queue, drafters, offered=offered)
     decide(context.store, [_acceptance(queue, draft_id) for draft_id in back])
-    return [_draft(context, queue, settings, one, "accepted") for one in drafters]
+    return [_draft(queue, settings, one, "accepted") for one in drafters]
 
 
 class _Drafter(NamedTuple):
     """A model of the profile; `position` is that of its drafts among the captions of an image."""
 
-    spec: ChatModelSpec
+    model: DatasetModel
     position: int
     settings_id: str
 
@@ -110,10 +102,9 @@ def _drafters(context: RunContext, queue: Queue, settings: DescribeSettings) -> 
     drafters = []
     for position, spec in enumerate(settings.models):
         limits = {"max_characters": settings.max_characters, "position": position}
-        entity = DatasetModel(context, queue.dataset, spec).settings_of(
-            STAGE, VERSION, prompt, **limits
-        )
-        drafters.append(_Drafter(spec, position, entity.id))
+        model = DatasetModel(context, queue.dataset, spec)
+        entity = model.settings_of(STAGE, VERSION, prompt, **limits)
+        drafters.append(_Drafter(model, position, entity.id))
     return drafters
 
 
@@ -127,31 +118,22 @@ def _keep_drafts(
     """
     store, dataset = context.store, queue.dataset
     settings_ids = {drafter.settings_id for drafter in drafters}
-    drafted = _drafted_with(context, dataset)
-    images = {
-        draft: found[0] for draft, found in parents_of(store, drafted, Role.DESCRIBES).items()
-    }
+    captions = [one.id for one in find(store, dataset, Caption.kind)]
+    drafted = parents_of(store, captions, Role.DRAFTED_WITH)
+    images = parents_of(store, drafted, Role.DESCRIBES)
     waiting = {one.id for one in find(store, dataset, Image.kind, states=("proposed",))}
-    described = _described(store, set(images.values()))
+    described = _described(store, {found[0] for found in images.values()})
 
-    def counts(draft: str) -> bool:
-        image = images[draft]
+    def counts(draft: StoredEntity) -> bool:
+        if draft.id not in drafted:
+            return True
+        image = images[draft.id][0]
         wanted = offered if image in waiting else image not in described
-        return wanted and drafted[draft] in settings_ids
+        return wanted and drafted[draft.id][0] in settings_ids
 
-    sync_active(
-        context, dataset, Caption.kind, lambda one: one.id not in drafted or counts(one.id), LIVE
-    )
+    sync_active(context, dataset, Caption.kind, counts, LIVE)
     live = find(store, dataset, Caption.kind, states=("proposed",))
-    return [one.id for one in live if one.id in drafted and images[one.id] not in waiting]
-
-
-def _drafted_with(context: RunContext, dataset: str) -> dict[str, str]:
-    """Map each draft of a model to the settings it was made with; "" if they are unknown."""
-    captions = [one.id for one in find(context.store, dataset, Caption.kind)]
-    prompted = parents_of(context.store, captions, Role.PROMPTED_BY)
-    settings = parents_of(context.store, prompted, Role.DRAFTED_WITH)
-    return {draft: next(iter(settings.get(draft, ())), "") for draft in prompted}
+    return [one.id for one in live if one.id in drafted and images[one.id][0] not in waiting]
 
 
 def _described(store: Store, image_ids: Collection[str]) -> set[str]:
@@ -168,51 +150,33 @@ def _acceptance(queue: Queue, draft_id: str) -> NewDecision:
 
 
 def _draft(
-    context: RunContext,
-    queue: Queue,
-    settings: DescribeSettings,
-    drafter: _Drafter,
-    state: State,
+    queue: Queue, settings: DescribeSettings, drafter: _Drafter, state: State
 ) -> StageReport:
     """Draft a description with one model of each undescribed image in `state`."""
-    prompt = load_prompt(settings.prompt)
-    model = DatasetModel(context, queue.dataset, drafter.spec)
+    prompt, model = load_prompt(settings.prompt), drafter.model
     parents = [
         (Role.PROMPTED_BY, model.store_prompt(prompt).id),
         (Role.DRAFTED_WITH, drafter.settings_id),
     ]
 
     def request(images: Sequence[StoredEntity]) -> Iterator[list[Ask[StoredEntity]] | WorkResult]:
-        described = _described(context.store, [image.id for image in images])
+        described = _described(model.context.store, [image.id for image in images])
         for image in images:
             if image.id in described:
                 yield WorkResult(image.seq)
             else:
-                yield [Ask(image, _request_description(model.picture(image), prompt))]
+                yield [Ask(image, prompt.request(STAGE, {}, images=[model.picture(image)]))]
 
     def output(answer: Parsed[StoredEntity, str]) -> WorkResult:
         image = answer.subject
-        draft = new_entity(
-            Caption(
-                source=image.record(Image).source,
-                text=answer.value,
-                position=drafter.position,
-                author=model.author,
-            ),
-            image.dataset,
-            parents=[(Role.DESCRIBES, image.id), *parents],
-            split=image.split,
-            group=image.id,
-            model_call=answer.call,
-        )
-        asked_nobody = image.state == "accepted"
-        decisions = (_acceptance(queue, draft.id),) if asked_nobody else ()
+        draft = model.caption(image, answer.value, drafter.position, parents, answer.call)
+        decisions = (_acceptance(queue, draft.id),) if image.state == "accepted" else ()
         return WorkResult(image.seq, entities=(draft,), decisions=decisions)
 
     step = LLMStep(
         name=STAGE,
         version=VERSION,
-        label=f"draft {drafter.spec.name.rsplit('/', 1)[-1]}",
+        label=f"draft {model.spec.name.rsplit('/', 1)[-1]}",
         configuration={"settings": drafter.settings_id},
         inputs=Pending(queue.dataset, Image.kind, (state,)),
         request=request,

@@ -18,7 +18,6 @@ from db.entities import (
     WorkResult,
     fetch,
     find,
-    find_in_groups,
     new_entity,
     parents_of,
 )
@@ -97,10 +96,10 @@ def merge_identities(
         group = sorted((by_id[id_] for id_ in person if id_ in by_id), key=_by_time)
         if refusal := _contradiction(group, unclear):
             reason, detail = refusal
-            for one in group:
-                context = {"tracklet_id": one.id, "together_with": [other.id for other in group]}
-                rejections[one.id] = Rejection(
-                    stage=_MERGING_STAGE, reason=reason, detail=detail, context=context
+            ids = [one.id for one in group]
+            for id_ in ids:
+                rejections[id_] = Rejection.of(
+                    _MERGING_STAGE, reason, detail, tracklet_id=id_, together_with=ids
                 )
         else:
             identities.append(Identity(_identity_name(group[0].record), tuple(group)))
@@ -165,12 +164,8 @@ def crop_images(identity: Identity, split: Split) -> list[tuple[Image, AcceptedT
                 identity=identity.name,
                 split=split,
                 file_path=_file_path(tracklet, frame),
-                sha256=frame.crop.sha256,
                 source_sha256=frame.crop.sha256,
-                media_type=frame.crop.media_type,
-                width_px=frame.crop.width_px,
-                height_px=frame.crop.height_px,
-                others_xyxy=frame.crop.others_xyxy,
+                **frame.crop.model_dump(exclude={"image_id"}),
             ),
             tracklet,
         )
@@ -191,7 +186,6 @@ def _file_path(tracklet: AcceptedTracklet, frame: TrackletFrame) -> str:
 # encoded again) form connected components. A component is in one split as a whole.
 
 _SPLITTING_STAGE = "assign_splits"
-_SPLITTING_VERSION = "1"
 
 
 ImageKey = tuple[str, str]
@@ -312,26 +306,21 @@ def _tied_images(tracklet_id: str, tied: Mapping[str, ImageKey]) -> Rejection:
     """Reject the images of a tracklet that are left out of train, naming the image in test."""
     (name, (identity, other)), *more = tied.items()
     others = f"; so are {len(more):,} more of its images" if more else ""
-    return Rejection(
-        stage=_SPLITTING_STAGE,
-        reason="tied_to_test",
-        detail=(
-            f"image {name!r} (train) is left out: it shares its video or content with "
-            f"{other!r} of {identity} (test){others}"
-        ),
-        context={"tracklet_id": tracklet_id, "tied": {one: list(to) for one, to in tied.items()}},
+    detail = (
+        f"image {name!r} (train) is left out: it shares its video or content with "
+        f"{other!r} of {identity} (test){others}"
+    )
+    pairs = {one: list(to) for one, to in tied.items()}
+    return Rejection.of(
+        _SPLITTING_STAGE, "tied_to_test", detail, tracklet_id=tracklet_id, tied=pairs
     )
 
 
 def _would_leak(name: str, given: Mapping[str, Split]) -> Rejection:
     examples = {split: key for key, split in reversed(list(given.items()))}
     touched = " and ".join(f"{examples[split]} ({split})" for split in sorted(examples))
-    return Rejection(
-        stage=_SPLITTING_STAGE,
-        reason="would_leak",
-        detail=f"identity {name} shares videos or content with {touched}; it fits in neither split",
-        context={"identity": name, "touches": dict(given)},
-    )
+    detail = f"identity {name} shares videos or content with {touched}; it fits in neither split"
+    return Rejection.of(_SPLITTING_STAGE, "would_leak", detail, identity=name, touches=dict(given))
 
 
 # The step: makes identities of the accepted tracklets. Their crops become images, in train or in
@@ -339,9 +328,9 @@ def _would_leak(name: str, given: Mapping[str, Split]) -> Rejection:
 
 
 def form_identities(
-    context: RunContext, dataset: str, tracklet_groups: Collection[str], settings: SplitSettings
+    context: RunContext, dataset: str, tracklet_ids: Collection[str], settings: SplitSettings
 ) -> StageReport:
-    """Form the identities of `dataset` from the accepted tracklets in these groups.
+    """Form the identities of `dataset` from the accepted ones of these tracklets.
 
     They form one transaction, because identities and the split of each can only be known of all
     together. Splits that were assigned stay. The active images are computed in every run, even if
@@ -349,7 +338,7 @@ def form_identities(
     inactive, and those that count again become active.
     """
     store = context.store
-    found = find_in_groups(store, dataset, Tracklet.kind, tracklet_groups)
+    found = sorted(fetch(store, tracklet_ids).values(), key=lambda one: one.seq)
     accepted = [entity for entity in found if entity.state == "accepted"]
     tracklets, rejections = _drop_suspected_frames(store, accepted)
     successors = _successors(store, tracklets)
@@ -379,8 +368,7 @@ def form_identities(
         images = tuple(formed().images.get(entity.id, ()))
         return WorkResult(number, images, rejection=formed().rejections.get(entity.id))
 
-    numbered = sorted((entity.seq, entity) for entity in accepted)
-    report = run_each(context, stage, numbered, result)
+    report = run_each(context, stage, [(one.seq, one) for one in accepted], result)
     current = {image.id for images in formed().images.values() for image in images}
     sync_active(context, dataset, Image.kind, lambda image: image.id in current, LIVE)
     return report
@@ -489,14 +477,13 @@ def _drop_suspected_frames(
         if entity.id not in by_people:
             clean = tuple(frame for frame in record.frames if not frame.suspicions)
             if not clean:
-                rejections[entity.id] = Rejection(
-                    stage=_MERGING_STAGE,
-                    reason="all_frames_suspected",
-                    detail=(
-                        f"The filter suspects every frame of track {record.track} of "
-                        f"{record.video!r}, and nobody has looked at them."
-                    ),
-                    context={"tracklet_id": entity.id, "file": record.video},
+                detail = (
+                    f"The filter suspects every frame of track {record.track} of "
+                    f"{record.video!r}, and nobody has looked at them."
+                )
+                about = {"tracklet_id": entity.id, "file": record.video}
+                rejections[entity.id] = Rejection.of(
+                    _MERGING_STAGE, "all_frames_suspected", detail, **about
                 )
                 continue
             record = record.model_copy(update={"frames": clean})

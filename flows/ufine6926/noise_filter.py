@@ -1,10 +1,9 @@
 """The noise filter: filters tracks and proposes the remaining parts as tracklets."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,10 +16,10 @@ from db.entities import (
     WorkResult,
     children_of,
     fetch,
+    fetch_children,
     find,
     find_containing,
     find_in_groups,
-    move_to_groups,
     new_entity,
     newest_children,
     parents_of,
@@ -45,9 +44,8 @@ from flows.ufine6926.noise_rules import (
     judge_switches,
     rounded,
 )
-from flows.ufine6926.tracking import PoseModelMaker, TrackingPlan, body_measurer
+from flows.ufine6926.tracking import PoseModelMaker, StagePlan, TrackingPlan, body_measurer
 from models.pose import build_pose_model
-from schemas.base import digest_of
 from schemas.build import VideoSourceSpec
 from schemas.errors import UsageError
 from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
@@ -154,15 +152,12 @@ def _rejection(track: Track, report: FilterReport) -> Rejection:
     )
     counts = dict(sorted(dropped.items(), key=lambda item: (-item[1], item[0])))
     why = ", ".join(f"{rule} {count}" for rule, count in counts.items())
-    return Rejection(
-        stage=FILTER_TRACK_STAGE,
-        reason=TOO_FEW.name,
-        detail=(
-            f"Track {track.number} of {track.video!r} has too few usable images among its "
-            f"{len(track.observations)}; frames dropped by rule: {why}."
-        ),
-        context={"file": track.video, "index": track.number, "dropped": counts},
+    detail = (
+        f"Track {track.number} of {track.video!r} has too few usable images among its "
+        f"{len(track.observations)}; frames dropped by rule: {why}."
     )
+    about = {"file": track.video, "index": track.number, "dropped": counts}
+    return Rejection.of(FILTER_TRACK_STAGE, TOO_FEW.name, detail, **about)
 
 
 # Tracklets that may show one person are proposed for merging: they look similar and are never in
@@ -289,16 +284,8 @@ def _tracklet(part: _Part, others: tuple[OtherTracklet, ...]) -> Tracklet:
 # result, it stays the same entity and keeps the decisions on it. Links name the thresholds.
 
 
-@dataclass(frozen=True)
-class FilterPlan:
-    """The thresholds that tracks are filtered with, and the entity that records them."""
-
-    settings: FilterSettings
-    entity: NewEntity
-
-    def group(self, tracks: str) -> str:
-        """Return the group of the tracklets that the plan makes of a group of tracks."""
-        return digest_of(tracks, self.entity.id)
+FilterPlan = StagePlan[FilterSettings]
+"""The thresholds that tracks are filtered with."""
 
 
 def plan_filter(context: RunContext, dataset: str, settings: FilterSettings) -> FilterPlan:
@@ -326,10 +313,10 @@ def filter_tracks(
     pose_model = plan.settings.pose_model
     with_bodies_of = body_measurer(context.blobs.read, pose_model, make_pose_model)
     stage = Stage(
-        name=FILTER_TRACK_STAGE,
-        version=FILTER_TRACK_VERSION,
-        dataset=dataset,
-        configuration={"settings": plan.settings.model_dump(mode="json")},
+        FILTER_TRACK_STAGE,
+        FILTER_TRACK_VERSION,
+        dataset,
+        {"settings": plan.settings.model_dump(mode="json")},
         agents=(AgentRef.of_model(pose_model.ref),) if pose_model else (),
         label="filter tracks",
     )
@@ -361,13 +348,13 @@ def propose(
 ) -> StageReport:
     """Propose the tracklets of every completely tracked video of a source.
 
-    Tracklets proposed with other thresholds stay the same entities and join the plan's group.
+    Tracklets that were proposed with other thresholds before stay the same entities.
     """
     stage = Stage(
-        name=_PROPOSE_TRACKLETS_STAGE,
-        version=_PROPOSE_TRACKLETS_VERSION,
-        dataset=dataset,
-        configuration={"tracking": tracking.entity.id, "filter": plan.entity.id},
+        _PROPOSE_TRACKLETS_STAGE,
+        _PROPOSE_TRACKLETS_VERSION,
+        dataset,
+        {"tracking": tracking.entity.id, "filter": plan.entity.id},
         chunk_size=4,
         label=f"propose {spec.name}",
     )
@@ -375,45 +362,32 @@ def propose(
     def result(_number: int, video: StoredEntity) -> StageResult:
         return _proposed(context.store, video, tracking, plan)
 
-    videos = list(_tracked(context.store, dataset, spec, tracking))
-    report = run_each(context, stage, [(one.seq, one) for one in videos], result)
-    groups = {video.id: plan.group(tracking.group(video.id)) for video in videos}
-    move_to_groups(context.store, _groups_of_tracklets(context.store, groups, tracking, plan))
-    return report
+    finished = {one.group for one in find(context.store, dataset, TrackedVideo.kind)}
+    videos = [
+        (video.seq, video)
+        for video in find(context.store, dataset, Video.kind, states=("proposed",))
+        if video.group == spec.name and tracking.group(video.id) in finished
+    ]
+    return run_each(context, stage, videos, result)
 
 
-def _tracked(
-    store: Store, dataset: str, spec: VideoSourceSpec, tracking: TrackingPlan
-) -> Iterator[StoredEntity]:
-    """Return the completely tracked videos of a source."""
-    finished = {one.group for one in find(store, dataset, TrackedVideo.kind)}
-    for video in find(store, dataset, Video.kind, states=("proposed",)):
-        if video.group == spec.name and tracking.group(video.id) in finished:
-            yield video
+def proposed_tracklets(
+    store: Store, dataset: str, spec: VideoSourceSpec, tracking: TrackingPlan, plan: FilterPlan
+) -> set[str]:
+    """Return the tracklets of a source that the plans propose, and their edited versions, by id."""
 
+    def made_by(stage: StagePlan[Any], role: Role) -> set[str]:
+        return set(children_of(store, [stage.entity.id], role)[stage.entity.id])
 
-def _groups_of_tracklets(
-    store: Store, groups: Mapping[str, str], tracking: TrackingPlan, plan: FilterPlan
-) -> dict[str, str]:
-    """Return the group of every tracklet that the plans propose, and of its edited versions.
-
-    `groups` are those of the videos, by id.
-    """
-    proposed = set(children_of(store, [plan.entity.id], Role.PROPOSED_WITH).get(plan.entity.id, ()))
-    proposed &= set(
-        children_of(store, [tracking.entity.id], Role.TRACKED_WITH).get(tracking.entity.id, ())
-    )
-    moved = {
-        tracklet: groups[video]
-        for tracklet, (video, *_) in parents_of(store, proposed, Role.CROP_OF).items()
-        if video in groups
-    }
-    edits = children_of(store, moved, Role.EDITED_FROM)
-    while edits:
-        new = {edit: moved[one] for one, many in edits.items() for edit in many}
-        moved |= new
-        edits = children_of(store, new, Role.EDITED_FROM)
-    return moved
+    proposed = made_by(plan, Role.PROPOSED_WITH) & made_by(tracking, Role.TRACKED_WITH)
+    videos = {one.id for one in find(store, dataset, Video.kind) if one.group == spec.name}
+    cut_from = parents_of(store, proposed, Role.CROP_OF)
+    found = new = {one for one, (video, *_) in cut_from.items() if video in videos}
+    while new := {
+        one for many in children_of(store, new, Role.EDITED_FROM).values() for one in many
+    }:
+        found = found | new
+    return found
 
 
 def _proposed(
@@ -421,22 +395,20 @@ def _proposed(
 ) -> StageResult:
     """Return the tracklets of a video; it waits while a track has no report of the plan."""
     tracks = find_in_groups(store, video.dataset, Track.kind, [tracking.group(video.id)])
-    report_of = children_of(store, [one.id for one in tracks], Role.REPORT_OF)
-    known = {one for many in report_of.values() for one in many}
-    plans = parents_of(store, known, Role.FILTERED_WITH)
-    report_of = {
-        track: [one for one in many if plan.entity.id in plans.get(one, ())]
-        for track, many in report_of.items()
-    }
-    if not all(report_of.get(one.id) for one in tracks):
-        return Deferred(video.seq, "not_filtered")
-    stored = fetch(store, [many[-1] for many in report_of.values()])
-    reports = {one.record(Track).number: stored[report_of[one.id][-1]] for one in tracks}
-    filtered = [
-        (track, reports[track.number].record(FilterReport))
-        for track in (one.record(Track) for one in tracks)
-    ]
-    group = plan.group(tracking.group(video.id))
+    by_track = fetch_children(store, [one.id for one in tracks], Role.REPORT_OF)
+    plans = parents_of(
+        store, {one.id for many in by_track.values() for one in many}, Role.FILTERED_WITH
+    )
+    reports: dict[int, StoredEntity] = {}
+    filtered: list[tuple[Track, FilterReport]] = []
+    for one in tracks:
+        own = [report for report in by_track[one.id] if plan.entity.id in plans[report.id]]
+        if not own:
+            return Deferred(video.seq, "not_filtered")
+        track = one.record(Track)
+        reports[track.number] = own[-1]
+        filtered.append((track, own[-1].record(FilterReport)))
+    group = tracking.group(video.id)
     links = ((Role.PROPOSED_WITH, plan.entity.id), (Role.TRACKED_WITH, tracking.entity.id))
     made: list[NewEntity] = []
 

@@ -139,16 +139,6 @@ SWITCH, OUTLIER, NEAR_DUPLICATE, TOO_FEW, SURPLUS = RULES[len(IMAGE_RULES) :]
 RULE_NAMES = tuple(dict.fromkeys(rule.name for rule in RULES))
 
 
-def rules_table(settings: FilterSettings) -> str:
-    """Return the rules as a Markdown table, with their thresholds in `settings`."""
-    rows = [
-        f"| `{rule.name}` | {rule.measure} | `{rule.setting}` "
-        f"| {rule.sign} {rule.threshold(settings):g} |"
-        for rule in RULES
-    ]
-    return "\n".join(("| rule | measured | setting | good |", "|---|---|---|---|", *rows))
-
-
 def judge_crops(track: Track, settings: FilterSettings) -> Iterator[Measurement]:
     """Apply every rule for single crops to every crop of a track, frame by frame.
 

@@ -5,11 +5,17 @@ from functools import partial
 
 from db.entities import LIVE, count_entities, find
 from flows.engine.build_files import demonstration_video_build
-from flows.engine.context import PipelineRun, sync_active
+from flows.engine.context import PipelineRun
 from flows.engine.pipeline import Gate, PipelineSpec, Release, Step, always
 from flows.ufine6926.describing import draft_descriptions, offer_drafts
 from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import filter_tracks, plan_filter, propose
+from flows.ufine6926.noise_filter import (
+    FilterPlan,
+    filter_tracks,
+    plan_filter,
+    propose,
+    proposed_tracklets,
+)
 from flows.ufine6926.tracking import DetectorMaker, TrackingPlan, plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from models.registry import build_detector
@@ -30,12 +36,12 @@ class UFine6926Run(PipelineRun[UFine6926Build]):
 
     Attributes:
         plans: how the videos of each source are tracked.
-        groups: the groups of the tracklets made under the plans of this run.
+        filtering: how tracks are filtered.
     """
 
     make_detector: DetectorMaker = build_detector
     plans: dict[str, TrackingPlan] = field(default_factory=dict)
-    groups: frozenset[str] = frozenset()
+    filtering: FilterPlan = field(init=False)
 
 
 def ufine6926_pipeline(
@@ -126,21 +132,28 @@ def _track(run: UFine6926Run) -> None:
 def _filter_and_propose(run: UFine6926Run) -> None:
     """Propose tracklets of the filtered tracks; reject those proposed under other settings."""
     context, dataset = run.context, run.dataset
-    filtering = plan_filter(context, dataset, _video_settings(run.build, run.profile)[1])
-    run.add(filter_tracks(context, dataset, filtering))
+    run.filtering = plan_filter(context, dataset, _video_settings(run.build, run.profile)[1])
+    run.add(filter_tracks(context, dataset, run.filtering))
     for spec in run.build.sources:
-        run.add(propose(context, dataset, spec, run.plans[spec.name], filtering))
-    run.groups = frozenset(
-        filtering.group(plan.group(video.id))
-        for video in find(run.store, dataset, Video.kind)
-        if (plan := run.plans.get(str(video.group)))
-    )
-    sync_active(context, dataset, Tracklet.kind, lambda one: one.group in run.groups)
+        run.add(propose(context, dataset, spec, run.plans[spec.name], run.filtering))
+    current = _tracklets(run)
+    run.sync_active(Tracklet, lambda one: one.id in current)
+
+
+def _tracklets(run: UFine6926Run) -> set[str]:
+    """Return the tracklets made under the plans of this run, and their edits so far, by id."""
+    return {
+        one
+        for spec in run.build.sources
+        for one in proposed_tracklets(
+            run.store, run.dataset, spec, run.plans[spec.name], run.filtering
+        )
+    }
 
 
 def _form_identities(run: UFine6926Run) -> None:
     settings = SplitSettings(test_share=run.build.test_share, seed=run.build.seed)
-    run.add(form_identities(run.context, run.dataset, run.groups, settings))
+    run.add(form_identities(run.context, run.dataset, _tracklets(run), settings))
     if not count_entities(run.store, run.dataset, Image.kind, states=LIVE):
         raise ConfigurationError(
             f"no tracklet of {run.dataset!r} was accepted, or none with an active image, "

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import Generic, TypeVar
 
 import numpy as np
 from PIL import Image
@@ -168,11 +169,11 @@ class PeopleFollower:
     def _close(self, numbers: frozenset[int] | set[int]) -> None:
         for number in sorted(numbers):
             track = self._pools.pop(number).close(self._put, self._origin)
-            if isinstance(track, Track):
+            if track is None:
+                self.unseen += 1
+            else:
                 self.tracks += 1
                 self._finished.append(track)
-            else:
-                self.unseen += 1
 
 
 def _others(person: TrackedPerson, boxes_xyxy: Boxes) -> Boxes:
@@ -194,16 +195,23 @@ _FAULTS_OF_THE_WORLD = frozenset(
 """Reasons why the imported bytes are temporarily unavailable."""
 
 
-@dataclass(frozen=True)
-class TrackingPlan:
-    """How the videos of one source are tracked, and the entity that records it."""
+SettingsT = TypeVar("SettingsT")
 
-    settings: TrackingSettings
+
+@dataclass(frozen=True)
+class StagePlan(Generic[SettingsT]):
+    """The settings of a stage, and the entity that records them."""
+
+    settings: SettingsT
     entity: NewEntity
 
-    def group(self, video_id: str) -> str:
-        """Return the group of the tracks that the plan makes of a video."""
-        return digest_of(video_id, self.entity.id)
+    def group(self, name: str) -> str:
+        """Return the group of what the plan makes of a video or group."""
+        return digest_of(name, self.entity.id)
+
+
+TrackingPlan = StagePlan[TrackingSettings]
+"""How the videos of one source are tracked."""
 
 
 def plan_tracking(

@@ -42,10 +42,10 @@ def import_videos(context: RunContext, spec: VideoSourceSpec) -> tuple[NewEntity
     )
     entity, source = register_source(context, described, spec)
     stage = Stage(
-        name=STAGE,
-        version=VERSION,
-        dataset=spec.name,
-        configuration={"source": source.model_dump(mode="json")},
+        STAGE,
+        VERSION,
+        spec.name,
+        {"source": source.model_dump(mode="json")},
         chunk_size=8,
         label=f"import {spec.name}",
     )
@@ -82,10 +82,10 @@ def take_videos(context: RunContext, dataset: str, source: NewEntity) -> StageRe
     twice. Of several new ones the first by path is taken.
     """
     stage = Stage(
-        name=_TAKE_STAGE,
-        version=VERSION,
-        dataset=dataset,
-        configuration={"dataset": dataset, "source": source.id},
+        _TAKE_STAGE,
+        VERSION,
+        dataset,
+        {"dataset": dataset, "source": source.id},
         label=f"take {source.dataset}",
     )
     children = find_children(context.store, source.id, Role.IMPORTED_FROM)

@@ -3,9 +3,8 @@
 import json
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from flows.ufine6926.noise_filter import filter_track
 from flows.ufine6926.tracking import DetectorMaker, PeopleFollower, body_measurer
 from models.registry import build_detector
 from models.tracking.association import Association, PersonTracker
-from models.tracking.detector import Detections, Frame
+from models.tracking.detector import Detections
 from schemas.base import sha256_of
 from schemas.errors import UsageError
 from schemas.profile import Profile
-from schemas.tracking import AssociationSettings, FilterSettings
+from schemas.tracking import AssociationSettings
 from schemas.video import Finding, Observation, Track
 from sources.motchallenge import BadLine, Boxes, Result, read_boxes, write_results
 from sources.video.finding import FoundVideo, inspect_video
@@ -98,7 +97,6 @@ def follow(association: Association, boxes: Boxes) -> Iterator[Result]:
 
 _TRACKLETS_FILE = "tracklets.json"
 CROPS_FOLDER = "crops"
-_FRAMES_BETWEEN_SIGNS = 25
 _CROP_NAME = re.compile(r"\d{4,}-\d{6,}\.jpg")
 
 
@@ -155,8 +153,7 @@ def track_video(
         raise UsageError(inspected.detail)
     _prepare(out)
     with open_video(path, file_path=path.name) as reader:
-        writing = _Writing(path, inspected.sha256, out, profile, reader, make_detector)
-        report = writing.run(progress)
+        report = _Writing(path, inspected.sha256, out, profile, reader, make_detector).run(progress)
     report.seconds = time.perf_counter() - started
     return report
 
@@ -186,15 +183,13 @@ class _Writing:
         reader: VideoReader,
         make_detector: DetectorMaker,
     ) -> None:
-        settings = profile.tracking
+        settings, self._filter = profile.tracking, profile.filter
         rate = reader.facts.frame_rate / settings.every_nth_frame
-        detector = make_detector(settings.detector)
-        tracker = PersonTracker(detector, settings.association, rate)
-        origin = TrackOrigin(path.parent.name or "video", path.name, digest, str(tracker.ref))
-        self._follower = PeopleFollower(tracker, origin, settings.observations, self._put)
+        tracker = PersonTracker(make_detector(settings.detector), settings.association, rate)
+        self._origin = TrackOrigin(path.parent.name or "video", path.name, digest, str(tracker.ref))
+        self._follower = PeopleFollower(tracker, self._origin, settings.observations, self._put)
         self._reader = reader
         self._every = settings.every_nth_frame
-        self._filter: FilterSettings = profile.filter
         self._crops: dict[str, bytes] = {}
         self._with_bodies = body_measurer(
             lambda sha256, _: self._crops[sha256], self._filter.pose_model
@@ -202,26 +197,44 @@ class _Writing:
         self._tracklets: list[dict[str, Any]] = []
         self._rejected: list[dict[str, Any]] = []
         self._report = VideoTracks(out)
-        self._origin = origin
 
     def run(self, progress: Progress) -> VideoTracks:
         """Follow, filter and write."""
-        write_results(self._report.folder / _RESULT_FILE, self._results(progress))
-        self._follower.end()
+        report, follower = self._report, self._follower
+        write_results(report.folder / _RESULT_FILE, self._results(progress))
+        follower.end()
         self._take_finished()
-        report = self._report
-        report.frames, report.tracks = self._follower.frames, self._follower.tracks
-        report.tracklets, report.unseen = len(self._tracklets), self._follower.unseen
+        report.frames, report.tracks = follower.frames, follower.tracks
+        report.tracklets, report.unseen = len(self._tracklets), follower.unseen
         report.problem = self._reader.problem.detail if self._reader.problem else None
-        self._write_tracklets()
+        document = {
+            "video": self._origin.video,
+            "video_sha256": self._origin.video_sha256,
+            "author": self._origin.author,
+            "frames": report.frames,
+            "problem": report.problem,
+            "unseen": report.unseen,
+            "tracklets": self._tracklets,
+            "rejected": self._rejected,
+        }
+        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+        _write(report.folder / _TRACKLETS_FILE, text.encode())
         return report
 
     def _results(self, progress: Progress) -> Iterator[Result]:
-        for frame in _shown(self._reader, self._every, progress, self._origin.video):
+        """Follow the frames and yield the box of each person, with the progress shown."""
+        total, started = self._reader.facts.frame_count, time.perf_counter()
+        stage = StageReport(f"track {self._origin.video}")
+        progress.start(stage.stage, total // self._every if total else None)
+        for frame in self._reader.frames(every=self._every):
             for person in self._follower.follow(frame).people:
                 self._report.boxes += 1
                 yield Result(frame.number + 1, person.number, person.box_xyxy, person.score)
             self._take_finished()
+            stage.done += 1
+            progress.advance(stage.stage, 1)
+        stage.seconds = time.perf_counter() - started
+        progress.end(stage)
 
     def _put(self, data: bytes, _media_type: str) -> str:
         """Hold a crop until its track is filtered."""
@@ -251,15 +264,14 @@ class _Writing:
     def _tracklet_line(
         self, track: Track, kept: Iterable[Observation], findings: Iterable[Finding]
     ) -> dict[str, Any]:
-        suspicions: dict[int | None, list[str]] = {}
+        suspicions: dict[int | None, list[str]] = defaultdict(list)
         for finding in findings:
             if finding.outcome == "suspected":
-                suspicions.setdefault(finding.frame, []).append(finding.rule)
+                suspicions[finding.frame].append(finding.rule)
         frames = []
         for one in kept:
             crop = f"{CROPS_FOLDER}/{track.number:04}-{one.frame:06}.jpg"
-            with _written(self._report.folder / crop) as path:
-                path.write_bytes(self._crops[one.crop.sha256])
+            _write(self._report.folder / crop, self._crops[one.crop.sha256])
             frames.append(
                 {
                     "frame": one.frame,
@@ -267,57 +279,19 @@ class _Writing:
                     "box_xyxy": one.box_xyxy,
                     "score": one.score,
                     "crop": crop,
-                    "suspicions": suspicions.get(one.frame, []),
+                    "suspicions": suspicions[one.frame],
                 }
             )
         return {"track": track.number, "frames": frames}
 
-    def _write_tracklets(self) -> None:
-        document = {
-            "video": self._origin.video,
-            "video_sha256": self._origin.video_sha256,
-            "author": self._origin.author,
-            "frames": self._report.frames,
-            "problem": self._report.problem,
-            "unseen": self._report.unseen,
-            "tracklets": self._tracklets,
-            "rejected": self._rejected,
-        }
-        text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-        path = self._report.folder / _TRACKLETS_FILE
-        unfinished = path.with_name(f".{path.name}.unfinished")
-        try:
-            with _written(path):
-                unfinished.write_text(text, encoding="utf-8")
-                unfinished.replace(path)
-        finally:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
 
-
-@contextmanager
-def _written(path: Path) -> Iterator[Path]:
-    """Return the path of a file that is written.
+def _write(path: Path, data: bytes) -> None:
+    """Write a file.
 
     Raises:
         UsageError: it cannot be written.
     """
     try:
-        yield path
+        path.write_bytes(data)
     except OSError as fault:
         raise UsageError(f"{path} cannot be written: {fault.strerror}") from fault
-
-
-def _shown(reader: VideoReader, every: int, progress: Progress, name: str) -> Iterator[Frame]:
-    """Yield the frames and advance `progress` with each."""
-    total = reader.facts.frame_count
-    stage = StageReport(f"track {name}")
-    started = time.perf_counter()
-    progress.start(stage.stage, total // every if total else None)
-    for frame in reader.frames(every=every):
-        yield frame
-        stage.done += 1
-        if stage.done % _FRAMES_BETWEEN_SIGNS == 0:
-            progress.advance(stage.stage, _FRAMES_BETWEEN_SIGNS)
-    stage.seconds = time.perf_counter() - started
-    progress.end(stage)

@@ -17,7 +17,7 @@ from db.tables import Decision, Entity, ModelCall
 from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.task_images import images_of_tier
+from flows.recos.run import images_of_tier
 from schemas.build import RecosBuild
 from schemas.profile import Profile
 from schemas.proposals import Confusion

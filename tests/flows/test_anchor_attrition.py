@@ -1,5 +1,6 @@
 """A run reports how many anchors it lost, and at which step."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +9,6 @@ import pytest
 from db.decisions import append_decisions
 from db.entities import NewDecision
 from db.quarantine import quarantined
-from flows.ccd.groups import anchor_attrition
 from flows.engine.context import RunContext
 from flows.engine.report import Progress
 from flows.engine.software import software
@@ -55,12 +55,11 @@ def test_each_lost_anchor_is_counted_at_the_step_that_lost_it(
     run_unattended(run, both)
     assert [one.reason for one in quarantined(run.store, DATASET)].count("no_caption") == 2
     assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0") == []
-    count, lost = anchor_attrition(run.store, DATASET)
-    assert (count, lost["without a strategy"]) == (4, 2)
-    whole = 4 - sum(lost.values())
-    assert messages[-1].startswith(
-        f"{whole} of 4 anchors came to a group with captions; left out: 2 "
-    )
+    whole, *lost = map(int, re.findall(r"(\d+) (?:of 4|without)", messages[-1]))
+    assert lost[0] == 2
+    assert whole == 4 - sum(lost)
+    wanted = f"{whole} of 4 anchors came to a group with captions; left out: 2 without a strategy"
+    assert messages[-1].startswith(wanted)
 
 
 def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(

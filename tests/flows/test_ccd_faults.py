@@ -137,7 +137,8 @@ def test_results_without_an_image_address_are_rejected_with_a_count(
     assert len(rejected) == 5
     assert "returned 3 results" in rejected[0].detail
     assert "none of them readable" in rejected[0].detail
-    assert sorted(reasons(run, "read_results")) == ["no_address"] * 10 + ["no_object"] * 5
+    unusable = [one["reason"] for one in rejected[0].context["results"]]
+    assert sorted(unusable) == ["no_address", "no_address", "no_object"]
 
 
 class Ended:
@@ -166,7 +167,7 @@ def test_strategies_left_by_a_service_that_shut_down_are_edited_instead(
     searched = RequestSearches(run, DATASET, ended, 5).run()
     assert searched.stopped is None
     assert reasons(run, "search_images") == ["service_ended"] * 3
-    waiting = waiting_strategies(run.store, DATASET, searched.reports[0])
+    waiting = waiting_strategies(run.store, DATASET, searched.report)
     request_images(run, DATASET, "edit", waiting)
     edits = [one for one in entities(run, ImageRequest.kind) if one.group == "edit"]
     assert len(edits) == 3

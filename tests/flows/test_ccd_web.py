@@ -300,7 +300,7 @@ def test_unusable_hits_are_quarantined_with_a_reason(web: Web) -> None:
     of_hits = [
         one
         for one in quarantined(web.run.store, DATASET)
-        if one.stage not in ("search_images", "read_results", "choose_candidates")
+        if one.stage not in ("search_images", "choose_candidates")
     ]
     reasons = {
         (one.context.get("url") or one.context["hit"]["image_url"]).rstrip("?…"): one.reason

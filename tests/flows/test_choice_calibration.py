@@ -1,6 +1,4 @@
-"""Similarity bounds of the image choice: suggestions, report page, and warnings."""
-
-import re
+"""Similarity bounds of the image choice: suggestions, report, and warnings."""
 
 import numpy as np
 import pytest
@@ -9,9 +7,8 @@ from numpy.typing import NDArray
 from flows.ccd.choice_calibration import (
     LEAST_KNOWN,
     calibrate_choice,
-    render_choice_report,
+    similarity_summary,
     uncalibrated_threshold_warning,
-    unrelated_similarities,
 )
 from flows.ccd.editing import edit_bounds_warning
 from models.profiles.loader import load_profile
@@ -19,7 +16,6 @@ from schemas.contrast import ChoiceCalibration, ObservedResult, SuggestedBound
 from schemas.profile import ChoiceSettings
 
 SETTINGS = ChoiceSettings(floor=0.3, ceiling=0.97)
-NONE = np.empty(0)
 
 
 def draws(low: float, high: float, count: int) -> NDArray[np.float64]:
@@ -35,10 +31,8 @@ def observed(
     ]
 
 
-def calibrate(
-    results: list[ObservedResult], unrelated: NDArray[np.float64] = NONE
-) -> ChoiceCalibration:
-    return calibrate_choice(results, 10, unrelated, SETTINGS, "embedder@1")
+def calibrate(results: list[ObservedResult]) -> ChoiceCalibration:
+    return calibrate_choice(results, 10, SETTINGS, "embedder@1")
 
 
 def test_the_ceiling_makes_the_fewest_errors() -> None:
@@ -55,14 +49,10 @@ def test_the_ceiling_makes_the_fewest_errors() -> None:
     assert errors(bound) <= fewest + 1  # three digits
 
 
-def test_the_floor_follows_unrelated_pairs_until_enough_verdicts_exist() -> None:
-    unrelated = draws(0.0, 0.4, 401)
-    found = calibrate(observed(draws(0.2, 0.8, 50)), unrelated)
-    assert found.floor.value == pytest.approx(0.38)
-    assert found.floor.reason == "95% of unrelated pairs of pictures are below it"
+def test_the_floor_keeps_candidates_that_annotators_accepted() -> None:
     judged = observed(draws(0.5, 0.9, 41), accepted=True)
     judged += observed(draws(0.1, 0.5, 41), accepted=False)
-    found = calibrate(judged, unrelated)
+    found = calibrate(judged)
     assert found.floor.value == pytest.approx(0.52)
     assert found.floor.reason == "95% of the candidates that people accepted are above it"
     assert (found.judged, found.accepted) == (82, 41)
@@ -79,67 +69,22 @@ def test_the_ceiling_keeps_candidates_that_annotators_accepted() -> None:
 def test_no_bound_is_suggested_from_too_few_results() -> None:
     few = observed(draws(0.2, 0.8, 60))
     few += observed(draws(0.9, 1, LEAST_KNOWN - 1), near_duplicate=True)
-    found = calibrate(few, draws(0, 1, LEAST_KNOWN - 1))
+    found = calibrate(few)
     assert found.floor.value is None
     assert found.ceiling.value is None
     assert found.within == found.within_suggested
     nothing = calibrate([])
-    assert (nothing.results, nothing.quantiles, nothing.unrelated) == (0, (), ())
+    assert (nothing.results, nothing.quantiles) == (0, ())
 
 
-def test_unrelated_pairs_are_results_of_other_anchors() -> None:
-    anchors = np.eye(3)
-    results = np.array([[1.0, 0, 0], [0, 1, 0], [0, 0.6, 0.8]])
-    found = unrelated_similarities(anchors, results, np.array([0, 1, 1]))
-    assert sorted(found.tolist()) == pytest.approx([0, 0, 0, 0, 0, 0.8])
-
-
-# The report page.
-
-
-def results(*, judged: bool = True) -> list[ObservedResult]:
-    rng = np.random.default_rng(0)
-    drawn = [(value, False) for value in rng.normal(0.55, 0.12, 200).clip(-1, 0.99)]
-    drawn += [(value, True) for value in rng.normal(0.97, 0.02, 40).clip(-1, 1)]
-    return [
-        ObservedResult(
-            similarity=float(value),
-            near_duplicate=again,
-            accepted=bool(value > 0.5) if judged and not again and place % 3 == 0 else None,
-        )
-        for place, (value, again) in enumerate(drawn)
-    ]
-
-
-def calibrated(observed: list[ObservedResult]) -> ChoiceCalibration:
-    unrelated = np.linspace(0, 0.5, 400) if observed else np.empty(0)
-    return calibrate_choice(observed, 48, unrelated, ChoiceSettings(), "<embedder>@1")
-
-
-def test_the_page_shows_the_results_and_escapes_names() -> None:
-    observed = results()
-    page = render_choice_report(calibrated(observed), observed, "<b>coco</b>")
-    assert "<b>coco</b>" not in page
-    assert "&lt;embedder&gt;@1" in page
-    assert "<b>240</b> results" in page
-    assert sum(map(int, re.findall(r"<title>(\d+) from", page))) == len(observed)
-    for text in ("floor 0.3", "ceiling 0.97", "not judged"):
-        assert text in page
-    assert page.count('class="hint"') == 4, "the bounds that are suggested"
-    assert set(re.findall(r'<rect class="(\w+)"', page)) == {
-        "passed",
-        "suspected",
-        "unjudged",
-        "dropped",
-    }
-    assert "tells near-duplicates from other results but for" in page
-    assert "://" not in page
-
-
-def test_a_page_without_results_says_so() -> None:
-    page = render_choice_report(calibrated([]), [], "coco")
-    assert "There are no results yet." in page
-    assert "too little is known" in page
+def test_the_summary_names_similarities_and_suggested_bounds() -> None:
+    results = observed(draws(0.2, 0.8, 101)) + observed(draws(0.5, 0.9, 41), accepted=True)
+    results += observed(draws(0.9, 1.0, 200), near_duplicate=True)
+    summary = similarity_summary(calibrate(results))
+    assert summary.startswith("342 results, 200 of them near-duplicates; quantiles of")
+    assert "0.2 (0%)" in summary
+    assert "(0.3 to 0.97)" in summary
+    assert "a floor of 0.52 and a ceiling of 0.895" in summary
 
 
 # Warnings about bounds that were not measured with the embedder in use.
@@ -158,7 +103,6 @@ def found(floor: SuggestedBound, ceiling: SuggestedBound) -> ChoiceCalibration:
         judged=0,
         accepted=0,
         quantiles=(),
-        unrelated=(),
         floor=floor,
         ceiling=ceiling,
         within=12,

@@ -13,6 +13,7 @@ from db.entities import (
     NewDecision,
     StoredEntity,
     WorkResult,
+    fetch,
     find,
     new_entity,
     parents_of,
@@ -22,7 +23,14 @@ from flows.engine.context import RunContext
 from flows.engine.software import software
 from flows.ufine6926.filter_explanation import collect, explain
 from flows.ufine6926.identities import form_identities
-from flows.ufine6926.noise_filter import FilterPlan, Thresholds, filter_tracks, plan_filter, propose
+from flows.ufine6926.noise_filter import (
+    FilterPlan,
+    Thresholds,
+    filter_tracks,
+    plan_filter,
+    propose,
+    proposed_tracklets,
+)
 from flows.ufine6926.tracking import plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
 from models.pose import PoseModel
@@ -35,7 +43,7 @@ from schemas.provenance import Role
 from schemas.records import Image
 from schemas.similarity import SplitSettings
 from schemas.tracking import FilterSettings, TrackingSettings
-from schemas.video import Body, FilterReport, Track, Video
+from schemas.video import Body, FilterReport, Track
 from sources.demonstration.street import StreetWorld
 from tests.db.samples import activity_of
 from tests.flows.runs import copied_run, new_run
@@ -75,20 +83,17 @@ class TrackedRun:
         propose(self.run, DATASET, self.spec, self.tracking, plan)
         return plan
 
-    def groups(self, plan: FilterPlan) -> set[str]:
-        """Return the groups of the tracklets that `plan` proposes."""
-        videos = find(self.run.store, DATASET, Video.kind)
-        return {plan.group(self.tracking.group(video.id)) for video in videos}
+    def tracklets(self, plan: FilterPlan) -> set[str]:
+        """Return the ids of the tracklets that `plan` proposes."""
+        return proposed_tracklets(self.run.store, DATASET, self.spec, self.tracking, plan)
 
     def proposed(self, plan: FilterPlan) -> dict[str, StoredEntity]:
-        """Return the tracklets that currently belong to `plan`, by id."""
-        groups = self.groups(plan)
-        found = find(self.run.store, DATASET, Tracklet.kind)
-        return {one.id: one for one in found if one.group in groups}
+        """Return the tracklets that `plan` proposes, by id."""
+        return fetch(self.run.store, self.tracklets(plan))
 
     def images(self, plan: FilterPlan) -> set[str]:
         """Return the ids of the images of the accepted tracklets of `plan`."""
-        form_identities(self.run, DATASET, self.groups(plan), SplitSettings())
+        form_identities(self.run, DATASET, self.tracklets(plan), SplitSettings())
         live = ("proposed", "accepted")
         return {one.id for one in find(self.run.store, DATASET, Image.kind, states=live)}
 

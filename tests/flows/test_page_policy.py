@@ -14,13 +14,13 @@ import flows
 import release.report
 from db.entities import find
 from db.store import Store
-from flows.ccd.choice_calibration import render_choice_report
+from flows.recos.validation_loop import ValidationReport, render_report
+from schemas.recos import DiscriminabilitySettings
 from schemas.tracking import FilterSettings
 from tests.chromium import all_pictures_show
 from tests.flows.command_line import Loupe
 from tests.flows.filter_world import DATASET, blobs_of, store_tracks, with_crops
 from tests.flows.steps.tracklets.samples import observation, track
-from tests.flows.test_choice_calibration import calibrated
 
 POLICY = '<meta http-equiv="Content-Security-Policy" content="{{ content_security_policy }}">'
 INJECTED = """
@@ -48,7 +48,7 @@ def test_every_page_template_starts_with_its_policy() -> None:
     packages = (Path(one.__file__ or "").parent for one in (annotate, flows, release.report))
     templates = [path for one in packages for path in (one / "templates").glob("*.j2")]
     pages = [one for path in templates if "<!doctype" in (one := path.read_text(encoding="utf-8"))]
-    assert len(pages) == 7
+    assert len(pages) == 6
     for page in pages:
         head = re.search(r"<head>\n(.*)\n(.*)\n", page)
         assert head is not None
@@ -81,13 +81,14 @@ def test_injected_markup_runs_and_loads_nothing(
 ) -> None:
     url, requested = server
     injected = INJECTED.replace("{server}", url)
-    page = render_choice_report(calibrated([]), [], "coco").replace("</main>", injected)
+    report = ValidationReport("coco", (), DiscriminabilitySettings(), 0.1, "model@1")
+    page = render_report(report, lambda _: None).replace("</main>", injected)
     path = tmp_path / "page.html"
     path.write_text(page, encoding="utf-8")
     visit = Visit(browser, path)
     visit.page.locator("#link").click()
     visit.page.wait_for_timeout(200)
-    assert visit.page.title() == "Search results: coco"
+    assert visit.page.title() == "Captions: coco"
     assert requested == []
     assert any("Content Security Policy" in one for one in visit.messages)
     visit.page.close()

@@ -13,8 +13,7 @@ from db.withdrawal_graph import WithdrawalTarget
 from flows.engine.context import BuildReport, RunContext
 from flows.engine.pipeline import run_pipeline
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.similar_images import captions_of
-from flows.recos.task_images import images_of_tier
+from flows.recos.run import captions_of, images_of_tier
 from flows.recos.validation_loop import STAGE
 from flows.withdrawal.execution import carry_out
 from flows.withdrawal.plan import confirm, plan_withdrawal, request_of

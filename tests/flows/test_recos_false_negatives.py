@@ -10,7 +10,7 @@ from db.entities import fetch, parents_of
 from db.store import Store
 from flows.engine.pipeline import run_pipeline
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.task_images import images_of_tier
+from flows.recos.run import images_of_tier
 from models.builtin.embedder import StillsLexiconEmbedder
 from schemas.build import RecosBuild, TaskSpec
 from schemas.embedding import BuiltinStillsEmbedder

@@ -10,7 +10,8 @@ from annotate.queues import SHARED
 from db.entities import StoredEntity, parents_of
 from db.reviews import tasks_by_key
 from flows.engine.context import RunContext
-from flows.recos.similar_images import MOST_MATCHES, captions_of
+from flows.recos.run import captions_of
+from flows.recos.similar_images import MOST_MATCHES
 from schemas.proposals import Confusion
 from schemas.provenance import Role
 from schemas.records import Caption

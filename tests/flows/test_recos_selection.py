@@ -9,7 +9,7 @@ import pytest
 from db.decisions import last_agents
 from db.entities import StoredEntity, children_of, find, parents_of
 from flows.engine.context import RunContext
-from flows.recos.task_images import images_of_tier
+from flows.recos.run import images_of_tier
 from release.row_files import read_release
 from release.verify import verify_release
 from schemas.build import RecosBuild, TaskSpec

@@ -16,8 +16,7 @@ from db.quarantine import quarantined
 from flows.engine.context import RunContext
 from flows.engine.pipeline import PipelineSpec, run_pipeline
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.run import RecosRun
-from flows.recos.task_images import images_of_tier, originals_of
+from flows.recos.run import RecosRun, images_of_tier, originals_of
 from schemas.build import RecosBuild, TaskSpec
 from schemas.errors import ConfigurationError, ModelError
 from schemas.profile import OpenAIChat, Profile

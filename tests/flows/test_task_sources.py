@@ -13,13 +13,13 @@ from pydantic import ValidationError
 from db.entities import find, parents_of
 from db.quarantine import quarantined
 from flows.engine.context import RunContext
-from flows.engine.embedding import CachedEmbedder, pinned
 from flows.engine.importing import import_source
 from flows.engine.pipeline import load_build, run_pipeline
 from flows.engine.report import StageReport
 from flows.recos.captioning import facts_of
 from flows.recos.pipeline import recos_pipeline
-from flows.recos.task_images import TaskImages
+from flows.recos.run import RecosRun
+from flows.recos.task_images import take_images
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Profile
@@ -55,9 +55,10 @@ def write_pictures(folder: Path, names: Sequence[str]) -> Path:
 def take(run: RunContext, source: SourceSpec, **task: Any) -> StageReport:
     """Import the source and take images for a task from it."""
     entity, _ = import_source(run, source)
-    embedder = CachedEmbedder(run.store, pinned(small_profile().captioning.embedder))
     values = {"task": RetrievalTask.OBJECT, "images": 9, "source": source.name, **task}
-    return TaskImages(run, DATASET, TaskSpec(**values), entity, 3, embedder).take()
+    spec = TaskSpec(**values)
+    build = RecosBuild(dataset=DATASET, seed=3, sources=(source,), tasks=(spec,))
+    return take_images(RecosRun(run, build, small_profile(), no_desks), spec, entity)
 
 
 def facts(run: RunContext) -> dict[str, tuple[str, ...]]:

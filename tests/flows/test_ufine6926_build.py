@@ -320,16 +320,16 @@ def test_images_similar_across_splits_are_left_out_of_the_release(
     done: RunContext, build: UFine6926Build, tmp_path: Path
 ) -> None:
     before = entities(done, Image.kind, *LIVE)
-    groups = {str(one.group) for one in entities(done, Tracklet.kind, "accepted")}
+    tracklets = {one.id for one in entities(done, Tracklet.kind, "accepted")}
     strict = LeakLimits(hash_bits=22)
     with pytest.raises(IntegrityError, match="run the build again"):
         build_release(done.store, done.blobs, DATASET, "0.2.0", tmp_path / "no", leak_limits=strict)
-    report = form_identities(done, DATASET, groups, SplitSettings(limits=strict))
+    report = form_identities(done, DATASET, tracklets, SplitSettings(limits=strict))
     assert set(report.rejected) == {"tied_to_test"}
     after = {one.id for one in entities(done, Image.kind, *LIVE)}
     assert len(after) < len(before)
     assert {one.split for one in before if one.id not in after} == {"train"}
     build_release(done.store, done.blobs, DATASET, "0.2.0", tmp_path / "yes", leak_limits=strict)
 
-    form_identities(done, DATASET, groups, SplitSettings())
+    form_identities(done, DATASET, tracklets, SplitSettings())
     assert {one.id for one in entities(done, Image.kind, *LIVE)} == {one.id for one in before}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.grammar import check_grammar, opens_sentence, rule_pack, words_of
+from flows.grammar import check_grammar, opens_sentence, rule_pack, words_in
 from schemas.grammar import GrammarSettings
 
 REAL = Path("../shared/data/coco_captions/annotations.jsonl")
@@ -122,8 +122,8 @@ def test_known_words_are_accepted() -> None:
     assert check_grammar(text)[0].rule == "Language"
     known = frozenset(("Zxyqua", "出口", "frobnitz"))
     assert check_grammar(text, known_words=known) == ()
-    assert words_of(["A frobnitz: 出口.", "Zxyqua's."]) == {"A", "frobnitz", "出口", "Zxyqua's"}
-    facts = words_of(["Two men are here."])
+    assert words_in(["A frobnitz: 出口.", "Zxyqua's."]) == {"A", "frobnitz", "出口", "Zxyqua's"}
+    facts = words_in(["Two men are here."])
     assert [one.text for one in check_grammar("A man are here.", known_words=facts)] == ["are"]
     without = frozenset(("出口",))
     assert [one.text for one in check_grammar(text, known_words=without)] == ["Zxyqua", "frobnitz"]

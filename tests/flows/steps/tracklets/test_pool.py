@@ -21,7 +21,6 @@ from flows.ufine6926.noise_filter import filter_track
 from models.tracking.association import TrackedPerson, unpacked
 from models.tracking.detector import Frame
 from schemas.base import sha256_of
-from schemas.records import Rejection
 from schemas.tracking import FilterSettings
 from schemas.video import Track
 from tests.flows.steps.tracklets.samples import person
@@ -163,10 +162,7 @@ def test_crops_are_stored_once_and_match_their_records() -> None:
         assert unpacked(one.embedding) @ person(3) > 0.999
 
 
-def test_a_person_never_inside_the_frame_is_rejected() -> None:
+def test_a_person_never_inside_the_frame_has_no_track() -> None:
     pool = ObservationPool(4, 8)
     pool.offer(frame(7, 5), seen(box=np.array([-50.0, 0, -10, 60])), NOBODY)
-    found = pool.close(Blobs().put, ORIGIN)
-    assert isinstance(found, Rejection)
-    assert found.reason == "never_in_view"
-    assert "Track 4 of 'street/one.mp4'" in found.detail
+    assert pool.close(Blobs().put, ORIGIN) is None
