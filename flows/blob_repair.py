@@ -37,8 +37,8 @@ from sources.video.reader import VideoRefusedError, open_video
 
 _PAGE = 2000
 _ROUNDS = 3
-_DRAWN = ("demonstration", "rendered")  # folders below the home with images drawn here
 """An edited image needs its repaired anchor; a measurement needs both."""
+_DRAWN = ("demonstration", "rendered")  # folders below the home with images drawn here
 
 Data = tuple[bytes, str]
 """The bytes of a file, and a description of where they are from."""
