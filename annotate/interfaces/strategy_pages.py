@@ -14,25 +14,23 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from functools import cached_property
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from annotate.answers import ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     PROBLEMS,
     UNCHANGED,
     VERDICT,
+    Images,
     Interface,
     Regions,
     Summary,
-    TaskContent,
     choice_region,
     first_text,
-    image_address,
     marked_captions,
     one_line,
     only_choice,
     page_html,
-    shown_image,
     verdict_answer,
 )
 from db.entities import StoredEntity
@@ -59,6 +57,9 @@ class StrategyCheck(Interface):
     """The labelling interface `strategy-check`."""
 
     name = "strategy-check"
+    record = Strategy
+    image_fields: ClassVar = {"image": "anchor"}
+    html_parts: ClassVar = {"caption_html": "strategy_caption"}
 
     @cached_property
     def config(self) -> str:
@@ -78,28 +79,20 @@ class StrategyCheck(Interface):
         )
         return super().instructions.replace("TYPES", f"<ul>{''.join(items)}</ul>")
 
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """Return the page of one strategy."""
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return the strategy as a list, and as texts to edit."""
         strategy = entity.record(Strategy)
-        kind = strategy.difference
-        rows = [(name, getattr(strategy, field)) for field, name in TEXTS.items()]
-        rows.append(("Proposed type", f"{kind}: {kind.definition}"))
-        words = len(strategy.editing_instruction.split())
-        if words > MOST_INSTRUCTION_WORDS:
-            note = (
-                f"The instruction has {words} words; with more than {MOST_INSTRUCTION_WORDS} no "
-                "image is edited."
-            )
-            rows.append(("Note", note))
-        data = {
-            "image": image_address(images_url, strategy.anchor),
-            "caption_html": page_html("terms", [("Caption", strategy.caption)]),
-            "strategy_html": page_html("terms", rows),
+        return {
+            **super().data(entity, images, related),
+            "strategy_html": page_html("strategy", strategy, TEXTS, MOST_INSTRUCTION_WORDS),
             **{field: getattr(strategy, field) for field in TEXTS},
         }
-        proposed = choice_region(_TYPE, "caption", kind.value)
-        guess = {"model_version": strategy.author, "result": [proposed]}
-        return TaskContent(data, [guess], (shown_image(strategy.anchor),))
+
+    def guesses(self, entity: StoredEntity) -> list[dict[str, Any]]:
+        """Return the proposed type, ticked."""
+        strategy = entity.record(Strategy)
+        proposed = choice_region(_TYPE, "caption", strategy.difference.value)
+        return [{"model_version": strategy.author, "result": [proposed]}]
 
     def kept(
         self, verdict: str, result: Regions, shown: StoredEntity
@@ -162,16 +155,14 @@ class GroupRefinement(Interface):
     """The labelling interface `group-refinement`."""
 
     name = "group-refinement"
+    record = CaptionGroup
+    html_parts: ClassVar = {"pictures_html": "pictures", "warnings_html": "warnings"}
 
-    def page(self, entity: StoredEntity, images_url: str) -> TaskContent:
-        """Return the page of one group."""
+    def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
+        """Return the images, the warnings, and a row for each coarse caption."""
         group = entity.record(CaptionGroup)
-        data = {
-            "pictures_html": page_html("group", group.members, images_url),
-            "warnings_html": page_html("listed", group.warnings) or "<span></span>",
-            "rows": [_row(group, row) for row in range(len(group.coarse_captions))],
-        }
-        return TaskContent(data, [], tuple(shown_image(one.picture) for one in group.members))
+        rows = [_row(group, row) for row in range(len(group.coarse_captions))]
+        return {**super().data(entity, images, related), "rows": rows}
 
     def kept(
         self, verdict: str, result: Regions, shown: StoredEntity
