@@ -69,6 +69,10 @@ class Reading(Record):
             a decision.
         late: answers about withdrawn entities.
         foreign: tasks that are not ours.
+        on_desk: our tasks in Label Studio, if all were compared; the same applies to the following.
+        adopted: tasks with an unknown place.
+        duplicates: tasks that existed twice; the unanswered copy was removed.
+        missing: entities whose open tasks are not in Label Studio; the next push sends them.
     """
 
     accepted: int = 0
@@ -83,6 +87,15 @@ class Reading(Record):
     deleted: tuple[Notice, ...] = ()
     late: tuple[Notice, ...] = ()
     foreign: tuple[int, ...] = ()
+    on_desk: int = 0
+    adopted: int = 0
+    duplicates: int = 0
+    missing: tuple[str, ...] = ()
+
+    @property
+    def answers(self) -> int:
+        """The number of new answers."""
+        return self.accepted + self.edited + self.rejected
 
     def plus(self, other: "Reading") -> "Reading":
         """Return the sum of both."""
@@ -155,17 +168,18 @@ class Reader:
             return reading
         return reading.plus(self._store_all(new, skipped))
 
-    def decide_again(self, entity_ids: Sequence[str]) -> Reading:
-        """Decide on items again by the answers that count now."""
+    def decide_again(self, entity_ids: Sequence[str]) -> int:
+        """Decide on items again by the answers that count now; return how many are decided."""
         shown = load_shown(self._store, entity_ids)
         with self._store.write() as connection:
             acquire_queue_lock(connection, self._queue.name)
-            return _decided(self._decider.decide(connection, shown))
+            outcomes = self._decider.decide(connection, shown)
+        return outcomes["agreed"] + outcomes["settled"]
 
     def _received(self, page: Sequence[tuple[StoredTask, RemoteTask]]) -> Iterator[Received]:
         """Return the annotations of these tasks, each task's oldest first: the last one counts."""
         remotes = [annotation for _, task in page for annotation in task.annotations]
-        users = {user for one in remotes for user in (one.user_id, one.made_by or one.user_id)}
+        users = {user for one in remotes for user in (one.user_id, one.completed_by or one.user_id)}
         names = pseudonyms(self._store, self._server, users)
         elsewhere: dict[int, list[StoredAnnotation]] = defaultdict(list)
         numbers = sorted({one.id for one in remotes})
@@ -176,7 +190,7 @@ class Reader:
             if task.purpose == "adjudication":
                 config = self._adjudication_config
             for remote in sorted(remote_task.annotations, key=lambda one: (one.updated_at, one.id)):
-                people = [names[remote.user_id], names[remote.made_by or remote.user_id]]
+                people = [names[remote.user_id], names[remote.completed_by or remote.user_id]]
                 strange = self._assignee_problem(task, people)
                 strange = strange or _moved_problem(task, remote, elsewhere[remote.id])
                 problem = remote.fault or malformed(config, remote.result)
@@ -188,7 +202,7 @@ class Reader:
                     agent,
                     content,
                     remote,
-                    remote_task.opened_with,
+                    remote_task.data.draft_id,
                     strange or problem,
                     quarantined=bool(strange),
                 )
@@ -219,8 +233,13 @@ class Reader:
             returned = self._check_gold(connection, stored)
             asked = {one.task.entity_id for one in new if one.task.purpose != "audit"}
             items = {id_: entity for id_, entity in shown.entities.items() if id_ in asked}
-            decided = _decided(self._decider.decide(connection, shown._replace(entities=items)))
-        return decided.plus(Reading(returned=returned)).plus(_tally(stored, states))
+            outcomes = self._decider.decide(connection, shown._replace(entities=items))
+        reading = Reading(
+            decided=outcomes["agreed"] + outcomes["settled"],
+            conflicts=outcomes["conflict"],
+            returned=returned,
+        )
+        return reading.plus(_tally(stored, states))
 
     def _read(self, received: Received, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
         if received.quarantined:
@@ -297,12 +316,6 @@ class Reader:
         if not checks:
             return 0
         return sum(work.tasks for work in enforce(connection, self._queue, same).values())
-
-
-def _decided(outcomes: Mapping[str, int]) -> Reading:
-    """Return the counts of items whose outcomes have these states."""
-    decided = outcomes["agreed"] + outcomes["settled"]
-    return Reading(decided=decided, conflicts=outcomes["conflict"])
 
 
 def _move(connection: Connection, read: Sequence[Understood], skipped: set[str]) -> None:
