@@ -6,13 +6,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from rapidfuzz.utils import default_process
 
 from annotate.answers import ReviewAnswer
+from retrieval.embeddings import read_array, unit_rows
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.quality import CONFIDENCE, wilson_interval
@@ -53,31 +54,30 @@ class Share(Record):
     low: float | None
     high: float | None
 
+    def __str__(self) -> str:
+        return f"{100 * (self.value or 0):.0f} % of {self.of:,}"
+
 
 def share(count: int, of: int) -> Share:
     """Return `count / of` with its 95 % score interval."""
-    if of == 0:
-        return Share(count=count, of=of, value=None, low=None, high=None)
-    low, high = wilson_interval(count, of)
-    return Share(count=count, of=of, value=count / of, low=low, high=high)
+    low, high = wilson_interval(count, of) if of else (None, None)
+    return Share(count=count, of=of, value=count / of if of else None, low=low, high=high)
 
 
-def estimate(
-    value: float, counts: IntArray, statistic: Callable[[FloatArray], FloatArray]
-) -> Estimate:
-    """Return `value` with its interval from a bootstrap over items.
+def estimate(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> Estimate:
+    """Return a figure over all items with its interval from a bootstrap over items.
 
     Items are resampled `REPLICATES` times with replacement; the interval contains the middle 95 %
     of the values. Items with the same pattern are drawn together, as a multinomial count.
     Replicates in which the statistic is not defined (all answers are the same) are left out.
 
     Args:
-        value: the figure over all items.
         counts: the number of items of each pattern, of shape (patterns,).
         statistic: returns the figure, of shape (replicates,), for weights of the patterns, of shape
             (replicates, patterns); NaN where it is not defined.
     """
     items = int(counts.sum())
+    value = float(statistic(counts[None].astype(np.float64))[0])
     if items < 2:
         return Estimate(value=value, items=items, reason="a single item has no variance")
     drawn = _replicates(counts, statistic)
@@ -114,83 +114,53 @@ def ratio(above: FloatArray, below: FloatArray) -> FloatArray:
 
 # Similarity of captions or images, by embeddings or by the words of texts.
 
-SimilarityFloatArray = NDArray[np.float32]
 
+class Similarity(NamedTuple):
+    """A ranking of items that are identified by their row, counted from 0.
 
-class Similarity(Protocol):
-    """A ranking of items that are identified by their row, counted from 0."""
+    `name` is the method, for provenance; `scores` returns the similarity of all rows to a row.
+    """
 
-    @property
-    def name(self) -> str:
-        """The method, for provenance."""
-        ...
+    name: str
+    scores: Callable[[int], NDArray[np.floating]]
 
     def ranked(self, row: int) -> NDArray[np.intp]:
         """Return all rows from the most to the least similar to `row`; ties in row order."""
-        ...
+        scores = np.round(self.scores(row), 12)  # rounded, so that ties stay ties
+        return np.argsort(-scores, kind="stable")
 
 
-class EmbeddingSimilarity:
-    """Cosine similarity of embeddings."""
+def embedding_similarity(path: Path, rows: int, what: str) -> Similarity:
+    """Return the cosine similarity of embeddings in a `.npy` file: floats (rows, dimensions).
 
-    def __init__(self, embeddings: SimilarityFloatArray, name: str) -> None:
-        self.name = name
-        self._directions = embeddings
-
-    @classmethod
-    def load(cls, path: Path, rows: int, what: str) -> "EmbeddingSimilarity":
-        """Load embeddings from a `.npy` file: a float array of shape (rows, dimensions).
-
-        Raises:
-            UsageError: the file has another content, or a row is zero or not finite. `what` names
-                the expected items for the message.
-        """
-        try:
-            loaded = np.load(path, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise UsageError(f"the embeddings {path} cannot be read: {error}") from error
-        if loaded.ndim != 2 or len(loaded) != rows or loaded.dtype.kind != "f":
-            raise UsageError(
-                f"the embeddings {path} must be floats of shape ({rows}, dimensions), a row for "
-                f"each of the {what}; got {loaded.dtype} of shape {loaded.shape}"
-            )
-        lengths = np.linalg.norm(loaded.astype(np.float32), axis=1, keepdims=True)
-        if not (np.isfinite(lengths).all() and (lengths > 0).all()):
-            row = int(np.argmax(~(np.isfinite(lengths) & (lengths > 0))))
-            raise UsageError(f"row {row} of the embeddings {path} is zero or not finite")
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        return cls((loaded / lengths).astype(np.float32), f"embeddings sha256:{digest}")
-
-    def ranked(self, row: int) -> NDArray[np.intp]:
-        """Return all rows by cosine similarity."""
-        return np.argsort(-(self._directions @ self._directions[row]), kind="stable")
+    Raises:
+        UsageError: the file has another content, or a row is zero or not finite. `what` names the
+            expected items for the message.
+    """
+    directions = unit_rows(read_array(path), str(path))
+    if len(directions) != rows:
+        raise UsageError(f"{path} must have {rows} rows, one for each of the {what}")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return Similarity(f"embeddings sha256:{digest}", lambda row: directions @ directions[row])
 
 
-class WordSimilarity:
-    """Cosine similarity of texts by tf-idf, their words weighted by rarity; needs no model."""
+def word_similarity(texts: Sequence[str]) -> Similarity:
+    """Return the cosine similarity of texts by tf-idf, their words weighted by rarity."""
+    from scipy import sparse
 
-    name = "words-tf-idf@1"
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        from scipy import sparse
-
-        counts = [Counter(sorted(default_process(text).split())) for text in texts]
-        columns = {word: place for place, word in enumerate(sorted(set().union(*counts)))}
-        cells = [
-            (row, columns[word], n) for row, words in enumerate(counts) for word, n in words.items()
-        ]
-        rows, words, weights = np.array(cells, dtype=np.int64).reshape(-1, 3).T
-        texts_with = np.bincount(words, minlength=len(columns))
-        weights = weights * (np.log((1 + len(texts)) / (1 + texts_with)) + 1)[words]
-        lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(texts)))
-        shape = len(texts), len(columns)
-        self._weights = sparse.csr_array((weights / lengths[rows], (rows, words)), shape=shape)
-
-    def ranked(self, row: int) -> NDArray[np.intp]:
-        """Return all rows by cosine similarity."""
-        scores = self._weights @ self._weights[[row]].toarray()[0]
-        return np.argsort(-np.round(scores, 12), kind="stable")  # rounded, so that ties stay ties
+    counts = [Counter(sorted(default_process(text).split())) for text in texts]
+    columns = {word: place for place, word in enumerate(sorted(set().union(*counts)))}
+    cells = [
+        (row, columns[word], n) for row, words in enumerate(counts) for word, n in words.items()
+    ]
+    rows, words, numbers = np.array(cells, dtype=np.int64).reshape(-1, 3).T
+    texts_with = np.bincount(words, minlength=len(columns))
+    weights = numbers * (np.log((1 + len(texts)) / (1 + texts_with)) + 1)[words]
+    lengths = np.sqrt(np.bincount(rows, weights**2, minlength=len(texts)))
+    shape = len(texts), len(columns)
+    matrix = sparse.csr_array((weights / lengths[rows], (rows, words)), shape=shape)
+    return Similarity("words-tf-idf@1", lambda row: matrix @ matrix[[row]].toarray()[0])
 
 
 # Agreement on choices and on texts.
@@ -407,7 +377,7 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
         expected = (lefts * rights).sum(axis=1) / pairs**2
         return ratio(weights @ equal / pairs - expected, 1 - expected)
 
-    return estimate(_over_all(counts, kappa), counts, kappa)
+    return estimate(counts, kappa)
 
 
 def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
@@ -430,7 +400,7 @@ def _fleiss(items: Sequence[Sequence[Category]]) -> Estimate:
         expected = (shares**2).sum(axis=1)
         return ratio(weights @ equal / rated - expected, 1 - expected)
 
-    return estimate(_over_all(counts, kappa), counts, kappa)
+    return estimate(counts, kappa)
 
 
 def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
@@ -448,11 +418,7 @@ def _krippendorff(items: Sequence[Sequence[Category]]) -> Estimate:
         expected = (values**2 - (totals**2).sum(axis=1)) / (values - 1)
         return ratio(expected - weights @ unlike, expected)
 
-    return estimate(_over_all(counts, alpha), counts, alpha)
-
-
-def _over_all(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> float:
-    return float(statistic(counts[None].astype(np.float64))[0])
+    return estimate(counts, alpha)
 
 
 def _undefined(items: int, kinds: Mapping[Category, int]) -> Estimate | None:
@@ -525,4 +491,4 @@ def _mean(values: Sequence[float]) -> Estimate:
     def mean(weights: FloatArray) -> FloatArray:
         return ratio(weights @ figures, weights.sum(axis=1))
 
-    return estimate(fmean(values), counts.astype(np.int64), mean)
+    return estimate(counts.astype(np.int64), mean)

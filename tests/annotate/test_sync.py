@@ -5,7 +5,7 @@ import pytest
 
 from annotate.answers import AnnotationRecord
 from annotate.backend import Desks
-from annotate.pull import OVERLAP, PullReport, ReconcileReport, moved, pull, reconcile
+from annotate.pull import OVERLAP, PullReport, moved, pull, reconcile
 from annotate.push import PUSH_ATTEMPTS, PushReport
 from annotate.push import push as push_patiently
 from annotate.queues import SHARED, Auto, Queue, Sample, shipped
@@ -173,7 +173,7 @@ def test_duplicate_tasks_without_answers_are_removed(
     desk.annotate(copy, accepting(REWRITE))
     report = reconcile(world.store, office, QUEUE)
     assert (report.duplicates, report.adopted, sorted(desk.only_project)) == (2, 1, [copy])
-    assert (report.recovered, pull(world.store, office, QUEUE).known) == (1, 1)
+    assert (report.answers, pull(world.store, office, QUEUE).known) == (1, 1)
     assert state_of(world, entity_id) == "accepted"
 
 
@@ -348,7 +348,7 @@ def test_a_pull_without_a_project_is_empty(
     world: World, office: MemoryOffice, desk: MemoryDesk
 ) -> None:
     assert pull(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
-    assert reconcile(world.store, office, QUEUE) == ReconcileReport(queue=QUEUE.name)
+    assert reconcile(world.store, office, QUEUE) == PullReport(queue=QUEUE.name)
 
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
