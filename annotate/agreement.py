@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -180,8 +180,8 @@ Fact = tuple[Hashable, Hashable, Hashable]
 Facts = Callable[[str], frozenset[Fact]]
 """Returns the facts that a text states, with equal values for equal facts."""
 
-P = TypeVar("P", bound=Hashable)
-C = TypeVar("C", bound="ChoiceAgreement | OwnChoiceAgreement")
+P = TypeVar("P", str, Category)
+K = TypeVar("K", bound=Hashable)
 _Pairs = tuple[tuple[Category, Category], ...]
 
 _NO_OVERLAP = "no item was answered by two people"
@@ -200,17 +200,19 @@ class ChoiceAgreement(Record):
     Attributes:
         control: its name on the page.
         observed: the share of pairs of equal answers, from 0 to 1, as a mean over items.
-        cohen: Cohen's kappa (1960), if exactly two annotators share items.
-        fleiss: Fleiss' kappa (1971), over the items with the commonest number of answers.
+        cohen: Cohen's kappa (1960), if exactly two annotators share items; of one annotator, over
+            all pairs of that annotator's answer and another's.
+        fleiss: Fleiss' kappa (1971), over the items with the commonest number of answers; not of
+            one annotator.
         krippendorff: Krippendorff's alpha for nominal data, over all items with two or more
-            answers.
+            answers; not of one annotator.
     """
 
     control: str
     observed: Estimate
     cohen: Estimate
-    fleiss: Estimate
-    krippendorff: Estimate
+    fleiss: Estimate = Estimate()
+    krippendorff: Estimate = Estimate()
 
 
 class TextAgreement(Record):
@@ -227,82 +229,50 @@ class TextAgreement(Record):
     attributes: Estimate
 
 
-class OwnChoiceAgreement(Record):
-    """Agreement of one annotator with all others in a control with choices.
-
-    `observed` is the share of equal answers of the others. `kappa` is Cohen's kappa over all pairs
-    of the annotator's answer and another's.
-    """
-
-    control: str
-    observed: Estimate
-    kappa: Estimate
-
-
-class _Agreement(Record, Generic[C]):
+class Agreement(Record):
     """Agreement in all controls of a page, over `items` items with two or more answers."""
 
     items: int
-    choices: tuple[C, ...]
+    choices: tuple[ChoiceAgreement, ...]
     texts: tuple[TextAgreement, ...]
 
     @property
-    def main(self) -> C | None:
+    def main(self) -> ChoiceAgreement | None:
         """Agreement on the verdict, or on the first control with choices if there is no verdict."""
         verdicts = (choice for choice in self.choices if choice.control == "verdict")
         return next(verdicts, self.choices[0] if self.choices else None)
 
 
-class Agreement(_Agreement[ChoiceAgreement]):
-    """Agreement of all annotators."""
+def agreement(
+    items: Iterable[ItemAnswers], facts: Facts | None = None, annotator: str | None = None
+) -> Agreement:
+    """Compute the agreement of the annotators of a queue.
 
-
-class OwnAgreement(_Agreement[OwnChoiceAgreement]):
-    """Agreement of one annotator with the others, over the items that they share."""
-
-
-def agreement(items: Iterable[ItemAnswers], facts: Facts | None = None) -> Agreement:
-    """Compute the agreement of the annotators of a queue; `facts` extracts the facts of texts."""
-    shared = _shared_items(items)
+    Args:
+        items: the answers to each item.
+        facts: extracts the facts of texts.
+        annotator: compute only the agreement of this annotator with all others, over the items that
+            they share.
+    """
+    shared = sorted(
+        (
+            item
+            for item in items
+            if len(item.answers) > 1 and (annotator is None or annotator in item.answers)
+        ),
+        key=lambda item: item.entity_id,
+    )
     return Agreement(
         items=len(shared),
         choices=tuple(
-            _choice_agreement(control, rated)
+            _choice_agreement(control, rated, annotator)
             for control, rated in _values_by_control(shared, _categories).items()
         ),
         texts=tuple(
-            _text_agreement(
-                control, [[*combinations(sorted(texts.values()), 2)] for texts in written], facts
-            )
+            _text_agreement(control, _pairs_of(written, annotator), facts)
             for control, written in _values_by_control(shared, lambda answer: answer.texts).items()
         ),
     )
-
-
-def agreement_of(
-    annotator: str, items: Iterable[ItemAnswers], facts: Facts | None = None
-) -> OwnAgreement:
-    """Compute the agreement of one annotator with the others who answered the same items."""
-    shared = _shared_items(item for item in items if annotator in item.answers)
-    choices = []
-    for control, rated in _values_by_control(shared, _categories).items():
-        pairs = _pairs_of(annotator, rated)
-        observed = _mean([_observed_agreement(item) for item in pairs])
-        choices.append(OwnChoiceAgreement(control=control, observed=observed, kappa=_cohen(pairs)))
-    return OwnAgreement(
-        items=len(shared),
-        choices=tuple(choices),
-        texts=tuple(
-            _text_agreement(control, _pairs_of(annotator, written), facts)
-            for control, written in _values_by_control(shared, lambda answer: answer.texts).items()
-        ),
-    )
-
-
-def _shared_items(items: Iterable[ItemAnswers]) -> list[ItemAnswers]:
-    """Return the items with two or more answers, in the order of their ids."""
-    found = (item for item in items if len(item.answers) > 1)
-    return sorted(found, key=lambda item: item.entity_id)
 
 
 def _categories(answer: ReviewAnswer) -> dict[str, Category]:
@@ -324,28 +294,34 @@ def _values_by_control(
     return dict(sorted(found.items()))
 
 
-def _choice_agreement(control: str, rated: Sequence[Mapping[str, Category]]) -> ChoiceAgreement:
+def _choice_agreement(
+    control: str, rated: Sequence[Mapping[str, Category]], annotator: str | None
+) -> ChoiceAgreement:
+    pairs = _pairs_of(rated, annotator)
+    observed = _mean([fmean(one == other for one, other in of_item) for of_item in pairs])
+    if annotator is not None:
+        return ChoiceAgreement(control=control, observed=observed, cohen=_cohen(pairs))
     categories = [tuple(sorted(ratings.values())) for ratings in rated]
     return ChoiceAgreement(
         control=control,
-        observed=_mean([_observed_agreement(combinations(chosen, 2)) for chosen in categories]),
+        observed=observed,
         cohen=_cohen_of_two(rated),
         fleiss=_fleiss(categories),
         krippendorff=_krippendorff(categories),
     )
 
 
-def _pairs_of(annotator: str, items: Iterable[Mapping[str, P]]) -> list[tuple[tuple[P, P], ...]]:
-    """Return, per item, pairs of the annotator's value and each other annotator's value."""
+def _pairs_of(
+    items: Iterable[Mapping[str, P]], annotator: str | None
+) -> list[tuple[tuple[P, P], ...]]:
+    """Return the pairs of values of each item: all, or an annotator's with each other's."""
+    if annotator is None:
+        return [tuple(combinations(sorted(given.values()), 2)) for given in items]
     return [
         tuple((given[annotator], given[other]) for other in sorted(given) if other != annotator)
         for given in items
         if annotator in given
     ]
-
-
-def _observed_agreement(pairs: Iterable[tuple[Category, Category]]) -> float:
-    return fmean(one == other for one, other in pairs)
 
 
 def _cohen_of_two(rated: Sequence[Mapping[str, Category]]) -> Estimate:
@@ -434,7 +410,7 @@ def _numbered(categories: Iterable[Category]) -> dict[Category, int]:
     return {category: number for number, category in enumerate(dict.fromkeys(categories))}
 
 
-def _distinct(patterns: Iterable[P]) -> tuple[list[P], IntArray]:
+def _distinct(patterns: Iterable[K]) -> tuple[list[K], IntArray]:
     """Return the distinct patterns in order of occurrence, and the count of each."""
     counted = Counter(patterns)
     return list(counted), np.fromiter(counted.values(), dtype=np.int64, count=len(counted))

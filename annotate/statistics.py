@@ -16,10 +16,8 @@ from annotate.agreement import (
     Fact,
     Facts,
     ItemAnswers,
-    OwnAgreement,
     Share,
     agreement,
-    agreement_of,
     share,
 )
 from annotate.answers import ReviewAnswer
@@ -270,7 +268,7 @@ class AnnotatorStatistics(Record):
     annotator: str
     name: str | None
     work: Work
-    agreement: OwnAgreement
+    agreement: Agreement
     pairs: Pairs
     gold: GoldAccuracy
     others: Others
@@ -461,7 +459,7 @@ def queue_statistics(
                     answers.tallied.get(annotator, []),
                     [task for task in tasks if task.assignee == annotator],
                 ),
-                agreement=agreement_of(annotator, answers.shared, facts),
+                agreement=agreement(answers.shared, facts, annotator),
                 pairs=_pairs(annotator, answers.pairs),
                 gold=_gold(queue, checks.get(annotator, [])),
                 others=_others(annotator, answers, checks),

@@ -130,7 +130,7 @@ def nice_scale(largest: int) -> tuple[int, int]:
 
 def scale_of(queue: QueueStatistics) -> Scale:
     """Return a scale for the kappas of a queue: from 0, or lower if a kappa is negative."""
-    figures = [main.kappa for one in queue.annotators if (main := one.agreement.main)]
+    figures = [main.cohen for one in queue.annotators if (main := one.agreement.main)]
     if choice := queue.agreement.main:
         figures += [choice.cohen, choice.fleiss, choice.krippendorff]
     ends = [end for figure in figures for end in (figure.value, figure.low) if end is not None]
