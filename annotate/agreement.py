@@ -14,22 +14,16 @@ from rapidfuzz.utils import default_process
 
 from annotate.answers import ReviewAnswer
 from retrieval.embeddings import read_array, unit_rows
+from retrieval.ranking import REPLICATES, SEED, TAILS, resampled
 from schemas.base import Record
 from schemas.errors import UsageError
-from schemas.quality import CONFIDENCE, wilson_interval
+from schemas.quality import wilson_interval
 
 # 95 % intervals for shares and for statistics over items. A figure that cannot be computed has a
 # reason instead.
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-REPLICATES = 1000
-SEED = 20
-"""Seed of the bootstrap, so that the same answers have the same interval."""
-
-_TAILS = (100 * (1 - CONFIDENCE) / 2, 100 * (1 + CONFIDENCE) / 2)
-_WEIGHTS_AT_ONCE = 1 << 20  # 8 MiB, for any number of items
 
 
 class Estimate(Record):
@@ -80,28 +74,13 @@ def estimate(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) ->
     value = float(statistic(counts[None].astype(np.float64))[0])
     if items < 2:
         return Estimate(value=value, items=items, reason="a single item has no variance")
-    drawn = _replicates(counts, statistic)
+    drawn = resampled(counts, statistic, REPLICATES, SEED)
+    drawn = drawn[~np.isnan(drawn)]
     if 2 * len(drawn) < REPLICATES:
         reason = "most bootstrap samples of so few items have a single category"
         return Estimate(value=value, items=items, reason=reason)
-    low, high = np.percentile(drawn, _TAILS)
+    low, high = np.percentile(drawn, TAILS)
     return Estimate(value=value, low=float(low), high=float(high), items=items)
-
-
-def _replicates(counts: IntArray, statistic: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    generator = np.random.default_rng(SEED)
-    items = int(counts.sum())
-    at_once = max(1, _WEIGHTS_AT_ONCE // len(counts))
-    found = [
-        statistic(
-            generator.multinomial(
-                items, counts / items, size=min(at_once, REPLICATES - done)
-            ).astype(np.float64)
-        )
-        for done in range(0, REPLICATES, at_once)
-    ]
-    values = np.concatenate(found)
-    return values[~np.isnan(values)]
 
 
 def ratio(above: FloatArray, below: FloatArray) -> FloatArray:

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from annotate.agreement import (
-    SEED,
     Agreement,
     Fact,
     Facts,
@@ -28,6 +27,7 @@ from db.gold import StoredCheck, all_checks, revocations
 from db.review_audits import ItemProgress, TaskCount, item_progress, task_counts, timed_answers
 from db.reviews import WAITING, names_of_annotators
 from db.store import Store
+from retrieval.ranking import SEED
 from schemas.base import Record
 
 # A forecast of when the work will be done, if future days are like past ones.
@@ -93,14 +93,8 @@ def forecast(answers_needed: int, per_day: Sequence[int], today: date) -> Foreca
 def _days_needed(answers: int, recent: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[int]:
     """Return the days needed in a good and in a bad simulation, at least one."""
     generator = np.random.default_rng(SEED)
-    came = np.zeros(_FUTURES, dtype=np.int64)
-    needed = np.zeros(_FUTURES, dtype=np.int64)
-    for _ in range(_LONGEST_DAYS + 1):
-        unfinished = came < answers
-        if not unfinished.any():
-            break
-        needed += unfinished
-        came += generator.choice(recent, size=_FUTURES)
+    came = generator.choice(recent, size=(_FUTURES, _LONGEST_DAYS + 1)).cumsum(axis=1)
+    needed = 1 + (came < answers).sum(axis=1)
     return [int(days) for days in np.percentile(needed, _RANGE, method="inverted_cdf")]
 
 

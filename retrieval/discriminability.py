@@ -16,7 +16,7 @@ from retrieval.embeddings import (
     checked_shape,
     unit_rows,
 )
-from retrieval.similarity.products import Neighbours, Similarities, Tiling, nearest_units
+from retrieval.similarity.products import Neighbours, Similarities, nearest_units
 from schemas.errors import DegenerateCriterionError, FormatError, UsageError
 from schemas.recos import CaptionVerdict, DiscriminabilitySettings
 
@@ -330,7 +330,6 @@ class CaptionValidator:
         settings: DiscriminabilitySettings,
         *,
         name: str = "the image embeddings",
-        tiling: Tiling | None = None,
     ) -> None:
         """Takes D: floats of shape (m, d), called `name` in messages.
 
@@ -343,7 +342,6 @@ class CaptionValidator:
         self._name = name
         self._settings = settings
         self._interval = AcceptedInterval.of(settings.k, settings.eta)
-        self._tiling = tiling
         if settings.k > len(self._images) - 1:
             raise UsageError(
                 f"k must be below {len(self._images):,}, the number of images in {name}, because a "
@@ -371,7 +369,6 @@ class CaptionValidator:
             self._images,
             self._settings.k,
             apart=(own, np.arange(len(self._images))),
-            tiling=self._tiling,
         )
         cosines = _exact_cosines(np.asarray(texts), self._exact, found.places)
         return found._replace(similarities=cosines)

@@ -3,7 +3,7 @@
 import math
 import multiprocessing
 import re
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
@@ -34,9 +34,6 @@ class Shard(NamedTuple):
 
     process: int = 0
     processes: int = 1
-
-
-_WHOLE = Shard()
 
 
 class IdentityBatches:
@@ -160,7 +157,7 @@ class BatchSequence:
         per_epoch: int,
         epochs: int,
         first: int = 0,
-        shard: Shard = _WHOLE,
+        shard: Shard = Shard(),  # noqa: B008 - it is immutable
     ) -> None:
         self._batches, self._per_epoch, self._epochs = batches, per_epoch, epochs
         self._first, self._shard = first, shard
@@ -179,34 +176,17 @@ class BatchSequence:
 def _dealt_out(
     portions: dict[int, list[Batch]], batches: int, chance: np.random.Generator
 ) -> list[list[int]]:
-    """The portions in batches, filled evenly: in rounds, each round in an order of its own.
+    """The portions in batches, filled evenly: dealt one by one, identity after identity.
 
-    An identity takes the next batches of the round that do not contain it; those that it skips are
-    left for the next identity. So it always takes the emptiest, and all are full at the end.
+    So those of one identity go to different batches, unless there are more of them than batches.
     """
-    filled: list[list[int]] = [[] for _ in range(batches)]
-    waiting: deque[int] = deque()
-    for identity in chance.permutation(list(portions)):
-        taken: set[int] = set()
-        for portion in portions[int(identity)]:
-            if len(taken) == batches:
-                taken.clear()
-            batch = _next_batch(waiting, taken, batches, chance)
-            taken.add(batch)
-            filled[batch].extend(portion)
+    order = chance.permutation(list(portions)).tolist()
+    dealt = [portion for identity in order for portion in portions[identity]]
+    filled = [
+        [place for portion in dealt[batch::batches] for place in portion]
+        for batch in range(batches)
+    ]
     return [filled[place] for place in chance.permutation(batches)]
-
-
-def _next_batch(
-    waiting: deque[int], taken: set[int], batches: int, chance: np.random.Generator
-) -> int:
-    """The first batch of the round that is not taken; starts a new round if there is none."""
-    for place, batch in enumerate(waiting):
-        if batch not in taken:
-            del waiting[place]
-            return batch
-    waiting.extend(map(int, chance.permutation(batches)))
-    return _next_batch(waiting, taken, batches, chance)
 
 
 # Images as CLIP's pixels.
