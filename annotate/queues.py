@@ -188,16 +188,24 @@ class Declarations(NamedTuple):
     steps: Mapping[str, Step]
     queues: Mapping[str, Mapping[str, Any]]
 
+    def step(self, name: str) -> Step:
+        """Return the step with that name.
+
+        Raises:
+            UsageError: the step is not declared.
+        """
+        if name not in self.steps:
+            raise UsageError(f"a step must be one of {', '.join(self.steps)}; got {name!r}")
+        return self.steps[name]
+
     def queue(self, dataset: str, step: str, policy: Policy | None = None) -> Queue:
         """Return the queue of a dataset and a step; `policy` overrides the declared one.
 
         Raises:
             UsageError: the step is not declared.
         """
-        if step not in self.steps:
-            raise UsageError(f"a step must be one of {', '.join(self.steps)}; got {step!r}")
         name = f"{dataset}-{step}"
-        declared = {**dict(self.steps[step]), **self.queues.get(name, {})}
+        declared = {**dict(self.step(step)), **self.queues.get(name, {})}
         chosen = {"policy": policy} if policy is not None else {}
         return Queue(**{**declared, **chosen, "name": name, "dataset": dataset})
 
@@ -240,27 +248,18 @@ def load_queues(own_file: Path | None = None) -> Declarations:
         return shipped()
     own = validated(_OwnFile, read_toml(own_file, f"the queues file {own_file}"), f"in {own_file}")
     steps = dict(shipped().steps)
-    for name, changes in own.steps.items():
-        place = f"in {own_file} [steps.{name}]"
-        if name not in steps:
-            raise ConfigurationError(f"{place} must be one of the steps {', '.join(steps)}")
-        steps[name] = _changed(place, steps[name], changes)
-    for name, changes in own.queues.items():
-        place = f"in {own_file} [queues.{name}]"
-        dataset, _, step = name.rpartition("-")
-        if not dataset or step not in steps:
-            raise ConfigurationError(
-                f"{place} must be named DATASET-STEP with a step of {', '.join(steps)}"
-            )
-        _changed(place, steps[step], changes)
-    return Declarations(steps, own.queues)
-
-
-def _changed(place: str, step: Step, changes: Mapping[str, Any]) -> Step:
+    declared = Declarations(steps, own.queues)
+    place = ""
     try:
-        return Step(**{**dict(step), **changes})
+        for name, changes in own.steps.items():
+            place = f"[steps.{name}]"
+            steps[name] = Step(**{**dict(declared.step(name)), **changes})
+        for name in own.queues:
+            place = f"[queues.{name}]"
+            declared.queue_named(name)
     except (ValidationError, UsageError) as error:
-        raise ConfigurationError(f"{place}: {fault_of(error, Step)}") from error
+        raise ConfigurationError(f"in {own_file} {place}: {fault_of(error, Step)}") from error
+    return declared
 
 
 _PAGE = 500

@@ -361,20 +361,13 @@ def _content(remote: RemoteAnnotation, *, readable: bool) -> dict[str, Any]:
     The regions are stored without what Label Studio adds itself (its ids change at every save).
     """
     if not readable:
-        unread = remote.result if isinstance(remote.result, str) else _as_text(remote.result)
+        unread = remote.result if isinstance(remote.result, str) else json.dumps(remote.result)
         return {"unread": ascii(unread)[1:-1] if not unread.isascii() else unread}
     regions = [
         {field: region[field] for field in _REGION_FIELDS if field in region}
         for region in remote.result
     ]
     return {"regions": sorted(regions, key=canonical_json)}
-
-
-def _as_text(value: Any) -> str:
-    try:
-        return json.dumps(value)
-    except (RecursionError, ValueError, TypeError) as error:
-        return f"not to be written as JSON: {type(error).__name__}"
 
 
 def _annotation_key(

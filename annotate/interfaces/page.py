@@ -302,16 +302,17 @@ def text_fields_script() -> str:
 
 
 class Control(NamedTuple):
-    """A control of a page; `offered` is None if each task has its own choices.
+    """A control of a page; `offered` has the label of each choice, by alias.
 
-    `name` is a pattern, as a page may repeat a control for each row of its data.
+    It is None if each task has its own choices. `name` is a pattern, as a page may repeat a control
+    for each row of its data.
     """
 
     name: re.Pattern[str]
     kind: str
     target: str
     single: bool
-    offered: frozenset[str] | None
+    offered: Mapping[str, str] | None
 
 
 _VALUES = {"choices": "choices", "textarea": "text"}
@@ -336,21 +337,20 @@ def controls(config: str) -> tuple[Control, ...]:
     )
 
 
-@cache
 def choice_labels(config: str) -> dict[tuple[str, str], str]:
     """Return the labels of a page's choices, by control and alias."""
-    root = ET.fromstring(config)  # noqa: S314 - our own page
     return {
-        (tag.get("name", ""), one.get("alias", "")): one.get("value", "")
-        for tag in root.iter("Choices")
-        for one in tag.iter("Choice")
+        (control.name.pattern, alias): label
+        for control in controls(config)
+        for alias, label in (control.offered or {}).items()
     }
 
 
-def _offered(tag: ET.Element) -> frozenset[str] | None:
+def _offered(tag: ET.Element) -> dict[str, str] | None:
     if tag.tag != "Choices" or tag.get("value", "").startswith("$"):
         return None
-    return frozenset(one.get("alias", one.get("value", "")) for one in tag.iter("Choice"))
+    labels = ((one, one.get("value", "")) for one in tag.iter("Choice"))
+    return {one.get("alias", label): label for one, label in labels}
 
 
 def malformed(config: str, result: Any) -> str:

@@ -335,25 +335,21 @@ ATTRIBUTES: Mapping[str, str] = tomllib.loads(resource("description_attributes.t
 """The attributes in the order of a description, each with its words."""
 
 
-def _attribute_pattern(attribute: str) -> str:
+@cache
+def _attribute_pattern(attribute: str) -> re.Pattern[str]:
     """Return the regular expression for an attribute's words, for Python and JavaScript."""
     words = re.split(r"\s(?![^\[]*\])", ATTRIBUTES[attribute].strip())
-    return rf"\b(?:{'|'.join(words)})\b"
+    return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
 
 
 def missing_attributes(text: str) -> Sequence[str]:
     """Return the attributes that a description does not mention, in the order of `ATTRIBUTES`."""
-    return [attribute for attribute in ATTRIBUTES if not _compiled(attribute).search(text)]
+    return [one for one in ATTRIBUTES if not _attribute_pattern(one).search(text)]
 
 
 def count_words(text: str) -> int:
     """Count the words of a text: strings between white space with a letter or a digit."""
     return sum(any(character.isalnum() for character in word) for word in text.split())
-
-
-@cache
-def _compiled(attribute: str) -> re.Pattern[str]:
-    return re.compile(_attribute_pattern(attribute), re.IGNORECASE)
 
 
 # While the annotator writes, a frame below the text counts its words and ticks the attributes that
@@ -378,7 +374,7 @@ class DescriptionWriting(Interface):
     @cached_property
     def config(self) -> str:
         """The page in Label Studio's XML, with the frame that counts words."""
-        patterns = [[attribute, _attribute_pattern(attribute)] for attribute in ATTRIBUTES]
+        patterns = [[one, _attribute_pattern(one).pattern] for one in ATTRIBUTES]
         settings = json.dumps({"aim": AIM_WORDS, "attributes": patterns})
         document = resource("description_counter.html").replace('"SETTINGS"', settings)
         frame = document.replace('"FIELDS"', text_fields_script())

@@ -152,11 +152,11 @@ WRONG_FILES = (
     ("[steps", "is not valid TOML"),
     ("[rewrites]", "in .*: unknown key 'rewrites'; known keys are queues, steps"),
     ("steps = 3", "in .*: steps: .* got 3"),
-    ("[steps.rewritings]", r"\[steps.rewritings\] must be one of the steps .*rewrites"),
+    ("[steps.rewritings]", r"\[steps.rewritings\]: a step must be one of .*rewrites"),
     ("[steps.rewrites]\noverlap = 0", r"\[steps.rewrites\]: overlap: .* got 0"),
     ("[steps.rewrites]\ngold = 1", r"\[steps.rewrites\]: unknown key 'gold'"),
     ("[steps.rewrites]\npolicy = 'often'", r"\[steps.rewrites\]: .*must be 'required'"),
-    ("[queues.people]\noverlap = 2", r"\[queues.people\] must be named DATASET-STEP"),
+    ("[queues.people]\noverlap = 2", r"\[queues.people\]: a queue is named DATASET-STEP"),
     ("[queues.people-rewrites]\ngold_rate = 2", r"\[queues.people-rewrites\]: gold_rate"),
     (
         "[steps.rewrites]\naccuracy_least = 30",
