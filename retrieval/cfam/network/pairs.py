@@ -41,8 +41,8 @@ class IdentityBatches:
 
     An epoch cuts the shuffled pairs of each identity into portions of `images_per_identity`,
     different images if possible, and distributes the portions so that no identity is in a batch
-    twice. That fails only for an identity with more portions than there are batches; its portions
-    are left out first. Pairs that do not fill a batch are left out too, other pairs in each epoch.
+    twice. That fails only for an identity with more portions than there are batches. Pairs that do
+    not fill a batch are left out, other pairs in each epoch.
     If the pairs of an identity do not fill its last portion, some of them occur twice.
 
     No state is kept between epochs: an epoch is a function of the seed and its number, so that a
@@ -72,15 +72,24 @@ class IdentityBatches:
         self.batches_per_epoch = max(1, portions * images_per_identity // size)
 
     def epoch(self, number: int) -> list[Batch]:
-        """The batches of an epoch, in order."""
+        """The batches of an epoch, in order.
+
+        Portions are dealt to the batches one by one, identity after identity.
+        """
         chance = np.random.default_rng([self._seed, number])
-        portions = self._left(
-            {own: self._portions(places, chance) for own, places in self._places.items()}, chance
-        )
-        batches = _dealt_out(portions, self.batches_per_epoch, chance)
-        return [
-            tuple(batch[place] for place in chance.permutation(len(batch))) for batch in batches
+        count = self.batches_per_epoch
+        portions = [
+            portion
+            for identity in chance.permutation(list(self._places)).tolist()
+            for portion in self._portions(self._places[identity], chance)
         ]
+        taken = chance.permutation(len(portions))[: count * self._size // self._portion]
+        dealt = [portions[at] for at in np.sort(taken)]
+        batches = [
+            [place for portion in dealt[first::count] for place in portion]
+            for first in chance.permutation(count)
+        ]
+        return [tuple(chance.permutation(batch).tolist()) for batch in batches]
 
     def _portion_count(self, places: list[int]) -> int:
         """How many portions the pairs of one identity make."""
@@ -101,22 +110,6 @@ class IdentityBatches:
             tuple(order[start : start + self._portion])
             for start in range(0, len(order), self._portion)
         ]
-
-    def _left(
-        self, portions: dict[int, list[Batch]], chance: np.random.Generator
-    ) -> dict[int, list[Batch]]:
-        """As many portions as the batches hold; of one identity at most one for each batch."""
-        surplus = sum(map(len, portions.values())) - (
-            self.batches_per_epoch * self._size // self._portion
-        )
-        for own in portions.values():
-            dropped = min(surplus, max(0, len(own) - self.batches_per_epoch))
-            surplus -= dropped
-            del own[len(own) - dropped :]
-        holders = [identity for identity, own in portions.items() for _ in own]
-        for identity in chance.permutation(holders)[:surplus]:
-            portions[int(identity)].pop()
-        return portions
 
 
 class ContrastBatches(IdentityBatches):
@@ -171,22 +164,6 @@ class BatchSequence:
                 part = batch[process * length : (process + 1) * length]
                 yield [(number, place) for place in part]
             begin = 0
-
-
-def _dealt_out(
-    portions: dict[int, list[Batch]], batches: int, chance: np.random.Generator
-) -> list[list[int]]:
-    """The portions in batches, filled evenly: dealt one by one, identity after identity.
-
-    So those of one identity go to different batches, unless there are more of them than batches.
-    """
-    order = chance.permutation(list(portions)).tolist()
-    dealt = [portion for identity in order for portion in portions[identity]]
-    filled = [
-        [place for portion in dealt[batch::batches] for place in portion]
-        for batch in range(batches)
-    ]
-    return [filled[place] for place in chance.permutation(batches)]
 
 
 # Images as CLIP's pixels.

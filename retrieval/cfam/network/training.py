@@ -174,11 +174,6 @@ def _forget_last_accelerator() -> None:
         GradientState._reset_state()
 
 
-def describe(accelerator: Accelerator) -> str:
-    """The kind of device and how many processes have one, for the record: `4 × cuda`."""
-    return f"{accelerator.num_processes} × {accelerator.device.type}"
-
-
 # Stops a training whose losses or gradients are not finite, before weights are changed.
 
 _NAMED_IMAGES = 8
@@ -556,14 +551,15 @@ class _Trainer:
             self._go_on(journal)
         if self._progress.best is None:
             return None
+        processes = self._accelerator.num_processes
         return Trained(
             self.course.steps,
             self._progress.seconds,
             self._progress.before,
             self._progress.best,
             self.images_digest,
-            describe(self._accelerator),
-            self._accelerator.num_processes,
+            f"{processes} × {self._accelerator.device.type}",
+            processes,
         )
 
     def _go_on(self, journal: Journal | None) -> None:
