@@ -1,4 +1,4 @@
-"""The interface of a review server, and its implementation for Label Studio."""
+"""Label Studio as a review server: projects, tasks and annotations of one workspace."""
 
 import json
 import math
@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Annotated, Any, NamedTuple, Protocol, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,8 +17,6 @@ from tenacity import retry, retry_if_exception_type, stop_after_attempt, wait_ex
 
 from db.entities import pages
 from schemas.errors import ServiceError
-
-# The interface of a review server.
 
 MARKER = "loupe-queue:"
 """Prefix of the line in a project's description that names its queue and purpose."""
@@ -135,72 +133,8 @@ class ProjectCounts(NamedTuple):
     annotations: int
 
 
-class AnnotationBackend(Protocol):
-    """A workspace on a server where people answer review tasks, separate from all others.
-
-    Every call raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may or
-    may not have done the request: the caller checks the state before a retry. Read-only calls are
-    retried by the backend itself.
-    """
-
-    @property
-    def url(self) -> str:
-        """The current URL of the server."""
-        ...
-
-    @property
-    def server_name(self) -> str:
-        """The name of the server in the store, independent of its URL.
-
-        Together with it, a number identifies a user, project or task.
-        """
-        ...
-
-    def find_project(self, marker: str, known: int | None = None) -> int | None:
-        """Return the number of the project with that marker, or None.
-
-        If no project has the marker, because its description was edited, the result is `known` (the
-        number in the store), unless that project does not exist or has another marker.
-        """
-        ...
-
-    def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
-        """Return the number of the project, found as by `find_project`, created or updated."""
-        ...
-
-    def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        """Add tasks and return their numbers, in order. Existing tasks are not searched for."""
-        ...
-
-    def count(self, project_id: int) -> ProjectCounts:
-        """Return the size of the project."""
-        ...
-
-    def list_tasks(
-        self, project_id: int, since: datetime | None = None, after: int = 0
-    ) -> Iterator[RemoteTask]:
-        """Return all tasks of a project in the order of their numbers.
-
-        An annotation that cannot be parsed does not affect the others.
-
-        Args:
-            project_id: the number of the project.
-            since: only tasks with an `updated_at` of then or later.
-            after: only tasks with a number above this one.
-        """
-        ...
-
-    def delete_tasks(self, project_id: int, task_ids: Iterable[int]) -> None:
-        """Delete tasks; missing ones are ignored."""
-        ...
-
-
-Desks = Callable[[str], AnnotationBackend]
-"""Returns the workspace of an assignee, by pseudonym; `SHARED` is the installation itself."""
-
-
-# Label Studio as a review server: the workspace of one account. Its SDK takes seconds to import, so
-# it is used only to validate labelling configurations.
+# The workspace of one account. Label Studio's SDK takes seconds to import, so it is used only to
+# validate labelling configurations.
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 BATCH = 1000
@@ -310,10 +244,15 @@ class _Counts(BaseModel):
 
 
 class LabelStudioDesk:
-    """The workspace of an account on Label Studio, by its URL and a personal access token.
+    """A workspace in which people answer review tasks, separate from all others.
 
-    Without a `server_name`, the server is identified by its URL. Each error is one sentence that
-    says what was not done.
+    It is that of an account on Label Studio, by its current `url` and a personal access token.
+    Together with the `server_name` (by default the URL), a number identifies a user, project or
+    task.
+
+    Every method raises `ServiceError` if the server refuses, and `DeskUnavailableError` if it may
+    or may not have done the request: the caller checks the state before a retry. Read-only calls
+    are retried here. The error is one sentence that says what was not done.
     """
 
     def __init__(
@@ -337,12 +276,16 @@ class LabelStudioDesk:
         )
 
     def find_project(self, marker: str, known: int | None = None) -> int | None:
-        """Return the oldest project with the marker; else `known`, if it has no other marker."""
+        """Return the number of the oldest project with that marker, or None.
+
+        If no project has the marker, because its description was edited, the result is `known` (the
+        number in the store), unless that project does not exist or has another marker.
+        """
         project = self._find_project(marker, ("description",), known)
         return None if project is None else project.id
 
     def ensure_project(self, spec: ProjectSpec, known: int | None = None) -> int:
-        """Return the project, created or updated.
+        """Return the number of the project, found as by `find_project`, created or updated.
 
         Raises:
             ServiceError: Label Studio refuses the interface, for instance because existing
@@ -361,7 +304,10 @@ class LabelStudioDesk:
         return project.id
 
     def import_tasks(self, project_id: int, tasks: Sequence[NewTask]) -> list[int]:
-        """Add tasks in batches of at most 1,000; a batch is added completely or not at all."""
+        """Add tasks and return their numbers, in order. Existing tasks are not searched for.
+
+        A batch of at most 1,000 is added completely or not at all.
+        """
         path, parameters = f"api/projects/{project_id}/import", {"return_task_ids": "true"}
         numbers: list[int] = []
         for batch in pages(tasks, BATCH):
@@ -388,11 +334,16 @@ class LabelStudioDesk:
     def list_tasks(
         self, project_id: int, since: datetime | None = None, after: int = 0
     ) -> Iterator[RemoteTask]:
-        """Return the tasks of a project, by number; with `since`, those changed then or later.
+        """Return the tasks of a project in the order of their numbers.
 
         Pages start after the last number instead of at an offset, so that tasks deleted meanwhile
         do not hide others, and each page is checked against its total. A page that cannot be parsed
         is read in smaller pages, down to a single task, whose annotations are then read one by one.
+
+        Args:
+            project_id: the number of the project.
+            since: only tasks with an `updated_at` of then or later.
+            after: only tasks with a number above this one.
         """
         size = BATCH
         while True:
@@ -557,3 +508,7 @@ def _differs(project: _Project, name: str, value: Any) -> bool:
     if isinstance(there, str):
         return there.strip() != str(value).strip()
     return bool(there != value)
+
+
+Desks = Callable[[str], LabelStudioDesk]
+"""Returns the workspace of an assignee, by pseudonym; `SHARED` is the installation itself."""

@@ -9,7 +9,7 @@ again.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from annotate.backend import AnnotationBackend, Desks, RemoteTask
+from annotate.backend import Desks, LabelStudioDesk, RemoteTask
 from annotate.projects import Seat, find_project, settle
 from annotate.queues import SHARED, Queue
 from annotate.received import Notice, Reader, Reading
@@ -183,9 +183,7 @@ def discard(
     return tuple(map(_notice, found))
 
 
-def _pull_project(
-    store: Store, desk: AnnotationBackend, project_id: int, reader: Reader
-) -> Reading:
+def _pull_project(store: Store, desk: LabelStudioDesk, project_id: int, reader: Reader) -> Reading:
     """Read the changes since the last pull, or everything if something is missing."""
     now = datetime.now(UTC)
     counts = desk.count(project_id)

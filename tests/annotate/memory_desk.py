@@ -9,6 +9,7 @@ from typing import Any
 from annotate.backend import (
     MARKER,
     DeskUnavailableError,
+    LabelStudioDesk,
     NewTask,
     ProjectCounts,
     ProjectSpec,
@@ -36,7 +37,7 @@ class MemoryServer:
 
 
 @dataclass
-class MemoryDesk:
+class MemoryDesk(LabelStudioDesk):
     """A workspace that stores projects and tasks. Each import takes the first of `faults`.
 
     A fault states whether the import was done before the response was lost. `listed` counts the
@@ -51,13 +52,8 @@ class MemoryDesk:
     sent: list[NewTask] = field(default_factory=list)
     listed: int = 0
 
-    @property
-    def url(self) -> str:
-        return self.server.url
-
-    @property
-    def server_name(self) -> str:
-        return self.server.url
+    def __post_init__(self) -> None:
+        self.url = self.server_name = self.server.url
 
     @property
     def only_project(self) -> dict[int, RemoteTask]:
