@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from annotate.answers import QuarantinedAnswer, ReviewAnswer, UnclearAnswer
+from annotate.answers import Parsed, QuarantinedAnswer, ReviewAnswer, UnclearAnswer
 from annotate.backend import RemoteAnnotation, RemoteTask
 from annotate.decisions import Answer, DecisionResolver, ReviewBatch, annotation_entity, load_shown
 from annotate.gold import enforce, is_right
@@ -124,7 +124,7 @@ class Received(NamedTuple):
         return Notice(entity_id=self.task.entity_id, annotation_id=self.remote.id, detail=detail)
 
 
-Understood = tuple[Received, ReviewAnswer | UnclearAnswer]
+Understood = tuple[Received, Parsed]
 """A new annotation and its answer."""
 
 
@@ -241,7 +241,7 @@ class Reader:
         )
         return reading.plus(_tally(stored, states))
 
-    def _read(self, received: Received, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def _read(self, received: Received, shown: StoredEntity) -> Parsed:
         if received.quarantined:
             return QuarantinedAnswer(problem=received.problem)
         if received.problem:
@@ -397,7 +397,7 @@ def _is_known(received: Received, before: Sequence[StoredAnnotation]) -> bool:
     return last.agent_id == received.agent.id and last.result == received.content
 
 
-def _state(answer: ReviewAnswer | UnclearAnswer) -> AnnotationState:
+def _state(answer: Parsed) -> AnnotationState:
     if isinstance(answer, QuarantinedAnswer):
         return "quarantined"
     return "unclear" if isinstance(answer, UnclearAnswer) else "clear"

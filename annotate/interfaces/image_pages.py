@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from string import ascii_lowercase
 from typing import Any, ClassVar
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     VERDICT,
     Images,
@@ -120,28 +120,24 @@ class TrackletSelection(Interface):
             ],
         }
 
-    def guesses(self, entity: StoredEntity) -> list[dict[str, Any]]:
+    def guesses(self, record: Tracklet) -> list[dict[str, Any]]:
         """Return the suspicions of the filter as ticked frames; the verdict stays open."""
-        tracklet = entity.record(Tracklet)
-        later = {frame.frame for frame in tracklet.frames[1:]}
+        later = {frame.frame for frame in record.frames[1:]}
         ticked = {
-            DROPPED: [str(frame.frame) for frame in tracklet.frames if frame.suspicions],
-            CUTS: [str(number) for number in tracklet.switches if number in later],
+            DROPPED: [str(frame.frame) for frame in record.frames if frame.suspicions],
+            CUTS: [str(number) for number in record.switches if number in later],
         }
         regions = [choice_region(name, FACTS, *chosen) for name, chosen in ticked.items() if chosen]
-        return [{"model_version": tracklet.author, "result": regions}] if regions else []
+        return [{"model_version": record.author, "result": regions}] if regions else []
 
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: Tracklet) -> Parsed:
         """Parse the answer about a tracklet.
 
         Cuts count only in a split; «same person» counts only without one, as it would not be clear
         which part is meant.
         """
-        tracklet = shown.record(Tracklet)
-        numbers = [str(frame.frame) for frame in tracklet.frames]
-        others = [other.tracklet_id for other, _ in _numbered(tracklet.others)]
+        numbers = [str(frame.frame) for frame in record.frames]
+        others = [other.tracklet_id for other, _ in _numbered(record.others)]
         chosen: dict[str, tuple[str, ...]] = {}
         for control, offered in ((DROPPED, numbers), (CUTS, numbers[1:]), (SAME, others)):
             ticked = set(values(result, control, "choices"))
@@ -154,42 +150,38 @@ class TrackletSelection(Interface):
             return UnclearAnswer(problem="split without a frame to split at")
         chosen[SAME if is_split else CUTS] = ()
         choices = {VERDICT: (verdict,), **chosen}
-        parts = _parts(tracklet, choices)
+        parts = _parts(record, choices)
         if not parts:
             return UnclearAnswer(problem="all frames are dropped, but the tracklet is not")
         changed = is_split or chosen[DROPPED] or chosen[SAME]
         remark = "only one part of the split is left" if is_split and len(parts) == 1 else ""
         return ReviewAnswer(verdict="edit" if changed else "accept", choices=choices, remark=remark)
 
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    def edited(
+        self, record: Tracklet, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """Return the tracklet without the dropped frames, or its parts; empty if nothing changed.
+        """Return the tracklet without the dropped frames, or its parts.
 
         A tracklet that shows the same person as others names them. The parts of a split keep all
         candidates, so that each part is reviewed with them.
         """
-        if answer.verdict != "edit":
-            return ()
-        tracklet = shown.record(Tracklet)
         same = answer.choices.get(SAME, ())
         change = {
-            "same_person_as": tuple(dict.fromkeys((*tracklet.same_person_as, *same))),
-            "others": tuple(other for other in tracklet.others if other.tracklet_id not in same),
+            "same_person_as": tuple(dict.fromkeys((*record.same_person_as, *same))),
+            "others": tuple(other for other in record.others if other.tracklet_id not in same),
             "switches": (),
             "author": author,
         }
         return tuple(
-            tracklet.model_copy(update={**change, "frames": part})
-            for part in _parts(tracklet, answer.choices)
+            record.model_copy(update={**change, "frames": part})
+            for part in _parts(record, answer.choices)
         )
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Tracklet) -> Summary:
         """Return the ticked frames and tracklets, named as on the page."""
         choices = answer.choices
-        tracklet = shown.record(Tracklet)
-        names = {str(frame.frame): name for frame, _, name in _named(tracklet.frames)}
-        others = {other.tracklet_id: f"[{key}]" for other, key in _numbered(tracklet.others)}
+        names = {str(frame.frame): name for frame, _, name in _named(record.frames)}
+        others = {other.tracklet_id: f"[{key}]" for other, key in _numbered(record.others)}
         return [
             ("Frames dropped", ", ".join(map(names.__getitem__, choices.get(DROPPED, ())))),
             ("Another person from", ", ".join(map(names.__getitem__, choices.get(CUTS, ())))),

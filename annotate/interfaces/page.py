@@ -18,7 +18,7 @@ from itertools import pairwise
 from string import ascii_uppercase
 from typing import Any, ClassVar, NamedTuple
 
-from annotate.answers import ReviewAnswer, UnclearAnswer, Verdict
+from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer, Verdict
 from annotate.backend import parse_config
 from db.entities import StoredEntity
 from db.reviews import ShownImage
@@ -125,9 +125,8 @@ class Interface:
         for entity in entities:
             images = Images(images_url)
             data = self.data(entity, images, related.get(entity.id))
-            contents.append(
-                TaskContent({**data, RETURNED: ""}, self.guesses(entity), tuple(images.shown))
-            )
+            ticked = self.guesses(entity.record(self.record))
+            contents.append(TaskContent({**data, RETURNED: ""}, ticked, tuple(images.shown)))
         guesses = [guess for content in contents for guess in content.predictions]
         if not guesses:
             return contents  # the SDK takes seconds to import
@@ -155,7 +154,7 @@ class Interface:
             },
         }
 
-    def guesses(self, entity: StoredEntity) -> list[dict[str, Any]]:
+    def guesses(self, record: Any) -> list[dict[str, Any]]:
         """Return the pre-annotations of the page."""
         return []
 
@@ -163,16 +162,16 @@ class Interface:
         """Return the page with a model's draft in it, marked as that model's."""
         return content
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse the answer in an annotation's regions about the entity that was shown."""
         verdict = only_choice(result, VERDICT)
         if verdict == "reject":
             return self.rejection(result)
         if verdict is None or (VERDICT, verdict) not in choice_labels(self.config):
             return UnclearAnswer(problem="no verdict was chosen")
-        return self.kept(verdict, result, shown)
+        return self.kept(verdict, result, shown.record(self.record))
 
-    def rejection(self, result: Regions) -> ReviewAnswer | UnclearAnswer:
+    def rejection(self, result: Regions) -> Parsed:
         """Parse a rejection, with its one reason, or the ticked problems, and its note."""
         asks_problems = any(control == PROBLEMS for control, _ in choice_labels(self.config))
         control, missing = (
@@ -191,9 +190,7 @@ class Interface:
             reason=f"{reason}: {note}" if note else reason,
         )
 
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: Any) -> Parsed:
         """Parse an answer with a verdict other than «reject»; by default an acceptance.
 
         An acceptance with ticked problems is unclear.
@@ -224,6 +221,12 @@ class Interface:
 
         If the interface is `independent`, these are the records that the answer adds.
         """
+        if answer.verdict != "edit":
+            return ()
+        return self.edited(shown.record(self.record), answer, author)
+
+    def edited(self, record: Any, answer: ReviewAnswer, author: str) -> tuple[EntityRecord, ...]:
+        """Return the records that an edit makes of a record."""
         return ()
 
     def summary(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
@@ -232,10 +235,10 @@ class Interface:
         return [
             ("Verdict", self.labels(VERDICT, chosen)),
             ("Reason", answer.reason),
-            *self.details(answer, shown),
+            *self.details(answer, shown.record(self.record)),
         ]
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Any) -> Summary:
         """Return what an answer contains in addition to a verdict and a reason, in words."""
         return []
 

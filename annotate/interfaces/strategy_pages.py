@@ -16,7 +16,7 @@ from html import escape
 from typing import Any, ClassVar, NamedTuple
 from xml.sax.saxutils import quoteattr
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
 from annotate.interfaces.page import (
     PROBLEMS,
     UNCHANGED,
@@ -87,22 +87,19 @@ class StrategyCheck(Interface):
             **{field: getattr(strategy, field) for field in TEXTS},
         }
 
-    def guesses(self, entity: StoredEntity) -> list[dict[str, Any]]:
+    def guesses(self, record: Strategy) -> list[dict[str, Any]]:
         """Return the proposed type, ticked."""
-        strategy = entity.record(Strategy)
-        proposed = choice_region(_TYPE, "caption", strategy.difference.value)
-        return [{"model_version": strategy.author, "result": [proposed]}]
+        proposed = choice_region(_TYPE, "caption", record.difference.value)
+        return [{"model_version": record.author, "result": [proposed]}]
 
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: Strategy) -> Parsed:
         """Parse the answer about a strategy.
 
         An acceptance with another type is an edit. Texts count only under «edit», where the page
         shows them.
         """
         is_edit = verdict == "edit"
-        accepted = super().kept(verdict, result, shown)
+        accepted = super().kept(verdict, result, record)
         if not is_edit and isinstance(accepted, UnclearAnswer):
             return accepted
         chosen = only_choice(result, _TYPE)
@@ -111,9 +108,8 @@ class StrategyCheck(Interface):
         texts = {field: first_text(result, field) for field in TEXTS} if is_edit else {}
         if empty := [field for field, text in texts.items() if not text]:
             return UnclearAnswer(problem=f"edited, but empty: {', '.join(empty)}")
-        strategy = shown.record(Strategy)
-        rewritten = any(one_line(getattr(strategy, field)) != text for field, text in texts.items())
-        changed = rewritten or chosen != strategy.difference
+        rewritten = any(one_line(getattr(record, field)) != text for field, text in texts.items())
+        changed = rewritten or chosen != record.difference
         remark = ""
         if changed != is_edit:
             remark = UNCHANGED if is_edit else "accepted with another type, which is an edit"
@@ -125,23 +121,19 @@ class StrategyCheck(Interface):
             remark=remark,
         )
 
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    def edited(
+        self, record: Strategy, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """Return the strategy with its new type and texts, if it was edited."""
-        if answer.verdict != "edit":
-            return ()
+        """Return the strategy with its new type and texts."""
         change: dict[str, Any] = {"author": author, **answer.texts}
         if kinds := answer.choices.get(_TYPE):
             change["difference"] = DifferenceType(kinds[0])
-        return (shown.record(Strategy).model_copy(update=change),)
+        return (record.model_copy(update=change),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Strategy) -> Summary:
         """Return the type, the problems, and the texts."""
-        strategy = shown.record(Strategy)
         texts = [
-            (name, answer.texts.get(field, getattr(strategy, field)))
-            for field, name in TEXTS.items()
+            (name, answer.texts.get(field, getattr(record, field))) for field, name in TEXTS.items()
         ]
         return [
             ("Type", ", ".join(answer.choices.get(_TYPE, ()))),
@@ -163,31 +155,26 @@ class GroupRefinement(Interface):
         rows = [_row(group, row) for row in range(len(group.coarse_captions))]
         return {**super().data(entity, images, related), "rows": rows}
 
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: CaptionGroup) -> Parsed:
         """Parse the answer about a group.
 
         Texts count only under «edit», where the page shows them.
         """
         if verdict == "edit":
-            return _edit(result, shown.record(CaptionGroup))
+            return _edit(result, record)
         return verdict_answer("accept")
 
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    def edited(
+        self, record: CaptionGroup, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """Return the group with its new captions, if they were edited.
+        """Return the group with its new captions.
 
         The old flags are dropped, as the editor has read them. Removed translations become flags of
         the new group.
         """
-        if answer.verdict != "edit":
-            return ()
-        group = shown.record(CaptionGroup)
         texts: dict[tuple[bool, int], list[str]] = {}
         removed = []
-        for cell in _cells(group):
+        for cell in _cells(record):
             text = answer.texts.get(cell.control, cell.text)
             texts.setdefault((cell.translated, cell.column), []).append(text)
             if cell.translated and not text:
@@ -200,16 +187,16 @@ class GroupRefinement(Interface):
                     "translations": tuple(texts.get((True, column), member.translations)),
                 }
             )
-            for column, member in enumerate(group.members)
+            for column, member in enumerate(record.members)
         )
         change = {"members": members, "author": author, "warnings": tuple(removed)}
-        return (group.model_copy(update=change),)
+        return (record.model_copy(update=change),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: CaptionGroup) -> Summary:
         """Return the texts that were changed."""
         return [
             (cell.name, answer.texts[cell.control] or "(removed)")
-            for cell in _cells(shown.record(CaptionGroup))
+            for cell in _cells(record)
             if answer.texts.get(cell.control, cell.text) != cell.text
         ]
 
@@ -254,7 +241,7 @@ def _row(group: CaptionGroup, row: int) -> dict[str, Any]:
     return {"html": html, "texts": texts, "translations": translations}
 
 
-def _edit(result: Regions, group: CaptionGroup) -> ReviewAnswer | UnclearAnswer:
+def _edit(result: Regions, group: CaptionGroup) -> Parsed:
     texts: dict[str, str] = {}
     outdated: list[str] = []
     edited = False  # the caption before a translation

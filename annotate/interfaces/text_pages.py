@@ -16,9 +16,9 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from annotate.answers import ReviewAnswer, UnclearAnswer
+from annotate.answers import Parsed, ReviewAnswer, UnclearAnswer
 from annotate.backend import OPENED_WITH
 from annotate.interfaces.page import (
     UNCHANGED,
@@ -60,11 +60,7 @@ TEXT = "text"
 class TextVerdict(Interface):
     """A text that is accepted, edited, or rejected with a reason."""
 
-    record: ClassVar[type[Caption] | type[Rewrite]]
-
-    def kept(
-        self, verdict: str, result: Regions, shown: StoredEntity
-    ) -> ReviewAnswer | UnclearAnswer:
+    def kept(self, verdict: str, result: Regions, record: Caption | Rewrite) -> Parsed:
         """Parse the answer about a text.
 
         A changed text counts as an edit even with the verdict «accept», an unchanged one as
@@ -73,23 +69,20 @@ class TextVerdict(Interface):
         text = one_line(" ".join(values(result, TEXT, "text")[-1:]))
         if not text:
             return UnclearAnswer(problem=f"the verdict is {verdict!r}, but the text is empty")
-        if text == one_line(shown.record(self.record).text):
+        if text == one_line(record.text):
             return verdict_answer("accept", remark=UNCHANGED if verdict == "edit" else "")
         remark = "accepted with a changed text, which is an edit" if verdict == "accept" else ""
         return verdict_answer("edit", texts={TEXT: text}, remark=remark)
 
-    def successors(
-        self, shown: StoredEntity, answer: ReviewAnswer, author: str
+    def edited(
+        self, record: Caption | Rewrite, answer: ReviewAnswer, author: str
     ) -> tuple[EntityRecord, ...]:
-        """Return the record with the reviewer's text, if it was edited."""
-        if answer.verdict != "edit":
-            return ()
-        change = {"text": answer.texts[TEXT], "author": author}
-        return (shown.record(self.record).model_copy(update=change),)
+        """Return the record with the reviewer's text."""
+        return (record.model_copy(update={"text": answer.texts[TEXT], "author": author}),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Caption | Rewrite) -> Summary:
         """Return the text, unless it is rejected."""
-        text = answer.texts.get(TEXT, shown.record(self.record).text)
+        text = answer.texts.get(TEXT, record.text)
         return [("Text", "" if answer.verdict == "reject" else text)]
 
 
@@ -237,6 +230,7 @@ class ConfusingCaption(Interface):
     """The labelling interface `confusing-caption`."""
 
     name = "confusing-caption"
+    record = Confusion
 
     def related(self, store: Store, entities: Sequence[StoredEntity]) -> dict[str, tuple[str, ...]]:
         """Return the warnings about each caption."""
@@ -256,7 +250,7 @@ class ConfusingCaption(Interface):
             "caption_html": marked_text(asked.text) + warnings,
         }
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse which images the caption fits."""
         outcome = _outcomes(shown.id).get(only_choice(result, _FIT) or "")
         if outcome is None:
@@ -294,6 +288,7 @@ class SixWayChoice(Interface):
     """
 
     name = "six-way-choice"
+    record = ChoiceTest
     independent = True
 
     def data(self, entity: StoredEntity, images: Images, related: Any) -> dict[str, Any]:
@@ -304,7 +299,7 @@ class SixWayChoice(Interface):
             "options_html": page_html("options", test, order, images.address),
         }
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse the chosen position; the test is accepted if it has the correct option."""
         picked = only_choice(result, _PICK)
         if picked not in _NUMBERS:
@@ -369,6 +364,7 @@ class DescriptionWriting(Interface):
     """The labelling interface `description-writing`; its answers are independent."""
 
     name = "description-writing"
+    record = Image
     independent = True
 
     @cached_property
@@ -392,7 +388,7 @@ class DescriptionWriting(Interface):
             DRAFT_NOTE: "",
         }
 
-    def guesses(self, entity: StoredEntity) -> list[dict[str, Any]]:
+    def guesses(self, record: Image) -> list[dict[str, Any]]:
         """Return a verdict: without one, Label Studio submits no text."""
         described = choice_region(VERDICT, "image", "accept")
         return [{"model_version": "loupe", "result": [described]}]
@@ -407,7 +403,7 @@ class DescriptionWriting(Interface):
         opening = {DRAFT: caption.text, DRAFT_NOTE: note, OPENED_WITH: draft.id}
         return content._replace(data={**content.data, **opening})
 
-    def read_annotation(self, result: Regions, shown: StoredEntity) -> ReviewAnswer | UnclearAnswer:
+    def read_annotation(self, result: Regions, shown: StoredEntity) -> Parsed:
         """Parse the description, or why the image cannot be described."""
         if only_choice(result, VERDICT) == "reject":
             return self.rejection(result)
@@ -429,7 +425,7 @@ class DescriptionWriting(Interface):
         source = shown.record(Image).source
         return (Caption(source=source, text=answer.texts[TEXT], position=0, author=author),)
 
-    def details(self, answer: ReviewAnswer, shown: StoredEntity) -> Summary:
+    def details(self, answer: ReviewAnswer, record: Image) -> Summary:
         """Return the description, its length, and what it does not mention."""
         text = answer.texts.get(TEXT, "")
         return [
