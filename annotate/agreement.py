@@ -317,14 +317,15 @@ def _cohen(items: Sequence[_Pairs]) -> Estimate:
     if problem := _undefined(len(items), kinds):
         return problem
     patterns, counts = _distinct(tuple(sorted(pairs)) for pairs in items)
-    tables = np.zeros((len(patterns), len(kinds), len(kinds)))
+    left, right = np.zeros((2, len(patterns), len(kinds)))
+    equal = np.zeros(len(patterns))
     for number, pairs in enumerate(patterns):
         for one, other in pairs:
-            tables[number, kinds[one], kinds[other]] += 1
-    left, right = tables.sum(axis=2), tables.sum(axis=1)
+            left[number, kinds[one]] += 1
+            right[number, kinds[other]] += 1
+            equal[number] += one == other
     if 1 in (np.count_nonzero(counts @ left), np.count_nonzero(counts @ right)):
         return Estimate(items=len(items), reason="one side always chose the same")
-    equal = tables.trace(axis1=1, axis2=2)
 
     def kappa(weights: FloatArray) -> FloatArray:
         lefts, rights = weights @ left, weights @ right
