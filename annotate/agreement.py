@@ -118,7 +118,9 @@ def embedding_similarity(path: Path, rows: int, what: str) -> Similarity:
     """
     directions = unit_rows(read_array(path), str(path))
     if len(directions) != rows:
-        raise UsageError(f"{path} must have {rows} rows, one for each of the {what}")
+        raise UsageError(
+            f"{path} must have {rows} rows, one for each of the {what}; got {len(directions)}"
+        )
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return Similarity(f"embeddings sha256:{digest}", lambda row: directions @ directions[row])

@@ -46,7 +46,7 @@ class Policy(Record):
     `auto`: none; entities that pass the checks are accepted, suspicious ones are rejected.
     """
 
-    policy: Literal["required", "sample", "auto"] = "required"
+    policy: Literal["required", "sample", "auto"]
     rate: float | None = Field(default=None, ge=0, le=1)
     seed: int = 0
 
@@ -136,7 +136,7 @@ class Step(Record):
     interface: str
     checked: bool = False
     left_out: Role | None = None
-    policy: Annotated[Policy, BeforeValidator(_policy)] = Policy()
+    policy: Annotated[Policy, BeforeValidator(_policy)] = Policy(policy="required")
     marked_always: bool = True
     overlap: int = Field(default=1, ge=1, le=9)
     annotators: tuple[str, ...] = ()

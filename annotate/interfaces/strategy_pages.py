@@ -65,7 +65,7 @@ class StrategyCheck(Interface):
     def config(self) -> str:
         """The page in Label Studio's XML, with the types of the taxonomy in it."""
         types = (
-            f'<Choice value="{kind}" hotkey="{key}" hint={quoteattr(kind.explanation)}/>'
+            f"<Choice value={quoteattr(kind)} hotkey='{key}' hint={quoteattr(kind.explanation)}/>"
             for kind, key in zip(DifferenceType, _TYPE_KEYS, strict=True)
         )
         return super().config.replace("TYPES", "".join(types))

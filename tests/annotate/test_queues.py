@@ -90,7 +90,7 @@ def test_a_sample_does_not_depend_on_order_or_other_items(
 
 def test_policies_are_parsed_and_written(subtests: pytest.Subtests) -> None:
     for text, policy in (
-        ("required", Policy()),
+        ("required", Policy(policy="required")),
         ("auto", Policy(policy="auto")),
         ("sample:0.25", Policy(policy="sample", rate=0.25)),
         ("sample:1:7", Policy(policy="sample", rate=1, seed=7)),
