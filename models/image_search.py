@@ -1,11 +1,11 @@
-"""The protocol of image searches, and the web search that a profile names."""
+"""The protocol of image searches."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 from unicodedata import category
 
 from schemas.chat import ModelRef
-from schemas.image_search import GoogleSearch, OpenverseSearch, SearchFailure, SearchOutcome
+from schemas.image_search import SearchFailure, SearchOutcome
 
 
 def always() -> bool:
@@ -54,27 +54,6 @@ class ImageSearch(Protocol):
     ) -> SearchOutcome:
         """The first `count` hits."""
         ...
-
-    def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
-        """A stored outcome of such a search, parsed again from its raw answer without a request."""
-        ...
-
-
-def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
-    """The search that `spec` describes.
-
-    A folder's search needs its images and their vectors: `flows.ccd.searching` makes it.
-
-    Raises:
-        ConfigurationError: something that it needs from the environment is missing.
-    """
-    if isinstance(spec, GoogleSearch):
-        from models.search.google import GoogleImageSearch
-
-        return GoogleImageSearch(spec)
-    from models.search.openverse import OpenverseImageSearch
-
-    return OpenverseImageSearch(spec)
 
 
 def plain_query(query: str) -> str | SearchFailure:

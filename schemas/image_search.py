@@ -149,7 +149,7 @@ class SearchAnswer(Record):
 
     `seconds` is the time of the answered request. `requests` is the number of requests counted by
     the service's quota, including failed ones before. `unreadable` are the results without an
-    image; `reader` is the version of the parser of `raw`.
+    image.
     """
 
     hits: tuple[SearchHit, ...]
@@ -157,7 +157,6 @@ class SearchAnswer(Record):
     seconds: float = Field(ge=0)
     requests: int = Field(default=1, ge=0)
     unreadable: tuple[UnreadableResult, ...] = ()
-    reader: str = ""
 
 
 class SearchFailure(Record):
@@ -167,7 +166,7 @@ class SearchFailure(Record):
     `quota_exhausted` (until the service's next day), `misconfigured` (wrong key, address or
     permissions), `service_ended`, `refused_query`, `unreadable_answer` (JSON that is not an answer
     to a search). `retriable` is whether a later retry may help. `raw` is the server's response,
-    complete for an unreadable answer; `requests` and `reader` as for `SearchAnswer`.
+    complete for an unreadable answer; `requests` as for `SearchAnswer`.
     """
 
     reason: str
@@ -175,7 +174,6 @@ class SearchFailure(Record):
     retriable: bool
     raw: RawText = ""
     requests: int = Field(default=0, ge=0)
-    reader: str = ""
 
 
 SearchOutcome = SearchAnswer | SearchFailure

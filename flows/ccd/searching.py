@@ -32,7 +32,8 @@ from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, quarantine, run_stage
 from flows.engine.stopping import Budget
-from models.image_search import ImageSearch, build_image_search, plain_query
+from models.image_search import ImageSearch, plain_query
+from models.registry import build_image_search
 from models.search.folder import FolderImage, FolderImageSearch
 from schemas.base import canonical_json, digest_of
 from schemas.build import LICENSED_IMAGES
@@ -145,7 +146,7 @@ class RecordedSearch:
                 case _:
                     known = taken
                     break
-        return self.service.read_again(known, count)
+        return known
 
     def _refuse_beyond_limits(self) -> None:
         self.budget.stop.check()

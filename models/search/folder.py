@@ -103,14 +103,6 @@ class FolderImageSearch(Adapter[FolderSearch]):
             hits=tuple(hits), raw=raw, seconds=time.monotonic() - started, requests=0
         )
 
-    def read_again(
-        self,
-        outcome: SearchOutcome,
-        count: int,  # noqa: ARG002 - nothing was read
-    ) -> SearchOutcome:
-        """Return the outcome unchanged."""
-        return outcome
-
     def _hit(self, rank: int, place: int) -> SearchHit:
         image = self._images[place]
         url = folder_url(image.file_path)

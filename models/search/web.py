@@ -33,8 +33,6 @@ _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 30.0
 _MOST_PIXELS = 10**9  # the largest valid side
 _SHOWN_CHARACTERS = 200
-_READER: Final = "2"
-"""The version of the parser; answers parsed by another version are parsed again."""
 _UNREADABLE_ANSWER: Final = "unreadable_answer"
 """The reason of a failure with JSON but no results, which a retry does not change."""
 _log = logging.getLogger(__name__)
@@ -101,19 +99,6 @@ class WebSearch(Adapter[SearchT], ABC):
                     break
         return made.outcome.model_copy(update={"requests": counted})
 
-    def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
-        """Parse a stored outcome again if another version parsed it and it can be parsed."""
-        if outcome.reader == _READER:
-            return outcome
-        if isinstance(outcome, SearchFailure) and outcome.reason != _UNREADABLE_ANSWER:
-            return outcome
-        seconds = outcome.seconds if isinstance(outcome, SearchAnswer) else 0.0
-        try:
-            answer = self._read(outcome.raw, seconds, min(count, self._most_hits))
-        except (ValueError, RecursionError):
-            return outcome
-        return answer.model_copy(update={"requests": outcome.requests})
-
     @property
     @abstractmethod
     def _most_hits(self) -> int:
@@ -167,7 +152,6 @@ class WebSearch(Adapter[SearchT], ABC):
                 detail=f"{self._spec.base_url} {what}",
                 retriable=False,
                 raw=raw,
-                reader=_READER,
             )
         )
 
@@ -196,7 +180,6 @@ class WebSearch(Adapter[SearchT], ABC):
             raw=raw,
             seconds=seconds,
             unreadable=tuple(unreadable),
-            reader=_READER,
         )
 
     def _failed(

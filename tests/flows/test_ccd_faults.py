@@ -152,9 +152,6 @@ class Ended:
     ) -> SearchOutcome:
         return SearchFailure(reason="service_ended", detail="it ended", retriable=True)
 
-    def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
-        return outcome
-
 
 def test_strategies_left_by_a_service_that_shut_down_are_edited_instead(
     run_build: RunBuild, run: RunContext

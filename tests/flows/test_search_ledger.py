@@ -52,7 +52,6 @@ class ScriptedSearch:
         self.parameters = parameters
         self.reply = reply
         self.seconds = seconds
-        self.reader = ""
         self.asked: list[str] = []
 
     def search(
@@ -61,11 +60,6 @@ class ScriptedSearch:
         self.asked.append(query)
         time.sleep(self.seconds)
         return self.reply(query)
-
-    def read_again(self, outcome: SearchOutcome, count: int) -> SearchOutcome:
-        if outcome.reader == self.reader:
-            return outcome
-        return outcome.model_copy(update={"reader": self.reader})
 
 
 class RetryingSearch(ScriptedSearch):
@@ -120,17 +114,6 @@ def test_a_stored_answer_is_reused_by_all_runs_and_datasets(sqlite_store: Store)
     assert once == again
     assert (first.asked, second.asked) == (["a cat"], [])
     assert row_count(sqlite_store, ModelCall) == 1
-
-
-def test_an_answer_parsed_by_an_earlier_version_is_parsed_again_without_a_request(
-    store: Store,
-) -> None:
-    first, newer = ScriptedSearch(), ScriptedSearch()
-    newer.reader = "2"
-    once = recorded(store, first).search("a cat", 5)
-    again = recorded(store, newer).search("a cat", 5)
-    assert (once.reader, again.reader) == ("", "2")
-    assert newer.asked == []
 
 
 def test_a_different_count_or_parameter_is_a_different_search(sqlite_store: Store) -> None:

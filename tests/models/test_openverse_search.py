@@ -150,18 +150,6 @@ def test_invalid_licences_are_unknown(server: SearchServer) -> None:
     assert [hit.licence for hit in hits] == [None] * len(cases)
 
 
-def test_a_stored_unreadable_answer_is_parsed_by_the_current_version(server: SearchServer) -> None:
-    search = openverse(server)
-    outcome = answered(search.search("a cat", 5))
-    unread = SearchFailure(
-        reason="unreadable_answer", detail="", retriable=False, raw=outcome.raw, requests=1
-    )
-    again = answered(search.read_again(unread, 5))
-    assert (again.hits, again.requests) == (outcome.hits, 1)
-    permanent = SearchFailure(reason="refused_query", detail="", retriable=False, raw=outcome.raw)
-    assert search.read_again(permanent, 5) is permanent
-
-
 def test_a_configured_token_is_sent_and_proxies_in_the_environment_are_not_used(
     server: SearchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
