@@ -11,7 +11,7 @@ from flows.cli.options import QueuesArgument, opened_queues, settings
 from flows.cli.output import Answer, Line, PageOption, Table, write_page
 
 if TYPE_CHECKING:
-    from annotate.agreement import ChoiceAgreement, Estimate, Fact, Share
+    from annotate.agreement import Estimate, Fact, OwnChoiceAgreement, Share
     from annotate.overview import Overview
     from annotate.statistics import GoldAccuracy, QueueStatistics, Work
 
@@ -53,9 +53,10 @@ def stats(
 
 def _stated_facts(text: str) -> "frozenset[Fact]":
     """Return the facts that a text states about a person, for comparing texts."""
-    from models.builtin.person.parser import extract_facts
+    from models.builtin.person.parser import parse_description
 
-    return frozenset((fact.subject, fact.attribute, fact.value) for fact in extract_facts(text))
+    facts = parse_description(text).facts()
+    return frozenset((fact.subject, fact.attribute, fact.value) for fact in facts)
 
 
 def _lines(found: "Overview", *, with_tables: bool) -> Iterator[Line]:
@@ -173,8 +174,8 @@ def _unclear(
             yield f"  {one.annotation_id}: {place}"
 
 
-def _kappa(agreement: "ChoiceAgreement | None") -> str | None:
-    return None if agreement is None else _estimate(agreement.cohen)
+def _kappa(agreement: "OwnChoiceAgreement | None") -> str | None:
+    return None if agreement is None else _estimate(agreement.kappa)
 
 
 def _estimate(estimate: "Estimate") -> str:

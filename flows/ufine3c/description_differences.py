@@ -107,8 +107,8 @@ def _opposite_shades(source: Thing, rewrite: Thing, fact: Fact) -> Iterator[Find
     shade = rewrite.shades.get(fact.span, "")
     for other in source.all(Attribute.COLOUR):
         shades = {shade, source.shades.get(other.span, "")}
-        opposed = tuple(shades) in LEXICON.opposite_shades
-        if opposed and LEXICON.same_colour(other.value, fact.value):
+        opposed = tuple(shades) in LEXICON.near["opposite_shades"]
+        if opposed and LEXICON.are_near("colours", other.value, fact.value):
             yield contradicted(other, fact)
 
 
@@ -159,7 +159,7 @@ def _compare_hair(source: Thing, rewrite: Thing) -> Iterator[Finding]:
             fact
             for fact in theirs
             if not (fact.value == "tied" and closer)
-            and not any((fact.value, other) in LEXICON.near_styles for other in said)
+            and not any((fact.value, other) in LEXICON.near["styles"] for other in said)
         ],
         against=lambda fact: next((one for one in known if _are_opposed(one, fact)), None),
         minor=lambda fact: fact.value in _WEAK,
@@ -170,7 +170,7 @@ def _hair_lengths(hair: Thing) -> list[Placed]:
     """Return the lengths of hair, also of styles that say one: cropped."""
     lengths = placed(hair.all(Attribute.LENGTH), "hair_length")
     for fact in hair.all(Attribute.HAIR):
-        said = LEXICON.implied.get(fact.value, frozenset())
+        said = LEXICON.implied.get(fact.value, ())
         lengths += [(LEXICON.place("hair_length", length), fact) for length in said]
     return lengths
 
@@ -179,7 +179,7 @@ def _are_opposed(one: Fact, other: Fact) -> bool:
     pair = {one.value, other.value}
     if pair <= _TIED:
         return "tied" not in pair
-    return (one.value, other.value) in LEXICON.opposite_styles
+    return (one.value, other.value) in LEXICON.near["opposite_styles"]
 
 
 # Patterns, sleeves, hems and sides of an item.
@@ -249,7 +249,7 @@ def _compare_materials(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     implied = LEXICON.all_said(source.kind) | LEXICON.all_said(rewrite.kind)
     known, theirs = source.all(Attribute.MATERIAL), rewrite.all(Attribute.MATERIAL)
     for fact in theirs:
-        near = any(LEXICON.same_material(fact.value, other) for other in around)
+        near = any(LEXICON.are_near("materials", fact.value, other) for other in around)
         if not near and fact.value not in implied:
             yield contradicted(known[0], fact) if known else added(fact)
     yield from (one for one in _compare_values(known, theirs) if one.change == "lost")
@@ -289,7 +289,7 @@ def _compare_places(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     known, theirs = source.all(Attribute.PLACE), rewrite.all(Attribute.PLACE)
     places = [fact.value for fact in known] or LEXICON.places_said(source.kind)
     pairs = [(fact.value, place) for fact in theirs for place in places]
-    if pairs and not any(LEXICON.same_place(*pair) for pair in pairs):
+    if pairs and not any(LEXICON.are_near("places", *pair) for pair in pairs):
         yield contradicted(known[0] if known else source.facts[0], theirs[0])
 
 
@@ -329,7 +329,7 @@ def related(one: str, other: str) -> bool:
     if LEXICON.is_a(one, other) or LEXICON.is_a(other, one):
         return True
     kinds = (one, other)
-    if kinds in LEXICON.near_kinds:
+    if kinds in LEXICON.near["kinds"]:
         return True
     if "clothing" in kinds:
         return all(LEXICON.attribute(kind) is Attribute.GARMENT for kind in kinds)
@@ -508,7 +508,7 @@ def _is_named_in(item: Thing, source: Description) -> bool:
     if is_suggested(item.kind, source):
         return True
     details = {value for value, _ in source.named[Tag.DETAIL]}
-    if details & LEXICON.implied.get(item.kind, frozenset()):
+    if not details.isdisjoint(LEXICON.implied.get(item.kind, ())):
         return True
     return any(
         LEXICON.is_a(mention.value(Tag.ITEM), item.kind) or item.kind in mention.phrase.split()
@@ -623,7 +623,7 @@ def is_open(finding: Finding, source: Description, rewrite: Description) -> bool
         return any(mention.values.get(tag) == fact.value for mention in source.mentions)
     if fact.attribute not in _OPEN:
         return False
-    if finding.source is not None and LEXICON.same_colour(finding.source.value, fact.value):
+    if finding.source is not None and LEXICON.are_near("colours", finding.source.value, fact.value):
         return False  # only its shade differs
     ours, theirs = (_places_of(fact, text) for text in (source, rewrite))
     at = [i for i in theirs if fact.span[0] <= rewrite.mentions[i].span[0] < fact.span[1]]
@@ -658,13 +658,13 @@ def _is_of_lost_item(
 
 def _places_of(fact: Fact, text: Description) -> list[int]:
     """Return the positions of words that may mean the value of `fact`."""
-    same = has_colour if fact.attribute is Attribute.COLOUR else LEXICON.same_places
+    table = "colours" if fact.attribute is Attribute.COLOUR else "places"
     value = fact.value.removesuffix("-length")
     return [
         place
         for place, mention in enumerate(text.mentions)
         for tag in _OPEN[fact.attribute]
-        if tag in mention.tags and same((mention.values[tag],), value)
+        if tag in mention.tags and LEXICON.are_near(table, mention.values[tag], value)
     ]
 
 

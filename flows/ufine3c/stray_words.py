@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import chain, islice, pairwise
 
 from models.builtin.person.description import Description, Place
@@ -11,6 +11,9 @@ from models.builtin.person.lexicon import INSIDE, KEPT_WORDS, Mention, Tag, load
 from schemas.faithfulness import Attribute, Fact, Finding, Span
 
 LEXICON = load_lexicon()
+has_colour = partial(LEXICON.has_near, "colours")
+"""Whether one of some colours may be another word for a colour."""
+
 _KEPT_TEXTS = 1024  # a text is compared with several rewrites of its image
 
 
@@ -141,7 +144,7 @@ def _strange_sides(source: Description, rewrite: Description) -> Iterator[Findin
         same = [other for side, other in spans if side == place.side]
         if others:
             yield contradicted(word_fact(Attribute.SIDE, "other", others[0]), fact)
-        elif not any(LEXICON.same_place(body, other) for other in same):
+        elif not any(LEXICON.are_near("places", body, other) for other in same):
             yield added(fact)
 
 
@@ -244,7 +247,7 @@ def _strange_words(source: Description, rewrite: Description) -> Iterator[Findin
         known |= {value for thing in source.things() for value in thing.values(attribute)}
         known |= {said for item in source.items for said in LEXICON.all_said(item.kind)}
         for value, span in theirs:
-            near = any(LEXICON.same_material(value, other) for other in known)
+            near = any(LEXICON.are_near("materials", value, other) for other in known)
             near = near or says_otherwise(source, value)
             if not near and value not in loose:
                 yield added(word_fact(attribute, value, span))
@@ -408,7 +411,7 @@ def _moved_things(source: Description, rewrite: Description) -> Iterator[Finding
         ours = list(find_places(source))
         for noun, place, span in find_places(rewrite):
             known = [(other, at) for name, other, at in ours if name == noun]
-            if known and not any(LEXICON.same_place(place, other) for other, _ in known):
+            if known and not any(LEXICON.are_near("places", place, other) for other, _ in known):
                 fact = word_fact(attribute, place, span)
                 yield contradicted(word_fact(attribute, *known[0]), fact)
 
@@ -601,13 +604,6 @@ def said(fact: Fact) -> str:
 def word_fact(attribute: Attribute, value: str, span: Span) -> Fact:
     """Return the fact that a text has a word, whatever it is said of."""
     return Fact(subject="text", attribute=attribute, value=value, span=span)
-
-
-def has_colour(colours: Collection[str], colour: str) -> bool:
-    """Whether one of `colours` may be another word for `colour`."""
-    if colour in colours:
-        return True
-    return any(LEXICON.same_colour(colour, other) for other in colours)
 
 
 def has_word(text: str, start: str) -> bool:

@@ -93,15 +93,6 @@ class Meaning:
         self.values, self.tags = values, frozenset(values)
 
 
-class Branch:
-    """The words that may follow in a phrase; `phrase` and its meaning if one ends here."""
-
-    def __init__(self) -> None:
-        self.longer: dict[str, Branch] = {}
-        self.phrase = ""
-        self.meaning: Meaning | None = None
-
-
 class Kind(NamedTuple):
     """A kind of thing that a person wears or carries, and where (`upper`, `feet`, `bag` …).
 
@@ -119,53 +110,40 @@ class Kind(NamedTuple):
 class Lexicon:
     """Phrases with their meanings, kinds with their taxonomy, colours with their neighbours.
 
-    `near_colours` has each pair in both orders, as have the near materials, places, kinds,
-    styles, and the details, hair styles and shades that exclude each other. `implied` are facts
-    that the name of a kind states, `suggested` phrases that say something («jogger» for running),
-    `part_slots` the slots whose items alone have a part, `classes` what some things are in general,
-    `renamed` the kinds that have another name in one length («short trousers» are shorts),
-    `hair_reach` and `sleeve_reach` how long hair and sleeves are that reach a place, `cropped`
-    where a cropped garment ends, `part_adjectives` words that give the colour before them to a part
-    («white-soled»), `related` the synonyms and more general words of nouns, `alike` the words that
-    may be used of the same thing as a word, `contrary` pairs of sets of words that exclude each
-    other, both ways.
+    `near` has the pairs of colours, materials, places, kinds or styles that careful annotators may
+    use of the same thing, and the `opposites`, `opposite_styles` and `opposite_shades` that exclude
+    each other; each pair in both orders. `implied` are facts that the name of a kind states,
+    `suggested` phrases that say something («jogger» for running), `part_slots` the slots whose
+    items alone have a part, `classes` what some things are in general, `renamed` the kinds that
+    have another name in one length («short trousers» are shorts), `hair_reach` and `sleeve_reach`
+    how long hair and sleeves are that reach a place, `cropped` where a cropped garment ends,
+    `part_adjectives` words that give the colour before them to a part («white-soled»), `related`
+    the synonyms and more general words of nouns, `alike` the words that may be used of the same
+    thing as a word, `contrary` pairs of sets of words that exclude each other, both ways.
     """
 
     meanings: Mapping[Phrase, Meaning]
     kinds: Mapping[str, Kind]
-    near_colours: frozenset[tuple[str, str]]
-    scales: Mapping[str, tuple[str, ...]]
+    near: Mapping[str, frozenset[tuple[str, str]]]
+    scales: Mapping[str, Sequence[str]]
     parts: frozenset[str]
-    opposites: frozenset[tuple[str, str]]
-    near_materials: frozenset[tuple[str, str]]
-    near_places: frozenset[tuple[str, str]]
-    near_kinds: frozenset[tuple[str, str]]
-    opposite_styles: frozenset[tuple[str, str]]
-    opposite_shades: frozenset[tuple[str, str]]
-    suggested: Mapping[str, frozenset[str]]
-    implied: Mapping[str, frozenset[str]]
-    part_slots: Mapping[str, frozenset[str]]
+    suggested: Mapping[str, Sequence[str]]
+    implied: Mapping[str, Sequence[str]]
+    part_slots: Mapping[str, Sequence[str]]
     classes: Mapping[str, str]
     renamed: Mapping[str, Mapping[str, str]]
     hair_reach: Mapping[str, str]
     sleeve_reach: Mapping[str, str]
     cropped: Mapping[str, str]
     part_adjectives: Mapping[str, str]
-    near_styles: frozenset[tuple[str, str]]
     related: Mapping[str, frozenset[str]]
     alike: Mapping[str, frozenset[str]]
     contrary: Sequence[tuple[frozenset[str], frozenset[str]]]
 
     @cached_property
-    def tree(self) -> "Branch":
-        """Return the phrases as a tree of words."""
-        root = Branch()
-        for phrase, meaning in self.meanings.items():
-            branch = root
-            for word in phrase:
-                branch = branch.longer.setdefault(word, Branch())
-            branch.phrase, branch.meaning = " ".join(phrase), meaning
-        return root
+    def longest(self) -> Mapping[str, int]:
+        """Return the number of words of the longest phrase that begins with a word."""
+        return {phrase[0]: len(phrase) for phrase in sorted(self.meanings, key=len)}
 
     def mention(self, phrase: str) -> "Mention":
         """Return a mention with this phrase, without its place in a text."""
@@ -201,25 +179,17 @@ class Lexicon:
         between = takewhile(lambda kind: kind != general, self.lineages.get(specific, ()))
         return any(self.kinds[kind].claim for kind in between)
 
-    def same_colour(self, one: str, other: str) -> bool:
-        """Whether two careful annotators may mean the same by these canonical colours."""
-        return one == other or (one, other) in self.near_colours
+    def are_near(self, table: str, one: str, other: str) -> bool:
+        """Whether two careful annotators may mean the same by these values of a table of `near`."""
+        return one == other or (one, other) in self.near[table]
 
-    def same_material(self, one: str, other: str) -> bool:
-        """Whether two careful annotators may mean the same by these materials."""
-        return one == other or (one, other) in self.near_materials
-
-    def same_place(self, one: str, other: str) -> bool:
-        """Whether two careful annotators may mean the same by these places of the body."""
-        return one == other or (one, other) in self.near_places
-
-    def same_places(self, places: Iterable[str], other: str) -> bool:
-        """Whether one of `places` may be another word for `other`; equal values always are."""
-        return any(self.same_place(place, other) for place in places)
+    def has_near(self, table: str, values: Iterable[str], other: str) -> bool:
+        """Whether one of `values` may be another word for `other`."""
+        return any(self.are_near(table, value, other) for value in values)
 
     def are_opposed(self, one: str, other: str) -> bool:
         """Whether two details exclude each other: large and small, tight and loose."""
-        return (one, other) in self.opposites
+        return (one, other) in self.near["opposites"]
 
     def all_said(self, kind: str) -> frozenset[str]:
         """Return materials, details and places that an item's name states: jeans are denim."""
@@ -234,7 +204,7 @@ class Lexicon:
 
     def places_said(self, kind: str) -> list[str]:
         """Return the places that an item's name states: a backpack's is the back."""
-        known = {place for pair in self.near_places for place in pair}
+        known = {place for pair in self.near["places"] for place in pair}
         return sorted(self.all_said(kind) & known)
 
     def place(self, scale: str, value: str) -> int:
@@ -268,11 +238,11 @@ def load_lexicon() -> Lexicon:
         if Tag.THING in by_tag or Tag.MEASURE in by_tag:  # would be unknown words
             by_tag.setdefault(Tag.OTHER, "")
     near = {name: _both_ways(groups) for name, groups in data["near"].items()}
-    colours = [
+    near["colours"] |= _both_ways(
         (name, other)
         for name, colour in data["colours"].items()
         for other in colour.get("near", ())
-    ]
+    )
     return Lexicon(
         meanings={phrase: Meaning(by_tag) for phrase, by_tag in meanings.items()},
         kinds={
@@ -280,27 +250,12 @@ def load_lexicon() -> Lexicon:
             for slot, table in data["items"].items()
             for name, kind in table["kinds"].items()
         },
-        near_colours=near["colours"] | _both_ways(colours),
-        scales={name: tuple(steps) for name, steps in data["scales"].items()},
+        near=near,
         parts=frozenset(("marks", *data["parts"])),
-        opposites=near["opposites"],
-        near_materials=near["materials"],
-        near_places=near["places"],
-        near_kinds=near["kinds"],
-        opposite_styles=near["opposite_styles"],
-        opposite_shades=near["opposite_shades"],
-        suggested={action: frozenset(words) for action, words in data["suggested"].items()},
-        implied={kind: frozenset(said) for kind, said in data["implied"].items()},
-        part_slots={part: frozenset(slots) for part, slots in data["part_slots"].items()},
         classes=classes,
-        renamed=data["renamed"],
-        hair_reach=data["hair_reach"],
-        sleeve_reach=data["sleeve_reach"],
-        cropped=data["cropped"],
         part_adjectives={
             word: part for part, words in data["part_adjectives"].items() for word in words
         },
-        near_styles=near["styles"],
         related=related,
         contrary=[
             (frozenset(one), frozenset(other))
@@ -308,7 +263,14 @@ def load_lexicon() -> Lexicon:
             for one, other in permutations(pair)
         ],
         alike=_groups(data["alike"]["groups"]),
+        **{name: data[name] for name in _TAKEN_OVER},
     )
+
+
+_TAKEN_OVER = (
+    *("scales", "suggested", "implied", "part_slots"),
+    *("renamed", "hair_reach", "sleeve_reach", "cropped"),
+)
 
 
 def plural(noun: str) -> str:
@@ -435,18 +397,17 @@ def find_mentions(text: str, lexicon: Lexicon) -> list[Mention]:
     for match in _WORD.finditer(text.replace("’", "'")):
         words.append(match[0].lower())
         spans.append(match.span())
-    words.append("")  # ends the search for longer phrases
     mentions: list[Mention] = []
     position = 0
     while position < len(spans):
-        name, end = words[position], position + 1
-        meaning = _PUNCTUATION.get(name, _OTHER)
-        branch, ahead = lexicon.tree.longer.get(name), position
-        while branch is not None:
-            ahead += 1
-            if branch.meaning is not None:
-                name, meaning, end = branch.phrase, branch.meaning, ahead
-            branch = branch.longer.get(words[ahead])
+        longest = lexicon.longest.get(words[position], 1)
+        for end in range(min(len(words), position + longest), position, -1):
+            meaning = lexicon.meanings.get(tuple(words[position:end]))
+            if meaning is not None:
+                break
+        else:
+            meaning = _PUNCTUATION.get(words[position], _OTHER)
+        name = " ".join(words[position:end])
         span = (spans[position][0], spans[end - 1][1])
         mentions.append(Mention(name, span, meaning.tags, meaning.values))
         position = end

@@ -14,9 +14,9 @@ from models.builtin.person.lexicon import (
     find_nonsense,
     load_lexicon,
 )
-from schemas.faithfulness import Attribute, Fact, Span
+from schemas.faithfulness import Attribute, Span
 
-__all__ = ["extract_facts", "parse_description"]
+__all__ = ["parse_description"]
 
 
 # The state of a reader: its position in the text, and the subject of the next words.
@@ -645,9 +645,9 @@ def _only_in_slot(reading: Reading, kind: str) -> Thing | None:
 
 def _may_be(reading: Reading, earlier: Thing, kind: str) -> bool:
     """Whether a phrase without «a» may refer to an item named before: not in other colours."""
-    same, known = reading.lexicon.same_colour, earlier.values(Attribute.COLOUR)
+    known = earlier.values(Attribute.COLOUR)
     named = [m.value(Tag.COLOUR) for m in reading.phrase.modifiers if Tag.COLOUR in m.tags]
-    if known and not all(any(same(colour, other) for other in known) for colour in named):
+    if known and not all(reading.lexicon.has_near("colours", known, one) for one in named):
         return False
     listed = kind != earlier.kind and earlier in reading.sentence_items and not reading.after_with
     return reading.phrase.definite or not (listed or (reading.and_after_head and not named))
@@ -1352,11 +1352,6 @@ def parse_description(text: str) -> Description:
             item.stated.pop(Attribute.GARMENT)
             item.state(Attribute.GARMENT, "shorts", item.span)
     return description
-
-
-def extract_facts(text: str) -> tuple[Fact, ...]:
-    """Return the facts that `text` states about a person, in order of appearance."""
-    return parse_description(text).facts()
 
 
 @cache

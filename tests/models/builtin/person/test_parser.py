@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.builtin.person.parser import extract_facts
+from models.builtin.person.parser import parse_description
 
 _WORDS = (  # noqa: SIM905 - a list would take forty lines
     "a the his her black white red bag hat of with and , . is left hand one no it in shirt stripes "
@@ -11,7 +11,9 @@ _WORDS = (  # noqa: SIM905 - a list would take forty lines
 
 
 def facts(text: str) -> set[tuple[str, str, str]]:
-    return {(fact.subject, fact.attribute.value, fact.value) for fact in extract_facts(text)}
+    return {
+        (fact.subject, fact.attribute.value, fact.value) for fact in parse_description(text).facts()
+    }
 
 
 def test_facts_are_extracted(subtests: pytest.Subtests) -> None:
@@ -59,7 +61,7 @@ def test_a_woman_printed_on_a_sweater_is_not_the_person() -> None:
 
 def test_spans_point_into_the_text() -> None:
     text = "A young man — he’s wearing a  red T-shirt."
-    spans = {fact.value: text[slice(*fact.span)] for fact in extract_facts(text)}
+    spans = {fact.value: text[slice(*fact.span)] for fact in parse_description(text).facts()}
     assert spans["T-shirt"] == "T-shirt"
     assert spans["red"] == "red"
 
@@ -67,6 +69,6 @@ def test_spans_point_into_the_text() -> None:
 @given(st.lists(st.sampled_from(_WORDS), max_size=30))
 def test_any_text_is_parsed_without_error(words: list[str]) -> None:
     text = " ".join(words)
-    for fact in extract_facts(text):
+    for fact in parse_description(text).facts():
         start, end = fact.span
         assert 0 <= start < end <= len(text)
