@@ -14,7 +14,7 @@ from annotate.queues import Candidate, Queue, candidates, judged, needs_review
 from db.entities import fetch
 from db.review_audits import item_progress
 from db.store import Store
-from retrieval.logistic import held_out_accuracy, predicted
+from retrieval.logistic import held_out_accuracy, held_out_probabilities, predicted
 from retrieval.ranking import Floats
 from schemas.base import Record
 from schemas.errors import UsageError
@@ -35,6 +35,10 @@ class AcceptanceError(Record):
         evidence: the names of what it looks at.
         accuracy: the percentage it is right about, with a 95 % interval over groups.
         most_frequent: the percentage that always naming the more frequent outcome is right about.
+        brier: mean squared error of its probability.
+        brier_of_share: that of the share of accepted items.
+        least_trusted: the share of the items not accepted that is in the quarter of items with the
+            lowest probability; by chance 0.25.
     """
 
     queue: str
@@ -45,6 +49,9 @@ class AcceptanceError(Record):
     low: float
     high: float
     most_frequent: float
+    brier: float
+    brier_of_share: float
+    least_trusted: float
 
     @property
     def is_better(self) -> bool:
@@ -59,7 +66,10 @@ class AcceptanceError(Record):
             f"{self.queue}: of {self.decided:,} decided items people accepted {self.accepted:,} "
             f"unchanged. Of items of other groups the model is right about {self.accuracy:.1f} % "
             f"({self.low:.1f}–{self.high:.1f} %), always naming the more frequent outcome about "
-            f"{self.most_frequent:.1f} %.{verdict}"
+            f"{self.most_frequent:.1f} %. Its probability has a mean squared error of "
+            f"{self.brier:.3f}, the share of accepted items {self.brier_of_share:.3f}. The quarter "
+            f"of items that it trusts least has {self.least_trusted:.0%} of those not accepted."
+            f"{verdict}"
         )
 
 
@@ -91,6 +101,8 @@ def acceptance(store: Store, queue: Queue) -> Acceptance:
             f"{queue.name}: {len(known):,} items are decided by people, {labels.sum():,} of them "
             "accepted unchanged; a model needs 5 of each outcome, from 5 groups"
         )
+    probabilities = held_out_probabilities(features, labels, groups)
+    trusted = np.argsort(probabilities, kind="stable")
     error = AcceptanceError(
         queue=queue.name,
         decided=len(known),
@@ -100,6 +112,9 @@ def acceptance(store: Store, queue: Queue) -> Acceptance:
         low=accuracy.low,
         high=accuracy.high,
         most_frequent=100 * float(max(labels.mean(), 1 - labels.mean())),
+        brier=float(((probabilities - labels) ** 2).mean()),
+        brier_of_share=float(((labels.mean() - labels) ** 2).mean()),
+        least_trusted=float((~labels)[trusted[: len(known) // 4]].sum() / (~labels).sum()),
     )
     waiting = [one for one in candidates(store, queue) if needs_review(queue, one)]
     asked = _matrix([dict(_evidence(one)) for one in waiting], names)

@@ -19,7 +19,7 @@ from db.withdrawal_graph import Blob
 from flows.ccd.edit_measures import change_between, difference_overlay, opened_picture
 from flows.engine.context import RunContext
 from flows.ufine6926.crops import MARGIN, cut, encode
-from models.image_editor import build_image_editor
+from models.registry import build_image_editor
 from release.manifest import MANIFEST, read_files
 from schemas.base import sha256_of
 from schemas.chat import ChatImage

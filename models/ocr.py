@@ -4,14 +4,14 @@ import importlib.util
 import threading
 from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from models.torch_batches import needs_extra
 from schemas.chat import ModelRef
 from schemas.decoders import as_rgb
-from schemas.errors import MissingExtraError
 from schemas.profile import TextReaderName
 
 _MODULE: Final = "rapidocr_onnxruntime"
@@ -30,19 +30,6 @@ class TextLine(NamedTuple):
     right_px: float
 
 
-class TextReader(Protocol):
-    """Reads lines of text in pictures; thread-safe."""
-
-    @property
-    def ref(self) -> ModelRef:
-        """The model, for provenance."""
-        ...
-
-    def read(self, picture: Image.Image) -> list[TextLine]:
-        """The lines in a picture, from top to bottom and from left to right."""
-        ...
-
-
 def by_columns(lines: Iterable[TextLine]) -> list[TextLine]:
     """Lines column by column, as on sheets side by side."""
     columns: list[list[TextLine]] = []
@@ -59,43 +46,28 @@ def by_columns(lines: Iterable[TextLine]) -> list[TextLine]:
     return [line for column in columns for line in column]
 
 
-def build_text_reader(name: TextReaderName) -> TextReader | None:
-    """The reader that a profile names; None for `none`, and for `auto` without the extra `ocr`.
+class TextReader:
+    """Reads lines of text in pictures with the package's own weights, Chinese and English.
 
-    Raises:
-        MissingExtraError: it is named, and the extra is not installed.
-    """
-    if name == "none" or (name == "auto" and importlib.util.find_spec(_MODULE) is None):
-        return None
-    return _RapidOcr()
+    Thread-safe: each thread has its own engine of one thread, because an engine cannot read two
+    pictures at once.
 
-
-class _RapidOcr:
-    """Detection and recognition with the package's own weights, Chinese and English.
-
-    Each thread has its own engine of one thread, because an engine cannot read two pictures at
-    once.
+    Attributes:
+        ref: PP-OCR, at the version of the package that carries its weights.
 
     Raises:
         MissingExtraError: RapidOCR is not installed.
     """
 
     def __init__(self) -> None:
-        try:
+        with needs_extra("reading text in pictures", "ocr"):
             from rapidocr_onnxruntime import RapidOCR
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("reading text in pictures", "ocr") from error
         self._make = RapidOCR
         self._own = threading.local()
-        self._ref = ModelRef(name=_MODEL, revision=f"rapidocr-{version('rapidocr-onnxruntime')}")
-
-    @property
-    def ref(self) -> ModelRef:
-        """PP-OCR, at the version of the package that carries its weights."""
-        return self._ref
+        self.ref = ModelRef(name=_MODEL, revision=f"rapidocr-{version('rapidocr-onnxruntime')}")
 
     def read(self, picture: Image.Image) -> list[TextLine]:
-        """The lines that it finds: see `TextReader`."""
+        """The lines in a picture, from top to bottom and from left to right."""
         pixels = np.asarray(as_rgb(picture))[:, :, ::-1]
         # Its angle classifier turns lines of code upside down.
         found, _ = self._engine()(np.ascontiguousarray(pixels), use_cls=False)
@@ -105,6 +77,17 @@ class _RapidOcr:
         if not hasattr(self._own, "engine"):
             self._own.engine = self._make(intra_op_num_threads=1, inter_op_num_threads=1)
         return self._own.engine
+
+
+def build_text_reader(name: TextReaderName) -> TextReader | None:
+    """The reader that a profile names; None for `none`, and for `auto` without the extra `ocr`.
+
+    Raises:
+        MissingExtraError: it is named, and the extra is not installed.
+    """
+    if name == "none" or (name == "auto" and importlib.util.find_spec(_MODULE) is None):
+        return None
+    return TextReader()
 
 
 def _line(box: list[list[float]], text: str) -> TextLine:

@@ -9,7 +9,7 @@ from typing import Any
 from PIL import Image
 
 from models.embedding import plain_picture
-from models.torch_batches import TorchEmbedder, loading_faults
+from models.torch_batches import TorchEmbedder, loading_faults, needs_extra
 from models.weights import (
     LOCAL_FOLDER,
     checkpoint_digest,
@@ -18,7 +18,7 @@ from models.weights import (
     require_digest,
 )
 from schemas.embedding import OpenClipEmbedder
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 
 _QUICK = "-quickgelu"
 _PRECISIONS = {"float32": "fp32", "bfloat16": "pure_bf16", "float16": "pure_fp16"}
@@ -36,11 +36,9 @@ class OpenClipImageTextEmbedder(TorchEmbedder[OpenClipEmbedder]):
     """
 
     def __init__(self, spec: OpenClipEmbedder) -> None:
-        try:
+        with needs_extra(f"the embedder {spec.name!r}"):
             import open_clip
             import torch
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
         self._torch = torch
         super().__init__(spec)
         with loading_faults("OpenCLIP", spec.ref):

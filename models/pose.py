@@ -7,12 +7,12 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.adapter import Adapter
-from models.torch_batches import torch_device
+from models.torch_batches import loading_faults, needs_extra, torch_device
 from models.tracking.detector import Pixels
-from models.weights import file_of_package
+from models.weights import configuration_of, file_of_package, load_network
 from schemas import tracking
 from schemas.chat import ModelRef
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 from schemas.video import Body
 
 
@@ -34,25 +34,13 @@ class PoseModel(Protocol):
         ...
 
 
-def build_pose_model(spec: tracking.PoseModelSpec) -> PoseModel:
-    """Build the pose model that `spec` describes; only its own libraries are imported.
-
-    Raises:
-        MissingExtraError: the extra that the model needs is not installed.
-        ModelError: the model could not be loaded.
-    """
-    if isinstance(spec, tracking.MediaPipePoseModel):
-        return _MediaPipePoseModel(spec)
-    return _TransformersPoseModel(spec)
-
-
 # ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.
 
 _PEOPLE_AT_ONCE = 32
 _SMALLEST_SIDE_PX = 1.0
 
 
-class _TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
+class TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
     """Counts the keypoints whose heatmap reaches `spec.visible_score`.
 
     Weights are loaded from safetensors files only, which contain no code.
@@ -63,20 +51,15 @@ class _TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
     """
 
     def __init__(self, spec: tracking.ViTPoseModel) -> None:
-        try:
+        with needs_extra(f"the pose model {spec.name!r}"):
             import torch
             import torchvision  # noqa: F401
             import transformers
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(f"the pose model {spec.name!r}", "torch") from error
         self._torch = torch
         super().__init__(spec)
         self._device = torch_device(spec.device)
-        try:
+        with loading_faults("transformers", spec.ref):
             self._load(transformers)
-        except (OSError, ValueError, KeyError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise ModelError(f"transformers could not load {self.ref}: {reason}") from error
 
     def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
         """Return the number of visible keypoints in each box: see `PoseModel`."""
@@ -87,18 +70,15 @@ class _TransformersPoseModel(Adapter[tracking.ViTPoseModel]):
         return [Body(keypoints=count) for count in counts]
 
     def _load(self, transformers: Any) -> None:
-        where = {"revision": self._spec.revision}
-        config = transformers.AutoConfig.from_pretrained(self._spec.name, **where)
+        config = configuration_of(transformers, self.ref)
         # transformers would fill a model of another class with random weights, and only warn.
         if not isinstance(config, transformers.VitPoseConfig):
             raise ModelError(f"{self.ref} is a {config.model_type!r}; wanted a 'vitpose'")
-        self._processor = transformers.AutoImageProcessor.from_pretrained(self._spec.name, **where)
-        model, report = transformers.VitPoseForPoseEstimation.from_pretrained(
-            self._spec.name, use_safetensors=True, output_loading_info=True, **where
+        self._processor = transformers.AutoImageProcessor.from_pretrained(
+            self._spec.name, revision=self._spec.revision
         )
-        if report["missing_keys"]:
-            raise ModelError(f"{self.ref} lacks the weights {min(report['missing_keys'])!r}, …")
-        self._model = model.to(self._device).eval()
+        network = load_network(transformers.VitPoseForPoseEstimation, self.ref)
+        self._model = network.to(self._device)
         self._has_experts = getattr(config.backbone_config, "num_experts", 1) > 1
 
     def _count(self, frame: Image.Image, boxes_xyxy: NDArray[np.floating]) -> list[int]:
@@ -133,7 +113,7 @@ _COCO_LANDMARKS = (0, 2, 5, 7, 8, 11, 12, 13, 14, 15, 16, 23, 24, 25, 26, 27, 28
 _VISIBILITY = 3  # of a landmark's five values: x, y, z, visibility, presence
 
 
-class _MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
+class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
     """Landmarks, person score and person mask, of one person in each box.
 
     Raises:

@@ -1,7 +1,6 @@
 """Qwen-Image-Edit and Qwen-Image-Edit-Plus through diffusers."""
 
 import io
-import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,10 +16,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.adapter import Adapter
-from models.torch_batches import loading_faults, torch_device
+from models.torch_batches import loading_faults, needs_extra, torch_device
+from models.weights import hub_commit
 from schemas.chat import ChatImage
 from schemas.decoders import as_rgb
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit
 
 _PIPELINES = {False: "QwenImageEditPipeline", True: "QwenImageEditPlusPipeline"}
@@ -33,7 +33,6 @@ _AREA_PX = 1024 * 1024
 _SIZES_LOCK = Lock()
 _DARKEST = 2 / 255
 """A picture without any value above this is black."""
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _ALLOCATOR_WORDS = ("can't allocate memory", "not enough memory")
 _DEVICE_WORDS = ("CUDA error", "HIP error", "CUBLAS_STATUS", "CUDNN_STATUS", "device-side assert")
 """After such an error no request of this process can be run."""
@@ -57,13 +56,10 @@ class QwenImageEditor(Adapter[QwenImageEdit]):
     """
 
     def __init__(self, spec: QwenImageEdit) -> None:
-        try:
+        with needs_extra(f"the editor {spec.name!r} (provider 'qwen-image-edit')"):
             import diffusers
             import torch
             import transformers  # noqa: F401
-        except ModuleNotFoundError as error:
-            what = f"the editor {spec.name!r} (provider 'qwen-image-edit')"
-            raise MissingExtraError(what, "torch") from error
         super().__init__(spec)
         self._torch = torch
         self._device = torch_device(spec.device)
@@ -220,18 +216,15 @@ def pinned_editor(spec: QwenImageEdit) -> QwenImageEdit:
         MissingExtraError: diffusers is not installed.
         ModelError: there is no such model, or the hub cannot be reached.
     """
-    if Path(spec.name).is_dir() or _COMMIT.fullmatch(spec.revision):
+    if Path(spec.name).is_dir():
         return spec
-    try:
-        import diffusers
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the editor {spec.name!r}", "torch") from error
-    with loading_faults("diffusers", spec.ref):
-        _, commit = diffusers.DiffusionPipeline.load_config(
+
+    def ask(diffusers: Any) -> Any:
+        return diffusers.DiffusionPipeline.load_config(
             spec.name, revision=spec.revision, return_commit_hash=True
-        )
-    if commit is None:
-        raise ModelError(f"diffusers does not tell which commit {spec.ref} is")
+        )[1]
+
+    commit = hub_commit(spec, "diffusers", f"the editor {spec.name!r}", ask)
     return spec.model_copy(update={"revision": commit})
 
 

@@ -1,16 +1,18 @@
-"""Build the chat model, embedder or person detector that a profile names, and pin its files."""
+"""Build the models and searches that a profile names, and pin their files."""
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from threading import Lock
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import Any, assert_never
 
 from models.adapter import Adapter
 from models.chat import ChatModel, RemoteModel, RetryingModel, always
 from models.embedding import ImageTextEmbedder
+from models.image_editor import ImageEditor
+from models.image_search import ImageSearch
+from models.pose import PoseModel
 from models.tracking.detector import PersonDetector
 from schemas.base import Record
 from schemas.chat import ChatOutcome, ChatRequest, ServedModel
@@ -22,7 +24,8 @@ from schemas.embedding import (
     PlainModelSpec,
     TransformersEmbedder,
 )
-from schemas.errors import MissingExtraError, ModelError
+from schemas.image_edit import BuiltinEditor, ImageEditorSpec, QwenImageEdit
+from schemas.image_search import GoogleSearch, OpenverseSearch
 from schemas.profile import (
     BuiltinCaptioner,
     BuiltinContraster,
@@ -34,7 +37,15 @@ from schemas.profile import (
     TransformersChat,
     VllmChat,
 )
-from schemas.tracking import BuiltinDetector, DetectorSpec, FairMOTDetector, SSDLiteDetector
+from schemas.tracking import (
+    BuiltinDetector,
+    DetectorSpec,
+    FairMOTDetector,
+    MediaPipePoseModel,
+    PoseModelSpec,
+    SSDLiteDetector,
+    ViTPoseModel,
+)
 
 _BUILDERS: dict[type[Record], str] = {
     BuiltinRewriter: "models.builtin.person.composer.RuleRewriter",
@@ -53,11 +64,17 @@ _BUILDERS: dict[type[Record], str] = {
     BuiltinDetector: "models.builtin.pedestrians.detector.BuiltinPedestrianDetector",
     SSDLiteDetector: "models.ssdlite.SSDLitePersonDetector",
     FairMOTDetector: "models.fairmot.detector.FairMOTPersonDetector",
+    ViTPoseModel: "models.pose.TransformersPoseModel",
+    MediaPipePoseModel: "models.pose.MediaPipePoseModel",
+    BuiltinEditor: "models.builtin.stills.editor.StillsEditor",
+    QwenImageEdit: "models.qwen_image_edit.QwenImageEditor",
+    GoogleSearch: "models.search.google.GoogleImageSearch",
+    OpenverseSearch: "models.search.openverse.OpenverseImageSearch",
 }
 """What builds the model of a specification; its module is imported when the model is needed."""
 
 
-def _build(spec: ChatModelSpec | PlainModelSpec | DetectorSpec) -> Any:
+def _build(spec: Record) -> Any:
     return resolve_name(_BUILDERS[type(spec)])(spec)
 
 
@@ -73,14 +90,9 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
     return model
 
 
-@runtime_checkable
-class _Local(Protocol):
-    """A model with weights in this process."""
+_loaded: list[tuple[ChatModelSpec, Any]] = []
+"""At most one specification with its model, which has weights in this process."""
 
-    def close(self) -> None: ...
-
-
-_loaded: list[tuple[ChatModelSpec, ChatModel]] = []
 _loading = Lock()
 
 
@@ -120,18 +132,12 @@ class OnDemandChatModel(Adapter[ChatModelSpec]):
 
 def _load(spec: VllmChat | TransformersChat) -> ChatModel:
     with _loading:
-        if _loaded and _loaded[0][0] == spec:
-            return _loaded[0][1]
-        while _loaded:
-            _, before = _loaded.pop()
-            if isinstance(before, _Local):
-                before.close()
-        model = build_chat_model(spec)
-        _loaded.append((spec, model))
+        if not _loaded or _loaded[0][0] != spec:
+            while _loaded:
+                _loaded.pop()[1].close()
+            _loaded.append((spec, build_chat_model(spec)))
+        model: ChatModel = _loaded[0][1]
         return model
-
-
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
@@ -181,22 +187,16 @@ def _open_clip_digests(spec: OpenClipEmbedder) -> dict[str, Any]:
 
 
 def _transformers_revision(spec: TransformersEmbedder | MllmEmbedder) -> dict[str, Any]:
-    from models.torch_batches import loading_faults
-    from models.weights import configuration_of, folder_digest
+    from models.weights import configuration_of, folder_digest, hub_commit
 
     if Path(spec.name).is_dir():
         return {"folder_sha256": spec.folder_sha256 or folder_digest(Path(spec.name))}
-    if _COMMIT.fullmatch(spec.revision):
-        return {}
-    try:
-        import transformers
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
-    with loading_faults("transformers", spec.ref):
-        commit = configuration_of(transformers, spec.ref)._commit_hash
-    if commit is None:
-        raise ModelError(f"transformers does not tell which commit {spec.ref} is")
-    return {"revision": commit}
+    what = f"the embedder {spec.name!r}"
+    return {
+        "revision": hub_commit(
+            spec, "transformers", what, lambda one: configuration_of(one, spec.ref)._commit_hash
+        )
+    }
 
 
 def build_detector(spec: DetectorSpec) -> PersonDetector:
@@ -223,6 +223,40 @@ def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
     from models.weights import checkpoint_digest
 
     return spec.model_copy(update={"checkpoint_sha256": checkpoint_digest(spec.checkpoint)})
+
+
+def build_pose_model(spec: PoseModelSpec) -> PoseModel:
+    """Build the pose model that `spec` describes; only its own libraries are imported.
+
+    Raises:
+        MissingExtraError: the extra that the model needs is not installed.
+        ModelError: the model could not be loaded.
+    """
+    model: PoseModel = _build(spec)
+    return model
+
+
+def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:
+    """The editor that `spec` describes, loaded and ready; only its own libraries are imported.
+
+    Raises:
+        MissingExtraError: the extra that the provider needs is not installed.
+        ModelError: the model could not be loaded.
+    """
+    editor: ImageEditor = _build(spec)
+    return editor
+
+
+def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
+    """The search that `spec` describes.
+
+    A folder's search needs its images and their vectors: `flows.ccd.searching` makes it.
+
+    Raises:
+        ConfigurationError: something that it needs from the environment is missing.
+    """
+    search: ImageSearch = _build(spec)
+    return search
 
 
 def runs_on_gpu(spec: DetectorSpec) -> bool:

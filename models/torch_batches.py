@@ -12,7 +12,7 @@ from models.adapter import Adapter
 from models.embedding import Vectors
 from schemas.chat import ModelRef
 from schemas.embedding import TorchEmbedderSpec
-from schemas.errors import ModelError
+from schemas.errors import MissingExtraError, ModelError
 
 if TYPE_CHECKING:
     import torch
@@ -109,6 +109,19 @@ class TorchEmbedder(Adapter[SpecT], ABC):
                 f"a wider dtype may help"
             )
         return rows
+
+
+@contextmanager
+def needs_extra(what: str, extra: str = "torch") -> Iterator[None]:
+    """Turns the failed import of a library into one sentence, for the imports within.
+
+    Raises:
+        MissingExtraError: `what` needs the extra, which is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(what, extra) from error
 
 
 @contextmanager

@@ -17,10 +17,10 @@ import numpy as np
 from PIL import Image
 
 from models.adapter import Adapter
-from models.torch_batches import loading_faults
+from models.torch_batches import loading_faults, needs_extra
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.decoders import as_rgb
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 from schemas.profile import TransformersChat
 
 if TYPE_CHECKING:
@@ -37,10 +37,8 @@ class SchemaGrammar:
     """
 
     def __init__(self, tokenizer: Any, vocabulary_size: int, end_tokens: list[int]) -> None:
-        try:
+        with needs_extra("keeping answers to a JSON schema"):
             from llguidance.hf import from_tokenizer
-        except ModuleNotFoundError as error:
-            raise MissingExtraError("keeping answers to a JSON schema", "torch") from error
         self._tokenizer = from_tokenizer(tokenizer, n_vocab=vocabulary_size, eos_token=end_tokens)
 
     def matcher(self, schema: dict[str, Any]) -> Any:
@@ -139,12 +137,9 @@ class TransformersChatModel(Adapter[TransformersChat]):
     """
 
     def __init__(self, spec: TransformersChat) -> None:
-        try:
+        with needs_extra(f"the model {spec.name!r} (provider 'transformers')"):
             import torch
             import transformers
-        except ModuleNotFoundError as error:
-            what = f"the model {spec.name!r} (provider 'transformers')"
-            raise MissingExtraError(what, "torch") from error
         super().__init__(spec)
         self._torch = torch
         self._transformers = transformers

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.embedding import ImageTextEmbedder, plain_picture
-from models.torch_batches import TorchEmbedder, loading_faults
+from models.torch_batches import TorchEmbedder, loading_faults, needs_extra
 from models.weights import configuration_of, load_network, processor_of
 from schemas.embedding import MllmEmbedder, TransformersEmbedder, mllm_families
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 
 _CLASSES = {
     "align": "AlignModel",
@@ -35,12 +35,10 @@ def load_transformers_embedder(spec: TransformersEmbedder) -> ImageTextEmbedder:
         MissingExtraError: torch, torchvision or transformers is not installed.
         ModelError: the model could not be loaded, or is none of these classes.
     """
-    try:
+    with needs_extra(f"the embedder {spec.name!r}"):
         import torch  # noqa: F401
         import torchvision  # noqa: F401
         import transformers
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
     with loading_faults("transformers", spec.ref):
         found = configuration_of(transformers, spec.ref).model_type
         if found in _CLASSES:
@@ -67,7 +65,9 @@ class _DualEncoder(TorchEmbedder[TransformersEmbedder]):
         super().__init__(spec)
         self._lower_case = kind.startswith("siglip")
         self._padding: bool | str = "max_length" if kind in _PADDED else True
-        network = load_network(getattr(transformers, _CLASSES[kind]), spec, self._dtype)
+        network = load_network(
+            getattr(transformers, _CLASSES[kind]), spec.ref, spec.folder_sha256, dtype=self._dtype
+        )
         self._model = network.to(self._device)
         self._processor = processor_of(transformers, spec.ref)
         text = network.config.text_config
@@ -101,7 +101,9 @@ class BlipFamily(TorchEmbedder[TransformersEmbedder]):
         import transformers
 
         super().__init__(spec)
-        network = load_network(getattr(transformers, model_class), spec, self._dtype)
+        network = load_network(
+            getattr(transformers, model_class), spec.ref, spec.folder_sha256, dtype=self._dtype
+        )
         self._model = network.to(self._device)
         self._processor = processor_of(transformers, spec.ref)
         self.dimension = network.config.image_text_hidden_size
@@ -234,12 +236,10 @@ class MllmImageTextEmbedder(TorchEmbedder[MllmEmbedder]):
     """
 
     def __init__(self, spec: MllmEmbedder) -> None:
-        try:
+        with needs_extra(f"the embedder {spec.name!r}"):
             import torch  # noqa: F401
             import torchvision  # noqa: F401
             import transformers
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(f"the embedder {spec.name!r}", "torch") from error
         super().__init__(spec)
         with loading_faults("transformers", spec.ref):
             found = configuration_of(transformers, spec.ref).model_type
@@ -253,7 +253,10 @@ class MllmImageTextEmbedder(TorchEmbedder[MllmEmbedder]):
 
     def _load(self, transformers: Any, model_type: str) -> None:
         spec = self._spec
-        self._model = load_network(transformers.AutoModel, spec, self._dtype).to(self._device)
+        network = load_network(
+            transformers.AutoModel, spec.ref, spec.folder_sha256, dtype=self._dtype
+        )
+        self._model = network.to(self._device)
         settings: dict[str, Any] = {}
         if model_type == "qwen2_vl":
             size = {"shortest_edge": spec.least_pixels, "longest_edge": spec.most_pixels}

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 
 from models.adapter import Adapter
 from models.chat import chat_messages
+from models.torch_batches import needs_extra
 from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 from schemas.profile import VllmChat
 
 # JSON allows any number of spaces, so a weak model could fill its whole answer with them. And of
@@ -182,10 +183,8 @@ class VllmEngine:
     """vLLM's offline engine as an `Engine`."""
 
     def __init__(self, spec: VllmChat) -> None:
-        try:
+        with needs_extra(f"the model {spec.name!r} (provider 'vllm')", "gpu"):
             import vllm
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(f"the model {spec.name!r} (provider 'vllm')", "gpu") from error
         self._spec = spec
         self._started: dict[str, float] = {}
         arguments = {"structured_outputs_config": STRICT_JSON, **spec.engine_arguments}

@@ -1,13 +1,17 @@
 """Files of weights, their digests, and networks of transformers loaded from them."""
 
 import hashlib
+import re
+from collections.abc import Callable
 from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from schemas.chat import ModelRef
-from schemas.embedding import MllmEmbedder, OpenClipEmbedder, TransformersEmbedder
+from models.torch_batches import loading_faults, needs_extra
+from schemas.chat import ModelRef, NamedModel
+from schemas.embedding import OpenClipEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
 LOCAL_FOLDER = "local-dir:"
@@ -57,8 +61,26 @@ def file_of_package(package: str, *parts: str) -> Path:
     return Path(found.submodule_search_locations[0], *parts)
 
 
-_Spec = TransformersEmbedder | MllmEmbedder
 _NAMED_AT_MOST = 3
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def hub_commit(spec: NamedModel, library: str, what: str, ask: Callable[[Any], str | None]) -> str:
+    """The commit of a hub's revision, as `ask` learns it from the imported library.
+
+    Raises:
+        MissingExtraError: the library is not installed; `what` needs it.
+        ModelError: there is no such model, or the hub cannot be reached.
+    """
+    if _COMMIT.fullmatch(spec.revision):
+        return spec.revision
+    with needs_extra(what):
+        module = import_module(library)
+    with loading_faults(library, spec.ref):
+        commit = ask(module)
+    if commit is None:
+        raise ModelError(f"{library} does not tell which commit {spec.ref} is")
+    return commit
 
 
 def configuration_of(transformers: Any, ref: ModelRef) -> Any:
@@ -68,26 +90,24 @@ def configuration_of(transformers: Any, ref: ModelRef) -> Any:
     )
 
 
-def load_network(model_class: Any, spec: _Spec, dtype: Any) -> Any:
-    """A network with the weights of `spec`, ready for inference, on the CPU.
+def load_network(
+    model_class: Any, ref: ModelRef, folder_sha256: str | None = None, **settings: Any
+) -> Any:
+    """A network with the weights of `ref`, ready for inference, on the CPU.
 
     Raises:
-        ModelError: the weights are others than `spec` says, or do not fill the network.
+        ModelError: the digest of the folder is another, or its weights do not fill the network.
     """
-    folder = Path(spec.name)
-    if spec.folder_sha256 is not None and folder.is_dir():
-        require_digest(folder, spec.folder_sha256, folder_digest(folder))
+    folder = Path(ref.name)
+    if folder_sha256 is not None and folder.is_dir():
+        require_digest(folder, folder_sha256, folder_digest(folder))
     model, report = model_class.from_pretrained(
-        spec.name,
-        revision=spec.revision,
-        dtype=dtype,
-        use_safetensors=True,
-        output_loading_info=True,
+        ref.name, revision=ref.revision, use_safetensors=True, output_loading_info=True, **settings
     )
     # transformers would leave them random and only warn.
     wrong = sorted(report["missing_keys"]) + sorted(map(str, report["mismatched_keys"]))
     if wrong:
-        raise ModelError(f"{spec.ref} lacks weights: {', '.join(wrong[:_NAMED_AT_MOST])}, …")
+        raise ModelError(f"{ref} lacks weights: {', '.join(wrong[:_NAMED_AT_MOST])}, …")
     return model.eval()
 
 

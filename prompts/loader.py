@@ -9,11 +9,12 @@ import frontmatter
 import jinja2
 import jinja2.meta
 import yaml
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from schemas.base import Record, digest_of
 from schemas.chat import ChatImage, ChatRequest
 from schemas.errors import ConfigurationError
+from schemas.validation import validated
 
 _FOLDER = Path(__file__).parent
 _TEMPLATES = jinja2.Environment(
@@ -103,22 +104,12 @@ def load_prompt(prompt_id: str, folder: Path = _FOLDER) -> Prompt:
         raise ConfigurationError(
             f"{path.name}: front matter is not valid YAML: {problem}"
         ) from error
-    prompt = _validate(path, dict(document.metadata), document.content)
+    values = {**document.metadata, "text": document.content}
+    prompt = validated(Prompt, values, f"{path.name}: front matter")
     if prompt.id != path.stem:
         raise ConfigurationError(f"{path.name}: id must be the file's name; got {prompt.id!r}")
     _check_variables(path, prompt)
     return prompt
-
-
-def _validate(path: Path, header: dict[str, Any], text: str) -> Prompt:
-    try:
-        return Prompt.model_validate({**header, "text": text})
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
-        raise ConfigurationError(
-            f"{path.name}: front matter field {field!r}: {first['msg']}"
-        ) from error
 
 
 def _check_variables(path: Path, prompt: Prompt) -> None:

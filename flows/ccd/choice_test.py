@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from annotate.agreement import embedding_similarity, word_similarity
+from annotate.agreement import EmbeddingSimilarity, Similarity, WordSimilarity
 from annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
 from db.entities import ActivityRecord, AgentRef
 from db.release_rows import snapshot
@@ -70,14 +70,16 @@ def similarities(
         UsageError: the embeddings do not match the released rows.
     """
     texts = [caption.text for sample in samples for caption in sample.captions]
+    captions: Similarity
+    images: Similarity
     if text_embeddings is None:
-        captions = word_similarity(texts)
+        captions = WordSimilarity(texts)
     else:
-        captions = embedding_similarity(text_embeddings, len(texts), "released captions")
+        captions = EmbeddingSimilarity.load(text_embeddings, len(texts), "released captions")
     if image_embeddings is None:
-        images = word_similarity([" ".join(one.text for one in s.captions) for s in samples])
+        images = WordSimilarity([" ".join(one.text for one in s.captions) for s in samples])
     else:
-        images = embedding_similarity(image_embeddings, len(samples), "released images")
+        images = EmbeddingSimilarity.load(image_embeddings, len(samples), "released images")
     return Similarities(images, captions)
 
 

@@ -25,7 +25,8 @@ from flows.engine.embedding import put_picture, stored_picture
 from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, count_attempts, get_or_create_entity, run_stage
-from models.image_editor import ImageEditor, build_image_editor
+from models.image_editor import ImageEditor
+from models.registry import build_image_editor
 from schemas.base import digest_of
 from schemas.chat import ChatImage
 from schemas.contrast import ImageRequest, StoredEdit

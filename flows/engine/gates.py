@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from annotate.backend import Desks, LabelStudioDesk
+from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
 from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import SHARED, Queue, apply_policy, count_proposed, reopen_for_people
@@ -24,15 +24,15 @@ if TYPE_CHECKING:  # importing it takes a third of the start of `loupe queue pul
     from flows.engine.context import RunContext
 
 
-def open_desks(settings: Settings, store: Store) -> Callable[[str], LabelStudioDesk]:
+def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
     """Return a function that opens an assignee's workspace by pseudonym, each on first use.
 
     The function raises `ServiceError` if the installation has no credentials for the assignee or
     Label Studio does not answer.
     """
-    opened: dict[str, LabelStudioDesk] = {}
+    opened: dict[str, AnnotationBackend] = {}
 
-    def desk_of(assignee: str) -> LabelStudioDesk:
+    def desk_of(assignee: str) -> AnnotationBackend:
         if assignee not in opened:
             opened[assignee] = _open(settings, store, assignee)
         return opened[assignee]

@@ -45,7 +45,7 @@ from flows.ufine6926.noise_rules import (
     rounded,
 )
 from flows.ufine6926.tracking import PoseModelMaker, StagePlan, TrackingPlan, body_measurer
-from models.pose import build_pose_model
+from models.registry import build_pose_model
 from schemas.build import VideoSourceSpec
 from schemas.errors import UsageError
 from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame

@@ -27,8 +27,8 @@ from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
-from models.pose import PoseModel, build_pose_model
-from models.registry import build_detector, pinned_detector, runs_on_gpu
+from models.pose import PoseModel
+from models.registry import build_detector, build_pose_model, pinned_detector, runs_on_gpu
 from models.tracking.association import (
     Boxes,
     PersonTracker,

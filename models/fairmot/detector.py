@@ -9,19 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.adapter import FrameAdapter
-from models.torch_batches import torch_device
+from models.torch_batches import needs_extra, torch_device
 from models.tracking.detector import Detections, Frame, Pixels
 from models.weights import checkpoint_digest
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 from schemas.tracking import FairMOTDetector
 
 if TYPE_CHECKING:
     import torch
 
     from models.fairmot.network import Candidates, FairMOTNetwork, HeadMaps
-
-
-# The digest of a checkpoint, which is read again only if the file changed.
 
 
 # Converts frames to the network's input, and the network's boxes back to the frame.
@@ -133,12 +130,10 @@ class FairMOTPersonDetector(FrameAdapter[FairMOTDetector]):
     """
 
     def __init__(self, spec: FairMOTDetector) -> None:
-        try:
+        with needs_extra(f"the detector {spec.name!r} (provider 'fairmot')"):
+            import timm  # noqa: F401
             import torch
             import torchvision  # noqa: F401
-        except ModuleNotFoundError as error:
-            what = f"the detector {spec.name!r} (provider 'fairmot')"
-            raise MissingExtraError(what, "torch") from error
         self._torch = torch
         super().__init__(spec)
         self._input_size = Size(spec.input_width_px, spec.input_height_px)

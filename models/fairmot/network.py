@@ -1,6 +1,5 @@
 """FairMOT's network: DLA-34, iterative deep aggregation, four heads, and its checkpoints."""
 
-import hashlib
 import io
 import pickle
 import re
@@ -12,10 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
+from timm.models.dla import DLA, DlaBasic
 from torch import Tensor, cat, nn
 from torch.nn import functional
 from torchvision.ops import deform_conv2d, nms
 
+from models.weights import checkpoint_digest, require_digest
 from schemas.errors import ModelError
 
 # Deformable convolution, version 2 (Zhu et al., CVPR 2019), and the unit made of it.
@@ -61,133 +62,12 @@ class DeformableUnit(nn.Module):
         return result
 
 
-# DLA-34, the backbone (Yu et al., "Deep Layer Aggregation", CVPR 2018).
+# From the four levels of the backbone to one fine map: iterative deep aggregation.
 #
 # Attributes have the names and the order of published checkpoints.
 
 _LEVEL_CHANNELS = (64, 128, 256, 512)
-"""Channels of levels 2 to 5, whose strides are 4, 8, 16 and 32."""
-
-
-class ResidualBlock(nn.Module):
-    """Two 3x3 convolutions and a shortcut that the caller passes in."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
-        self.bn1 = nn.BatchNorm2d(outputs)
-        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
-        self.bn2 = nn.BatchNorm2d(outputs)
-
-    def forward(self, features: Tensor, shortcut: Tensor) -> Tensor:
-        """Map (n, inputs, h, w) to the shape of `shortcut`, (n, outputs, h/stride, w/stride)."""
-        inner = functional.relu(self.bn1(self.conv1(features)))
-        return functional.relu(self.bn2(self.conv2(inner)) + shortcut)
-
-
-class Root(nn.Module):
-    """Joins the branches of a tree: a 1x1 convolution over all their channels."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(inputs, outputs, kernel_size=1, bias=False)
-        self.bn = nn.BatchNorm2d(outputs)
-
-    def forward(self, *branches: Tensor) -> Tensor:
-        """Map feature maps of one size, `inputs` channels in total, to (n, outputs, h, w)."""
-        return functional.relu(self.bn(self.conv(torch.cat(branches, dim=1))))
-
-
-class Tree(nn.Module):
-    """Two blocks and their root, which also receives `extra_channels` of additional maps."""
-
-    def __init__(self, inputs: int, outputs: int, stride: int, extra_channels: int = 0) -> None:
-        super().__init__()
-        self.tree1 = ResidualBlock(inputs, outputs, stride)
-        self.tree2 = ResidualBlock(outputs, outputs, stride=1)
-        self.root = Root(2 * outputs + extra_channels, outputs)
-        self.downsample = nn.MaxPool2d(stride, stride) if stride > 1 else nn.Identity()
-        self.project = _projection(inputs, outputs) if inputs != outputs else nn.Identity()
-
-    def forward(self, features: Tensor, *extra: Tensor) -> Tensor:
-        """Map (n, inputs, h, w) to (n, outputs, h/stride, w/stride), the size of `extra`."""
-        first = self.tree1(features, self.project(self.downsample(features)))
-        second = self.tree2(first, first)
-        result: Tensor = self.root(second, first, *extra)
-        return result
-
-
-class LastTree(Tree):
-    """A tree whose root also receives its own downsampled input."""
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__(inputs, outputs, stride=2, extra_channels=inputs)
-
-    def forward(self, features: Tensor, *extra: Tensor) -> Tensor:
-        """Map (n, inputs, h, w) to (n, outputs, h/2, w/2)."""
-        return super().forward(features, self.downsample(features), *extra)
-
-
-class DeepTree(nn.Module):
-    """Two consecutive trees; the root of the second also receives the first and the input.
-
-    `project` exists in published checkpoints but does not affect the result.
-    """
-
-    def __init__(self, inputs: int, outputs: int) -> None:
-        super().__init__()
-        self.tree1 = Tree(inputs, outputs, stride=2)
-        self.tree2 = Tree(outputs, outputs, stride=1, extra_channels=inputs + outputs)
-        self.downsample = nn.MaxPool2d(2, 2)
-        self.project = _projection(inputs, outputs)
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Map (n, inputs, h, w) to (n, outputs, h/2, w/2)."""
-        first = self.tree1(features)
-        result: Tensor = self.tree2(first, self.downsample(features), first)
-        return result
-
-
-class Backbone(nn.Module):
-    """DLA-34 without its classifier."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.base_layer = _convolution(3, 16, kernel=7)
-        self.level0 = _convolution(16, 16)
-        self.level1 = _convolution(16, 32, stride=2)
-        self.level2 = Tree(32, 64, stride=2)
-        self.level3 = DeepTree(64, 128)
-        self.level4 = DeepTree(128, 256)
-        self.level5 = LastTree(256, 512)
-
-    def forward(self, images: Tensor) -> list[Tensor]:
-        """Map (n, 3, h, w) to levels 2 to 5, finest first; h and w are multiples of 32."""
-        features = self.level1(self.level0(self.base_layer(images)))
-        maps: list[Tensor] = []
-        for level in (self.level2, self.level3, self.level4, self.level5):
-            features = level(features)
-            maps.append(features)
-        return maps
-
-
-def _convolution(inputs: int, outputs: int, kernel: int = 3, stride: int = 1) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, kernel, stride, padding=kernel // 2, bias=False),
-        nn.BatchNorm2d(outputs),
-        nn.ReLU(inplace=True),
-    )
-
-
-def _projection(inputs: int, outputs: int) -> nn.Sequential:
-    return nn.Sequential(
-        nn.Conv2d(inputs, outputs, kernel_size=1, bias=False), nn.BatchNorm2d(outputs)
-    )
-
-
-# From the four levels of the backbone to one fine map: iterative deep aggregation.
-#
-# Attributes have the names and the order of published checkpoints.
+"""Channels of levels 2 to 5 of the backbone, whose strides are 4, 8, 16 and 32."""
 
 
 class IterativeAggregation(nn.Module):
@@ -254,6 +134,9 @@ def _enlargement(channels: int, factor: int) -> nn.ConvTranspose2d:
 
 # The network: backbone, aggregation and four heads.
 
+_DLA_34 = {"levels": (1, 1, 1, 2, 2, 1), "channels": (16, 32, *_LEVEL_CHANNELS), "block": DlaBasic}
+"""The backbone as timm names its parts (Yu et al., "Deep Layer Aggregation", CVPR 2018)."""
+
 STRIDE = 4
 """Pixels of the network's input to a cell of its output."""
 
@@ -278,12 +161,12 @@ class HeadMaps(NamedTuple):
 
 
 class FairMOTNetwork(nn.Module):
-    """FairMOT on DLA-34, its parameters named and ordered as in published checkpoints."""
+    """FairMOT on DLA-34, its parameters named as in published checkpoints."""
 
     def __init__(self, extent_channels: int = 4, embedding_size: int = 128) -> None:
         super().__init__()
         finest, stride_8, stride_16, _ = _LEVEL_CHANNELS
-        self.base = Backbone()
+        self.base = DLA(**_DLA_34, num_classes=0)
         self.dla_up = LevelAggregation()
         self.ida_up = IterativeAggregation(finest, [stride_8, stride_16], [2, 4])
         self.hm = _head(finest, 1)
@@ -293,7 +176,10 @@ class FairMOTNetwork(nn.Module):
 
     def forward(self, images: Tensor) -> HeadMaps:
         """Map (n, 3, h, w), RGB in [0, 1], h and w multiples of 32, to maps of h/4 x w/4 cells."""
-        features = self.ida_up(self.dla_up(self.base(images)))[-1]
+        levels = self.base.forward_intermediates(
+            images, indices=[2, 3, 4, 5], intermediates_only=True
+        )
+        features = self.ida_up(self.dla_up(levels))[-1]
         return HeadMaps(self.hm(features), self.wh(features), self.id(features), self.reg(features))
 
 
@@ -376,8 +262,10 @@ Weights = dict[str, Tensor]
 _WRAPPER = "module."
 """Prefix of all names that the wrapper for training on several GPUs adds."""
 
-_CLASSIFIER = "base.fc."
-"""Prefix of ImageNet's classifier, which published checkpoints contain and nothing uses."""
+UNUSED = ("base.fc.", "base.level3.project.", "base.level4.project.")
+"""Prefixes of what published checkpoints contain and nothing uses: ImageNet's classifier, and
+projections of trees whose parts have their own.
+"""
 
 _EXTENT_CHANNELS = (2, 4)
 _MOST_EMBEDDING_CHANNELS = 4096  # published ones have 128 or 512
@@ -403,31 +291,30 @@ def load_network(path: Path, sha256: str | None = None) -> FairMOTNetwork:
         ModelError: the file is missing, has another digest, contains code, is not a checkpoint, or
             is one of another network.
     """
-    weights = _named_weights(_read(path, sha256), path)
+    require_digest(path, sha256 and sha256.lower(), checkpoint_digest(path))
+    weights = _named_weights(_read(path), path)
     with torch.device("meta"):  # no memory or random numbers for weights that are replaced
         network = FairMOTNetwork(*_head_sizes(weights, path))
-    _compare(network.state_dict(), weights, path)
-    network.load_state_dict({name: _plain(tensor) for name, tensor in weights.items()}, assign=True)
-    return network.requires_grad_(requires_grad=False).eval()
+    # Names and shapes first: a tensor that repeats one value takes no memory until it is copied.
+    try:
+        found = network.load_state_dict(weights, strict=False, assign=True)
+    except RuntimeError as error:
+        raise _misfit("does not fit:", str(error).split("\n\t")[1:], path) from error
+    _refuse_any("lacks", found.missing_keys, path)
+    _refuse_any("has too much:", found.unexpected_keys, path)
+    infinite = [name for name, tensor in weights.items() if not _is_finite(tensor)]
+    _refuse_any("has values that are not finite in", infinite, path)
+    return network.float().requires_grad_(requires_grad=False).eval()
 
 
-def _read(path: Path, sha256: str | None) -> object:
+def _read(path: Path) -> object:
     try:
         with path.open("rb") as file:
-            if sha256 is not None:
-                _check_digest(file, sha256, path)
             return _unpickle(file, path)
     except OSError as error:
         raise ModelError(
             f"the checkpoint {str(path)!r} cannot be read: {error.strerror or error}"
         ) from error
-
-
-def _check_digest(file: io.BufferedReader, wanted: str, path: Path) -> None:
-    found = hashlib.file_digest(file, "sha256").hexdigest()
-    file.seek(0)
-    if found != wanted.lower():
-        raise ModelError(f"the checkpoint {str(path)!r} has the SHA-256 {found}; wanted {wanted}")
 
 
 def _unpickle(file: io.BufferedReader, path: Path) -> object:
@@ -464,12 +351,12 @@ def _require_stored(file: io.BufferedReader, path: Path) -> None:
 
 
 def _named_weights(checkpoint: object, path: Path) -> Weights:
-    """Return the tensors by name, without wrapper and classifier."""
+    """Return the tensors by name, without the wrapper and what is unused."""
     found = checkpoint.get("state_dict", checkpoint) if isinstance(checkpoint, Mapping) else None
     if not isinstance(found, Mapping) or not all(map(_is_named_weight, found.items())):
         raise ModelError(f"the checkpoint {str(path)!r} does not hold tensors by name")
     named = {name.removeprefix(_WRAPPER): tensor for name, tensor in found.items()}
-    return {name: tensor for name, tensor in named.items() if not name.startswith(_CLASSIFIER)}
+    return {name: tensor for name, tensor in named.items() if not name.startswith(UNUSED)}
 
 
 def _is_named_weight(item: tuple[object, object]) -> bool:
@@ -497,44 +384,18 @@ def _head_sizes(weights: Weights, path: Path) -> tuple[int, int]:
     return extents, embedding
 
 
-def _compare(wanted: Mapping[str, Tensor], found: Weights, path: Path) -> None:
-    """Raise unless all tensors have the expected names and shapes, and finite values.
-
-    Values are checked last: a tensor that repeats one value takes no memory until it is copied, so
-    only tensors of the right shape may be copied.
-    """
-    differing = [
-        f"{name} {_form(found[name])} for {_form(tensor)}"
-        for name, tensor in wanted.items()
-        if name in found and _form(found[name]) != _form(tensor)
-    ]
-    _refuse_any("lacks", [name for name in wanted if name not in found], path)
-    _refuse_any("has too much:", [name for name in found if name not in wanted], path)
-    _refuse_any("has parameters of another shape:", differing, path)
-    infinite = [name for name, tensor in found.items() if not _is_finite(tensor)]
-    _refuse_any("has values that are not finite in", infinite, path)
-
-
 def _refuse_any(problem: str, names: Sequence[str], path: Path) -> None:
     if names:
-        raise ModelError(
-            f"{str(path)!r} is not a checkpoint of FairMOT on DLA-34: it {problem} {_some(names)}"
-        )
+        raise _misfit(problem, names, path)
 
 
-def _form(tensor: Tensor) -> str:
-    kind = torch.float32 if tensor.is_floating_point() else tensor.dtype  # which it will have
-    return f"{list(tensor.shape)} {str(kind).removeprefix('torch.')}"
-
-
-def _plain(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.is_floating_point() else tensor
+def _misfit(problem: str, names: Sequence[str], path: Path) -> ModelError:
+    rest = len(names) - _NAMED_AT_MOST
+    some = ", ".join(names[:_NAMED_AT_MOST]) + (f" and {rest} more" if rest > 0 else "")
+    return ModelError(
+        f"{str(path)!r} is not a checkpoint of FairMOT on DLA-34: it {problem} {some}"
+    )
 
 
 def _is_finite(tensor: Tensor) -> bool:
     return bool(tensor.sum(dtype=torch.float64).isfinite())  # one pass, and no copy
-
-
-def _some(names: Sequence[str]) -> str:
-    rest = len(names) - _NAMED_AT_MOST
-    return ", ".join(names[:_NAMED_AT_MOST]) + (f" and {rest} more" if rest > 0 else "")

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from difflib import SequenceMatcher
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
-from release.changes import Difference
+from release.changes import Difference, FieldChange, RowDifference, RowKind, TextChange
 from release.diff import compare_releases
 from release.notices_files import read_mark
-from release.report.charts import THUMBNAIL_PX, smaller
+from release.report.charts import THUMBNAIL_PX, THUMBNAILS, picture_path, smaller
+from release.rows import number_in
 
 _PREVIOUS = "previous"
 """The folder of pictures of rows in the previous release."""
@@ -30,7 +31,21 @@ _TITLES = {
     "moved": "Moved to another split",
     "restated": "Restated: the same image and words, with another source",
 }
-"""The kinds of rows that are shown; withdrawn rows are counted, but not shown again."""
+
+
+class Span(NamedTuple):
+    """Words of a text: `kept`, `gone` or `new`."""
+
+    kind: str
+    text: str
+
+
+class Change(NamedTuple):
+    """A value or text that changed: its name, the kind of change, and its words."""
+
+    name: str
+    kind: str
+    spans: tuple[Span, ...]
 
 
 def shown_difference(previous: Path, folder: Path, report: Path) -> dict[str, Any]:
@@ -46,14 +61,17 @@ def shown_difference(previous: Path, folder: Path, report: Path) -> dict[str, An
     marked = read_mark(previous) or read_mark(folder)
     found = compare_releases(previous, folder, examples=0 if marked else _EXAMPLES)
     telling = [one for one in found.metadata if not _follows_from_rows(one.field)]
+    changes = [_value_change(one) for one in telling[:_SHOWN_METADATA]]
     return {
-        "found": found,
-        "titles": _TITLES,
+        "before": f"{found.before.dataset} {found.before.version}",
+        "after": f"{found.after.dataset} {found.after.version}",
+        "before_id": found.before.id,
+        "is_empty": found.is_empty,
         "counts": _counts(found),
         "details": list(_details(found)),
-        "pictures": _earlier_pictures(found, previous, report),
-        "metadata": telling[:_SHOWN_METADATA],
-        "more_metadata": max(0, len(telling) - _SHOWN_METADATA),
+        "groups": list(example_groups(found, previous, report)),
+        "metadata": changes,
+        "more_metadata": len(telling) - len(changes),
         "counts_of_rows": len(found.metadata) - len(telling),
     }
 
@@ -79,51 +97,124 @@ def _details(found: Difference) -> Iterator[tuple[str, str, list[tuple[str, int]
     yield "Moves between splits", "rows", splits
 
 
-def _earlier_pictures(found: Difference, previous: Path, report: Path) -> dict[str, str]:
-    """Write pictures of rows of the previous release, as far as possible; returns their paths.
+def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[dict[str, Any]]:
+    """Examples of a difference by kind, with their total number.
 
-    Those of rows in this release are in the gallery.
+    Pictures of previous rows are written below `report`.
     """
-    pictures: dict[str, str] = {}
     numbers = count(1)
-    for row in found.examples:
-        if row.before is None or row.kind not in _TITLES:
+    kinds: tuple[RowKind, ...] = get_args(RowKind)
+    for kind in kinds:
+        if kind not in _TITLES:  # withdrawn rows are counted, but not shown again
             continue
-        path = previous / row.before.file_path
-        try:
-            is_inside = path.resolve().is_relative_to(previous.resolve())
-            small = smaller(path.read_bytes(), THUMBNAIL_PX) if is_inside else None
-        except OSError:
-            continue
-        if small is not None:
-            pictures[row.before.file_path] = name = f"{_PREVIOUS}/{next(numbers)}.jpg"
-            (report / _PREVIOUS).mkdir(exist_ok=True)
-            (report / name).write_bytes(small)
-    return pictures
+        examples = [one for one in found.examples if one.kind == kind]
+        if examples:
+            yield {
+                "kind": kind,
+                "title": _TITLES[kind],
+                "total": getattr(found.rows, kind),
+                "examples": [_example(one, previous, report, numbers) for one in examples],
+            }
 
 
-def shown_value(value: Any) -> str:
-    """A text, or another value as JSON, truncated if it is too long."""
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+def _example(
+    row: RowDifference, previous: Path, report: Path, numbers: Iterator[int]
+) -> dict[str, Any]:
+    """A row that differs; a thumbnail is None if its picture is not available."""
+    changes = [_value_change(one) for one in row.fields]
+    changes += [_text_change(one) for one in row.texts]
+    if row.row is not None:
+        kind = "new" if row.kind == "added" else "gone"
+        captions = row.row["texts"].get("captions", [])
+        changes = [Change("caption", row.kind, (_whole(kind, one["text"]),)) for one in captions]
+    shown: dict[str, Any] = {"before": None, "after": None, "changes": changes}
+    if row.before:
+        name = row.before.file_path
+        picture = _earlier_picture(previous, name, report, numbers)
+        shown["before"] = {
+            "name": name,
+            "split": row.before.split,
+            "number": None,
+            "thumbnail": picture,
+        }
+    if row.after:  # their thumbnails are in the gallery
+        number = number_in(row.after.file_path)
+        picture = picture_path(THUMBNAILS, number) if number else None
+        shown["after"] = {
+            "name": row.after.file_path,
+            "split": row.after.split,
+            "number": number,
+            "thumbnail": picture,
+        }
+    return {"title": f"{row.source}: {row.source_file_path}", **shown}
 
 
-def word_spans(before: str, after: str) -> Iterator[tuple[str, str]]:
-    """Compare two texts word by word: `kept`, `gone` and `new` words in reading order.
+def _earlier_picture(
+    previous: Path, file_path: str, report: Path, numbers: Iterator[int]
+) -> str | None:
+    """Write the picture of a row of the previous release; None if that is not possible."""
+    path = previous / file_path
+    try:
+        if not path.resolve().is_relative_to(previous.resolve()):
+            return None
+        small = smaller(path.read_bytes(), THUMBNAIL_PX)
+    except OSError:
+        return None
+    if small is None:
+        return None
+    name = f"{_PREVIOUS}/{next(numbers)}.jpg"
+    (report / _PREVIOUS).mkdir(exist_ok=True)
+    (report / name).write_bytes(small)
+    return name
+
+
+def _value_change(change: FieldChange) -> Change:
+    spans = []
+    if change.before is not None:
+        spans.append(_whole("gone", _written(change.before)))
+    if change.after is not None:
+        spans.append(_whole("new", _written(change.after)))
+    return Change(change.field, "changed", tuple(spans))
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _text_change(change: TextChange) -> Change:
+    if change.kind == "withdrawn":
+        return Change(change.field.removesuffix("s"), change.kind, ())
+    before = str(change.before.values["text"]) if change.before else ""
+    after = str(change.after.values["text"]) if change.after else ""
+    name = change.field.removesuffix("s").replace("_", " ")
+    if change.kind == "edited":
+        return Change(name, change.kind, tuple(word_spans(before, after)))
+    kind = {"added": "new", "removed": "gone", "withdrawn": "gone"}.get(change.kind, "kept")
+    return Change(name, change.kind, (_whole(kind, after or before),))
+
+
+def _whole(kind: str, text: str) -> Span:
+    """A text as a single span, truncated if it is too long."""
+    is_short = len(text) <= _SHOWN_CHARACTERS
+    return Span(kind, text if is_short else f"{text[:_SHOWN_CHARACTERS]}…")
+
+
+def word_spans(before: str, after: str) -> Iterator[Span]:
+    """Compare two texts word by word: kept, removed and added words in reading order.
 
     Texts that are too long to compare are shown as removed and added.
     """
     if max(len(before), len(after)) > 10 * _SHOWN_CHARACTERS:
-        yield "gone", shown_value(before)
-        yield "new", shown_value(after)
+        yield _whole("gone", before)
+        yield _whole("new", after)
         return
     old, new = before.split(), after.split()
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     for tag, first, last, start, end in matcher.get_opcodes():
         if tag == "equal":
-            yield "kept", " ".join(old[first:last])
+            yield Span("kept", " ".join(old[first:last]))
             continue
         if last > first:
-            yield "gone", " ".join(old[first:last])
+            yield Span("gone", " ".join(old[first:last]))
         if end > start:
-            yield "new", " ".join(new[start:end])
+            yield Span("new", " ".join(new[start:end]))

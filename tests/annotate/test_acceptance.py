@@ -47,6 +47,8 @@ def test_acceptance_is_predicted_with_an_error_estimate(sqlite_store: Store) -> 
     by_chance = error.model_copy(update={"low": error.most_frequent})
     assert by_chance.sentence.endswith("not shown to predict anything here.")
     assert error.accuracy > 85 > error.most_frequent == 60
+    assert error.brier < error.brier_of_share
+    assert error.least_trusted > 0.3
     assert "of 200 decided items people accepted 80 unchanged" in error.sentence
     assert set(open_items) == set(waiting)
     likely = [open_items[one] for one in waiting[::2]]

@@ -1,4 +1,4 @@
-"""`LabelStudioDesk` with a real Label Studio."""
+"""`LabelStudioDesk` fulfils the contract of `AnnotationBackend`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -16,7 +16,6 @@ import sys
 sys.modules["torch"] = None  # as if it were not installed
 from pathlib import Path
 from models import registry
-from models.pose import build_pose_model
 from schemas import embedding, tracking
 from schemas.errors import MissingExtraError
 for build, spec in (
@@ -28,7 +27,7 @@ for build, spec in (
         provider="mllm", name="some/mllm", revision="1", family="gme")),
     (registry.build_detector, tracking.FairMOTDetector(
         provider="fairmot", checkpoint=Path("some.pth"))),
-    (build_pose_model, tracking.ViTPoseModel(name="some/pose", revision="1")),
+    (registry.build_pose_model, tracking.ViTPoseModel(name="some/pose", revision="1")),
 ):
     try:
         build(spec)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from models.builtin.pedestrians.background import Boxes
-from models.pose import build_pose_model
-from models.registry import build_detector
+from models.registry import build_detector, build_pose_model
 from models.tracking.detector import Frame
 from schemas.tracking import MediaPipePoseModel, TrackingSettings
 from sources.video.reader import open_video

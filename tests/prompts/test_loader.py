@@ -47,16 +47,16 @@ def test_an_error_names_the_file_and_the_fault(subtests: pytest.Subtests, tmp_pa
         (f"{HEADER}Hello!", "declares unused variables: name"),
         (f"{HEADER}Hello {{{{ name }}", r"greet\.md, line 1: "),
         (HEADER.replace("id: greet", "id: meet") + "{{ name }}", "id must be the file's name; got"),
-        (HEADER.replace("id: greet", "id: Gr-eet") + "{{ name }}", "front matter field 'id'"),
-        (HEADER.replace("version: '1'\n", "") + "{{ name }}", "front matter field 'version'"),
-        (HEADER.replace("source", "sauce") + "{{ name }}", "front matter field 'source'"),
+        (HEADER.replace("id: greet", "id: Gr-eet") + "{{ name }}", "front matter: id: "),
+        (HEADER.replace("version: '1'\n", "") + "{{ name }}", "front matter: version is missing"),
+        (HEADER.replace("source", "sauce") + "{{ name }}", "front matter: source is missing"),
         (
             HEADER.replace("ours", "ours\ncolour: blue") + "{{ name }}",
-            "front matter field 'colour'",
+            "front matter: unknown key 'colour'",
         ),
         (HEADER.replace("ours", "[ours") + "{{ name }}", "front matter is not valid YAML"),
-        ("Hello {{ name }}", "front matter field 'id'"),
-        ("", "front matter field 'id'"),
+        ("Hello {{ name }}", "front matter: id is missing"),
+        ("", "front matter: id is missing"),
     ]
     for text, sentence in cases:
         with subtests.test(text=text, sentence=sentence):

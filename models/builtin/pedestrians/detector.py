@@ -1,6 +1,6 @@
 """`BuiltinPedestrianDetector`: finds people by shape and motion, without weights."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
@@ -36,11 +36,10 @@ _WIDTH_SHARE: Final = 0.5
 _HEIGHT_SHARE: Final = _PERSON_PX / _WINDOW_PX[1]
 _SLACK: Final = 0.22
 _LARGEST_ZOOM: Final = 1.16
-_ZOOM_STEP: Final = 1.12
-_SCAN_STEP: Final = 1.2
 _STRIDE: Final = (8, 8)
-_NEAR_LEVELS: Final = 4
-_FAR_LEVELS: Final = 64
+_NEAR_ZOOMS: Final = [1.12**level for level in range(4)]
+_FAR_ZOOMS: Final = [1.2**level for level in range(64)]
+"""The factors by which each searched size is smaller than the first."""
 
 
 class Sights(NamedTuple):
@@ -57,7 +56,9 @@ class Hog:
     """Searches for people; has no state between two calls."""
 
     def __init__(self) -> None:
-        self._descriptor = _descriptor()
+        self._descriptor = cv2.HOGDescriptor()
+        people = np.array(cv2.HOGDescriptor.getDefaultPeopleDetector(), np.float32)
+        self._descriptor.setSVMDetector(people)
 
     def around(self, frame: Pixels, box: NDArray[np.float32], least_margin: float) -> Sights:
         """Find people in and around `box`, about as high as it is."""
@@ -80,7 +81,7 @@ class Hog:
         )
         scale = np.array([crop.shape[1] / size[0], crop.shape[0] / size[1]], np.float32)
         large = cv2.resize(crop, size, interpolation=cv2.INTER_LINEAR)
-        return self._looked(large, scale, origin, least_margin, _levels(_ZOOM_STEP, _NEAR_LEVELS))
+        return self._looked(large, scale, origin, least_margin, _NEAR_ZOOMS)
 
     def everywhere(self, frame: Pixels, least_height_px: float, least_margin: float) -> Sights:
         """Find people of at least `least_height_px` in the whole frame."""
@@ -89,7 +90,7 @@ class Hog:
         size = (max(_WINDOW_PX[0], round(width * zoom)), max(_WINDOW_PX[1], round(height * zoom)))
         scale = np.array([width / size[0], height / size[1]], np.float32)
         large = cv2.resize(frame, size, interpolation=cv2.INTER_LINEAR)
-        return self._looked(large, scale, (0, 0), least_margin, _levels(_SCAN_STEP, _FAR_LEVELS))
+        return self._looked(large, scale, (0, 0), least_margin, _FAR_ZOOMS)
 
     def _looked(
         self,
@@ -119,18 +120,6 @@ class Hog:
             windows.append(np.concatenate([at, sides], axis=1).astype(np.float32))
             weights.append(np.asarray(margins, np.float32).reshape(-1))
         return _sights(np.concatenate(windows), np.concatenate(weights), scale, origin)
-
-
-def _levels(step: float, count: int) -> Iterator[float]:
-    """Return the factor by which each size is smaller than the first."""
-    return (step**level for level in range(count))
-
-
-def _descriptor() -> cv2.HOGDescriptor:
-    descriptor = cv2.HOGDescriptor()
-    people = np.array(cv2.HOGDescriptor.getDefaultPeopleDetector(), np.float32)
-    descriptor.setSVMDetector(people)
-    return descriptor
 
 
 def _cut(

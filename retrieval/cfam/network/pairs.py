@@ -3,7 +3,7 @@
 import math
 import multiprocessing
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, cached_property
@@ -36,13 +36,16 @@ class Shard(NamedTuple):
     processes: int = 1
 
 
+_WHOLE = Shard()
+
+
 class IdentityBatches:
     """The batches of every epoch, all of the same size.
 
     An epoch cuts the shuffled pairs of each identity into portions of `images_per_identity`,
     different images if possible, and distributes the portions so that no identity is in a batch
-    twice. That fails only for an identity with more portions than there are batches. Pairs that do
-    not fill a batch are left out, other pairs in each epoch.
+    twice. That fails only for an identity with more portions than there are batches; its portions
+    are left out first. Pairs that do not fill a batch are left out too, other pairs in each epoch.
     If the pairs of an identity do not fill its last portion, some of them occur twice.
 
     No state is kept between epochs: an epoch is a function of the seed and its number, so that a
@@ -72,24 +75,15 @@ class IdentityBatches:
         self.batches_per_epoch = max(1, portions * images_per_identity // size)
 
     def epoch(self, number: int) -> list[Batch]:
-        """The batches of an epoch, in order.
-
-        Portions are dealt to the batches one by one, identity after identity.
-        """
+        """The batches of an epoch, in order."""
         chance = np.random.default_rng([self._seed, number])
-        count = self.batches_per_epoch
-        portions = [
-            portion
-            for identity in chance.permutation(list(self._places)).tolist()
-            for portion in self._portions(self._places[identity], chance)
+        portions = self._left(
+            {own: self._portions(places, chance) for own, places in self._places.items()}, chance
+        )
+        batches = _dealt_out(portions, self.batches_per_epoch, chance)
+        return [
+            tuple(batch[place] for place in chance.permutation(len(batch))) for batch in batches
         ]
-        taken = chance.permutation(len(portions))[: count * self._size // self._portion]
-        dealt = [portions[at] for at in np.sort(taken)]
-        batches = [
-            [place for portion in dealt[first::count] for place in portion]
-            for first in chance.permutation(count)
-        ]
-        return [tuple(chance.permutation(batch).tolist()) for batch in batches]
 
     def _portion_count(self, places: list[int]) -> int:
         """How many portions the pairs of one identity make."""
@@ -110,6 +104,22 @@ class IdentityBatches:
             tuple(order[start : start + self._portion])
             for start in range(0, len(order), self._portion)
         ]
+
+    def _left(
+        self, portions: dict[int, list[Batch]], chance: np.random.Generator
+    ) -> dict[int, list[Batch]]:
+        """As many portions as the batches hold; of one identity at most one for each batch."""
+        surplus = sum(map(len, portions.values())) - (
+            self.batches_per_epoch * self._size // self._portion
+        )
+        for own in portions.values():
+            dropped = min(surplus, max(0, len(own) - self.batches_per_epoch))
+            surplus -= dropped
+            del own[len(own) - dropped :]
+        holders = [identity for identity, own in portions.items() for _ in own]
+        for identity in chance.permutation(holders)[:surplus]:
+            portions[int(identity)].pop()
+        return portions
 
 
 class ContrastBatches(IdentityBatches):
@@ -150,7 +160,7 @@ class BatchSequence:
         per_epoch: int,
         epochs: int,
         first: int = 0,
-        shard: Shard = Shard(),  # noqa: B008 - it is immutable
+        shard: Shard = _WHOLE,
     ) -> None:
         self._batches, self._per_epoch, self._epochs = batches, per_epoch, epochs
         self._first, self._shard = first, shard
@@ -164,6 +174,39 @@ class BatchSequence:
                 part = batch[process * length : (process + 1) * length]
                 yield [(number, place) for place in part]
             begin = 0
+
+
+def _dealt_out(
+    portions: dict[int, list[Batch]], batches: int, chance: np.random.Generator
+) -> list[list[int]]:
+    """The portions in batches, filled evenly: in rounds, each round in an order of its own.
+
+    An identity takes the next batches of the round that do not contain it; those that it skips are
+    left for the next identity. So it always takes the emptiest, and all are full at the end.
+    """
+    filled: list[list[int]] = [[] for _ in range(batches)]
+    waiting: deque[int] = deque()
+    for identity in chance.permutation(list(portions)):
+        taken: set[int] = set()
+        for portion in portions[int(identity)]:
+            if len(taken) == batches:
+                taken.clear()
+            batch = _next_batch(waiting, taken, batches, chance)
+            taken.add(batch)
+            filled[batch].extend(portion)
+    return [filled[place] for place in chance.permutation(batches)]
+
+
+def _next_batch(
+    waiting: deque[int], taken: set[int], batches: int, chance: np.random.Generator
+) -> int:
+    """The first batch of the round that is not taken; starts a new round if there is none."""
+    for place, batch in enumerate(waiting):
+        if batch not in taken:
+            del waiting[place]
+            return batch
+    waiting.extend(map(int, chance.permutation(batches)))
+    return _next_batch(waiting, taken, batches, chance)
 
 
 # Images as CLIP's pixels.

@@ -20,7 +20,7 @@ from torch.utils.tensorboard import SummaryWriter
 from models.torch_batches import torch_device
 from models.weights import checkpoint_digest
 from retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_model
-from retrieval.cfam.network.model import Cfam, total_loss
+from retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
 from retrieval.cfam.network.pairs import (
     BatchSequence,
     ContrastBatches,
@@ -174,6 +174,11 @@ def _forget_last_accelerator() -> None:
         GradientState._reset_state()
 
 
+def describe(accelerator: Accelerator) -> str:
+    """The kind of device and how many processes have one, for the record: `4 × cuda`."""
+    return f"{accelerator.num_processes} × {accelerator.device.type}"
+
+
 # Stops a training whose losses or gradients are not finite, before weights are changed.
 
 _NAMED_IMAGES = 8
@@ -222,25 +227,21 @@ def _error(what: str, measured: Measured, images: Sequence[Path], last: Path) ->
 
 # Adam with one learning rate for pretrained parameters and one for new ones.
 
-_PARTS = ("step", "exp_avg", "exp_avg_sq")
+_TENSOR_OF = "{part}/{name}"
+_PARTS = frozenset({"step", "exp_avg", "exp_avg_sq"})
 
 
 class NamedAdam:
-    """Adam over the trained parameters of a network, with a state by their names."""
+    """Adam over the parameters of a network, with a state by parameter names."""
 
-    def __init__(self, model: Cfam, schedule: CfamSchedule) -> None:
-        groups = model.parameter_groups()
+    def __init__(self, groups: ParameterGroups, schedule: CfamSchedule) -> None:
+        self._names = [list(groups["pretrained"]), list(groups["new"])]
         self._rates = (schedule.learning_rate, schedule.new_learning_rate)
-        self._parameters = {**groups["pretrained"], **groups["new"]}
-        self.adam = torch.optim.Adam(
-            [
-                {"params": list(parameters.values()), "lr": rate}
-                for parameters, rate in zip(
-                    (groups["pretrained"], groups["new"]), self._rates, strict=True
-                )
-            ],
-            weight_decay=schedule.weight_decay,
-        )
+        parameters = [
+            {"params": list(groups["pretrained"].values()), "lr": schedule.learning_rate},
+            {"params": list(groups["new"].values()), "lr": schedule.new_learning_rate},
+        ]
+        self.adam = torch.optim.Adam(parameters, weight_decay=schedule.weight_decay)
 
     def set_rates(self, factor: float) -> tuple[float, float]:
         """Sets both learning rates to `factor` times the schedule's, and returns them."""
@@ -252,8 +253,8 @@ class NamedAdam:
     def state(self) -> dict[str, Tensor]:
         """The state of Adam as flat tensors: `exp_avg/decoder.queries` and so on."""
         return {
-            f"{part}/{name}": tensor.detach().contiguous()
-            for name, parameter in self._parameters.items()
+            _TENSOR_OF.format(part=part, name=name): tensor.detach().contiguous()
+            for name, parameter in self._parameters()
             for part, tensor in self.adam.state[parameter].items()
         }
 
@@ -263,28 +264,40 @@ class NamedAdam:
         Raises:
             IntegrityError: it is of another network, or not finite.
         """
-        names = {key.partition("/")[2] for key in state}
-        forms = {
-            f"{part}/{name}": torch.Size() if part == "step" else parameter.shape
-            for name, parameter in self._parameters.items()
-            if name in names
-            for part in _PARTS
-        }
-        for key in sorted(forms.keys() | state.keys()):
-            if key not in state or forms.get(key) != state[key].shape:
-                raise IntegrityError(
-                    f"the optimiser's checkpoint does not fit the network: {key} must have the "
-                    f"shape {forms.get(key)}"
-                )
-            if not state[key].is_floating_point() or not state[key].isfinite().all():
-                raise IntegrityError(f"the optimiser's checkpoint is damaged: {key} is not finite")
+        forms = {name: parameter.shape for name, parameter in self._parameters()}
+        by_name: dict[str, dict[str, Tensor]] = {}
+        for key, tensor in state.items():
+            part, _, name = key.partition("/")
+            wanted = torch.Size() if part == "step" else forms.get(name)
+            if part not in _PARTS or name not in forms or tensor.shape != wanted:
+                what = f"{key} of the shape {list(tensor.shape)} belongs to no parameter"
+                raise IntegrityError(f"the optimiser's checkpoint does not fit the network: {what}")
+            if not tensor.is_floating_point() or not tensor.isfinite().all():
+                what = f"{key} is not all finite numbers"
+                raise IntegrityError(f"the optimiser's checkpoint is damaged: {what}")
+            by_name.setdefault(name, {})[part] = tensor
+        for name, parts in by_name.items():
+            if missing := sorted(_PARTS - parts.keys()):
+                what = f"it lacks {missing[0]}/{name}"
+                raise IntegrityError(f"the optimiser's checkpoint is damaged: {what}")
+        numbers = [name for names in self._names for name in names]
         described: dict[str, Any] = self.adam.state_dict()
         described["state"] = {
-            number: {part: state[f"{part}/{name}"] for part in _PARTS}
-            for number, name in enumerate(self._parameters)
-            if name in names
+            number: by_name[name] for number, name in enumerate(numbers) if name in by_name
         }
         self.adam.load_state_dict(described)
+
+    def _parameters(self) -> list[tuple[str, Tensor]]:
+        return [
+            (name, parameter)
+            for names, group in zip(self._names, self.adam.param_groups, strict=True)
+            for name, parameter in zip(names, group["params"], strict=True)
+        ]
+
+
+def adam_for(model: Cfam, schedule: CfamSchedule) -> NamedAdam:
+    """Adam for the trained parameters of `model`."""
+    return NamedAdam(model.parameter_groups(), schedule)
 
 
 # The log of a training: JSON lines to process, TensorBoard to look at.
@@ -535,7 +548,7 @@ class _Trainer:
         self._checkpoints = Checkpoints(home)
         identities = 1 + max(pair.identity for pair in self._pairs)
         self._model = build(settings, identities)
-        self._adam = NamedAdam(self._model, settings.schedule)
+        self._adam = adam_for(self._model, settings.schedule)
         self._progress = self._taken_up()
         self._seconds_before = self._progress.seconds
         self._network, self._optimizer = self._accelerator.prepare(self._model, self._adam.adam)
@@ -551,15 +564,14 @@ class _Trainer:
             self._go_on(journal)
         if self._progress.best is None:
             return None
-        processes = self._accelerator.num_processes
         return Trained(
             self.course.steps,
             self._progress.seconds,
             self._progress.before,
             self._progress.best,
             self.images_digest,
-            f"{processes} × {self._accelerator.device.type}",
-            processes,
+            describe(self._accelerator),
+            self._accelerator.num_processes,
         )
 
     def _go_on(self, journal: Journal | None) -> None:

@@ -177,7 +177,7 @@ def changed(**changes: torch.Tensor | None) -> dict[str, torch.Tensor]:
 def test_weights_that_do_not_fit_are_named(subtests: pytest.Subtests, tmp_path: Path) -> None:
     cases: list[tuple[dict[str, torch.Tensor | None], str]] = [
         ({"hm.0.bias": None, "hm.2.bias": None}, "lacks hm.0.bias, hm.2.bias"),
-        ({"hm.2.bias": torch.zeros(7)}, "hm.2.bias [7] float32 for [1] float32"),
+        ({"hm.2.bias": torch.zeros(7)}, "does not fit: size mismatch for hm.2.bias: "),
         ({"hm.2.bias": torch.tensor([torch.nan])}, "not finite in hm.2.bias"),
         ({"wh.2.weight": torch.zeros(3, 256, 1, 1)}, "2 or 4 channels"),
         ({"id.2.weight": torch.zeros(())}, "1 to 4096; got 4 and 0"),
@@ -189,4 +189,4 @@ def test_weights_that_do_not_fit_are_named(subtests: pytest.Subtests, tmp_path: 
 
 def test_only_the_first_of_many_are_named(tmp_path: Path) -> None:
     weights = {name: part for name, part in hollow_weights().items() if not name.startswith("base")}
-    assert "base.base_layer.1.bias and 231 more" in refusal(saved(tmp_path, weights))
+    assert "base.base_layer.1.bias and 182 more" in refusal(saved(tmp_path, weights))

@@ -20,7 +20,7 @@ from retrieval.cfam.network.checkpoints import (
     save_model,
 )
 from retrieval.cfam.network.model import Cfam
-from retrieval.cfam.network.training import NamedAdam
+from retrieval.cfam.network.training import adam_for
 from schemas.base import sha256_of
 from schemas.cfam import TrainingProgress
 from schemas.errors import IntegrityError, LoupeError, ModelError
@@ -185,7 +185,7 @@ def test_pickles_in_place_of_weights_are_not_executed(
 
 def test_an_optimiser_of_another_network_is_refused(tmp_path: Path) -> None:
     settings = tiny_settings(tmp_path)
-    adam = NamedAdam(Cfam(settings, 5), settings.schedule)
+    adam = adam_for(Cfam(settings, 5), settings.schedule)
     name, shape = "decoder.queries", (2, 16)
     whole = {f"{part}/{name}": torch.zeros(shape) for part in ("exp_avg", "exp_avg_sq")}
     whole[f"step/{name}"] = torch.tensor(3.0)
