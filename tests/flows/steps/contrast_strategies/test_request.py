@@ -2,13 +2,11 @@
 
 import io
 
-import pytest
 from PIL import Image
 
 from flows.ccd.strategies import answer_schema, read_strategies, request_repair, request_strategies
 from prompts.loader import load_prompt
 from schemas.chat import ChatImage, ChatRequest
-from schemas.errors import FormatError
 from schemas.records import Rejection
 from schemas.requests import StrategyBrief
 from schemas.taxonomy import DifferenceType
@@ -81,11 +79,3 @@ def test_a_repair_request_omits_the_middle_of_a_long_answer() -> None:
     again = request_repair(a_request(), answer, rejection, load_prompt("repair_strategies"))
     assert len(again.prompt) < 12_000
     assert "[…]" in again.prompt
-
-
-def test_a_repair_request_needs_a_request_of_this_stage() -> None:
-    rejection = Rejection(stage="s", reason="r", detail="It is long.")
-    strange = a_request().model_copy(update={"subject": "A caption"})
-    prompt = load_prompt("repair_strategies")
-    with pytest.raises(FormatError, match="strategy brief, line 1: cannot read"):
-        request_repair(strange, answered(""), rejection, prompt)
