@@ -3,17 +3,23 @@
 import hashlib
 import json
 import random
+import re
 from collections.abc import Iterator
 from itertools import islice, zip_longest
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from PIL import Image
 
 from models.adapter import BuiltinChatModel, picture_of
+from models.builtin.stills.drawing import BLACK_AND_WHITE
 from models.builtin.stills.editor import (
     ASPECTS,
     Change,
     UneditableError,
     changed_scene,
     filled,
+    is_coloured,
     say_change,
 )
 from models.builtin.stills.scene import (
@@ -55,9 +61,9 @@ class StillsContraster(BuiltinChatModel[BuiltinContraster]):
     """Proposes contrastive strategies, and refines the captions of a group.
 
     It reads the brief in a request's `subject` (`schemas.requests`), not the prompt, and the scenes
-    of drawn stills from the strip along their lower edge. It proposes changes that the built-in
-    editor supports, and refuses all other images. It writes only English. A repair has the answer
-    of the first request.
+    of drawn stills from the strip along their lower edge. For stills it proposes changes that the
+    built-in editor supports; for photographs, whose contents it does not know, only another style
+    or dim light. It writes only English. A repair has the answer of the first request.
     """
 
     def text_for(self, request: ChatRequest) -> str:
@@ -79,6 +85,7 @@ class StillsContraster(BuiltinChatModel[BuiltinContraster]):
 _RARE = (DifferenceType.ENTITY_RELATION, DifferenceType.EVENT_TYPE)
 _TRIED = 6  # of an aspect
 _ENOUGH = 3
+_BRIGHT = 70.0  # of 255; an image with a lower mean is dim already
 
 
 def _strategies(request: ChatRequest) -> list[dict[str, str]]:
@@ -87,16 +94,14 @@ def _strategies(request: ChatRequest) -> list[dict[str, str]]:
     if len(request.images) != 1:
         raise FormatError(f"strategies are made of one image; got {len(request.images)}")
     digest = hashlib.blake2b(request.images[0].data, digest_size=16).hexdigest()
-    chance = random.Random(digest)  # noqa: S311 - a choice of changes
-    scene = read_scene(picture_of(request.images[0]))
+    image, chance = picture_of(request.images[0]), random.Random(digest)  # noqa: S311
+    scene = read_scene(image)
     if scene is None:
-        raise FormatError(
-            "the built-in strategist reads drawn stills only; for photographs choose a profile "
-            "with a vision model, such as --profile hosted"
-        )
-    proposed = _changes(content_of(scene)).values()
-    shuffled = [chance.sample(items, len(items))[:_TRIED] for items in proposed]
-    changes = [change for some in shuffled for change in some]
+        changes = _photograph_changes(image)
+    else:
+        proposed = _changes(content_of(scene)).values()
+        shuffled = [chance.sample(items, len(items))[:_TRIED] for items in proposed]
+        changes = [change for some in shuffled for change in some]
     by_type: dict[DifferenceType, list[Change]] = {}
     for change in changes:
         by_type.setdefault(ASPECTS[change.aspect].difference, []).append(change)
@@ -110,6 +115,15 @@ def _strategies(request: ChatRequest) -> list[dict[str, str]]:
     if not found:
         raise FormatError("nothing in the image can be changed")
     return found
+
+
+def _photograph_changes(image: Image.Image) -> list[Change]:
+    """Return possible changes of an image with unknown contents."""
+    old = "colour picture" if is_coloured(image) else BLACK_AND_WHITE
+    manners = ("pencil sketch", BLACK_AND_WHITE)
+    changes = [Change("style", manner, old) for manner in manners if manner != old]
+    bright = float(np.asarray(image.convert("L")).mean()) >= _BRIGHT
+    return [*changes, *([Change("light", "dim", "bright")] if bright else [])]
 
 
 def _changes(content: Content) -> dict[str, list[Change]]:
@@ -152,23 +166,27 @@ def _changes(content: Content) -> dict[str, list[Change]]:
     return found
 
 
-def _written(caption: str, scene: Scene, changes: list[Change]) -> Iterator[dict[str, str]]:
+def _written(caption: str, scene: Scene | None, changes: list[Change]) -> Iterator[dict[str, str]]:
     """Return a strategy for each change that can be made and described."""
     for change in changes:
         about = ASPECTS[change.aspect]
-        text = _contrastive(caption, scene, change)
+        plan = filled(about.plan, change)
+        text = _contrastive(caption, scene, change, plan)
         if text is not None:
             yield {
                 DETAIL_FIELD: filled(about.detail, change),
                 TYPE_FIELD: about.difference.value,
-                PLAN_FIELD: filled(about.plan, change),
+                PLAN_FIELD: plan,
                 CAPTION_FIELD: text,
                 INSTRUCTION_FIELD: say_change(change),
             }
 
 
-def _contrastive(caption: str, scene: Scene, change: Change) -> str | None:
+def _contrastive(caption: str, scene: Scene | None, change: Change, plan: str) -> str | None:
     """Return the caption that is true for the changed image and false for the original."""
+    if scene is None:
+        stated = stated_difference(plan)
+        return closed(caption, stated.sibling) if stated else None
     try:
         after = changed_scene(scene, change)
     except UneditableError:
@@ -179,10 +197,37 @@ def _contrastive(caption: str, scene: Scene, change: Change) -> str | None:
 # Writes one fine caption for each image of a group that distinguishes it from the others.
 
 _FURTHER_DETAILS = 2
+_PLAN = re.compile(r"\bThe (style|light) changes from (.+) to (.+?)\.?$")
+_PHRASES = {"style": ", shown as {}", "light": " in {} light"}
+
+
+class Stated(NamedTuple):
+    """The statements of a plan about an anchor and its sibling, as phrases that end a caption."""
+
+    anchor: str
+    sibling: str
+
+
+def stated_difference(plan: str) -> Stated | None:
+    """Return the statements of a plan about style or light; None if it is about something else."""
+    found = _PLAN.search(plan)
+    if found is None:
+        return None
+    phrase = _PHRASES[found[1]]
+    return Stated(phrase.format(found[2]), phrase.format(found[3]))
+
+
+def closed(text: str, addition: str) -> str:
+    """Return `text` with an addition before its full stop, if it has one."""
+    stem = text.rstrip(" .")
+    return f"{stem}{addition}{text[len(stem) :].strip()}"
 
 
 def _captions(request: ChatRequest) -> list[str]:
-    """Return a caption for each image that distinguishes it from all the others."""
+    """Return a caption for each image that distinguishes it from all the others.
+
+    If the anchor is not a drawn still, only the brief's statements about style and light are used.
+    """
     brief = RefinementBrief.parse(request.subject)
     if brief.second_language is not None:
         raise FormatError(
@@ -191,13 +236,17 @@ def _captions(request: ChatRequest) -> list[str]:
     if len(request.images) != brief.images:
         raise FormatError(f"the brief describes {brief.images} images; got {len(request.images)}")
     scenes = [read_scene(picture_of(image)) for image in request.images]
-    contents = [content_of(scene) for scene in scenes if scene is not None]
-    found = [
-        distinguished(
-            brief.caption, one, contents[:place] + contents[place + 1 :], _FURTHER_DETAILS
-        )
-        for place, one in enumerate(contents)
-    ]
+    found: list[str | None] = []
+    if scenes[0] is None:
+        stated = [stated_difference(plan) for plan in brief.differences]
+        anchor = "".join(dict.fromkeys(one.anchor for one in stated if one))
+        found = [closed(brief.caption, one.sibling) if one else None for one in stated]
+        found.insert(0, closed(brief.caption, anchor))
+    elif None not in scenes:
+        contents = [content_of(scene) for scene in scenes if scene is not None]
+        for place, one in enumerate(contents):
+            others = contents[:place] + contents[place + 1 :]
+            found.append(distinguished(brief.caption, one, others, _FURTHER_DETAILS))
     captions = [caption for caption in found if caption is not None]
     if len(set(captions)) < len(request.images):
         raise FormatError("the images cannot be distinguished by what is known of them")

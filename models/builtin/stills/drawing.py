@@ -182,7 +182,10 @@ def _mixed(one: Rgb, other: Rgb, share: float) -> Rgb:
     return red, green, blue
 
 
-# Styles.
+# Styles, of stills and of photographs.
+
+BLACK_AND_WHITE = "black-and-white picture"
+"""A style of photographs only."""
 
 _LEVELS = 5
 
@@ -196,6 +199,8 @@ def in_style(picture: Image.Image, style: str) -> Image.Image:
         step = 255 / (_LEVELS - 1)
         grey = pixels.mean(axis=2, keepdims=True)
         pixels = np.round(np.clip(grey + 1.3 * (pixels - grey), 0, 255) / step) * step
+    elif style == BLACK_AND_WHITE:
+        return picture.convert("L").convert("RGB")
     return Image.fromarray(np.clip(pixels.round(), 0, 255).astype(np.uint8))
 
 

@@ -8,11 +8,12 @@ from itertools import combinations
 from time import perf_counter
 from typing import NamedTuple
 
+import numpy as np
 from PIL import Image
 from pydantic import TypeAdapter
 
 from models.adapter import Adapter
-from models.builtin.stills.drawing import draw_still
+from models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
 from models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
@@ -48,8 +49,8 @@ class StillsEditor(Adapter[BuiltinEditor]):
     """An `ImageEditor` that understands the sentences of `ASPECTS`.
 
     It reads the scene of a drawn still from the strip along its lower edge, changes it, and redraws
-    the changed parts; all other pixels stay the same. Other images are refused. Equal
-    specifications and requests result in the same image.
+    the changed parts; all other pixels stay the same. Of other images, in particular photographs,
+    it can only change style and light. Equal specifications and requests result in the same image.
     """
 
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
@@ -122,6 +123,7 @@ class Aspect(NamedTuple):
 
 ASPECTS = TypeAdapter(dict[str, Aspect]).validate_python(TABLES["aspects"])
 _PLURALS = {KINDS[kind].plural: kind for kind in THINGS}
+_MANNERS = (*STYLES[1:], BLACK_AND_WHITE)
 _VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "colour": {"what": (*THINGS, *_PLURALS, *GARMENTS), "old": tuple(COLOURS),
                "new": tuple(COLOURS)},
@@ -130,7 +132,8 @@ _VALUES: dict[str, dict[str, tuple[str, ...]]] = {
     "side": {"what": THINGS, "other": THINGS, "new": ("left", "right")},
     "action": {"old": ACTIONS, "new": ACTIONS},
     "place": {"old": PLACES, "new": PLACES},
-    "style": {"new": STYLES[1:]},
+    "style": {"new": _MANNERS},
+    "light": {"new": ("dim",)},
 }  # fmt: skip
 """Allowed values of each field of a change."""
 
@@ -202,7 +205,9 @@ def changed_scene(scene: Scene, change: Change, seed: int = 0) -> Scene:
         UneditableError: the change is not possible.
     """
     match change.aspect:
-        case "style" if scene.style != STYLES[0]:
+        case "light":
+            raise UneditableError("not_drawable", "the light of a drawing is not changed")
+        case "style" if scene.style != STYLES[0] or change.new not in STYLES:
             raise UneditableError(
                 "not_drawable", f"a {scene.style} is not drawn as {with_article(change.new)}"
             )
@@ -324,7 +329,7 @@ def edited_image(
     """
     scene = read_scene(image)
     if scene is None:
-        raise UneditableError("nothing_read", "the picture is no drawn still")
+        return _edited_photograph(image, change), ()
     after = changed_scene(scene, change, seed)
     drawn = draw_still(after).resize(image.size, Image.Resampling.BICUBIC)
     if (scene.place, scene.style) != (after.place, after.style):
@@ -351,3 +356,23 @@ def _reached(box: Box) -> Box:
         min(WIDTH_PX, right + _REACH_PX),
         min(HEIGHT_PX, bottom + _REACH_PX),
     )
+
+
+def _edited_photograph(image: Image.Image, change: Change) -> Image.Image:
+    if change.aspect == "light":
+        dim = np.array((0.34, 0.38, 0.52))
+        pixels = 255 * (np.asarray(image, np.float32) / 255) ** 1.15 * dim
+        return Image.fromarray(pixels.round().astype(np.uint8))
+    if change.aspect != "style":
+        raise UneditableError(
+            "nothing_read", "of pictures without a scene only the style and the light are changed"
+        )
+    if change.new == BLACK_AND_WHITE and not is_coloured(image):
+        raise UneditableError("nothing_to_change", "the picture has no colours")
+    grey = image.convert("L").convert("RGB")
+    return in_style(grey if change.new == "pencil sketch" else image, change.new)
+
+
+def is_coloured(image: Image.Image) -> bool:
+    """Whether some part of an RGB image is not grey."""
+    return float(np.percentile(np.ptp(np.asarray(image, np.float32), axis=2), 95)) > 24

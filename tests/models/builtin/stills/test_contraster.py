@@ -6,6 +6,7 @@ import json
 import pytest
 from PIL import Image
 
+from models.builtin.stills.contraster import stated_difference
 from models.builtin.stills.drawing import draw_still
 from models.builtin.stills.editor import edited_image, read_change
 from models.builtin.stills.scene import read_scene
@@ -95,7 +96,7 @@ def test_images_that_cannot_be_distinguished_are_refused(model: ChatModel) -> No
 def test_another_language_is_refused(model: ChatModel) -> None:
     image, caption = _still(1)
     brief = RefinementBrief(
-        images=2, caption=caption, differences=("The place changes from a beach to a park.",),
+        images=2, caption=caption, differences=("The light changes from bright to dim.",),
         second_language="zh",
     )  # fmt: skip
     outcome = _answer(model, REFINEMENT_PURPOSE, brief.text(), image, image)
@@ -124,10 +125,19 @@ def test_an_image_that_cannot_be_read_is_refused(model: ChatModel) -> None:
     assert "cannot be read" in outcome.detail
 
 
-def test_photographs_are_refused_with_a_remedy(model: ChatModel) -> None:
-    buffer = io.BytesIO()
-    Image.new("RGB", (90, 60), (44, 94, 190)).save(buffer, "PNG")
-    image = ChatImage(media_type="image/png", data=buffer.getvalue())
-    outcome = _answer(model, STRATEGY_PURPOSE, StrategyBrief(caption="x").text(), image)
-    assert isinstance(outcome, ChatFailure)
-    assert outcome.detail.endswith("with a vision model, such as --profile hosted")
+def test_differences_are_read_from_plans(subtests: pytest.Subtests) -> None:
+    cases: list[tuple[str, tuple[str, str] | None]] = [
+        (
+            "The style changes from a colour picture to a pencil sketch.",
+            (", shown as a colour picture", ", shown as a pencil sketch"),
+        ),
+        (
+            "Scene Attribute: The light changes from bright to dim",
+            (" in bright light", " in dim light"),
+        ),
+        ("The car is blue", None),
+    ]
+    for plan, wanted in cases:
+        with subtests.test(plan=plan):
+            found = stated_difference(plan)
+            assert (found and (found.anchor, found.sibling)) == wanted

@@ -1,9 +1,11 @@
 """The built-in editor makes exactly the requested change, or refuses it."""
 
 import io
+from collections.abc import Callable
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from PIL import Image
 
 from flows.ccd.edit_measures import change_between, judge_edit, measure_edit
@@ -173,6 +175,8 @@ def test_impossible_changes_are_refused_with_a_reason(
         ("things", "Replace the red car by a cat.", "ambiguous"),
         ("things", "Replace the red car by a dog.", "not_drawable"),
         ("things", "Replace the beach by a desert.", "nothing_to_change"),
+        ("things", "Make the light of the picture dim.", "not_drawable"),
+        ("things", "Redraw the picture as a black-and-white picture.", "not_drawable"),
         ("sign", 'Change the word on the sign from "SALE" to "OPEN".', "nothing_to_change"),
         ("person", "Change what the person does from running to waving.", "nothing_to_change"),
         ("things", "Move the black cat to the right of the red car.", "nothing_to_change"),
@@ -196,6 +200,7 @@ def test_the_text_of_a_change_is_parsed_as_that_change(subtests: pytest.Subtests
         Change("action", "sitting", "running"),
         Change("place", "kitchen", "beach"),
         Change("style", "poster"),
+        Change("light", "dim"),
     ]
     assert {change.aspect for change in changes} == set(ASPECTS)
     for change in changes:
@@ -241,8 +246,31 @@ def _grain() -> Image.Image:
     return Image.fromarray(np.clip(np.asarray(smooth) + noise, 0, 255).astype(np.uint8))
 
 
-def test_photographs_are_refused(editor: ImageEditor) -> None:
-    for instruction in ("Redraw the picture as a poster.", "Replace the beach by a desert."):
-        outcome = _edit(editor, _jpeg(_grain()), instruction)
-        assert isinstance(outcome, EditFailure)
-        assert outcome.reason == "nothing_read"
+def test_style_and_light_of_photographs_are_changed(
+    subtests: pytest.Subtests, editor: ImageEditor
+) -> None:
+    cases: list[tuple[str, Callable[[NDArray[np.uint8]], object]]] = [
+        (
+            "Redraw the picture as a black-and-white picture.",
+            lambda p: np.ptp(p, axis=2).max() == 0,
+        ),
+        ("Redraw the picture as a pencil sketch.", lambda p: np.median(p) > 180),
+        ("Redraw the picture as a poster.", lambda p: len(np.unique(p)) <= 6),
+        ("Make the light of the picture dim.", lambda p: p.mean() < 80),
+    ]
+    for instruction, is_done in cases:
+        with subtests.test(instruction=instruction):
+            outcome = _edit(editor, _jpeg(_grain()), instruction)
+            assert isinstance(outcome, EditedPicture)
+            assert (outcome.width_px, outcome.height_px) == (300, 200)
+            assert is_done(np.asarray(_opened(outcome.image)))
+
+
+def test_objects_in_photographs_and_grey_photographs_are_not_changed(editor: ImageEditor) -> None:
+    outcome = _edit(editor, _jpeg(_grain()), "Change the colour of the car from red to blue.")
+    assert isinstance(outcome, EditFailure)
+    assert outcome.reason == "nothing_read"
+    grey = _jpeg(_grain().convert("L").convert("RGB"))
+    outcome = _edit(editor, grey, "Redraw the picture as a black-and-white picture.")
+    assert isinstance(outcome, EditFailure)
+    assert outcome.reason == "nothing_to_change"
