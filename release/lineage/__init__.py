@@ -47,7 +47,6 @@ WHOLE = _TEXTS | {
 """Kinds without omitted fields."""
 WITHHELD: dict[str, tuple[str, ...]] = {
     "annotation": ("answer.texts", "answer.reason", "answer.remark"),
-    "failed_edit": ("detail",),
     "strategy_draft": ("refusal.detail", "refusal.context"),
     "track": ("observations",),
     "tracked_video": ("notices",),

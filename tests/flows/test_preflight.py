@@ -96,7 +96,7 @@ def test_a_prompt_without_a_required_field_is_named(
     own = project.folder / "own.md"
     own.write_text("---\nid: own\n---\nSay it again: {{ description }}\n")
     project.prompt = str(own)
-    assert "own.md: front matter field 'version'" in project.failed_checks()
+    assert "own.md: front matter: version is missing" in project.failed_checks()
     assert server.ledger.summary()["total"] == 0
 
 

@@ -50,6 +50,7 @@ def test_an_address_is_plain_and_never_a_service_account(name: str) -> None:
 
 def test_an_unknown_annotator_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LOUPE_HOME", str(tmp_path))
+    Store.open(load_settings(home=tmp_path).database_url).close()
     for command in ("show", "deactivate", "reactivate"):
         result = CliRunner().invoke(app, ["annotator", command, "Nobody"])
         assert isinstance(result.exception, UsageError), command

@@ -28,6 +28,7 @@ from annotate.interfaces.strategy_pages import GroupRefinement
 from annotate.interfaces.text_pages import RewriteRevision
 from annotate.queues import shipped
 from db.store import Store
+from schemas.base import sha256_of
 from schemas.proposals import Tracklet
 from tests.annotate.browser import Bench, LabellingPage
 from tests.annotate.interfaces.proposed import HOSTILE, a_group, a_tracklet, one_of_each_kind
@@ -40,7 +41,7 @@ ANSWER_TO_GROUP = ReviewAnswer(
 
 def by_key(*answers: ReviewAnswer) -> dict[str, ReviewAnswer]:
     """Return answers by the keys of their annotations."""
-    return {f"key of {answer.model_dump_json()}": answer for answer in answers}
+    return {sha256_of(answer.model_dump_json().encode()): answer for answer in answers}
 
 
 def test_the_panel_with_answers_follows_the_item() -> None:
