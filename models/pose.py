@@ -1,6 +1,6 @@
 """Pose models: ViTPose (transformers) and MediaPipe's pose landmarks."""
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,28 +11,8 @@ from models.torch_batches import loading_faults, needs_extra, torch_device
 from models.tracking.detector import Pixels
 from models.weights import configuration_of, file_of_package, load_network
 from schemas import tracking
-from schemas.chat import ModelRef
 from schemas.errors import ModelError
 from schemas.video import Body
-
-
-class PoseModel(Protocol):
-    """Measures how much of a person is visible."""
-
-    @property
-    def ref(self) -> ModelRef:
-        """The model, for provenance."""
-        ...
-
-    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
-        """Return the visible body in each box, in order; of 17 keypoints, as in COCO.
-
-        Args:
-            pixels: the frame.
-            boxes_xyxy: (n, 4): left, top, right, bottom in pixels of the frame.
-        """
-        ...
-
 
 # ViTPose (Xu et al., NeurIPS 2022) as implemented in transformers.
 

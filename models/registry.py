@@ -12,8 +12,7 @@ from models.chat import ChatModel, RemoteModel, RetryingModel, always
 from models.embedding import ImageTextEmbedder
 from models.image_editor import ImageEditor
 from models.image_search import ImageSearch
-from models.pose import PoseModel
-from models.tracking.detector import PersonDetector
+from models.tracking.detector import PersonDetector, PoseModel
 from schemas.base import Record
 from schemas.chat import ChatOutcome, ChatRequest, ServedModel
 from schemas.embedding import (

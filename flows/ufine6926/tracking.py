@@ -27,7 +27,6 @@ from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, get_or_create_entity, run_stage
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
-from models.pose import PoseModel
 from models.registry import build_detector, build_pose_model, pinned_detector, runs_on_gpu
 from models.tracking.association import (
     Boxes,
@@ -38,7 +37,7 @@ from models.tracking.association import (
     from_bytes,
     overlaps,
 )
-from models.tracking.detector import Frame, PersonDetector
+from models.tracking.detector import Frame, PersonDetector, PoseModel
 from schemas import tracking
 from schemas.base import Record, digest_of
 from schemas.build import VideoSourceSpec

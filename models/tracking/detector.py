@@ -1,4 +1,4 @@
-"""The interface of person detectors: the people of a frame."""
+"""The interfaces of person detectors and pose models: the people of a frame, and their bodies."""
 
 from typing import NamedTuple, Protocol
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from schemas.chat import ModelRef
+from schemas.video import Body
 
 # A frame of a video, as it passes from the decoder to the detector and to the cropping.
 
@@ -68,4 +69,22 @@ class PersonDetector(Protocol):
 
     def restore(self, state: bytes) -> None:
         """Restore the state of another detector of the same kind."""
+        ...
+
+
+class PoseModel(Protocol):
+    """Measures how much of a person is visible."""
+
+    @property
+    def ref(self) -> ModelRef:
+        """The model, for provenance."""
+        ...
+
+    def bodies(self, pixels: Pixels, boxes_xyxy: NDArray[np.floating]) -> list[Body]:
+        """Return the visible body in each box, in order; of 17 keypoints, as in COCO.
+
+        Args:
+            pixels: the frame.
+            boxes_xyxy: (n, 4): left, top, right, bottom in pixels of the frame.
+        """
         ...

@@ -33,8 +33,7 @@ from flows.ufine6926.noise_filter import (
 )
 from flows.ufine6926.tracking import plan_tracking, track_videos
 from flows.ufine6926.video_import import import_videos, take_videos
-from models.pose import PoseModel
-from models.tracking.detector import Pixels
+from models.tracking.detector import Pixels, PoseModel
 from schemas import tracking
 from schemas.build import VideoSourceSpec
 from schemas.chat import ModelRef

@@ -5,9 +5,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.pose import PoseModel
 from models.registry import build_pose_model
-from models.tracking.detector import Pixels
+from models.tracking.detector import Pixels, PoseModel
 from schemas import tracking
 from schemas.errors import ModelError
 
