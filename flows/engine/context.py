@@ -257,7 +257,7 @@ class BuildReport:
             "dataset": self.dataset,
             "waiting": self.waiting,
             "waiting_in": self.waiting_in,
-            "pages": self.pages,
+            "pages": {gate: pages for gate, pages in self.pages.items() if pages},
             "release": str(self.release) if self.release else None,
             "release_id": self.release_id,
             "warnings": self.warnings,
