@@ -22,6 +22,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from benchmarks.measuring import elapsed, peak_mib, run_apart
+from release.files import ReleasedFile
 from release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -38,7 +39,6 @@ from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow, RowForm
 from release.statistics import StatisticsCounter
 from release.terms import LicensedItem, terms_of
 from schemas.records import Granularity
-from schemas.release import ReleasedFile
 from schemas.taxonomy import RetrievalTask
 
 FORM = RowForm(tasks=True, terms=True)

@@ -53,7 +53,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 from db.tables import Claim, Process, insert_into
 from schemas.errors import ConfigurationError, ServiceError, UsageError
-from schemas.processes import is_process_dead, own_place
+from schemas.processes import is_process_dead, own_place, sqlite_temporary_folder
 
 _log = logging.getLogger(__name__)
 LEASE_SECONDS = 60.0
@@ -732,15 +732,6 @@ def fault_sentence(error: BaseException, name: str = "of Loupe") -> str:
     code = getattr(at_fault, "sqlite_errorcode", 0) & 0xFF
     advice = _ADVICE.get(code, "finished work is stored; run again to continue")
     return f"the database {name} failed: {reason}; {advice}"
-
-
-def sqlite_temporary_folder() -> Path:
-    """Return SQLite's folder for temporary files, by its own rules: the first writable one."""
-    named = (os.environ.get(name) for name in ("SQLITE_TMPDIR", "TMPDIR"))
-    for folder in filter(None, (*named, "/var/tmp", "/usr/tmp", "/tmp")):  # noqa: S108
-        if Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK):
-            return Path(folder)
-    return Path.cwd()
 
 
 def _reason(error: DBAPIError) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Generic, TypeVar
 
 from PIL import Image
 
-from models.embedding import plain_picture
 from schemas.chat import (
     ChatAnswer,
     ChatFailure,
@@ -18,6 +17,7 @@ from schemas.chat import (
     ModelRef,
     NamedModel,
 )
+from schemas.decoders import plain_picture
 from schemas.errors import ConfigurationError, FormatError, ModelError
 
 SpecT = TypeVar("SpecT", bound=NamedModel)

@@ -8,9 +8,6 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from schemas.chat import ModelRef
-from schemas.decoders import as_rgb
-
-# The protocol of models that embed images and texts in one space.
 
 Vectors = NDArray[np.float32]
 """Rows of unit length, of shape (n, d)."""
@@ -46,21 +43,3 @@ class ImageTextEmbedder(Protocol):
     def embed_texts(self, texts: Sequence[str]) -> Vectors:
         """A vector for each text, of shape (n, d)."""
         ...
-
-
-# Images as every embedder accepts them.
-
-_LONGEST_RATIO = 50
-
-
-def plain_picture(image: Image.Image) -> Image.Image:
-    """`image` in RGB; of an image more than 50 times as long as wide, the middle part.
-
-    Networks scale the shorter side to some hundred pixels, so a narrow strip would fill the memory.
-    """
-    width, height = image.size
-    if max(width, height) > _LONGEST_RATIO * min(width, height):
-        longest = _LONGEST_RATIO * min(width, height)
-        left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
-        image = image.crop((left, top, left + min(width, longest), top + min(height, longest)))
-    return as_rgb(image)

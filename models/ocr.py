@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from PIL import Image
 
-from models.torch_batches import needs_extra
+from models.weights import needs_extra
 from schemas.chat import ModelRef
 from schemas.decoders import as_rgb
 from schemas.profile import TextReaderName

@@ -8,15 +8,17 @@ from typing import Any
 
 from PIL import Image
 
-from models.embedding import plain_picture
-from models.torch_batches import TorchEmbedder, loading_faults, needs_extra
+from models.torch_embedder import TorchEmbedder
 from models.weights import (
     LOCAL_FOLDER,
     checkpoint_digest,
     folder_digest,
+    loading_faults,
     local_folder,
+    needs_extra,
     require_digest,
 )
+from schemas.decoders import plain_picture
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import ModelError
 

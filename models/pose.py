@@ -7,9 +7,15 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.adapter import Adapter
-from models.torch_batches import loading_faults, needs_extra, torch_device
 from models.tracking.detector import Pixels
-from models.weights import configuration_of, file_of_package, load_network
+from models.weights import (
+    configuration_of,
+    file_of_package,
+    load_network,
+    loading_faults,
+    needs_extra,
+    torch_device,
+)
 from schemas import tracking
 from schemas.errors import ModelError
 from schemas.video import Body

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.adapter import Adapter
-from models.torch_batches import loading_faults, needs_extra, torch_device
-from models.weights import hub_commit
+from models.weights import hub_commit, loading_faults, needs_extra, torch_device
 from schemas.chat import ChatImage
 from schemas.decoders import as_rgb
 from schemas.errors import ModelError

@@ -270,6 +270,6 @@ def runs_on_gpu(spec: DetectorSpec) -> bool:
         import torch  # noqa: F401
     except ModuleNotFoundError:
         return False  # the caller reports it
-    from models.torch_batches import torch_device
+    from models.weights import torch_device
 
     return torch_device(spec.device).type == "cuda"

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image
 
 from models.adapter import Adapter
-from models.torch_batches import loading_faults, needs_extra
+from models.weights import loading_faults, needs_extra
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.decoders import as_rgb
 from schemas.errors import ModelError

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.embedding import ImageTextEmbedder, plain_picture
-from models.torch_batches import TorchEmbedder, loading_faults, needs_extra
-from models.weights import configuration_of, load_network, processor_of
+from models.embedding import ImageTextEmbedder
+from models.torch_embedder import TorchEmbedder
+from models.weights import configuration_of, load_network, loading_faults, needs_extra, processor_of
+from schemas.decoders import plain_picture
 from schemas.embedding import MllmEmbedder, TransformersEmbedder, mllm_families
 from schemas.errors import ModelError
 

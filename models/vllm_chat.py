@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from models.adapter import Adapter
 from models.chat import chat_messages
-from models.torch_batches import needs_extra
+from models.weights import needs_extra
 from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest
 from schemas.errors import ModelError
 from schemas.profile import VllmChat

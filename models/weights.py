@@ -1,22 +1,78 @@
-"""Files of weights, their digests, and networks of transformers loaded from them."""
+"""Load networks: extras, devices, files of weights with their digests, and faults of libraries."""
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from models.torch_batches import loading_faults, needs_extra
 from schemas.chat import ModelRef, NamedModel
 from schemas.embedding import OpenClipEmbedder
 from schemas.errors import MissingExtraError, ModelError
 
+if TYPE_CHECKING:
+    import torch
+
 LOCAL_FOLDER = "local-dir:"
 """How OpenCLIP marks the name of a folder."""
 _REMEMBERED = 8
+_LOADING_FAULTS = (
+    ImportError,  # of what a tokenizer needs, say
+    OSError,
+    ValueError,
+    KeyError,
+    RuntimeError,
+    TypeError,
+    AttributeError,
+)
+
+
+@contextmanager
+def needs_extra(what: str, extra: str = "torch") -> Iterator[None]:
+    """Turns the failed import of a library into one sentence, for the imports within.
+
+    Raises:
+        MissingExtraError: `what` needs the extra, which is not installed.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(what, extra) from error
+
+
+@contextmanager
+def loading_faults(library: str, model: ModelRef) -> Iterator[None]:
+    """Turns exceptions of libraries while they load a model into one sentence.
+
+    Raises:
+        ModelError: the model could not be loaded.
+    """
+    try:
+        yield
+    except _LOADING_FAULTS as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise ModelError(f"{library} could not load {model}: {reason}") from error
+
+
+def torch_device(name: str) -> "torch.device":
+    """The torch device; `auto` is CUDA if available, else the CPU.
+
+    Raises:
+        ModelError: torch knows no such device, or this machine has none.
+    """
+    import torch
+
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(1, device=name).device
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelError(f"the device {name!r} cannot be used: {reason}") from error
 
 
 def folder_digest(folder: Path) -> str:

@@ -44,8 +44,14 @@ from release.contamination import (
 )
 from release.contents import Contents, FoundRow
 from release.documents import write_documents
-from release.files import DigestingFile, digest_of_file, place_file, refuse_foreign, workspace_for
-from release.findings import Inspection
+from release.files import (
+    DigestingFile,
+    ReleasedFile,
+    digest_of_file,
+    place_file,
+    refuse_foreign,
+    workspace_for,
+)
 from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
 from release.lineage.writing import write_lineage
 from release.manifest import MANIFEST, manifest_in, named, unnamed, write_manifest
@@ -70,7 +76,6 @@ from schemas.release import (
     EmbedderPurpose,
     EmbedderUse,
     Manifest,
-    ReleasedFile,
     ReleaseStatistics,
 )
 from schemas.retrieval_task import check_version
@@ -79,6 +84,8 @@ from schemas.taxonomy import Tier, tiers_within, version_in
 
 Progress = Callable[[int, int], None]
 """Called with the rows written so far and the number of images."""
+Inspection = Callable[[Path, Manifest], None]
+"""Called with the folder of a complete, unpublished release; raises to reject it."""
 
 
 class BuiltRelease(NamedTuple):

@@ -18,11 +18,12 @@ from release.facts import (
     keywords,
     languages,
     responsible_facts,
+    stated_licences,
 )
+from release.files import ReleasedFile
 from release.rows import Column, columns_of
-from release.terms import stated_licences
 from schemas.licences import licence_of, spdx_page
-from schemas.release import Creator, Manifest, ReleaseAbout, ReleasedFile
+from schemas.release import Creator, Manifest, ReleaseAbout
 
 _ROWS: Final = "rows"
 _SPLITS: Final = "splits"

@@ -13,14 +13,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from release.contamination import distance_in_words, leak_rule
 from release.croissant import croissant_text
 from release.facts import (
+    apart_sentences,
     bibtex,
     citation,
     cited_sources,
     collection_sentence,
+    conditions_in_words,
     form_of,
     is_of_persons,
     languages,
     review_shares,
+    stated_licences,
+    texts_sentence,
+    whole_sentence,
 )
 from release.files import ATTRIBUTION, CARD, CITATION, CROISSANT, FIGURE, LEAKS, write_file
 from release.leaks import certificate_text
@@ -31,14 +36,7 @@ from release.report.charts import histogram
 from release.rows import Column, columns_of
 from release.scratch import Scratch
 from release.statistics import HISTOGRAM_STEP
-from release.terms import (
-    apart_sentences,
-    attribution_text,
-    conditions_in_words,
-    stated_licences,
-    texts_sentence,
-    whole_sentence,
-)
+from release.terms import attribution_text
 from schemas.licences import licence_of
 from schemas.quality import wilson_interval
 from schemas.release import Manifest, ReleaseAbout, TaskStatistics

@@ -1,12 +1,18 @@
-"""Facts on the making of a release: sources, review, RAI properties of Croissant, and citation."""
+"""Facts on a release: sources, review, RAI properties of Croissant, terms, and citation."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from release.rows import RowForm
-from release.terms import stated_licences, texts_sentence
-from schemas.licences import licence_of
-from schemas.release import AgreementStatistics, Creator, Manifest, ReleaseAbout, ReleasedSource
+from schemas.licences import Condition, condition_names, licence_of
+from schemas.release import (
+    AgreementStatistics,
+    Creator,
+    Manifest,
+    ReleaseAbout,
+    ReleasedSource,
+    ReleaseTerms,
+)
 
 
 class ReviewShare(NamedTuple):
@@ -188,6 +194,79 @@ def _tools(manifest: Manifest) -> list[str]:
     contrasts = manifest.statistics.contrasts
     editors = [editor for editor, _ in contrasts.editors] if contrasts else []
     return list(dict.fromkeys((*models, *manifest.trackers, *editors)))
+
+
+# The terms of a release in words.
+
+_CONDITION_PHRASES: dict[Condition, str] = {
+    "attribution": "name creators, sources and licences",
+    "share_alike": "release works derived from share-alike works under the same licence",
+    "non_commercial": "use it only for non-commercial purposes",
+}
+_SHORT: dict[Condition, str] = {
+    "attribution": "attribution",
+    "share_alike": "share alike",
+    "non_commercial": "non-commercial use",
+}
+
+
+def conditions_in_words(conditions: tuple[Condition, ...] | None) -> str:
+    """What a licence asks, in short."""
+    if conditions is None:
+        return "read the terms"
+    return ", ".join(_SHORT[one] for one in conditions) or "none"
+
+
+def whole_sentence(manifest: Manifest) -> str:
+    """The conditions for using the release as a whole, with images and texts."""
+    terms, texts = manifest.terms, _texts_licence(manifest)
+    of_texts = condition_names(texts) or () if texts else ()
+    wanted = [one for one in _CONDITION_PHRASES if one in {*terms.conditions, *of_texts}]
+    asked = [_CONDITION_PHRASES[one] for one in wanted]
+    if not terms.is_read:
+        asked.append("follow the terms that are not a standard licence")
+    if terms.is_read and not terms.conditions:
+        return "No licence of an image sets conditions."
+    if len(terms.licences) == 1 and wanted == list(terms.conditions):
+        return f"You must {_joined(asked)}."
+    return (
+        f"Each image keeps its licence. To use the release as a whole, you must {_joined(asked)}."
+    )
+
+
+def _joined(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"
+
+
+def apart_sentences(terms: ReleaseTerms) -> list[str]:
+    """Sentences on images that cannot be combined in one work."""
+    return [
+        f"Images under {one} and under {other} may be in the same collection, but must not be "
+        f"combined in one work."
+        for one, other in terms.apart
+    ]
+
+
+def _texts_licence(manifest: Manifest) -> str | None:
+    """The SPDX expression of the licence of the texts made here, if stated."""
+    return manifest.about.licence if manifest.about else None
+
+
+def stated_licences(manifest: Manifest) -> list[str]:
+    """The licences of all images, then that of the texts if it differs; each once."""
+    texts = _texts_licence(manifest)
+    stated = [one.licence for one in manifest.terms.licences]
+    is_same = texts in {one.expression for one in manifest.terms.licences}
+    return stated + ([texts] if texts is not None and not is_same else [])
+
+
+def texts_sentence(manifest: Manifest) -> str:
+    """The licence of the texts made here, as a sentence; empty if none is stated."""
+    licence = _texts_licence(manifest)
+    if licence is None:
+        return ""
+    asks = " and ".join(conditions_in_words(condition_names(licence)).rsplit(", ", 1))
+    return f"The texts made for this release are licensed under {licence}; conditions: {asks}."
 
 
 # How to cite a release: `CITATION.cff`, in the Citation File Format 1.2.0, and BibTeX.

@@ -16,11 +16,10 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from schemas.errors import DiskFullError, UsageError
-from schemas.processes import flush_to_disk
-from schemas.release import ReleasedFile
+from schemas.processes import flush_to_disk, sqlite_temporary_folder
 
 CARD = "README.md"
 CITATION = "CITATION.cff"
@@ -32,6 +31,18 @@ OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
 """Files that file managers create in opened folders, which are ignored."""
 
 _BUFFER_BYTES = 1 << 20
+
+
+class ReleasedFile(NamedTuple):
+    """A file of a release. `path` is relative to its folder, with forward slashes.
+
+    `entity_id` is the entity of an image; other files have none.
+    """
+
+    path: str
+    sha256: str
+    size_bytes: int
+    entity_id: str | None = None
 
 
 class DigestingFile:
@@ -246,8 +257,6 @@ def _full_disk_as_error(out: Path) -> Iterator[None]:
 def _full_folder(error: OSError | sqlite3.Error, out: Path) -> str:
     """The full folder, as far as `error` states it."""
     if isinstance(error, sqlite3.Error):  # the error names no file
-        from db.store import sqlite_temporary_folder
-
         return f"{out.parent} or {sqlite_temporary_folder()} (temporary files)"
     written = error.filename2 or error.filename  # a failed copy names both files
     if isinstance(written, str):

@@ -1,12 +1,6 @@
 """The findings of a verification."""
 
-from collections.abc import Callable
-from pathlib import Path
-
-from schemas.release import Manifest, Problem
-
-Inspection = Callable[[Path, Manifest], None]
-"""Called with the folder of a complete, unpublished release; raises to reject it."""
+from schemas.base import Record
 
 ADVICE = "run `loupe release verify` for all problems"
 NOT_READABLE = "not_readable"
@@ -15,6 +9,19 @@ FOLDER = "."
 """The name of the release's own folder in findings."""
 LIMIT = 1000
 """The number of problems at which a verification stops."""
+
+
+class Problem(Record):
+    """A problem of a folder that should be a release.
+
+    `fault` is a stable snake_case word; `message` is a sentence that names the file and, for a
+    single row, its number (counted from 1, as in the names of images).
+    """
+
+    fault: str
+    message: str
+    file: str
+    row: int | None = None
 
 
 class TooManyProblemsError(Exception):

@@ -12,15 +12,23 @@ from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError, field_validator
 
-from release.files import DigestingFile, digest_of_file, is_plain
+from release.files import DigestingFile, ReleasedFile, digest_of_file, is_plain
 from release.findings import Findings
 from release.scratch import Scratch
-from schemas.base import Record, canonical_json, leaf_hash, node_hash
+from schemas.base import (
+    IF_KNOWN,
+    EntityId,
+    HexSha256,
+    Record,
+    canonical_json,
+    leaf_hash,
+    node_hash,
+)
 from schemas.errors import IntegrityError
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
-from schemas.release import FileEntry, LineageStatistics, Manifest, ReleasedFile, stays_below
+from schemas.release import LineageStatistics, Manifest
 from schemas.validation import fault_of
 
 MANIFEST = "manifest.json"
@@ -33,6 +41,31 @@ _ENTRY: Final = re.compile(
     r'"sha256":"([0-9a-f]{64})","size_bytes":(0|[1-9][0-9]{0,17})\},\s*'
 )
 """An entry in the form of `file_entry`, which is read without JSON, and the text after it."""
+
+
+def stays_below(path: str) -> bool:
+    """Whether a relative path stays below its folder."""
+    return {"", ".", ".."}.isdisjoint(path.split("/"))
+
+
+class FileEntry(Record):
+    """A `ReleasedFile` as JSON from an untrusted manifest."""
+
+    path: str = Field(min_length=1)
+    sha256: HexSha256
+    size_bytes: int = Field(ge=0, lt=2**63)
+    entity_id: EntityId | None = IF_KNOWN
+
+    @field_validator("path")
+    @classmethod
+    def _stays_below(cls, path: str) -> str:
+        if not stays_below(path):
+            raise ValueError("a path must stay below the folder of the release")
+        return path
+
+    def file(self) -> ReleasedFile:
+        """The file that the entry describes."""
+        return ReleasedFile(self.path, self.sha256, self.size_bytes, self.entity_id)
 
 
 def named(manifest: Manifest, files: Iterable[ReleasedFile]) -> Manifest:

@@ -16,6 +16,7 @@ from release.files import (
     CROISSANT,
     FIGURE,
     LEAKS,
+    ReleasedFile,
     is_plain,
     write_file,
 )
@@ -34,7 +35,7 @@ from release.row_files import ListedRelease, read_parquet_rows, shards_among
 from release.rows import COLUMN_NAMES, number_in
 from schemas.errors import IntegrityError, UsageError
 from schemas.processes import flush_to_disk
-from schemas.release import Manifest, PriorWithdrawal, ReleasedFile
+from schemas.release import Manifest, PriorWithdrawal
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
 
 # Messages to holders of a release about its withdrawn rows, as a sentence or row by row.

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.files import DigestingFile, content_fault
+from release.files import DigestingFile, ReleasedFile, content_fault
 from release.findings import ADVICE, Findings, TooManyProblemsError
 from release.manifest import MANIFEST, MAX_CHARACTERS, read_manifest, verify_manifest
 from release.notices_files import erasure_of
@@ -39,7 +39,7 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.json_stream import JsonBreak, JsonCursor, stream_list
 from schemas.licences import permits_release
 from schemas.processes import ordered_map
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import Manifest
 from schemas.taxonomy import DifferenceType
 
 T = TypeVar("T")

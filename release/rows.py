@@ -232,6 +232,18 @@ class ReleasedTerms(NamedTuple):
 NO_TERMS = ReleasedTerms("", None, None, own=False)
 
 
+class Credit(NamedTuple):
+    """An image and its terms, which are its `own` or those of its source."""
+
+    licence: str
+    number: int
+    file_path: str
+    creator: str | None
+    source_url: str | None
+    source: str
+    own: bool
+
+
 _SAME = (
     *("id", "source", "identity", "split", "file_path", "source_file_path", "image_entity_id"),
     *("sha256", "width_px", "height_px"),

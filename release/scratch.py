@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from release.rows import RowKey
-from release.terms import Credit
-from schemas.release import ReleasedFile
+from release.files import ReleasedFile
+from release.rows import Credit, RowKey
 
 _TABLES = """
     PRAGMA journal_mode=OFF;

@@ -13,15 +13,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from release.rows import ReleaseRow, RowForm
+from release.rows import Credit, ReleaseRow, RowForm
 from release.scratch import Scratch
-from release.terms import (
-    Credit,
-    DerivedTerms,
-    LicensedItem,
-    held_by_sources,
-    licence_statistics,
-)
+from release.terms import DerivedTerms, LicensedItem, held_by_sources, licence_statistics
 from retrieval.similarity.distances import ComparedImage
 from schemas.base import Split, sha256_of
 from schemas.records import Granularity

@@ -6,13 +6,20 @@ from itertools import combinations, groupby
 from typing import NamedTuple
 
 from release.markup import as_link, as_text
+from release.rows import Credit
 from schemas.errors import IntegrityError
-from schemas.licences import is_compatible, is_one_of, licence_of, may_become, permits_release
+from schemas.licences import (
+    CONDITIONS,
+    condition_names,
+    is_compatible,
+    is_one_of,
+    licence_of,
+    may_become,
+    permits_release,
+)
 from schemas.release import (
-    Condition,
     LicenceStatistics,
     LicenceTerms,
-    Manifest,
     ReleasedSource,
     ReleaseTerms,
     SourceStatistics,
@@ -26,19 +33,6 @@ from schemas.release import (
 # so, with a reason that becomes part of the release.
 
 _SHOWN = 5
-_CONDITIONS: tuple[Condition, ...] = ("attribution", "share_alike", "non_commercial")
-
-
-class Credit(NamedTuple):
-    """An image and its terms, which are its `own` or those of its source."""
-
-    licence: str
-    number: int
-    file_path: str
-    creator: str | None
-    source_url: str | None
-    source: str
-    own: bool
 
 
 class LicensedItem(NamedTuple):
@@ -76,7 +70,7 @@ def terms_of(held: Sequence[LicensedItem], permitted_terms: Mapping[str, str]) -
     )
     return ReleaseTerms(
         expression=" AND ".join(parts),
-        conditions=tuple(one for one in _CONDITIONS if one in asked),
+        conditions=tuple(one for one in CONDITIONS if one in asked),
         licences=tuple(licences),
         apart=_apart(licences),
         permissions=tuple(
@@ -96,17 +90,8 @@ def _licence_terms(licence: str, held: Iterable[LicensedItem]) -> LicenceTerms:
         expression=known.expression if known else f"LicenseRef-{source or 'source'}-terms",
         images=sum(one.images for one in under),
         own=sum(one.images for one in under if one.own),
-        conditions=_conditions_of_licence(licence),
+        conditions=condition_names(licence),
     )
-
-
-def _conditions_of_licence(licence: str) -> tuple[Condition, ...] | None:
-    """The conditions of a licence; None if it is unknown or forbids a release."""
-    known = licence_of(licence)
-    conditions = known.conditions if known else None
-    if conditions is None:
-        return None
-    return tuple(name for name, asked in zip(_CONDITIONS, conditions, strict=True) if asked)
 
 
 def _apart(licences: Iterable[LicenceTerms]) -> tuple[tuple[str, str], ...]:
@@ -271,74 +256,3 @@ def licence_statistics(held: Iterable[LicensedItem]) -> tuple[LicenceStatistics,
         total, own = map(sum, zip(*images, strict=True))
         counted.append(LicenceStatistics(licence=licence, images=total, own=own))
     return tuple(counted)
-
-
-_CONDITION_PHRASES: dict[Condition, str] = {
-    "attribution": "name creators, sources and licences",
-    "share_alike": "release works derived from share-alike works under the same licence",
-    "non_commercial": "use it only for non-commercial purposes",
-}
-_SHORT: dict[Condition, str] = {
-    "attribution": "attribution",
-    "share_alike": "share alike",
-    "non_commercial": "non-commercial use",
-}
-
-
-def conditions_in_words(conditions: tuple[Condition, ...] | None) -> str:
-    """What a licence asks, in short."""
-    if conditions is None:
-        return "read the terms"
-    return ", ".join(_SHORT[one] for one in conditions) or "none"
-
-
-def whole_sentence(manifest: Manifest) -> str:
-    """The conditions for using the release as a whole, with images and texts."""
-    terms, texts = manifest.terms, _texts_licence(manifest)
-    of_texts = _conditions_of_licence(texts) or () if texts else ()
-    wanted = [one for one in _CONDITION_PHRASES if one in {*terms.conditions, *of_texts}]
-    asked = [_CONDITION_PHRASES[one] for one in wanted]
-    if not terms.is_read:
-        asked.append("follow the terms that are not a standard licence")
-    if terms.is_read and not terms.conditions:
-        return "No licence of an image sets conditions."
-    if len(terms.licences) == 1 and wanted == list(terms.conditions):
-        return f"You must {_joined(asked)}."
-    return (
-        f"Each image keeps its licence. To use the release as a whole, you must {_joined(asked)}."
-    )
-
-
-def _joined(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else f"{'; '.join(parts[:-1])}; and {parts[-1]}"
-
-
-def apart_sentences(terms: ReleaseTerms) -> list[str]:
-    """Sentences on images that cannot be combined in one work."""
-    return [
-        f"Images under {one} and under {other} may be in the same collection, but must not be "
-        f"combined in one work."
-        for one, other in terms.apart
-    ]
-
-
-def _texts_licence(manifest: Manifest) -> str | None:
-    """The SPDX expression of the licence of the texts made here, if stated."""
-    return manifest.about.licence if manifest.about else None
-
-
-def stated_licences(manifest: Manifest) -> list[str]:
-    """The licences of all images, then that of the texts if it differs; each once."""
-    texts = _texts_licence(manifest)
-    stated = [one.licence for one in manifest.terms.licences]
-    is_same = texts in {one.expression for one in manifest.terms.licences}
-    return stated + ([texts] if texts is not None and not is_same else [])
-
-
-def texts_sentence(manifest: Manifest) -> str:
-    """The licence of the texts made here, as a sentence; empty if none is stated."""
-    licence = _texts_licence(manifest)
-    if licence is None:
-        return ""
-    asks = " and ".join(conditions_in_words(_conditions_of_licence(licence)).rsplit(", ", 1))
-    return f"The texts made for this release are licensed under {licence}; conditions: {asks}."

@@ -21,6 +21,8 @@ VERSION_PATTERN = r"^[0-9]{1,9}\.[0-9]{1,9}\.[0-9]{1,9}$"
 DATASET_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 Version = Annotated[str, Field(pattern=VERSION_PATTERN)]
 DatasetName = Annotated[str, Field(pattern=DATASET_PATTERN)]
+TorchDevice = Annotated[str, Field(pattern=r"^(auto|cpu|cuda|cuda:\d+|mps)$")]
+"""`auto` is CUDA if available, else the CPU; the others are torch's own names."""
 
 ID_BYTES = 16
 IF_KNOWN: Any = Field(default=None, exclude_if=lambda value: value is None)

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import Record, Sha256
-from schemas.embedding import TorchDevice
+from schemas.base import Record, Sha256, TorchDevice
 from schemas.provenance import Hardware
 from schemas.taxonomy import DifferenceType
 from schemas.validation import PlacedPath

@@ -26,6 +26,7 @@ The largest admitted image needs a few seconds, or half a minute if it is encode
 """
 _BYTES: Final = 1 << 29
 _BYTES_PER_PIXEL: Final = 32
+_LONGEST_RATIO: Final = 50
 
 DECODER_FAULTS: Final = (
     OSError,
@@ -95,3 +96,16 @@ def as_rgb(picture: "Image") -> "Image":
     elif picture.mode.startswith("I;16"):
         picture = picture.convert("I").point(lambda value: value / 256).convert("L")
     return picture.convert("RGB")
+
+
+def plain_picture(image: "Image") -> "Image":
+    """Return `image` in RGB; of an image more than 50 times as long as wide, the middle part.
+
+    Networks scale the shorter side to some hundred pixels, so a narrow strip would fill the memory.
+    """
+    width, height = image.size
+    if max(width, height) > _LONGEST_RATIO * min(width, height):
+        longest = _LONGEST_RATIO * min(width, height)
+        left, top = max(0, (width - longest) // 2), max(0, (height - longest) // 2)
+        image = image.crop((left, top, left + min(width, longest), top + min(height, longest)))
+    return as_rgb(image)

@@ -7,13 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from schemas.base import Record
+from schemas.base import Record, TorchDevice
 from schemas.chat import NamedModel
 from schemas.validation import PlacedPath
-
-TorchDevice = Annotated[str, Field(pattern=r"^(auto|cpu|cuda|cuda:\d+|mps)$")]
-"""`auto` is CUDA if available, else the CPU; the others are torch's own names."""
-
 
 _FAMILIES = Path(__file__).with_name("mllm_families.toml")
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache, lru_cache
 from itertools import product
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 # Normalised names of image licences, and which of them permit the release of altered images.
 #
@@ -146,6 +146,10 @@ def _composed(conditions: str, version: str | None, country: str | None) -> str 
 # different Creative Commons licenses in my work?").
 
 
+Condition = Literal["attribution", "share_alike", "non_commercial"]
+CONDITIONS: Final[tuple[Condition, ...]] = get_args(Condition)
+
+
 class Conditions(NamedTuple):
     """The conditions of a licence.
 
@@ -254,6 +258,15 @@ def licence_of(text: str) -> Licence | None:
         names = name.removeprefix(_ONE_OF).split(", ")
         return _licence(" OR ".join(map(_spdx, names)), (frozenset(names),))
     return _parsed(text)
+
+
+def condition_names(text: str) -> tuple[Condition, ...] | None:
+    """The conditions of a stated licence; None if it is unknown or forbids a release."""
+    known = licence_of(text)
+    conditions = known.conditions if known else None
+    if conditions is None:
+        return None
+    return tuple(name for name, asked in zip(CONDITIONS, conditions, strict=True) if asked)
 
 
 def spdx_page(text: str) -> str | None:

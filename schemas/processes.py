@@ -182,3 +182,12 @@ def ordered_map(
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def sqlite_temporary_folder() -> Path:
+    """Return SQLite's folder for temporary files, by its own rules: the first writable one."""
+    named = (os.environ.get(name) for name in ("SQLITE_TMPDIR", "TMPDIR"))
+    for folder in filter(None, (*named, "/var/tmp", "/usr/tmp", "/tmp")):  # noqa: S108
+        if Path(folder).is_dir() and os.access(folder, os.W_OK | os.X_OK):
+            return Path(folder)
+    return Path.cwd()

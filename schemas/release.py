@@ -1,7 +1,7 @@
-"""The schema of a release's manifest: statistics, terms and files."""
+"""The schema of a release's manifest: statistics and terms."""
 
 from datetime import date
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -19,14 +19,13 @@ from schemas.base import (
     Version,
 )
 from schemas.chat import ServedModel
+from schemas.licences import Condition, licence_of
 from schemas.quality import AuditStatistics
 from schemas.records import Granularity, Source, SourceTerms, TermsCorrection
 from schemas.similarity import Contamination, LeakCertificate
 from schemas.taxonomy import DifferenceType, RetrievalTask, Tier
 
 # The licences of the images of a release, one by one and together.
-
-Condition = Literal["attribution", "share_alike", "non_commercial"]
 
 
 class TermsPermission(Record):
@@ -147,8 +146,6 @@ class ReleaseAbout(Record):
     @field_validator("licence")
     @classmethod
     def _is_licence(cls, licence: str | None) -> str | None:
-        from schemas.licences import licence_of
-
         if licence is None:
             return None
         known = licence_of(licence)
@@ -200,7 +197,7 @@ class EmbedderUse(Record):
     settings: dict[str, Any] = Field(default_factory=dict)
 
 
-# The manifest of a release, its statistics, and problems of a copy.
+# The manifest of a release and its statistics.
 
 DOCUMENTS_VERSION = 8
 """The version of the wording of documents (`release.documents`), increased with every change."""
@@ -208,43 +205,6 @@ DOCUMENTS_VERSION = 8
 GranularityName = Granularity | Literal["unstated"]
 UNSTATED: Literal["unstated"] = "unstated"
 """The granularity of sources that state none."""
-
-
-class ReleasedFile(NamedTuple):
-    """A file of a release. `path` is relative to its folder, with forward slashes.
-
-    `entity_id` is the entity of an image; other files have none.
-    """
-
-    path: str
-    sha256: str
-    size_bytes: int
-    entity_id: str | None = None
-
-
-def stays_below(path: str) -> bool:
-    """Whether a relative path stays below its folder."""
-    return {"", ".", ".."}.isdisjoint(path.split("/"))
-
-
-class FileEntry(Record):
-    """A `ReleasedFile` as JSON from an untrusted manifest."""
-
-    path: str = Field(min_length=1)
-    sha256: HexSha256
-    size_bytes: int = Field(ge=0, lt=2**63)
-    entity_id: EntityId | None = IF_KNOWN
-
-    @field_validator("path")
-    @classmethod
-    def _stays_below(cls, path: str) -> str:
-        if not stays_below(path):
-            raise ValueError("a path must stay below the folder of the release")
-        return path
-
-    def file(self) -> ReleasedFile:
-        """The file that the entry describes."""
-        return ReleasedFile(self.path, self.sha256, self.size_bytes, self.entity_id)
 
 
 class ReleasedCorrection(Record):
@@ -767,16 +727,3 @@ class Manifest(Record):
         """The ids of sources, prompts, videos and corrections, ordered as in `entities_sha256`."""
         stated = (self.sources, self.prompts, self.videos, self.corrections)
         return [one.entity_id for many in stated for one in many]
-
-
-class Problem(Record):
-    """A problem of a folder that should be a release.
-
-    `fault` is a stable snake_case word; `message` is a sentence that names the file and, for a
-    single row, its number (counted from 1, as in the names of images).
-    """
-
-    fault: str
-    message: str
-    file: str
-    row: int | None = None

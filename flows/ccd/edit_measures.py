@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from models.embedding import plain_picture
 from schemas.base import Box
-from schemas.decoders import as_rgb
+from schemas.decoders import as_rgb, plain_picture
 from schemas.profile import EditCheckSettings
 from schemas.proposals import EditMeasurement
 from schemas.records import Rejection

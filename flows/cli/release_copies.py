@@ -21,8 +21,8 @@ from flows.cli.output import Answer, first, warn
 from schemas.errors import ConfigurationError, UsageError
 
 if TYPE_CHECKING:
+    from release.findings import Problem
     from release.hub import PlannedUpload, Uploaded, UploadPlan
-    from schemas.release import Problem
     from schemas.withdrawal import WithdrawnRow
 
 

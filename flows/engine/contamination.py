@@ -24,6 +24,7 @@ from flows.engine.embedding import stored_image
 from flows.engine.programs import BlobProgram
 from flows.engine.report import Progress, StageReport
 from flows.engine.runner import Stage, run_stage
+from release.build import Inspection
 from release.contamination import (
     Against,
     Look,
@@ -35,7 +36,6 @@ from release.contamination import (
     contaminated_sentence,
     look_at,
 )
-from release.findings import Inspection
 from release.other_datasets import FolderOfImages, ReleasedImages, is_release
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,

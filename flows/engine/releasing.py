@@ -43,11 +43,10 @@ from flows.engine.software import code_revision
 from models.embedding import Vectors
 from models.profiles.loader import load_profile
 from models.profiles.settings import Settings
-from release.build import build_release
+from release.build import Inspection, build_release
 from release.changes import Difference, check_version, is_earlier
 from release.contamination import Checks, WrittenSample
 from release.diff import compare_releases
-from release.findings import Inspection
 from release.manifest import MANIFEST
 from release.publishable import published_name
 from release.rebuild import rebuild_release

@@ -30,7 +30,8 @@ from models.builtin.stills.scene import (
 )
 from models.builtin.stills.scene import COLOURS as STILL_COLOURS
 from models.builtin.stills.text import Content, Statement, content_of, read_text, statements
-from models.embedding import Vectors, plain_picture
+from models.embedding import Vectors
+from schemas.decoders import plain_picture
 from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
 from schemas.faithfulness import Attribute
 

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.adapter import FrameAdapter
-from models.torch_batches import needs_extra, torch_device
 from models.tracking.detector import Detections, Frame, Pixels
-from models.weights import checkpoint_digest
+from models.weights import checkpoint_digest, needs_extra, torch_device
 from schemas.errors import ModelError
 from schemas.tracking import FairMOTDetector
 

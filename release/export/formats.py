@@ -14,7 +14,15 @@ from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import orjson
 
-from release.files import CARD, DigestingFile, digest_of_file, found_at, is_disk_full, place_file
+from release.files import (
+    CARD,
+    DigestingFile,
+    ReleasedFile,
+    digest_of_file,
+    found_at,
+    is_disk_full,
+    place_file,
+)
 from release.manifest import MANIFEST, read_files, read_values, write_listing
 from release.notices_files import erasure_of, read_mark
 from release.row_files import (
@@ -32,7 +40,7 @@ from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
 from schemas.licences import spdx_page
 from schemas.processes import read_ahead
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import Manifest
 
 # `export.json`: the contents of an export, with the digest of each of its files.
 

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.files import DigestingFile
+from release.files import DigestingFile, ReleasedFile
 from release.publishable import published_name, published_text, published_values
 from schemas.base import canonical_json
 from schemas.processes import batches
 from schemas.provenance import PROMOTE, WITHHELD_WHOLE
-from schemas.release import ReleasedFile
 
 # The part of the store's provenance that may be published.
 #

@@ -19,6 +19,7 @@ from db.decisions import decided_states
 from db.entities import pages
 from db.lineage import activities_by_number, agents_by_id, calls_by_key
 from db.tables import Agent, Decision, Derivation, Entity
+from release.files import ReleasedFile
 from release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -35,7 +36,7 @@ from release.lineage import (
 )
 from release.publishable import published_model, published_served, published_values
 from schemas.base import canonical_json, digest_of
-from schemas.release import LineageStatistics, ReleasedFile
+from schemas.release import LineageStatistics
 
 # The temporary data of a lineage, on disk so that memory does not grow with the rows.
 

@@ -8,14 +8,20 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
-from release.facts import bibtex, citation
+from release.facts import (
+    apart_sentences,
+    bibtex,
+    citation,
+    conditions_in_words,
+    texts_sentence,
+    whole_sentence,
+)
 from release.files import found_at
 from release.markup import share_text
 from release.model_use import PURPOSES, settings_in_words
 from release.report.charts import HEIGHT, THUMBNAILS, WIDTH, Histogram, histogram, picture_path
 from release.rows import number_in
 from release.statistics import HISTOGRAM_STEP
-from release.terms import apart_sentences, conditions_in_words, texts_sentence, whole_sentence
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
 from schemas.errors import UsageError
 from schemas.pages import page_environment

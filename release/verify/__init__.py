@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
-from release.findings import Findings, TooManyProblemsError
+from release.findings import Findings, Problem, TooManyProblemsError
 from release.manifest import MANIFEST, VerifiedManifest, verify_manifest
 from release.row_files import ListedRelease, shards_among
 from release.rows import ReleaseRow
@@ -22,7 +22,7 @@ from release.verify.lineage import verify_lineage
 from release.verify.rows import RowChecks
 from schemas.base import digest_of
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest, Problem
+from schemas.release import Manifest
 from schemas.withdrawal import WithdrawalNotice
 
 _CITED = re.compile(r"[0-9a-fA-F]{12,64}")

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from release.files import OF_FILE_MANAGERS, content_fault, digest_of_file, shown_path
+from release.files import OF_FILE_MANAGERS, ReleasedFile, content_fault, digest_of_file, shown_path
 from release.findings import FOLDER, LIMIT, NOT_READABLE, Findings, TooManyProblemsError, below
 from release.manifest import MANIFEST
 from release.notices_files import WITHDRAWN
 from release.scratch import FoundFile, Scratch
 from release.signing import SIGNATURE
 from schemas.processes import batches, ordered_map
-from schemas.release import ReleasedFile
 
 _UNLISTED = (MANIFEST, SIGNATURE, WITHDRAWN)
 """Files next to those that a manifest lists."""

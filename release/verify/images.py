@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 
 from release.contamination import OwnImages, SeenImage, SeenVideo, compare, seen_row
-from release.files import LEAKS
+from release.files import LEAKS, ReleasedFile
 from release.findings import Findings
 from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
 from release.manifest import MANIFEST
@@ -25,7 +25,7 @@ from retrieval.similarity.spectrum import UnusablePictureError, look_hash
 from schemas.base import Split
 from schemas.decoders import DECODER_FAULTS, FORMATS, MOST_PIXELS, decode_limited, too_many_scans
 from schemas.limited import LimitExceededError
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import Manifest
 from schemas.similarity import (
     Contamination,
     LeakCertificate,

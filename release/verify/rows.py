@@ -14,7 +14,7 @@ from typing import Any
 
 from release.changes import value_changes
 from release.facts import form_of
-from release.files import is_plain
+from release.files import ReleasedFile, is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, MAX_CHARACTERS
 from release.model_use import is_demonstration
@@ -33,7 +33,7 @@ from release.verify.images import (
 )
 from schemas.licences import permits_release
 from schemas.processes import ordered_map, read_ahead
-from schemas.release import Manifest, ReleasedFile, ReleaseStatistics
+from schemas.release import Manifest, ReleaseStatistics
 from schemas.taxonomy import CANDIDATES, tiers_within
 
 _Row = dict[str, Any]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from release.croissant import croissant_text
 from release.documents import OF_MANIFEST
-from release.files import CROISSANT, digest_of_file
+from release.files import CROISSANT, ReleasedFile, digest_of_file
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.notices_files import WITHDRAWALS
 from release.signing import SIGNATURE
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import Manifest
 
 
 def listable_files(folder: Path) -> list[str]:

@@ -11,12 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from release.files import digest_of_file
+from release.files import ReleasedFile, digest_of_file
 from release.lineage import DERIVATIONS, ENTITIES, LineageTable, write_table
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.verify import verify_release
 from schemas.base import canonical_json
-from schemas.release import ReleasedFile
 from tests.release.cases import check_on_copies
 from tests.release.worlds import DATASET
 

@@ -8,7 +8,8 @@ import pytest
 
 from release.build import build_release
 from release.contamination import Checks
-from release.terms import Credit, LicensedItem, attribution_text, terms_of
+from release.rows import Credit
+from release.terms import LicensedItem, attribution_text, terms_of
 from release.verify import verify_release
 from schemas.errors import IntegrityError
 from schemas.licences import one_of

@@ -8,10 +8,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from release.manifest import MANIFEST, Listing, file_entry, read_files, read_values
+from release.files import ReleasedFile
+from release.manifest import (
+    MANIFEST,
+    FileEntry,
+    Listing,
+    file_entry,
+    read_files,
+    read_values,
+    stays_below,
+)
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
-from schemas.release import FileEntry, Manifest, ReleasedFile, stays_below
+from schemas.release import Manifest
 
 FILE = ReleasedFile("images/1.jpg", "ab" * 32, 20_000, "cd" * 16)
 DOCUMENT = ReleasedFile("README.md", "0" * 64, 0)

@@ -18,12 +18,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from release.build import build_release
+from release.files import ReleasedFile
+from release.findings import Problem
 from release.lineage import ENTITIES, TABLES
-from release.manifest import manifest_text, read_manifest
+from release.manifest import FileEntry, manifest_text, read_manifest
 from release.row_files import shards_among
 from release.signing import SIGNATURE, Signer
 from release.verify import verify_release
-from schemas.release import FileEntry, Manifest, Problem, ReleasedFile
+from schemas.release import Manifest
 from tests.release import ccd_world, street_world
 from tests.release.cases import check_each, check_on_copies
 from tests.release.forging import reseal

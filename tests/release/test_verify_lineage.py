@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from db import roles
-from release.findings import Findings
+from release.findings import Findings, Problem
 from release.lineage import (
     ACTIVITIES,
     AGENTS,
@@ -26,7 +26,7 @@ from release.lineage import (
 from release.manifest import MANIFEST, read_manifest
 from release.verify.lineage import verify_lineage
 from schemas.provenance import Role
-from schemas.release import LineageStatistics, Problem
+from schemas.release import LineageStatistics
 from tests.release.cases import check_on_copies
 from tests.release.lineage_worlds import KINDS
 from tests.release.worlds import store_world

@@ -9,10 +9,9 @@ import pytest
 from PIL import Image
 
 from flows.engine.pages import shrunk_uri
-from models.embedding import plain_picture
 from release.report.charts import smaller
 from retrieval.similarity.spectrum import look_hash
-from schemas.decoders import as_rgb
+from schemas.decoders import as_rgb, plain_picture
 
 SHADES = np.tile(np.arange(256, dtype=np.uint8), (200, 1))
 

@@ -13,14 +13,14 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from models.embedding import plain_picture
-from models.torch_batches import TorchEmbedder
+from models.torch_embedder import TorchEmbedder
 from models.weights import checkpoint_digest, require_digest
 from retrieval.cfam.network.backbone import Architecture, checked_architecture
 from retrieval.cfam.network.model import Cfam
 from retrieval.cfam.network.pairs import ClipTokenizer, clip_pixels
 from schemas.base import Record, sha256_of
 from schemas.cfam import CfamTraining, TrainingProgress
+from schemas.decoders import plain_picture
 from schemas.embedding import CfamEmbedder
 from schemas.errors import IntegrityError, ModelError
 from schemas.processes import flush_to_disk

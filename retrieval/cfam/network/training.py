@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, cuda, distributed
 from torch.utils.tensorboard import SummaryWriter
 
-from models.torch_batches import torch_device
-from models.weights import checkpoint_digest
+from models.weights import checkpoint_digest, torch_device
 from retrieval.cfam.network.checkpoints import Checkpoints, load_model, save_model
 from retrieval.cfam.network.model import Cfam, ParameterGroups, total_loss
 from retrieval.cfam.network.pairs import (

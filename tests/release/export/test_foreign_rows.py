@@ -13,11 +13,12 @@ import pytest
 
 from release.export import export_release
 from release.export.formats import FORMATS
+from release.files import ReleasedFile
 from release.manifest import MANIFEST, manifest_text, named, read_files, read_manifest
 from release.report.writing import write_report
 from release.rows import RowFaults
 from schemas.errors import IntegrityError, UsageError
-from schemas.release import Manifest, ReleasedFile
+from schemas.release import Manifest
 from tests.release.cases import check_each
 from tests.release.export.conftest import Releases
 from tests.release.export.kinds import content_of, truth, without_image

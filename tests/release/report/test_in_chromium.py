@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from release.facts import texts_sentence, whole_sentence
 from release.report.writing import write_report
-from release.terms import texts_sentence, whole_sentence
 from tests.release import ccd_world
 from tests.release.export.kinds import released
 from tests.release.kinds import ABOUT, built

@@ -1,8 +1,7 @@
-"""Torch networks: devices, embedding in batches, and loading errors."""
+"""Embed with a torch network: in batches, to rows of unit length on the CPU."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -10,47 +9,16 @@ from PIL import Image
 
 from models.adapter import Adapter
 from models.embedding import Vectors
-from schemas.chat import ModelRef
+from models.weights import torch_device
 from schemas.embedding import TorchEmbedderSpec
-from schemas.errors import MissingExtraError, ModelError
+from schemas.errors import ModelError
 
 if TYPE_CHECKING:
     import torch
 
 
-# The device that a profile names.
-
-
-def torch_device(name: str) -> "torch.device":
-    """The torch device; `auto` is CUDA if available, else the CPU.
-
-    Raises:
-        ModelError: torch knows no such device, or this machine has none.
-    """
-    import torch
-
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(1, device=name).device
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ModelError(f"the device {name!r} cannot be used: {reason}") from error
-
-
-# Embed with a torch network: in batches, to rows of unit length on the CPU.
-
 _Input = TypeVar("_Input")
 SpecT = TypeVar("SpecT", bound=TorchEmbedderSpec)
-_LOADING_FAULTS = (
-    ImportError,  # of what a tokenizer needs, say
-    OSError,
-    ValueError,
-    KeyError,
-    RuntimeError,
-    TypeError,
-    AttributeError,
-)
 
 
 class TorchEmbedder(Adapter[SpecT], ABC):
@@ -109,30 +77,3 @@ class TorchEmbedder(Adapter[SpecT], ABC):
                 f"a wider dtype may help"
             )
         return rows
-
-
-@contextmanager
-def needs_extra(what: str, extra: str = "torch") -> Iterator[None]:
-    """Turns the failed import of a library into one sentence, for the imports within.
-
-    Raises:
-        MissingExtraError: `what` needs the extra, which is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise MissingExtraError(what, extra) from error
-
-
-@contextmanager
-def loading_faults(library: str, model: ModelRef) -> Iterator[None]:
-    """Turns exceptions of libraries while they load a model into one sentence.
-
-    Raises:
-        ModelError: the model could not be loaded.
-    """
-    try:
-        yield
-    except _LOADING_FAULTS as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise ModelError(f"{library} could not load {model}: {reason}") from error
