@@ -30,12 +30,8 @@ from models.builtin.stills.editor import changed_scene, read_change
 from models.builtin.stills.scene import STRIP_BOX, WIDTH_PX, Scene
 from models.builtin.stills.text import content_of, details_of, write
 from retrieval.cfam.training_data import TrainingImage, TrainingSplits, hold_out_identities
-from retrieval.contrastive import (
-    ContrastiveSamples,
-    contrast_accuracy,
-    groups_by_difference,
-    guess_methods,
-)
+from retrieval.contrastive import ContrastiveSamples, contrast_accuracy, groups_by_difference
+from retrieval.logistic import guess_methods
 from schemas.cfam import CfamTraining
 from schemas.chat import ChatImage, ChatRequest
 from schemas.profile import BuiltinContraster, EditCheckSettings

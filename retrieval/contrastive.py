@@ -15,7 +15,6 @@ from pydantic import BaseModel, Field, ValidationError
 
 from retrieval.distractors import BenchmarkDistractors
 from retrieval.embeddings import FloatRows, Ids, check_same_space, unit_rows
-from retrieval.logistic import held_out_accuracy
 from retrieval.ranking import bootstrap_means, load_kernels, score_retrieval
 from retrieval.similarity.products import Similarities, pair_similarities
 from schemas.errors import FormatError
@@ -616,24 +615,6 @@ def _scores(
         _ACCURACY: Score(value=found.value, low=found.low, high=found.high),
         _ERROR: Score(value=100 - found.value, low=100 - found.high, high=100 - found.low),
     }
-
-
-def guess_methods(images: Rows, samples: ContrastiveSamples) -> MethodGuess | None:
-    """How well a classifier tells edited from found images; None if too few of one are known."""
-    methods = samples.methods or (None,) * len(samples)
-    places = np.array([at for at in samples.contrastive if methods[at]], dtype=np.int64)
-    is_edited = np.array([methods[at] == "edit" for at in places], dtype=np.bool_)
-    anchors = samples.anchors[places]
-    own, of_anchors = (
-        held_out_accuracy(images[rows].astype(np.float64), is_edited, anchors)
-        for rows in (places, anchors)
-    )
-    if own is None or of_anchors is None:
-        return None
-    most_frequent = 100 * max(is_edited.mean(), 1 - is_edited.mean())
-    rounded = (round(float(one), 1) for one in (*own, of_anchors.value, most_frequent))
-    names = ("accuracy", "low", "high", "of_anchors", "most_frequent")
-    return MethodGuess(images=len(places), **dict(zip(names, rounded, strict=True)))
 
 
 def contrastive_result(

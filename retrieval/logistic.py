@@ -1,9 +1,14 @@
-"""Logistic regression, and how often it is right about groups that it was not fitted on."""
+"""Logistic regression, and how often it is right about groups that it was not fitted on.
+
+It estimates the errors of annotators, and whether edited images differ from found ones.
+"""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from retrieval.contrastive import ContrastiveSamples, Rows
 from retrieval.ranking import SEED, Floats, Interval, bootstrap_means
+from schemas.release import MethodGuess
 
 FOLDS = 5
 """Also the fewest groups, and the fewest samples of each label, that are measured on."""
@@ -72,3 +77,21 @@ def held_out_accuracy(features: Floats, labels: Labels, groups: ArrayLike) -> In
         return None
     right = (held_out_probabilities(features, labels, groups) > 1 / 2) == labels
     return bootstrap_means({"accuracy": 100.0 * right}, groups)["accuracy"]
+
+
+def guess_methods(images: Rows, samples: ContrastiveSamples) -> MethodGuess | None:
+    """How well a classifier tells edited from found images; None if too few of one are known."""
+    methods = samples.methods or (None,) * len(samples)
+    places = np.array([at for at in samples.contrastive if methods[at]], dtype=np.int64)
+    is_edited = np.array([methods[at] == "edit" for at in places], dtype=np.bool_)
+    anchors = samples.anchors[places]
+    own, of_anchors = (
+        held_out_accuracy(images[rows].astype(np.float64), is_edited, anchors)
+        for rows in (places, anchors)
+    )
+    if own is None or of_anchors is None:
+        return None
+    most_frequent = 100 * max(is_edited.mean(), 1 - is_edited.mean())
+    rounded = (round(float(one), 1) for one in (*own, of_anchors.value, most_frequent))
+    names = ("accuracy", "low", "high", "of_anchors", "most_frequent")
+    return MethodGuess(images=len(places), **dict(zip(names, rounded, strict=True)))

@@ -44,7 +44,15 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
     spec = ServiceSpec(
         name=WATCHER,
-        command=(sys.executable, "-m", "flows.cli", "queue", "watch", "--webhook-port", str(port)),
+        command=(
+            sys.executable,
+            "-m",
+            "flows.cli.main",
+            "queue",
+            "watch",
+            "--webhook-port",
+            str(port),
+        ),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False), **access},
         url=url,

@@ -13,7 +13,6 @@ from db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new
 from db.store import Store
 from db.work import ParentFilter, Pending, register_plan, rejections_of, worked_inputs
 from flows.ccd.run import CcdRun
-from flows.ccd.searching import RequestSearches, open_recorded_search
 from flows.engine.context import RunContext
 from flows.engine.embedding import put_picture
 from flows.engine.importing import Tombstones
@@ -98,34 +97,17 @@ class Found(NamedTuple):
     stopped: LoupeError | None
 
 
-def find_images(run: CcdRun) -> Found:
-    """Serve every search request, up to downloading the images that were found.
-
-    If the service's daily budget or a limit of the run is reached, or the service is down, the hits
-    found until then are still downloaded.
-
-    Raises:
-        ConfigurationError: a requirement of the search is missing.
-    """
-    assert run.search is not None  # noqa: S101 - the step is enabled with one alone
-    search = open_recorded_search(run.context, run.search, run.dataset, run.clock)
-    first, settings = run.settings.choice.first, run.settings
-    searched = RequestSearches(run.context, run.dataset, search, first).run()
+def download_hits(run: CcdRun, service: ModelRef, search: str) -> tuple[int, StageReport]:
+    """Download the images that a search of `service` found; return the plan and the report."""
+    settings = run.settings.download
     downloads = _HitDownloads(
         run,
-        search=search.digest(first),
-        source_id=_source(run.context, search.ref).id,
+        search=search,
+        source_id=_source(run.context, service).id,
         folder=Path(run.search.folder) if isinstance(run.search, FolderSearch) else None,
     )
-    with run.make_downloader(settings.download) as downloader:
-        plan, report = downloads.download(downloader)
-    return Found(
-        search.digest(first),
-        _contents_key(settings.download),
-        (searched.plan, plan),
-        (searched.report, report),
-        searched.stopped or _left(report),
-    )
+    with run.make_downloader(settings) as downloader:
+        return downloads.download(downloader)
 
 
 def _source(context: RunContext, service: ModelRef) -> NewEntity:
@@ -141,12 +123,12 @@ def _source(context: RunContext, service: ModelRef) -> NewEntity:
     return get_or_create_entity(context, record, service.name)
 
 
-def _contents_key(settings: DownloadSettings) -> str:
+def contents_key(settings: DownloadSettings) -> str:
     """Return the digest of the settings that determine the bytes of images."""
     return digest_of(canonical_json(settings.contents))[:12]
 
 
-def _left(report: StageReport) -> ServiceError | None:
+def left_for_later(report: StageReport) -> ServiceError | None:
     """Return the error on hits that are left for later, or None if there are none."""
     if not report.deferred:
         return None
@@ -281,7 +263,7 @@ class _HitDownloads:
                 licence_basis=hit.licence_basis,
             ),
             source_sha256=image.source_sha256,
-            contents=_contents_key(self.run.settings.download),
+            contents=contents_key(self.run.settings.download),
             **retrieval,
         )
         parents = [(Role.DOWNLOADED_FROM, entity.id), (Role.IMPORTED_FROM, self.source_id)]

@@ -20,9 +20,17 @@ from db.entities import LIVE, AgentRef, StoredEntity, WorkResult, pages
 from db.store import Store
 from db.work import drop_rejections, register_plan, rejections_of
 from flows.ccd.choice_calibration import calibrate_choices
-from flows.ccd.downloading import Found, SearchResults, find_images, search_results
+from flows.ccd.downloading import (
+    Found,
+    SearchResults,
+    contents_key,
+    download_hits,
+    left_for_later,
+    search_results,
+)
 from flows.ccd.image_requests import candidate_for, strategies_of_requests, waiting_strategies
 from flows.ccd.run import CcdRun, is_anchor
+from flows.ccd.searching import RequestSearches, open_recorded_search
 from flows.engine.embedding import picture_of, stored_picture
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stream, sole_run, worked_items
@@ -242,12 +250,33 @@ def search_images(run: CcdRun) -> None:
     Raises:
         ConfigurationError: a requirement of the search is missing.
     """
-    found = find_images(run)
+    found = _find_images(run)
     run.stopped = run.stopped or found.stopped
     chosen = _choose_candidates(run, found)
     run.add(*found.reports, chosen)
     run.deferred |= waiting_strategies(run.store, run.dataset, chosen)
     calibrate_choices(run)
+
+
+def _find_images(run: CcdRun) -> Found:
+    """Serve every search request, up to downloading the images that were found.
+
+    If the service's daily budget or a limit of the run is reached, or the service is down, the hits
+    found until then are still downloaded.
+    """
+    assert run.search is not None  # noqa: S101 - the step is enabled with one alone
+    search = open_recorded_search(run.context, run.search, run.dataset, run.clock)
+    first = run.settings.choice.first
+    searched = RequestSearches(run.context, run.dataset, search, first).run()
+    digest = search.digest(first)
+    plan, report = download_hits(run, search.ref, digest)
+    return Found(
+        digest,
+        contents_key(run.settings.download),
+        (searched.plan, plan),
+        (searched.report, report),
+        searched.stopped or left_for_later(report),
+    )
 
 
 def _choose_candidates(run: CcdRun, searched: Found) -> StageReport:

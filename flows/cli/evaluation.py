@@ -27,7 +27,7 @@ def train(
     """Train CFAM on a release, or a CLIP on the contrastive pairs of a build-ccd release.
 
     The best checkpoint is chosen on held-out identities of the train split, never on the test
-    split. On several GPUs: accelerate launch -m flows.cli train …
+    split. On several GPUs: accelerate launch -m flows.cli.main train …
 
     Args:
         release: Folder of a release with a train split, or a JSON file of rows.

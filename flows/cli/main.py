@@ -20,6 +20,7 @@ from flows.cli import (
     noise_filter,
     quality,
     queue,
+    queue_statistics,
     recos,
     release,
     run,
@@ -92,6 +93,7 @@ for name, group in {
     "recos": recos.app,
 }.items():
     app.add_typer(group, name=name)
+command(queue.app)(queue_statistics.stats)
 
 
 def _close_home() -> None:
@@ -140,3 +142,7 @@ def _database_fault(error: Exception) -> str | None:
     from db.store import comes_from_database, fault_sentence
 
     return fault_sentence(error) if comes_from_database(error) else None
+
+
+if __name__ == "__main__":
+    main()

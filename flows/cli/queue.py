@@ -12,7 +12,6 @@ from flows.cli.options import QueueArgument, QueuesArgument, opened, opened_queu
 from flows.cli.output import Answer, Note, Table, first, note, print_lines
 from flows.cli.queue_items import accept, acceptance, hours, prioritize, reopen, search
 from flows.cli.queue_items import app as gold
-from flows.cli.queue_statistics import stats
 
 if TYPE_CHECKING:
     from annotate.backend import Desks
@@ -29,7 +28,6 @@ ReportT = TypeVar("ReportT", bound="PullReport | ReconcileReport")
 T = TypeVar("T")
 
 app = group("Push review tasks, pull answers, show statistics.")
-command(app)(stats)
 for one in (accept, acceptance, hours, prioritize, reopen, search):
     command(app)(one)
 app.add_typer(gold, name="gold")
@@ -102,7 +100,7 @@ def push(queue: QueuesArgument = None, *, policy: str | None = None) -> Answer:
         policy: Policy of this push: required, sample:RATE[:SEED] or auto (default: as declared).
     """
     from annotate.push import push as push_queue
-    from flows.engine.gates import images_url, open_desks
+    from flows.engine.desks import images_url, open_desks
 
     store, queues = opened_queues(queue, policy)
     desks, images = open_desks(settings(), store), images_url(settings())
@@ -139,7 +137,7 @@ def reconcile(queue: QueuesArgument = None) -> Answer:
 def _read(
     read: "Callable[[Store, Desks, Queue, str, str], ReportT]", name: str | None, flow_run: str
 ) -> "list[ReportT]":
-    from flows.engine.gates import open_desks
+    from flows.engine.desks import open_desks
     from flows.engine.software import code_revision
 
     store, queues = opened_queues(name)
@@ -165,7 +163,7 @@ def discard(queue: QueueArgument, annotations: list[int]) -> Answer:
         annotations: Annotation numbers, as `loupe queue stats` shows them.
     """
     from annotate.pull import discard as discard_answers
-    from flows.engine.gates import open_desks
+    from flows.engine.desks import open_desks
 
     store, (chosen,) = opened_queues(queue)
     discarded = discard_answers(store, open_desks(settings(), store), chosen, annotations)
@@ -189,7 +187,7 @@ def watch(
         every: Seconds between two pulls.
         webhook_port: Also pull when a webhook posts to this port.
     """
-    from flows.engine.gates import Webhooks, webhook_server
+    from flows.engine.desks import Webhooks, webhook_server
 
     webhooks, problems = Webhooks(), dict[str, str]()
     with webhook_server(webhooks, webhook_port) as address:
@@ -211,7 +209,7 @@ def _pull_and_push(name: str | None, problems: dict[str, str]) -> None:
     """
     from annotate.pull import pull as pull_queue
     from annotate.push import push as push_queue
-    from flows.engine.gates import images_url, open_desks
+    from flows.engine.desks import images_url, open_desks
     from flows.engine.software import code_revision
     from schemas.errors import ServiceError, UsageError
 

@@ -327,3 +327,16 @@ class PipelineRun(Generic[BuildT]):
         """Show a message between stages; do nothing for None."""
         if sentence is not None:
             self.context.progress.say(sentence)
+
+
+RunT = TypeVar("RunT", bound=PipelineRun)  # type: ignore[type-arg]
+
+
+def always(_run: object) -> bool:
+    """Return True: the step is part of every run."""
+    return True
+
+
+def never(_run: object) -> bool:
+    """Return False: the step needs all decisions of earlier gates."""
+    return False

@@ -1,147 +1,57 @@
 """Review gates: declared queues, and decisions by their policies and by people."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Generic
 
-from annotate.backend import AnnotationBackend, Desks, LabelStudioDesk
+from annotate.backend import Desks
 from annotate.pull import pull
 from annotate.push import push
-from annotate.queues import SHARED, Queue, apply_policy, count_proposed, reopen_for_people
-from db.reviews import annotators
-from db.store import Store
+from annotate.queues import Queue, apply_policy, count_proposed, reopen_for_people
+from flows.engine.context import RunContext, RunT, always, never
+from flows.engine.desks import images_url
 from flows.engine.software import code_revision
-from models.profiles.settings import Settings
-from schemas.errors import ConfigurationError, ServiceError
-from services.credentials import load_workspaces, workspaces_path
-from services.label_studio import label_studio_access, label_studio_name
-from services.process import LOOPBACK, free_port
-
-if TYPE_CHECKING:  # importing it takes a third of the start of `loupe queue pull`
-    from flows.engine.context import RunContext
-
-
-def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
-    """Return a function that opens an assignee's workspace by pseudonym, each on first use.
-
-    The function raises `ServiceError` if the installation has no credentials for the assignee or
-    Label Studio does not answer.
-    """
-    opened: dict[str, AnnotationBackend] = {}
-
-    def desk_of(assignee: str) -> AnnotationBackend:
-        if assignee not in opened:
-            opened[assignee] = _open(settings, store, assignee)
-        return opened[assignee]
-
-    return desk_of
-
-
-def images_url(settings: Settings) -> str:
-    """Return the URL from which browsers load images: our server's current or default address."""
-    from services.blob_server import blob_server_url
-
-    server = blob_server_url(settings.home)
-    return f"{server}/blobs" if server else settings.images_url
-
-
-def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
-    token = None
-    if assignee != SHARED:  # else the workspace of the installation, used without annotators
-        credentials = load_workspaces(settings.home).get(assignee)
-        if credentials is None:
-            names = [person.name for person in annotators(store) if person.pseudonym == assignee]
-            advice = (
-                f"add the person again: loupe annotator add {names[0]!r}" if names else "restore it"
-            )
-            raise ServiceError(
-                f"there is no token for the workspace of {assignee} in "
-                f"{workspaces_path(settings.home)}; {advice}"
-            )
-        token = credentials.token
-    access = label_studio_access(settings)
-    name = label_studio_name(settings)
-    return LabelStudioDesk(access.url, token or access.token, server_name=name)
-
-
-# Webhooks are unsigned, and may arrive late, twice or never. Therefore their content is not read:
-# each only ends the wait for the next pull.
-
-_PATH = "/answered"
-_STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.02
-
-
-class Webhooks:
-    """A flag that is set when a webhook arrives."""
-
-    def __init__(self) -> None:
-        self._received = threading.Event()
-
-    def receive(self) -> None:
-        """End the current wait."""
-        self._received.set()
-
-    def wait(self, timeout_seconds: float) -> bool:
-        """Wait for a webhook or the timeout; several webhooks count as one."""
-        received = self._received.wait(timeout_seconds)
-        self._received.clear()
-        return received
-
-
-@contextmanager
-def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]:
-    """Serve the loopback address that webhooks are sent to, and yield its URL.
-
-    Every `POST` is answered with 204 and its body is not read.
-
-    Raises:
-        ServiceError: the port is taken.
-    """
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
-
-    def answer(_: Request) -> Response:
-        webhooks.receive()
-        return Response(status_code=204)
-
-    chosen = port or free_port()
-    routes = [
-        Route(_PATH, answer, methods=["POST"]),
-        Route("/health", lambda _: Response(status_code=204)),
-    ]
-    app = Starlette(routes=routes)
-    config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
-    server = uvicorn.Server(config)
-
-    def serve() -> None:
-        with suppress(SystemExit):  # raised if the port is taken
-            server.run()
-
-    thread = threading.Thread(target=serve, name="webhooks", daemon=True)
-    thread.start()
-    while thread.is_alive() and not server.started:
-        time.sleep(_POLL_SECONDS)
-    if not server.started:
-        raise ServiceError(f"the webhook server could not listen on {LOOPBACK}:{chosen}")
-    try:
-        yield f"http://{LOOPBACK}:{chosen}{_PATH}"
-    finally:
-        server.should_exit = True
-        thread.join(_STOP_SECONDS)
-
+from schemas.errors import ConfigurationError
 
 _REVIEW_POLL_SECONDS = 5.0
 
 
+@dataclass(frozen=True)
+class Gate(Generic[RunT]):
+    """A gate that decides queue `name` under the policy in the build's `key`.
+
+    `apply` applies the decisions made so far, also while other items wait.
+    """
+
+    name: str
+    key: str
+    apply: Callable[[RunT], None] | None = None
+    enabled: Callable[[RunT], bool] = always
+    per_item: Callable[[RunT], bool] = never
+
+    @property
+    def gates(self) -> Mapping[str, str]:
+        """The queue, with the key of its policy in a build."""
+        return {self.name: self.key}
+
+    def run(self, run: RunT) -> None:
+        """Apply the policy and ask people to decide the rest."""
+        queue = run.queues[self.name]
+        run.report.waiting_in.pop(self.name, None)
+        waiting, run.report.pages[self.name] = review(
+            run.context, queue, run.open_desks, wait=run.wait
+        )
+        if waiting:
+            run.report.waiting_in[self.name] = waiting
+            run.say(f"queue {queue.name} waits for people")
+        if self.apply is not None:
+            self.apply(run)
+
+
 def review(
-    context: "RunContext", queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
+    context: RunContext, queue: Queue, open_desks: Callable[[], Desks], *, wait: bool
 ) -> tuple[int, dict[str, str]]:
     """Apply the policy of the queue and ask people for the rest.
 
@@ -175,7 +85,7 @@ def review(
     return waiting, {who: f"{desks(who).url}/projects/{at}/data" for who, at in pushed.projects}
 
 
-def reopen(context: "RunContext", queue: Queue) -> None:
+def reopen(context: RunContext, queue: Queue) -> None:
     """Reopen items that the gate decided alone if people are now asked, and return how many."""
     if reopened := reopen_for_people(context.store, queue):
         context.progress.say(

@@ -7,18 +7,26 @@ items; at the first other step the run ends. A release waits for all gates. If `
 run stays at each gate until every item is decided.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, Protocol, TypeVar
 
 from annotate.backend import Desks
 from annotate.queues import load_queues, parse_policy
 from db.calls import cost_rows
-from flows.engine.context import BuildReport, BuildT, PipelineRun, RunContext
-from flows.engine.gates import open_desks, review
+from flows.engine.context import (
+    BuildReport,
+    BuildT,
+    PipelineRun,
+    RunContext,
+    RunT,
+    always,
+    never,
+)
+from flows.engine.desks import open_desks
 from flows.engine.importing import correct_terms, refusal_of_terms
 from flows.engine.ledger import require_prices
 from flows.engine.model_step import refuse_unusable_models
@@ -150,17 +158,27 @@ def _require_ready(
         raise ConfigurationError(f"the run cannot start, and no model was called:{details}")
 
 
-RunT = TypeVar("RunT", bound=PipelineRun)  # type: ignore[type-arg]
+AnyRunT = TypeVar("AnyRunT", bound=PipelineRun, contravariant=True)  # type: ignore[type-arg]
 
 
-def always(_run: object) -> bool:
-    """Return True: the step is part of every run."""
-    return True
+class PipelineStep(Protocol[AnyRunT]):
+    """A step, a gate (`flows.engine.gates`), a loop over some of them, or the release.
 
+    It runs if it is `enabled`, and also while items wait at earlier gates if `per_item`.
+    """
 
-def never(_run: object) -> bool:
-    """Return False: the step needs all decisions of earlier gates."""
-    return False
+    @property
+    def gates(self) -> Mapping[str, str]:
+        """The queues in which people decide, each with the key of its policy in a build."""
+
+    def enabled(self, run: AnyRunT, /) -> bool:
+        """Return whether this build includes it."""
+
+    def per_item(self, run: AnyRunT, /) -> bool:
+        """Return whether its result for an item depends only on that item."""
+
+    def run(self, run: AnyRunT, /) -> None:
+        """Run it as far as items are decided."""
 
 
 @dataclass(frozen=True)
@@ -175,33 +193,7 @@ class Step(Generic[RunT]):
     run: Callable[[RunT], None]
     enabled: Callable[[RunT], bool] = always
     per_item: Callable[[RunT], bool] = never
-
-
-@dataclass(frozen=True)
-class Gate(Generic[RunT]):
-    """A gate that decides queue `name` under the policy in the build's `key`.
-
-    `apply` applies the decisions made so far, also while other items wait.
-    """
-
-    name: str
-    key: str
-    apply: Callable[[RunT], None] | None = None
-    enabled: Callable[[RunT], bool] = always
-    per_item: Callable[[RunT], bool] = never
-
-    def run(self, run: RunT) -> None:
-        """Apply the policy and ask people to decide the rest."""
-        queue = run.queues[self.name]
-        run.report.waiting_in.pop(self.name, None)
-        waiting, run.report.pages[self.name] = review(
-            run.context, queue, run.open_desks, wait=run.wait
-        )
-        if waiting:
-            run.report.waiting_in[self.name] = waiting
-            run.say(f"queue {queue.name} waits for people")
-        if self.apply is not None:
-            self.apply(run)
+    gates: ClassVar[Mapping[str, str]] = {}
 
 
 @dataclass(frozen=True)
@@ -212,16 +204,21 @@ class Loop(Generic[RunT]):
     """
 
     passes: Callable[[RunT], Generator[None]]
-    steps: "Sequence[PipelineStep[RunT]]"
+    steps: Sequence[PipelineStep[RunT]]
     enabled: Callable[[RunT], bool] = always
     per_item: Callable[[RunT], bool] = never
+
+    @property
+    def gates(self) -> Mapping[str, str]:
+        """The queues of its gates; see `PipelineStep`."""
+        return _gates(self.steps)
 
     def run(self, run: RunT) -> None:
         """Run the steps for each pass."""
         with closing(self.passes(run)) as passes:
             for _ in passes:
-                for gate in _gates(self.steps):  # ask again in this pass
-                    run.report.waiting_in.pop(gate.name, None)
+                for name in self.gates:  # ask again in this pass
+                    run.report.waiting_in.pop(name, None)
                 _run_steps(run, self.steps)
 
 
@@ -232,6 +229,7 @@ class Release(Generic[RunT]):
     version: Callable[[RunT], str]
     tier: Tier | None = None
     enabled: Callable[[RunT], bool] = always
+    gates: ClassVar[Mapping[str, str]] = {}
 
     def run(self, run: RunT) -> None:
         """Build the release, unless most answers of a model are unusable."""
@@ -243,9 +241,6 @@ class Release(Generic[RunT]):
     def per_item(self, run: RunT) -> bool:
         """Return False: a release depends on all gates."""
         return never(run)
-
-
-PipelineStep = Step[RunT] | Gate[RunT] | Loop[RunT] | Release[RunT]
 
 
 @dataclass(frozen=True)
@@ -342,9 +337,9 @@ def run_pipeline(
     """
     run = spec.start(context, build, profile, open_desks, wait)
     declared = load_queues(context.settings.queues_file)
-    for gate in _gates(spec.steps):
-        policy = parse_policy(getattr(build, gate.key))
-        run.queues[gate.name] = declared.queue(build.dataset, gate.name, policy)
+    for name, key in _gates(spec.steps).items():
+        policy = parse_policy(getattr(build, key))
+        run.queues[name] = declared.queue(build.dataset, name, policy)
     _run_steps(run, spec.steps)
     run.report.count_costs(context.store)
     return run.report
@@ -359,9 +354,5 @@ def _run_steps(run: RunT, steps: Sequence[PipelineStep[RunT]]) -> None:
         step.run(run)
 
 
-def _gates(steps: Sequence[PipelineStep[RunT]]) -> Iterable[Gate[RunT]]:
-    for step in steps:
-        if isinstance(step, Loop):
-            yield from _gates(step.steps)
-        elif isinstance(step, Gate):
-            yield step
+def _gates(steps: Sequence[PipelineStep[RunT]]) -> dict[str, str]:
+    return {name: key for step in steps for name, key in step.gates.items()}

@@ -15,8 +15,8 @@ from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 from prefect.states import Completed, Failed, Paused
 
-from flows.engine.context import BuildReport, BuildT, ResultT, RunContext, open_context
-from flows.engine.pipeline import PipelineSpec, RunT, load_build, run_build
+from flows.engine.context import BuildReport, BuildT, ResultT, RunContext, RunT, open_context
+from flows.engine.pipeline import PipelineSpec, load_build, run_build
 from flows.engine.report import LineProgress, RunReport
 from flows.engine.stopping import Budget
 from models.profiles.settings import load_settings

@@ -53,9 +53,10 @@ from release.rebuild import rebuild_release
 from release.row_files import ListedRelease
 from release.signing import SIGNATURE, Signature, Signer, add_signature, signer_from_pem
 from release.verify import verify_release
-from retrieval.contrastive import ContrastiveSamples, guess_methods
+from retrieval.contrastive import ContrastiveSamples
 from retrieval.distractors import mean_with_nearest
 from retrieval.embeddings import unit_rows
+from retrieval.logistic import guess_methods
 from schemas.base import canonical_json, digest_of
 from schemas.build import Build
 from schemas.embedding import PlainModelSpec

@@ -43,12 +43,12 @@ from retrieval.contrastive import (
     contrast_similarity,
     contrastive_result,
     groups_by_difference,
-    guess_methods,
     overall_accuracy,
 )
 from retrieval.distractors import benchmark_distractors
 from retrieval.embeddings import Ids
 from retrieval.evaluation import INTERVAL, PROTOCOL, Scored, Side, score_direction, score_setting
+from retrieval.logistic import guess_methods
 from retrieval.ranking import REPLICATES, Floats
 from retrieval.score_matrix import Rerank, mean_vectors
 from schemas.embedding import (

@@ -24,8 +24,7 @@ from flows.engine.runner import Stage, run_each, sole_run
 from flows.engine.software import software
 from flows.grammar import check_grammar, words_in
 from flows.recos.captioning import facts_of, read_revision, request_revision, task_of
-from flows.recos.run import RecosRun
-from flows.recos.task_images import rejected_images
+from flows.recos.run import RecosRun, rejected_images
 from flows.recos.validation_loop import (
     STAGE,
     CaptionHistory,

@@ -190,12 +190,6 @@ def facts_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[str, ...
     }
 
 
-def truths_of(store: Store, originals: Sequence[str]) -> dict[str, RenderedTruth]:
-    """Return the rendered truths of images of sources by id, if known."""
-    drawn = fetch_parents(store, originals, Role.RENDERED_FROM)
-    return {original: found[0].record(RenderedTruth) for original, found in drawn.items()}
-
-
 def task_of(image: StoredEntity) -> RetrievalTask:
     """Return the task of an image of the benchmark."""
     task = image.record(Image).task

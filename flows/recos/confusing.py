@@ -33,7 +33,7 @@ from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.grammar import check_grammar, words_in
-from flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of, truths_of
+from flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of
 from flows.recos.confusion_checks import (
     ConfusedPair,
     PairVectors,
@@ -48,6 +48,7 @@ from flows.recos.run import (
     load_written,
     originals_of,
     question_filter,
+    truths_of,
 )
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatAnswer, ChatImage, ChatRequest

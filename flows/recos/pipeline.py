@@ -6,9 +6,9 @@ from typing import Any
 
 from db.entities import LIVE, NewEntity, StoredEntity, parents_of
 from flows.engine.build_files import demonstration_recos_build
-from flows.engine.gates import reopen
+from flows.engine.gates import Gate, reopen
 from flows.engine.importing import import_source
-from flows.engine.pipeline import Gate, Loop, PipelineSpec, Release, Step
+from flows.engine.pipeline import Loop, PipelineSpec, Release, Step
 from flows.engine.runner import get_or_create_entity, sole_run
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import task_of, write_captions
@@ -20,16 +20,10 @@ from flows.recos.confusing import (
 )
 from flows.recos.expanding import expand_gallery, follow_duplicates
 from flows.recos.rendered_images import FORMAT, drawn_source, import_rendered, leave_out
-from flows.recos.run import Pool, RecosRun, load_v0
+from flows.recos.run import Pool, RecosRun, load_v0, rejected_images
 from flows.recos.sign_pairs import FurtherPairs, require_writer, sign_prompt, write_sign_pairs
 from flows.recos.similar_images import load_judge, match_images
-from flows.recos.task_images import (
-    follow_selections,
-    propose_selections,
-    rejected_images,
-    take_images,
-    take_instead,
-)
+from flows.recos.task_images import follow_selections, propose_selections, take_images, take_instead
 from flows.recos.text_reading import read_texts
 from prompts.loader import load_prompt
 from schemas.build import RecosBuild, SourceSpec, TaskSpec, format_name

@@ -13,6 +13,7 @@ from db.entities import (
     NewEntity,
     StoredEntity,
     fetch_children,
+    fetch_parents,
     find_children,
     find_in_groups,
     new_entity,
@@ -23,7 +24,6 @@ from flows.engine.contamination import fingerprint_images, fingerprints_of
 from flows.engine.context import PipelineRun
 from flows.engine.embedding import CachedEmbedder, pinned, stored_image
 from flows.engine.model_step import DatasetModel
-from flows.recos.captioning import truths_of
 from flows.recos.confusion_checks import Background, what_is_shown
 from models.embedding import Vectors
 from models.ocr import TextReader, build_text_reader
@@ -32,7 +32,7 @@ from schemas.build import RecosBuild, TaskSpec
 from schemas.profile import CaptioningSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Image
-from schemas.recos import ConfusionCalibration, RenderedTruth
+from schemas.recos import ConfusionCalibration, RenderedTruth, Selection
 from schemas.similarity import ImageFingerprint
 from schemas.taxonomy import RetrievalTask, Tier
 from sources.rendered import RenderOptions
@@ -57,6 +57,12 @@ def originals_of(store: Store, images: Sequence[StoredEntity]) -> dict[str, str]
     """Return the image of its source for each image of a benchmark, by their ids."""
     parents = parents_of(store, [image.id for image in images], Role.SAMPLED_FROM)
     return {id_: found[0] for id_, found in parents.items()}
+
+
+def truths_of(store: Store, originals: Sequence[str]) -> dict[str, RenderedTruth]:
+    """Return the rendered truths of images of sources by id, if known."""
+    drawn = fetch_parents(store, originals, Role.RENDERED_FROM)
+    return {original: found[0].record(RenderedTruth) for original, found in drawn.items()}
 
 
 def captions_of(store: Store, image_ids: Sequence[str]) -> dict[str, tuple[StoredEntity, ...]]:
@@ -245,6 +251,12 @@ def load_v0(run: RecosRun) -> BaseTier:
     captions = captions_of(run.store, [image.id for image in images])
     described = tuple(image for image in images if captions.get(image.id))
     return BaseTier(described, originals_of(run.store, described), captions)
+
+
+def rejected_images(run: RecosRun) -> frozenset[str]:
+    """Return the images that people, or the policy, found not to fit their task, by id."""
+    rejected = [one.id for one in run.find(Selection, "rejected")]
+    return frozenset(found[0] for found in parents_of(run.store, rejected, Role.SELECTS).values())
 
 
 # A *pair* is an image of v1 and a caption of the image of v0 that it is similar to. If people

@@ -25,8 +25,8 @@ from flows.engine.embedding import picture_of
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, get_or_create_entity, run_each
 from flows.engine.software import software
-from flows.recos.captioning import task_of, truths_of
-from flows.recos.run import RecosRun, copied_image, images_of_source, originals_of
+from flows.recos.captioning import task_of
+from flows.recos.run import RecosRun, copied_image, images_of_source, originals_of, truths_of
 from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
@@ -287,12 +287,6 @@ _VERDICTS: dict[str, Verdict] = {
     "rejected": "reject",
     "proposed": "reopen",
 }
-
-
-def rejected_images(run: RecosRun) -> frozenset[str]:
-    """Return the images that people, or the policy, found not to fit their task, by id."""
-    rejected = [one.id for one in run.find(Selection, "rejected")]
-    return frozenset(found[0] for found in parents_of(run.store, rejected, Role.SELECTS).values())
 
 
 def propose_selections(run: RecosRun) -> None:

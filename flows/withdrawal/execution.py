@@ -34,7 +34,7 @@ from db.withdrawals import (
     withdrawn_entities,
 )
 from flows.engine.context import RunContext
-from flows.engine.gates import open_desks
+from flows.engine.desks import open_desks
 from flows.engine.release_facts import release_facts
 from flows.engine.releasing import release_checks, release_signer
 from flows.shards.files import erase_withdrawn

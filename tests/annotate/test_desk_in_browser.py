@@ -15,7 +15,7 @@ from annotate.queues import shipped
 from db.entities import find
 from db.reviews import open_image_media_type
 from db.store import Store
-from flows.engine.gates import open_desks
+from flows.engine.desks import open_desks
 from schemas.records import Rewrite
 from services.blob_server import create_app
 from services.process import free_port

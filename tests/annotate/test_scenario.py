@@ -34,7 +34,7 @@ from db.gold import KnownAnswer, add_gold_items, all_checks, revocations
 from db.reviews import WAITING, review_tasks, tasks_by_key
 from db.store import Store
 from db.tables import Annotator, Pseudonym
-from flows.engine.gates import Webhooks, webhook_server
+from flows.engine.desks import Webhooks, webhook_server
 from models.profiles.settings import load_settings
 from schemas.base import digest_of
 from schemas.errors import ServiceError

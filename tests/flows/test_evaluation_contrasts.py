@@ -25,8 +25,9 @@ from flows.evaluation.run import (
 )
 from release.build import build_release
 from release.row_files import ReadRelease, read_release
-from retrieval.contrastive import ContrastiveSetting, guess_methods, score_contrastive
+from retrieval.contrastive import ContrastiveSetting, score_contrastive
 from retrieval.embeddings import unit_rows
+from retrieval.logistic import guess_methods
 from schemas.embedding import BuiltinEmbedder
 from schemas.evaluation import DIRECTIONS, Direction, EvaluationResult, GroupResult
 from schemas.taxonomy import DifferenceType, PrimaryType

@@ -1,7 +1,7 @@
 import httpx
 import pytest
 
-from flows.engine.gates import Webhooks, webhook_server
+from flows.engine.desks import Webhooks, webhook_server
 from schemas.errors import ServiceError
 
 

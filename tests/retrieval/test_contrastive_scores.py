@@ -16,11 +16,11 @@ from retrieval.contrastive import (
     ContrastiveSetting,
     contrast_accuracy,
     contrastive_samples,
-    guess_methods,
     overall_accuracy,
     score_contrastive,
 )
 from retrieval.embeddings import unit_rows
+from retrieval.logistic import guess_methods
 from schemas.errors import FormatError
 from schemas.evaluation import DIRECTIONS, PairSimilarities
 from schemas.taxonomy import DifferenceType, PrimaryType

@@ -12,7 +12,7 @@ from annotate.queues import SHARED
 from db.reviews import active_annotators, add_annotator, pseudonyms
 from db.store import Store
 from flows.cli.main import app
-from flows.engine.gates import open_desks
+from flows.engine.desks import open_desks
 from models.profiles.settings import load_settings
 from schemas.errors import ServiceError, UsageError
 from services.credentials import load_workspaces

@@ -1,0 +1,129 @@
+"""The Label Studio of an installation: its workspaces, the address of images, and webhooks."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from annotate.backend import AnnotationBackend, LabelStudioDesk
+from annotate.queues import SHARED
+from db.reviews import annotators
+from db.store import Store
+from models.profiles.settings import Settings
+from schemas.errors import ServiceError
+from services.credentials import load_workspaces, workspaces_path
+from services.label_studio import label_studio_access, label_studio_name
+from services.process import LOOPBACK, free_port
+
+
+def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
+    """Return a function that opens an assignee's workspace by pseudonym, each on first use.
+
+    The function raises `ServiceError` if the installation has no credentials for the assignee or
+    Label Studio does not answer.
+    """
+    opened: dict[str, AnnotationBackend] = {}
+
+    def desk_of(assignee: str) -> AnnotationBackend:
+        if assignee not in opened:
+            opened[assignee] = _open(settings, store, assignee)
+        return opened[assignee]
+
+    return desk_of
+
+
+def images_url(settings: Settings) -> str:
+    """Return the URL from which browsers load images: our server's current or default address."""
+    from services.blob_server import blob_server_url
+
+    server = blob_server_url(settings.home)
+    return f"{server}/blobs" if server else settings.images_url
+
+
+def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
+    token = None
+    if assignee != SHARED:  # else the workspace of the installation, used without annotators
+        credentials = load_workspaces(settings.home).get(assignee)
+        if credentials is None:
+            names = [person.name for person in annotators(store) if person.pseudonym == assignee]
+            advice = (
+                f"add the person again: loupe annotator add {names[0]!r}" if names else "restore it"
+            )
+            raise ServiceError(
+                f"there is no token for the workspace of {assignee} in "
+                f"{workspaces_path(settings.home)}; {advice}"
+            )
+        token = credentials.token
+    access = label_studio_access(settings)
+    name = label_studio_name(settings)
+    return LabelStudioDesk(access.url, token or access.token, server_name=name)
+
+
+# Webhooks are unsigned, and may arrive late, twice or never. Therefore their content is not read:
+# each only ends the wait for the next pull.
+
+_PATH = "/answered"
+_STOP_SECONDS = 10.0
+_POLL_SECONDS = 0.02
+
+
+class Webhooks:
+    """A flag that is set when a webhook arrives."""
+
+    def __init__(self) -> None:
+        self._received = threading.Event()
+
+    def receive(self) -> None:
+        """End the current wait."""
+        self._received.set()
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Wait for a webhook or the timeout; several webhooks count as one."""
+        received = self._received.wait(timeout_seconds)
+        self._received.clear()
+        return received
+
+
+@contextmanager
+def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]:
+    """Serve the loopback address that webhooks are sent to, and yield its URL.
+
+    Every `POST` is answered with 204 and its body is not read.
+
+    Raises:
+        ServiceError: the port is taken.
+    """
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+
+    def answer(_: Request) -> Response:
+        webhooks.receive()
+        return Response(status_code=204)
+
+    chosen = port or free_port()
+    routes = [
+        Route(_PATH, answer, methods=["POST"]),
+        Route("/health", lambda _: Response(status_code=204)),
+    ]
+    app = Starlette(routes=routes)
+    config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
+    server = uvicorn.Server(config)
+
+    def serve() -> None:
+        with suppress(SystemExit):  # raised if the port is taken
+            server.run()
+
+    thread = threading.Thread(target=serve, name="webhooks", daemon=True)
+    thread.start()
+    while thread.is_alive() and not server.started:
+        time.sleep(_POLL_SECONDS)
+    if not server.started:
+        raise ServiceError(f"the webhook server could not listen on {LOOPBACK}:{chosen}")
+    try:
+        yield f"http://{LOOPBACK}:{chosen}{_PATH}"
+    finally:
+        server.should_exit = True
+        thread.join(_STOP_SECONDS)
