@@ -211,7 +211,7 @@ def _write_release(
     contents = Contents(connection, dataset, scratch, wanted.tier)
     total = contents.arrange()
     tally = ReleaseAccumulator(scratch, contents.form, has_splits=scratch.has_several_splits())
-    own, samples = write_rows(
+    compared, samples = write_rows(
         contents,
         dataset,
         blobs,
@@ -241,6 +241,7 @@ def _write_release(
     )
     scratch.add_all_listed(files)
     held = tally.held(sources, statistics)
+    shared = () if checks.against is None or compared is None else checks.against(compared)
     draft = unnamed(
         dataset=dataset,
         version=wanted.version,
@@ -263,7 +264,7 @@ def _write_release(
         ),
         statistics=statistics,
         leaks=find_leaks(tally.splits, wanted.leak_limits) if len(tally.splits) > 1 else None,
-        contamination=(*checks.contamination, *(checks.against(own) if checks.against else ())),
+        contamination=checks.contamination + shared,
         lineage=lineage,
         withdrawn=prior_withdrawals(notices),
         about=checks.about,
@@ -487,7 +488,7 @@ def write_rows(
     tally: ReleaseAccumulator,
     checks: Checks,
     on_row: Callable[[int], None],
-) -> tuple[OwnImages, list[WrittenSample]]:
+) -> tuple[OwnImages | None, list[WrittenSample]]:
     """Write all rows into the folder of a release, count them and list the files in `scratch`.
 
     Images are read from `blobs`; `on_row` is called with the number of finished rows.
@@ -495,7 +496,8 @@ def write_rows(
     Returns:
         The images to compare with other datasets, and the samples to measure, if any.
     """
-    form, own, samples = contents.form, OwnImages(), list[WrittenSample]()
+    form, samples = contents.form, list[WrittenSample]()
+    own = None if checks.against is None else OwnImages()
 
     def copied(found: FoundRow) -> tuple[FoundRow, bytes, int | None, SeenImage | None]:
         """Write the image of a row, and hash it as far as it is compared with others."""
@@ -503,8 +505,7 @@ def write_rows(
         image = blobs.read(row.sha256, row.media_type)
         place_file(folder, row.file_path, image)
         hashed = perceptual_hash(image) if tally.has_splits else None
-        is_compared = checks.against is not None
-        seen = seen_row(row, look_at(image).perceptual_hash) if is_compared else None
+        seen = None if own is None else seen_row(row, look_at(image).perceptual_hash)
         return found, image, hashed, seen
 
     with ExitStack() as stack:
@@ -528,7 +529,7 @@ def write_rows(
             scratch.add_listed(
                 ReleasedFile(row.file_path, row.sha256, len(image), row.image_entity_id)
             )
-            if seen is not None:
+            if own is not None and seen is not None:
                 own.add(seen)
             if checks.nearest is not None and form.contrasts:
                 samples.append(_sample(row, folder))

@@ -38,6 +38,7 @@ from release.scratch import Scratch
 from release.statistics import HISTOGRAM_STEP
 from release.terms import attribution_text
 from schemas.licences import licence_of
+from schemas.pages import keep_compiled
 from schemas.quality import wilson_interval
 from schemas.release import Manifest, ReleaseAbout, TaskStatistics
 from schemas.similarity import Contamination
@@ -241,6 +242,7 @@ def card_environment() -> Environment:
         bar=text_bars,
     )
     environment.globals["share"] = share_text
+    keep_compiled(environment, "release")
     return environment
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.measure import longest_import_chain
 from flows.engine.software import DISTRIBUTION
 from tests.requirements import unavailable
 
@@ -53,6 +54,10 @@ def test_import_contracts_hold() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--config", "pyproject.toml"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout
+
+
+def test_no_chain_of_imports_is_longer_than_12_modules() -> None:
+    assert longest_import_chain(PACKAGES) <= 12
 
 
 def test_every_package_is_built_linted_and_type_checked() -> None:

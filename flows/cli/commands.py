@@ -4,13 +4,12 @@ import inspect
 import re
 from collections.abc import Callable
 from copy import copy
-from functools import wraps
 from typing import Annotated, Any, ParamSpec, TypeVar, get_args, get_origin
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo, ParameterInfo
 
-from flows.cli.output import Answer, JsonOption, show
+from flows.cli.output import with_answer
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,24 +35,6 @@ def command(
         return function
 
     return add
-
-
-def with_answer(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function that prints the answer of `function`, for people or as JSON."""
-    signature = inspect.signature(function)
-    if signature.return_annotation is not Answer:
-        return function
-
-    @wraps(function)
-    def run(*args: Any, as_json: bool, **kwargs: Any) -> None:
-        show(function(*args, **kwargs), as_json=as_json)
-
-    option = inspect.Parameter(
-        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption
-    )
-    parameters = [*signature.parameters.values(), option]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    return run
 
 
 def declare(function: Callable[..., object]) -> str:

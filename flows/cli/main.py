@@ -6,7 +6,6 @@ import logging
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -55,6 +54,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version  # it takes a tenth of the start
+
         say(f"loupe {version('loupe-datasets')}")
         raise typer.Exit
 

@@ -1,8 +1,10 @@
 """Output of commands: results on standard output (text or JSON), messages on standard error."""
 
+import inspect
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
@@ -141,6 +143,24 @@ def show(answer: Answer, *, as_json: bool) -> None:
         print_lines(answer.lines)
     if answer.failed:
         raise answer.failed if isinstance(answer.failed, LoupeError) else typer.Exit(1)
+
+
+def with_answer(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that prints the answer of `function`, for people or as JSON."""
+    signature = inspect.signature(function)
+    if signature.return_annotation is not Answer:
+        return function
+
+    @wraps(function)
+    def run(*args: Any, as_json: bool, **kwargs: Any) -> None:
+        show(function(*args, **kwargs), as_json=as_json)
+
+    option = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=JsonOption
+    )
+    parameters = [*signature.parameters.values(), option]
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
 
 
 def many(count: int, noun: str) -> str:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from annotate.agreement import Estimate, agreement
 from annotate.audits import choice_results
-from annotate.queues import Queue, load_queues, newest_reports, queues_in_use
+from annotate.queues import Queue, load_queues, newest_reports
 from annotate.statistics import shared_answers
 from db.blobs import BlobStore
 from db.decisions import decided_by_people
@@ -30,7 +30,7 @@ from db.releases import (
     withdrawn_items,
 )
 from db.review_audits import audited_draws
-from db.reviews import gate_counts
+from db.reviews import count_tasks, gate_counts
 from db.store import Store
 from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
@@ -85,7 +85,9 @@ def agreement_statistics(
 ) -> tuple[AgreementStatistics, ...]:
     """Return a line for each queue and control with items that several people answered."""
     lines: list[AgreementStatistics] = []
-    for queue in queues_in_use(store, load_queues(settings.queues_file)):
+    declared = load_queues(settings.queues_file)
+    answered = {name for name, state in count_tasks(store) if state == "answered"}
+    for queue in map(declared.queue_named, sorted(answered)):
         if queue.dataset != dataset:
             continue
         shared = shared_answers(store, queue.name)
@@ -242,9 +244,11 @@ def _groups_of(samples: Sequence[WrittenSample]) -> ContrastiveSamples:
 
 
 def choice_statistics(store: Store, queue: Queue) -> tuple[ChoiceStatistics, ...]:
-    """Return the accuracy of testers in forced-choice tests by direction; empty without answers."""
+    """Return the accuracy of testers in forced-choice tests by direction; empty without tests."""
     tests = find(store, queue.dataset, ChoiceTest.kind)
     sizes = Counter(one.record(ChoiceTest).direction for one in tests if one.state != "withdrawn")
+    if not sizes:
+        return ()
     return tuple(
         ChoiceStatistics(**one._asdict(), size=sizes[one.direction])
         for one in choice_results(store, queue)
