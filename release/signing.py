@@ -7,11 +7,8 @@ release is signed or not. Signing is deterministic, so that a rebuilt release ha
 import os
 import re
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from pydantic import Field, ValidationError
 
 from release.files import is_plain
@@ -19,6 +16,9 @@ from release.findings import Findings
 from schemas.base import HexSha256, Record
 from schemas.errors import ConfigurationError, UsageError
 from schemas.validation import fault_of
+
+if TYPE_CHECKING:  # heavy, and needed for signatures alone
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 SIGNATURE = "signature.json"
 _MAX_BYTES = 4096
@@ -39,6 +39,9 @@ class Signature(Record):
 
     def is_right(self) -> bool:
         """Whether the signature is valid for this release."""
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
         try:
             key.verify(bytes.fromhex(self.signature), _signed_text(self.release))
@@ -54,7 +57,7 @@ class Signature(Record):
 class Signer:
     """Signs releases with a private key, which is never exposed."""
 
-    def __init__(self, key: Ed25519PrivateKey) -> None:
+    def __init__(self, key: "Ed25519PrivateKey") -> None:
         self._key = key
         self.public_key: str = key.public_key().public_bytes_raw().hex()
 
@@ -70,8 +73,12 @@ def signer_from_pem(pem: bytes, where: str) -> Signer:
     Raises:
         ConfigurationError: if it is not an Ed25519 key as PKCS#8, or has a password.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
     try:
-        key = serialization.load_pem_private_key(pem, password=None)
+        key = load_pem_private_key(pem, password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PrivateKey):
@@ -88,6 +95,10 @@ def public_key_called(key: str) -> str:
     Raises:
         UsageError: if it is neither.
     """
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
     text = key.strip().lower()
     if _HEX_KEY.fullmatch(text):
         return text
@@ -101,7 +112,7 @@ def public_key_called(key: str) -> str:
     if _HEX_KEY.fullmatch(details := data.decode("ascii", "replace").strip().lower()):
         return details
     try:
-        found = serialization.load_pem_public_key(data)
+        found = load_pem_public_key(data)
     except (ValueError, UnsupportedAlgorithm):
         found = None
     if not isinstance(found, Ed25519PublicKey):

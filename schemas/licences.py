@@ -223,6 +223,7 @@ def _is_later(original: str, made: str) -> bool:
 # Stated licences: a known name, or an SPDX expression of several licences.
 
 _OURS: Final = "LicenseRef-"
+_ON_THE_LIST: Final = re.compile(r"CC-BY(?:-NC)?(?:-SA|-ND)?-(?:[1-4]\.0|2\.5)")
 
 
 class Licence(NamedTuple):
@@ -288,6 +289,8 @@ def permits_release(text: str | None) -> bool:
 
 def _spdx(name: str) -> str:
     """The SPDX form of a name; names that are not on SPDX's list become a `LicenseRef`."""
+    if name in _OTHERS or _ON_THE_LIST.fullmatch(name):  # the list takes a while to load
+        return name
     is_known = name.startswith(_OURS) or not _licensing().validate(name).errors
     return name if is_known else f"{_OURS}{name}"
 

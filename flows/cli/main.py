@@ -3,6 +3,7 @@
 import errno
 import gc
 import logging
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -107,6 +108,8 @@ def main(command: Callable[[], object] = app) -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     # The imports of a command leave no garbage, and looking for it takes a quarter of their time.
     gc.set_threshold(100_000, 50, 100)
+    # Nothing here is a plugin of pydantic, which would look for them in every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")
     # It logs every retry, twice; the error at the end says enough.
     logging.getLogger("huggingface_hub.utils._http").setLevel(logging.ERROR)
     try:

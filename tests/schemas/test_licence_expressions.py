@@ -1,9 +1,15 @@
 """Stated licences: names, SPDX expressions, and free text."""
 
+import tomllib
+from itertools import product
+from pathlib import Path
+
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from license_expression import get_spdx_licensing
 
+from schemas import licences
 from schemas.licences import Conditions, is_compatible, licence_of, permits_release, spdx_page
 
 BY = Conditions(attribution=True)
@@ -108,3 +114,13 @@ def test_only_licences_of_the_spdx_list_have_an_spdx_page(subtests: pytest.Subte
     for stated, page in cases:
         with subtests.test(stated=stated, page=page):
             assert spdx_page(stated) == page
+
+
+def test_licences_that_are_known_without_the_spdx_list_are_on_it() -> None:
+    creative = product(("", "-NC"), ("", "-SA", "-ND"), ("1.0", "2.0", "2.5", "3.0", "4.0"))
+    names = [f"CC-BY{nc}{element}-{version}" for nc, element, version in creative]
+    others = Path(licences.__file__).with_suffix(".toml").read_text(encoding="utf-8")
+    names += [one for group in tomllib.loads(others)["groups"] for one in group["licences"]]
+    listed = get_spdx_licensing()
+    unknown = [one for one in names if listed.validate(one).errors]
+    assert unknown == ["LicenseRef-Public-Domain", "LicenseRef-US-Government-Work"]
