@@ -1,8 +1,7 @@
 """`loupe metrics`: scores of embeddings in `.npy` files."""
 
 import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,17 +12,9 @@ from flows.cli.output import Answer, Figure, JsonOption, Line, Table, show
 from schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from retrieval.contrastive import (
-        ContrastAccuracy,
-        ContrastiveSamples,
-        ContrastiveScores,
-        RightCount,
-        SampleRecall,
-    )
-    from retrieval.distractors import BenchmarkDistractors
+    from retrieval.contrastive import RightCount
     from retrieval.ranking import RetrievalScores
-    from retrieval.recos import RecosSamples, RecosScores, TaskRecall
-
+    from schemas.evaluation import PairSimilarities
 
 ImagesOption = Annotated[Path, typer.Option(help="One row per sample, .npy of shape (n, d).")]
 app = group("Score embeddings from .npy files.")
@@ -141,127 +132,78 @@ def ccd(
         samples: JSON list of {"image", "group", "contrastive_type"}.
         distractors: Also measure the similarity of the nearest other samples.
     """
-    from retrieval.contrastive import contrastive_samples, read_list, score_contrastive
-    from retrieval.distractors import benchmark_distractors
+    from retrieval.contrastive import DEPTHS, contrastive_samples, read_list, score_contrastive
+    from retrieval.distractors import NEAREST, benchmark_distractors
     from retrieval.embeddings import read_array
 
     listed = contrastive_samples(read_list(samples), str(samples))
     images, texts = read_array(image_embeddings), read_array(text_embeddings)
     names = str(image_embeddings), str(text_embeddings)
     scores = score_contrastive(images, texts, listed, names=names)
-    near = None
-    if distractors:
-        near = benchmark_distractors(images, texts, listed.image_of_text, names)
-    return Answer(_ccd_document(listed, scores, near), _ccd_lines(listed, scores, near))
-
-
-def _ccd_document(
-    samples: "ContrastiveSamples",
-    scores: "ContrastiveScores",
-    distractors: "BenchmarkDistractors | None",
-) -> dict[str, Any]:
-    from retrieval.contrastive import DEPTHS
-    from retrieval.distractors import NEAREST
-
-    def by_type(value: "Callable[[RightCount], object]") -> dict[str, dict[str, object]]:
-        return {
-            direction: {name: value(counts) for name, counts in _types(accuracy)}
-            for direction, accuracy in scores.accuracy.items()
+    counts = {
+        direction: {
+            **{str(kind): one for kind, one in found.secondary.items()},
+            **{str(aspect): one for aspect, one in found.primary.items()},
+            "overall": found.overall,
         }
-
-    recall = {
+        for direction, found in scores.accuracy.items()
+    }
+    similar = {str(one.difference): one for one in scores.similarity}
+    anchors = int(listed.is_original.sum())
+    document: dict[str, Any] = {
         f"R@{depth}": {
             direction: {str(setting): found.percent[depth] for setting, found in settings.items()}
             for direction, settings in scores.recall.items()
         }
         for depth in DEPTHS
     }
-    similarities = {
-        str(one.difference): {
-            "pairs": one.pairs,
-            "mean": one.mean,
-            "quantiles": {f"{share:g}": value for share, value in one.quantiles},
-            "histogram": {"low": -1.0, "high": 1.0, "counts": one.histogram},
+    for key, value in (("FG-CDA", "accuracy"), ("FG-CDE", "error"), ("comparisons", "comparisons")):
+        document[key] = {
+            direction: {name: getattr(one, value) for name, one in found.items()}
+            for direction, found in counts.items()
         }
-        for one in scores.similarity
-    }
-    near = {"distractors": {"nearest": NEAREST, **distractors._asdict()}} if distractors else {}
-    return {
-        **recall,
-        "FG-CDA": by_type(lambda counts: counts.accuracy),
-        "FG-CDE": by_type(lambda counts: counts.error),
-        "comparisons": by_type(lambda counts: counts.comparisons),
-        "similarities": similarities,
-        **near,
-        "samples": len(samples),
-        "originals": int(samples.is_original.sum()),
+    document |= {
+        "similarities": {
+            name: one.model_dump(mode="json", exclude={"difference"})
+            for name, one in similar.items()
+        },
+        "samples": len(listed),
+        "originals": anchors,
         "seconds": round(scores.seconds, 3),
     }
-
-
-def _types(accuracy: "ContrastAccuracy") -> "Iterator[tuple[str, RightCount]]":
-    """Yield the counts of each type, of each aspect and of all, by name."""
-    for kind, counts in accuracy.secondary.items():
-        yield str(kind), counts
-    for aspect, counts in accuracy.primary.items():
-        yield str(aspect), counts
-    yield "overall", accuracy.overall
-
-
-def _ccd_lines(
-    samples: "ContrastiveSamples",
-    scores: "ContrastiveScores",
-    distractors: "BenchmarkDistractors | None",
-) -> Iterator[Line]:
-    from retrieval.distractors import NEAREST
-
-    rows = [
-        (
-            direction,
-            setting.replace("_to_", " → "),
-            found.queries,
-            found.candidates,
-            *found.percent.values(),
-        )
-        for direction, settings in scores.recall.items()
-        for setting, found in settings.items()
+    recall = [
+        (side, setting.replace("_to_", " → "), one.queries, one.candidates, *one.percent.values())
+        for side, settings in scores.recall.items()
+        for setting, one in settings.items()
     ]
-    columns = ("direction", "queries → candidates", "queries", "candidates", "R@1", "R@5")
-    yield Table("Recall, percent", columns, rows)
-    yield Table(
-        "FG-CDA of contrastive pairs, percent, and the cosine of their images",
-        ("type", "pairs", *scores.accuracy, "cosine", "5 %", "95 %"),
-        _type_rows(scores),
-    )
+    columns = ["direction", "queries → candidates", "queries", "candidates", "R@1", "R@5"]
+    lines: list[Line] = [Table("Recall, percent", columns, recall)]
+    columns = ["type", "pairs", *counts, "cosine", "5 %", "95 %"]
+    title = "FG-CDA of contrastive pairs, percent, and the cosine of their images"
+    lines.append(Table(title, columns, _type_rows(counts, similar)))
     if distractors:
-        sides = {"images": distractors.images, "texts": distractors.texts}
+        near = benchmark_distractors(images, texts, listed.image_of_text, names)._asdict()
+        document["distractors"] = {"nearest": NEAREST, **near}
+        sides = {side: near[side] for side in ("images", "texts")}
         means = ", ".join(f"{side} {mean:.3f}" for side, mean in sides.items() if mean)
-        yield f"mean cosine with the {NEAREST} nearest other samples: {means or '–'}"
-    groups = int(samples.is_original.sum())
-    yield f"{len(samples):,} samples in {groups:,} groups, {scores.seconds:.1f} s"
+        lines.append(f"mean cosine with the {NEAREST} nearest other samples: {means or '–'}")
+    lines.append(f"{len(listed):,} samples in {anchors:,} groups, {scores.seconds:.1f} s")
+    return Answer(document, lines)
 
 
-def _type_rows(scores: "ContrastiveScores") -> Iterator[tuple[object, ...]]:
-    """Yield a row for each aspect, followed by the rows of its types, and a row for all."""
+def _type_rows(
+    counts: "Mapping[str, Mapping[str, RightCount]]", similar: "Mapping[str, PairSimilarities]"
+) -> Iterator[tuple[object, ...]]:
+    """Yield a row for each type, each aspect and all pairs; only types have cosines."""
     from retrieval.contrastive import COMPARISONS
 
-    found = scores.accuracy.values()
-    pairs = next(iter(COMPARISONS.items()))
-    first = scores.accuracy[pairs[0]]
-    spreads = {one.difference: one for one in scores.similarity}
-    for aspect, counts in first.primary.items():
-        kinds = [kind for kind in first.secondary if kind.primary is aspect]
-        if len(kinds) > 1:
-            accuracies = [one.primary[aspect].accuracy for one in found]
-            yield str(aspect), counts.comparisons // pairs[1], *accuracies, None, None, None
-        for kind in kinds:
-            spread = spreads[kind]
-            indent = "  " if len(kinds) > 1 else ""
-            quantiles = [dict(spread.quantiles).get(share) for share in (0.05, 0.95)]
-            accuracies = [one.secondary[kind].accuracy for one in found]
-            yield f"{indent}{kind}", spread.pairs, *accuracies, spread.mean, *quantiles
-    count = first.overall.comparisons // pairs[1]
-    yield "overall", count, *(one.overall.accuracy for one in found), None, None, None
+    for name, first in counts["text-to-image"].items():
+        pairs = first.comparisons // COMPARISONS["text-to-image"]
+        accuracies = [found[name].accuracy for found in counts.values()]
+        cosines = similar.get(name)
+        quantiles = dict(cosines.quantiles) if cosines else {}
+        spread = (cosines and cosines.mean, quantiles.get(0.05), quantiles.get(0.95))
+        yield name, pairs, *accuracies, *spread
 
 
 @command(app)
@@ -288,42 +230,31 @@ def recos(
     images, texts = read_array(image_embeddings), read_array(text_embeddings)
     names = str(image_embeddings), str(text_embeddings)
     scores = score_recos(images, texts, listed, names=names)
-
-    def by_task(value: "Callable[[SampleRecall], object]") -> dict[str, dict[str, object] | None]:
-        return {
-            direction: found and {name: value(one) for name, one in _parts(found)}
-            for direction, found in scores.recall.items()
-        }
-
-    document = {
-        **{f"R@{depth}": by_task(partial(_percent, depth)) for depth in DEPTHS},
-        "queries": by_task(lambda one: one.queries),
-        "images": len(listed),
-        "captions": int(listed.captions.sum()),
-        "seconds": round(scores.seconds, 3),
+    parts = {
+        direction: found and {"overall": found.overall, **found.tasks}
+        for direction, found in scores.recall.items()
     }
-    return Answer(document, _recos_lines(listed, scores))
-
-
-def _percent(depth: int, recall: "SampleRecall") -> float | None:
-    return recall.percent[depth]
-
-
-def _parts(recall: "TaskRecall") -> "Iterator[tuple[str, SampleRecall]]":
-    """Yield the recall of all queries, then of each task, by name."""
-    yield "overall", recall.overall
-    for task, found in recall.tasks.items():
-        yield str(task), found
-
-
-def _recos_lines(samples: "RecosSamples", scores: "RecosScores") -> Iterator[Line]:
-    for direction, found in scores.recall.items():
+    document: dict[str, Any] = {
+        f"R@{depth}": {
+            direction: found and {name: one.percent[depth] for name, one in found.items()}
+            for direction, found in parts.items()
+        }
+        for depth in DEPTHS
+    }
+    document["queries"] = {
+        direction: found and {name: one.queries for name, one in found.items()}
+        for direction, found in parts.items()
+    }
+    captions = int(listed.captions.sum())
+    document |= {"images": len(listed), "captions": captions, "seconds": round(scores.seconds, 3)}
+    lines: list[Line] = []
+    for direction, found in parts.items():
         if found is None:
-            yield f"{direction} is not scored: some images have no caption"
+            lines.append(f"{direction} is not scored: some images have no caption")
             continue
+        rows = [(name, one.queries, *one.percent.values()) for name, one in found.items()]
         columns = ("task", "queries", "R@1", "R@5", "R@10")
-        named = (part for part in _parts(found) if part[1].queries)
-        rows = [(name, one.queries, *one.percent.values()) for name, one in named]
-        yield Table(f"Recall {direction}, percent", columns, rows)
-    captions = int(samples.captions.sum())
-    yield f"{len(samples):,} images, {captions:,} captions, {scores.seconds:.1f} s"
+        title = f"Recall {direction}, percent"
+        lines.append(Table(title, columns, [row for row in rows if row[1]]))
+    lines.append(f"{len(listed):,} images, {captions:,} captions, {scores.seconds:.1f} s")
+    return Answer(document, lines)
