@@ -3,9 +3,7 @@
 import contextlib
 import errno
 import hashlib
-import os
 import re
-import tempfile
 import time
 from collections.abc import Iterator
 from enum import StrEnum
@@ -22,7 +20,7 @@ from schemas.errors import (
     MissingExtraError,
     ServiceError,
 )
-from schemas.processes import flush_to_disk
+from schemas.processes import flush_to_disk, write_atomically
 
 _SUFFIXES = {
     "image/jpeg": ".jpg",
@@ -105,7 +103,9 @@ class BlobStore:
     def _write(self, path: str, data: bytes) -> None:
         try:
             if self.is_local:
-                _write_atomically(Path(path), data, self._incoming)
+                for folder in (Path(path).parent, self._incoming):
+                    folder.mkdir(parents=True, exist_ok=True)
+                write_atomically(Path(path), data, self._incoming, _INCOMING)
             else:
                 self._filesystem.pipe_file(path, data)  # object stores show whole objects only
         except OSError as error:
@@ -233,22 +233,6 @@ class BlobStore:
                 f"a blob's name must be a SHA-256 of 64 hex digits; got {sha256!r}"
             )
         return f"{self._root}/sha256/{sha256[:2]}/{sha256}{suffix_of(media_type)}"
-
-
-def _write_atomically(path: Path, data: bytes, incoming: Path) -> None:
-    """Write to a new file in `incoming`, then move the complete file to `path`."""
-    for folder in (path.parent, incoming):
-        folder.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=incoming, prefix=_INCOMING)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _remove_abandoned(incoming: Path) -> None:

@@ -11,6 +11,7 @@ of a tick.
 """
 
 import os
+import tempfile
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -140,6 +141,25 @@ def flush_to_disk(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write_atomically(
+    path: Path, data: bytes, folder: Path | None = None, prefix: str = "."
+) -> None:
+    """Replace `path` by a complete and flushed file, which only its owner can read.
+
+    It is written in `folder`, by default that of `path`, under a name that starts with `prefix`.
+    """
+    handle, temporary = tempfile.mkstemp(dir=folder or path.parent, prefix=prefix)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
 
 
 # Functions in threads, with results in order and bounded read-ahead.

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from models.profiles.settings import Settings, load_settings
 from schemas.decoders import as_rgb
 from schemas.errors import IntegrityError
-from services.process import LOOPBACK, RunningService, ServiceSpec, answers, running, start
+from services.process import LOOPBACK, RunningService, ServiceSpec, running, start
 
 NAME = "blob-server"
 _KEYS = re.compile(r"LOUPE_.*|HF_TOKEN|HUGGING_FACE_HUB_TOKEN|.*_API_KEY")
@@ -139,7 +139,6 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
     Raises:
         ServiceError: it could not be started.
     """
-    url = f"http://{LOOPBACK}:{port}"
     listed = [argument for origin in origins for argument in ("--origin", origin)]
     settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     spec = ServiceSpec(
@@ -147,11 +146,10 @@ def start_blob_server(settings: Settings, port: int, origins: Sequence[str]) -> 
         command=(sys.executable, "-m", "services.blob_server", "--port", str(port), *listed),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False)},
-        url=url,
         port=port,
         port_option="--blobs-port",
     )
-    return start(settings.home, spec, lambda: answers(f"{url}/health"))
+    return start(settings.home, spec)
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:

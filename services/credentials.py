@@ -3,7 +3,6 @@
 import fcntl
 import os
 import secrets
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import PlainSerializer, SecretStr, TypeAdapter, ValidationError
 
 from schemas.base import Record
 from schemas.errors import ServiceError
+from schemas.processes import write_atomically
 
 # Files that only their owner can read, replaced atomically.
 
@@ -34,20 +34,6 @@ def private_folder(home: Path, name: str) -> Path:
 def private_opener(path: str, flags: int) -> int:
     """Opener for `open(…, opener=)` that creates files with mode 600, independent of the umask."""
     return os.open(path, flags, 0o600)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Replace `path` with `text` atomically; the file has mode 600 from the start."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager
@@ -110,7 +96,7 @@ def load_credentials(home: Path) -> Credentials:
                 label_studio_secret_key=SecretStr(secrets.token_urlsafe(48)),
                 prefect_password=SecretStr(secrets.token_urlsafe(32)),
             )
-            write_private(path, made.model_dump_json(indent=2))
+            write_atomically(path, made.model_dump_json(indent=2).encode())
     path.chmod(0o600)
     try:
         return Credentials.model_validate_json(path.read_text(encoding="utf-8"))
@@ -124,7 +110,7 @@ def load_credentials(home: Path) -> Credentials:
 def save_token(home: Path, token: SecretStr) -> Credentials:
     """Store the API token of Label Studio with the password that it was created with."""
     credentials = load_credentials(home).model_copy(update={"label_studio_token": token})
-    write_private(credentials_path(home), credentials.model_dump_json(indent=2))
+    write_atomically(credentials_path(home), credentials.model_dump_json(indent=2).encode())
     return credentials
 
 
@@ -158,4 +144,4 @@ def save_workspace(home: Path, pseudonym: str, credentials: WorkspaceCredentials
     services_folder(home)
     with locked(path.with_suffix(".lock")):
         kept = {**load_workspaces(home), pseudonym: credentials}
-        write_private(path, _Workspaces.dump_json(kept, indent=2).decode())
+        write_atomically(path, _Workspaces.dump_json(kept, indent=2))

@@ -9,10 +9,11 @@ from urllib.parse import urlsplit
 
 from models.profiles.settings import Settings
 from schemas.base import Record
+from schemas.processes import write_atomically
 from services import blob_server, label_studio, prefect_server
 from services.blob_server import without_keys
 from services.components import Component
-from services.credentials import services_folder, write_private
+from services.credentials import services_folder
 from services.environments import ensure_environment, is_installed
 from services.label_studio import WATCHER
 from services.process import (
@@ -20,7 +21,6 @@ from services.process import (
     RunningService,
     ServiceSpec,
     ServiceState,
-    answers,
     free_port,
     recorded,
     running,
@@ -39,7 +39,6 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
         ServiceError: it could not be started.
     """
     port = free_port()
-    url = f"http://{LOOPBACK}:{port}"
     token = settings.label_studio_token
     access = {"LOUPE_LABEL_STUDIO_TOKEN": token.get_secret_value()} if token is not None else {}
     spec = ServiceSpec(
@@ -55,22 +54,15 @@ def _start_queue_watcher(settings: Settings) -> RunningService:
         ),
         working_directory=settings.home,
         environment={**without_keys(os.environ), **settings.environment(keys=False), **access},
-        url=url,
         port=port,
         timeout_seconds=_START_SECONDS,
     )
-    return start(settings.home, spec, lambda: answers(f"{url}/health"))
+    return start(settings.home, spec)
 
 
 Report = Callable[[str], None]
 
 
-_HEALTH_PATHS = {
-    prefect_server.SERVER: "/api/health",
-    label_studio.NAME: "/health",
-    blob_server.NAME: "/health",
-    WATCHER: "/health",
-}
 # The worker is stopped before its server, so that it can still sign off.
 _STOP_ORDER = (
     WATCHER,
@@ -140,11 +132,10 @@ def survey(home: Path) -> tuple[ServiceReport, ...]:
 
 def _report_on(home: Path, name: str) -> ServiceReport:
     state, record = state_of(home, name), recorded(home, name)
-    asked = state is ServiceState.RUNNING and record is not None and record.url is not None
     return ServiceReport(
         name=name,
         state=state,
-        answers=answers(f"{record.url}{_HEALTH_PATHS[name]}") if asked and record else None,
+        answers=record.answers if record and state is ServiceState.RUNNING else None,
         url=record.url if record else None,
         pid=record.pid if record else None,
         log=record.log if record else None,
@@ -191,7 +182,7 @@ def _bring_up_prefect(settings: Settings, working_directory: Path, report: Repor
     if not registered.exists() or registered.read_text(encoding="utf-8") != fingerprint:
         report("deployments: registering")
         prefect_server.register_deployments(home, str(server.url), working_directory)
-        write_private(registered, fingerprint)
+        write_atomically(registered, fingerprint.encode())
 
 
 def _is_up(home: Path, name: str, report: Report) -> bool:

@@ -30,7 +30,6 @@ from services.process import (
     PLAIN_HTTP,
     RunningService,
     ServiceSpec,
-    answers,
     record_path,
     running,
     start,
@@ -70,7 +69,6 @@ def start_label_studio(
     Raises:
         ServiceError: it could not be started.
     """
-    url = f"http://{LOOPBACK}:{port}"
     variables = label_studio_variables(home, database_url)
     program = environment / "bin" / "label-studio"
     options = ("--no-browser", "--log-level", "ERROR", "--internal-host", LOOPBACK)
@@ -79,12 +77,11 @@ def start_label_studio(
         command=(str(program), "start", *options, "--port", str(port)),
         working_directory=Path(variables["LABEL_STUDIO_BASE_DATA_DIR"]),
         environment={**variables, "LABEL_STUDIO_PORT": str(port)},
-        url=url,
         port=port,
         port_option="--label-studio-port",
         timeout_seconds=_FIRST_START_SECONDS,
     )
-    return start(home, spec, lambda: answers(f"{url}/health"))
+    return start(home, spec)
 
 
 def label_studio_variables(home: Path, database_url: str = "") -> dict[str, str]:

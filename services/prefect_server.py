@@ -17,13 +17,13 @@ import httpx
 from models.profiles.loader import load_profile
 from models.profiles.settings import PREFIX, Settings
 from schemas.errors import ServiceError
-from services.credentials import load_credentials, private_folder, write_private
+from schemas.processes import write_atomically
+from services.credentials import load_credentials, private_folder
 from services.process import (
     LOOPBACK,
     PLAIN_HTTP,
     RunningService,
     ServiceSpec,
-    answers,
     start,
 )
 
@@ -75,18 +75,18 @@ def start_prefect_server(home: Path, port: int) -> RunningService:
             # By default, pages of any origin may read the responses.
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"{url},http://localhost:{port}",
         },
-        url=url,
         port=port,
+        health="/api/health",
         port_option="--prefect-port",
         timeout_seconds=_START_SECONDS,
     )
-    service = start(home, spec, lambda: answers(f"{url}/api/health"))
+    service = start(home, spec)
     profile = (
         f'active = "{_USER}"\n\n[profiles.{_USER}]\n'
         f'PREFECT_API_URL = "{url}/api"\n'
         f'PREFECT_API_AUTH_STRING = "{prefect_auth_string(home)}"\n'
     )
-    write_private(prefect_profiles(home), profile)
+    write_atomically(prefect_profiles(home), profile.encode())
     return service
 
 

@@ -23,8 +23,8 @@ from pydantic import Field, ValidationError
 
 from schemas.base import Record
 from schemas.errors import ServiceError
-from schemas.processes import is_on_this_machine, is_process_alive, place_of
-from services.credentials import locked, private_opener, services_folder, write_private
+from schemas.processes import is_on_this_machine, is_process_alive, place_of, write_atomically
+from services.credentials import locked, private_opener, services_folder
 
 LOOPBACK = "127.0.0.1"
 PLAIN_HTTP = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -43,17 +43,17 @@ _FREE_PORTS = range(20_000, 32_000)
 class ServiceSpec(Record):
     """How to start a server. Pass secrets in `environment`: command lines are public.
 
-    `port` is None for a process without a port. `port_option` is the option of `loupe up` for
-    another port. Only the owner can read a server's files, unless `keeps_umask` is set because it
-    also writes files that users requested.
+    `port` is None for a process without a port. `health` is the path that answers when the server
+    is ready. `port_option` is the option of `loupe up` for another port. Only the owner can read a
+    server's files, unless `keeps_umask` is set because it also writes files that users requested.
     """
 
     name: str
     command: tuple[str, ...]
     working_directory: Path
     environment: Mapping[str, str] = Field(repr=False)
-    url: str | None = None
     port: int | None = None
+    health: str = "/health"
     port_option: str | None = None
     timeout_seconds: float = Field(default=60.0, gt=0)
     keeps_umask: bool = False
@@ -68,7 +68,19 @@ class RunningService(Record):
     command: tuple[str, ...]
     port: int | None
     url: str | None
+    health: str
     log: Path
+
+    @property
+    def answers(self) -> bool | None:
+        """Whether the server answers; None if it has no URL to ask."""
+        if self.url is None:
+            return None
+        url = self.url + self.health
+        try:
+            return httpx.get(url, timeout=2, trust_env=False, verify=PLAIN_HTTP).is_success
+        except httpx.HTTPError:
+            return False
 
 
 class ServiceState(StrEnum):
@@ -79,8 +91,12 @@ class ServiceState(StrEnum):
     STOPPED = "stopped"
 
 
-def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> RunningService:
+def start(
+    home: Path, spec: ServiceSpec, is_ready: Callable[[], bool] | None = None
+) -> RunningService:
     """Start the server and wait until it is ready; a running server is not changed.
+
+    It is ready if it answers, or as `is_ready` says.
 
     Processes left by a crashed predecessor are ended first. Concurrent callers wait for each other.
 
@@ -97,9 +113,10 @@ def start(home: Path, spec: ServiceSpec, is_ready: Callable[[], bool]) -> Runnin
             patience = _PORT_RELEASE_SECONDS if had_predecessor else 0.0
             require_free_port(spec.port, spec.port_option, patience)
         service, process = _spawn(folder, spec)
-        write_private(folder / f"{spec.name}.json", service.model_dump_json(indent=2))
+        write_atomically(record_path(home, spec.name), service.model_dump_json(indent=2).encode())
         try:
-            _wait_until_ready(service, process, is_ready, spec.timeout_seconds)
+            ready = is_ready or (lambda: bool(service.answers))
+            _wait_until_ready(service, process, ready, spec.timeout_seconds)
         except BaseException:
             stop(home, spec.name)
             raise
@@ -152,16 +169,6 @@ def recorded(home: Path, name: str) -> RunningService | None:
             f"{path} is not the record of a server ({error.error_count()} problems): "
             "end the server by hand if it still runs, then remove the file"
         ) from None
-
-
-def answers(url: str, timeout_seconds: float = 2.0) -> bool:
-    """Tell whether a GET of `url`, on this machine, succeeds."""
-    try:
-        return httpx.get(
-            url, timeout=timeout_seconds, trust_env=False, verify=PLAIN_HTTP
-        ).is_success
-    except httpx.HTTPError:
-        return False
 
 
 def require_free_port(port: int, option: str | None = None, patience_seconds: float = 0.0) -> None:
@@ -217,8 +224,9 @@ def _spawn(folder: Path, spec: ServiceSpec) -> tuple[RunningService, subprocess.
     place = place_of(process.pid)  # before it is reaped, in case it ended immediately
     # A parent has to wait for its child, or the child stays a zombie.
     threading.Thread(target=process.wait, name=f"reap-{spec.name}", daemon=True).start()
-    same = spec.model_dump(include={"name", "command", "port", "url"})
-    return RunningService(pid=process.pid, place=place, log=log, **same), process
+    url = None if spec.port is None else f"http://{LOOPBACK}:{spec.port}"
+    same = spec.model_dump(include={"name", "command", "port", "health"})
+    return RunningService(pid=process.pid, place=place, url=url, log=log, **same), process
 
 
 def _wait_until_ready(

@@ -125,10 +125,10 @@ def _server(home: Path) -> str | None:
     Another program on its port is never contacted, because the request contains the password.
     """
     from services.prefect_server import SERVER
-    from services.process import answers, running
+    from services.process import running
 
     service = running(home, SERVER)
-    return f"{service.url}/api" if service and answers(f"{service.url}/api/health") else None
+    return f"{service.url}/api" if service and service.answers else None
 
 
 _NEXT = """{activation}

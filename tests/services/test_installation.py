@@ -88,14 +88,12 @@ def test_the_watcher_runs_before_a_store_exists(settings: Settings) -> None:
 
 
 def test_a_running_server_that_does_not_answer_is_unhealthy(settings: Settings) -> None:
-    port = free_port()
     spec = ServiceSpec(
         name=label_studio.NAME,
         command=(sys.executable, "-c", "import time; time.sleep(60)"),
         working_directory=settings.home,
         environment=dict(os.environ),
-        url=f"http://127.0.0.1:{port}",
-        port=port,
+        port=free_port(),
     )
     start(settings.home, spec, lambda: True)
     (report,) = [one for one in survey(settings.home) if not one.is_healthy]

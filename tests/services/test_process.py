@@ -20,7 +20,6 @@ from services.process import (
     RunningService,
     ServiceSpec,
     ServiceState,
-    answers,
     free_port,
     recorded,
     require_free_port,
@@ -53,22 +52,20 @@ def web_spec(home: Path, port: int, *command: str, timeout_seconds: float = 300)
         command=(sys.executable, *(command or (*HTTP_SERVER, str(port)))),
         working_directory=home,
         environment=dict(os.environ),
-        url=f"http://{LOOPBACK}:{port}",
         port=port,
+        health="/",
         port_option="--web-port",
         timeout_seconds=timeout_seconds,
     )
 
 
 def start_web(home: Path) -> RunningService:
-    port = free_port()
-    return start(home, web_spec(home, port), lambda: answers(f"http://{LOOPBACK}:{port}"))
+    return start(home, web_spec(home, free_port()))
 
 
 def test_a_server_is_started_recorded_and_stopped(home: Path) -> None:
     service = start_web(home)
-    assert service.url is not None
-    assert answers(service.url)
+    assert service.answers
     assert running(home, "web") == recorded(home, "web") == service
     assert state(home, "web") is ServiceState.RUNNING
     assert os.getsid(service.pid) == service.pid != os.getsid(0), (
@@ -81,7 +78,7 @@ def test_a_server_is_started_recorded_and_stopped(home: Path) -> None:
     assert "environment" not in path.read_text()
     assert service == RunningService.model_validate_json(path.read_text())
     assert stop(home, "web")
-    assert not answers(service.url)
+    assert not service.answers
     assert state(home, "web") is ServiceState.STOPPED
     assert not stop(home, "web")
 
@@ -126,7 +123,7 @@ def test_a_server_that_is_not_ready_in_time_is_ended(home: Path) -> None:
     spec = web_spec(home, port, timeout_seconds=1)
     with pytest.raises(ServiceError, match="web was not ready after 1 s"):
         start(home, spec, lambda: False)
-    assert not answers(f"http://{LOOPBACK}:{port}")
+    require_free_port(port)
 
 
 def test_a_program_that_does_not_exist_is_reported(home: Path) -> None:
@@ -138,14 +135,14 @@ def test_a_program_that_does_not_exist_is_reported(home: Path) -> None:
 def test_a_crashed_server_is_started_again_once_its_port_is_free(home: Path) -> None:
     port = free_port()
     spec = web_spec(home, port)
-    crashed = start(home, spec, lambda: answers(f"http://{LOOPBACK}:{port}"))
+    crashed = start(home, spec)
     os.kill(crashed.pid, signal.SIGKILL)
     wait_until(lambda: state(home, "web") is ServiceState.CRASHED)
     assert running(home, "web") is None
     require_free_port(port, patience_seconds=10)
     with socket.create_server((LOOPBACK, port)) as late:
         threading.Timer(0.5, late.close).start()
-        service = start(home, spec, lambda: answers(f"http://{LOOPBACK}:{port}"))
+        service = start(home, spec)
     assert service.pid != crashed.pid
     assert state(home, "web") is ServiceState.RUNNING
 
@@ -185,7 +182,14 @@ def test_after_a_reboot_no_process_of_an_old_record_is_ended(home: Path) -> None
     ]
     place = f"another-boot~pid:[1]/{ended.pid}/1"
     service = RunningService(
-        name="web", pid=ended.pid, place=place, command=(), port=None, url=None, log=home / "log"
+        name="web",
+        pid=ended.pid,
+        place=place,
+        command=(),
+        port=None,
+        url=None,
+        health="/",
+        log=home / "log",
     )
     write_record(home, service)
     assert state(home, "web") is ServiceState.CRASHED
