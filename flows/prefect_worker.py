@@ -160,23 +160,19 @@ def reason_to_refuse(
 
 
 async def prepare(client: PrefectClient, pool: str, lost_after: timedelta) -> None:
-    """Create or update the work pool and the automation."""
+    """Create or update the work pool, and create the automation that finds lost runs."""
     created = WorkPoolCreate(name=pool, type=LoupeWorker.type, base_job_template=JOB_TEMPLATE)
     await client.create_work_pool(created, overwrite=True)
-    wanted = lost_runs_automation(pool, lost_after)
-    known = await client.read_automations_by_name(wanted.name)
+    automation = _lost_runs_automation(pool, lost_after)
     # An automation that is created again forgets the runs it was waiting for.
-    if [_content(automation) for automation in known] == [_content(wanted)]:
-        return
-    for automation in known:
-        await client.delete_automation(automation.id)
-    await client.create_automation(wanted)
+    if not await client.read_automations_by_name(automation.name):
+        await client.create_automation(automation)
 
 
-def lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
+def _lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
     """Return an automation that marks a run as crashed if it sent nothing for `lost_after`."""
     return AutomationCore(
-        name=f"{pool}: lost runs",
+        name=f"{pool}: runs lost after {lost_after}",
         description=f"Marks a run as crashed when its process sent nothing for {lost_after}.",
         trigger=EventTrigger(
             after={f"prefect.flow-run.{sign}" for sign in _SIGNS_OF_LIFE},
@@ -195,15 +191,6 @@ def lost_runs_automation(pool: str, lost_after: timedelta) -> AutomationCore:
             )
         ],
     )
-
-
-def _content(automation: AutomationCore) -> dict[str, Any]:
-    """Return the content of an automation without its ids."""
-    shown = automation.model_dump(mode="json", include={"enabled", "trigger", "actions"})
-    trigger = {name: value for name, value in shown["trigger"].items() if name != "id"}
-    for names in ("after", "expect", "for_each"):
-        trigger[names] = sorted(trigger[names])
-    return {**shown, "trigger": trigger}
 
 
 async def work(pool: str, deployments: Path, lost_after: timedelta) -> None:
