@@ -1,8 +1,9 @@
 """`loupe train`, `evaluate`, `leaderboard` and `reproduce`."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +14,6 @@ from schemas.taxonomy import DifferenceType
 
 if TYPE_CHECKING:
     from flows.evaluation.leaderboard import Board, Leaderboard
-    from flows.evaluation.reproduction import Comparison, Plan
 
 
 def train(
@@ -187,9 +187,9 @@ def reproduce(
     plan = plan_table(context.store, home, table, tuple(row or ()), own)
     if not check:
         plan = run_plan(context, plan)
-    left = f"left to do: {plan.gpu_hours:.1f} GPU hours. {ASSUMED}."
     undone = any(one.state != "done" for one in plan.rows if one.is_available)
-    return Answer(plan.as_json(), [*_needs(plan), left, *_row_lines(plan)], failed=undone)
+    document = plan.as_json()
+    return Answer(document, _plan_lines(document), failed=undone)
 
 
 def _tables() -> list[str]:
@@ -198,49 +198,34 @@ def _tables() -> list[str]:
     return table_names()
 
 
-def _needs(plan: "Plan") -> Iterator[Line]:
-    rows = []
-    for need in plan.needs:
-        found, size = "missing", None
-        if need.release is not None:
-            manifest, size = need.release.manifest, need.size
-            drawn = " (demonstration)" if manifest.demonstration else ""
-            found = f"{manifest.dataset} {manifest.version}{drawn}"
-        rows.append([need.dataset, need.split, need.published_size, size, found])
-    columns = ["dataset", "split", "published size", "your size", "release"]
-    yield Table(f"{plan.table} needs", columns, rows)
-    for dataset, how in {need.dataset: need.missing for need in plan.needs if need.missing}.items():
-        yield f"{dataset}: {how}"
-
-
-def _row_lines(plan: "Plan") -> Iterator[Line]:
-    published = [one for row in plan.rows for one in row.experiment.published]
-    metrics = list(dict.fromkeys(name for one in published for name in one.scores))
+def _plan_lines(plan: dict[str, Any]) -> Iterator[Line]:
+    """Yield what a plan needs and has left to do, and its rows with notes."""
+    columns = ["dataset", "split", "published_items", "items", "release"]
+    yield Table.of(f"{plan['table']} needs", columns, plan["data"])
+    missing = {one["dataset"]: one["missing"] for one in plan["data"] if one["missing"]}
+    yield from (f"{dataset}: {how}" for dataset, how in missing.items())
+    yield f"left to do: {plan['gpu_hours_left']:.1f} GPU hours. {plan['assumed']}."
+    lines = [(row, one) for row in plan["rows"] for one in row["scores"]]
+    metrics = list(dict.fromkeys(name for _, one in lines for name in one["metrics"]))
     what = "FG-CDE by type of difference, " if set(metrics) & set(DifferenceType) else ""
-    title = f"{plan.table}: {what}ours / published (difference), in percent"
-    yield Table(title, ["row", "direction", *metrics, "state"], _cells(plan, metrics))
-    notes: dict[str, dict[str, None]] = {}
-    for row in plan.rows:
-        disputed = (f"disputed: {one.disputed}" for one in row.experiment.published if one.disputed)
-        reason = "" if row.state == "no data" else row.reason  # the first table has it
-        for note in filter(None, (reason, row.experiment.recipe.note, *disputed)):
-            notes.setdefault(note, {})[row.experiment.model] = None
-    for note, models in notes.items():
-        yield f"{', '.join(models)}: {note}"
+    title = f"{plan['table']}: {what}ours / published (difference), in percent"
+    rows = []
+    notes = defaultdict[str, dict[str, None]](dict)
+    for row, one in lines:
+        cells = (Figure(_cell(one["metrics"].get(name))) for name in metrics)
+        disputed = f"disputed: {one['disputed']}" if one["disputed"] else None
+        state = f"{row['state']}, disputed" if disputed else row["state"]
+        rows.append([row["label"], one["direction"], *cells, state])
+        reason = "" if row["state"] == "no data" else row["reason"]  # the first table has it
+        for note in filter(None, (reason, row["note"], disputed)):
+            notes[note][row["row"]] = None
+    yield Table(title, ["row", "direction", *metrics, "state"], rows)
+    yield from (f"{', '.join(models)}: {note}" for note, models in notes.items())
 
 
-def _cells(plan: "Plan", metrics: list[str]) -> Iterator[list[object]]:
-    from flows.evaluation.reproduction import compared
-
-    for row in plan.rows:
-        for one in row.experiment.published:
-            found = compared(row, one.direction)
-            cells = [_cell(found[name]) if name in found else "" for name in metrics]
-            disputed = ", disputed" if one.disputed else ""
-            yield [row.experiment.label, one.direction, *map(Figure, cells), row.state + disputed]
-
-
-def _cell(one: "Comparison") -> str:
-    if one.ours is None or one.difference is None:
-        return f"– / {one.published:.1f}"
-    return f"{one.ours:.1f} / {one.published:.1f} ({one.difference:+.1f})"
+def _cell(one: dict[str, float | None] | None) -> str:
+    if one is None:
+        return ""
+    if one["ours"] is None:
+        return f"– / {one['published']:.1f}"
+    return f"{one['ours']:.1f} / {one['published']:.1f} ({one['difference']:+.1f})"

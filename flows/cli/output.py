@@ -113,7 +113,8 @@ class Table(NamedTuple):
     @classmethod
     def of(cls, title: str, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> "Table":
         """Return a table of these values of each row."""
-        return cls(title, columns, [[row[column] for column in columns] for row in rows])
+        titles = [column.replace("_", " ") for column in columns]
+        return cls(title, titles, [[row[column] for column in columns] for row in rows])
 
 
 Line = str | Note | Table | ConsoleRenderable
@@ -166,6 +167,12 @@ def with_answer(function: Callable[..., Any]) -> Callable[..., Any]:
 def many(count: int, noun: str) -> str:
     """Return a count of things in words."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def one_line(text: str, most: int) -> str:
+    """Return a text in one line of at most `most` characters."""
+    line = " ".join(text.split())
+    return line if len(line) <= most else f"{line[: most - 1]}…"
 
 
 def first(lines: Sequence[str], limit: int, rest: str) -> list[str]:

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from flows.cli.options import folder_called, known_withdrawals, settings
-from flows.cli.output import Answer, JsonOption, Line, Note, Table, many, note, print_lines, warn
+from flows.cli.output import (
+    Answer,
+    JsonOption,
+    Line,
+    Note,
+    Table,
+    many,
+    note,
+    one_line,
+    print_lines,
+    warn,
+)
 from schemas.errors import LoupeError
 
 if TYPE_CHECKING:
@@ -207,9 +218,7 @@ def _change(change: "FieldChange") -> str:
 def _short(value: Any) -> str:
     if value is None:
         return "–"
-    text = value if isinstance(value, str) else _line(value)
-    text = " ".join(text.split())
-    return text if len(text) <= _VALUE_CHARACTERS else f"{text[: _VALUE_CHARACTERS - 1]}…"
+    return one_line(value if isinstance(value, str) else _line(value), _VALUE_CHARACTERS)
 
 
 def _version_sentence(found: "Difference") -> str:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from db.roles import ROLES
 from db.withdrawal_graph import EMPTY, SAME, TARGET
-from flows.cli.output import Line, Table, many
+from flows.cli.output import Line, Table, many, one_line
 from schemas.provenance import Role
 
 if TYPE_CHECKING:
+    from db.withdrawal_graph import Named
     from db.withdrawals import DoneStep, StoredWithdrawal
     from flows.withdrawal.plan import ResidualCopies, WithdrawalPlan
     from flows.withdrawal.releases import AffectedRelease
@@ -92,18 +93,14 @@ def _person(plan: "WithdrawalPlan") -> Iterator[str]:
 
 def _named(plan: "WithdrawalPlan") -> Iterator[str]:
     """Yield the withdrawn files, or else the texts, by dataset."""
-    files, texts = defaultdict[str, list[str]](list), defaultdict[str, list[str]](list)
+    by_dataset: dict[str, list[Named]] = defaultdict(list)
     for id_, one in plan.named.items():
-        dataset = plan.reached[id_].dataset
-        if one.file_path is not None:
-            files[dataset].append(one.file_path)
-        elif one.text is not None:
-            line = " ".join(one.text.split())
-            cut = line if len(line) <= _TEXT_CHARACTERS else f"{line[: _TEXT_CHARACTERS - 1]}…"
-            texts[dataset].append(f"“{cut}”")
-    for dataset in sorted({*files, *texts}):
-        shown = _list(sorted(files[dataset])) if dataset in files else _list(texts[dataset], 3)
-        yield f"{dataset}: {shown}"
+        by_dataset[plan.reached[id_].dataset].append(one)
+    for dataset, named in sorted(by_dataset.items()):
+        files = sorted(one.file_path for one in named if one.file_path is not None)
+        texts = [f"“{one_line(one.text, _TEXT_CHARACTERS)}”" for one in named if one.text]
+        if shown := _list(files) if files else _list(texts, 3):
+            yield f"{dataset}: {shown}"
 
 
 def _folder(plan: "WithdrawalPlan", one: "AffectedRelease") -> str:
@@ -133,9 +130,6 @@ def _files(plan: "WithdrawalPlan") -> Iterator[str]:
     """Yield the files that are erased, and those that are kept."""
     if plan.erased:
         yield f"{many(len(plan.erased), 'file')} of the blob store, erased with their vectors"
-    for one in plan.affected.releases:
-        if files := plan.release_files.get(one.release.manifest.id):
-            yield f"{one.release.name}: {many(len(files), 'file')} erased: {_list(files)}"
     if plan.pages:
         yield f"{many(len(plan.pages), 'page')} below the home erased: {_list(plan.pages)}"
     if plan.evaluations:
@@ -207,25 +201,12 @@ def step_text(name: str, details: Mapping[str, Any]) -> str:
         return f"confirmed: {many(details['entities'], 'item')} withdrawn"
     if reason := details.get("skipped"):
         return f"{name}: skipped, {reason}"
-    parts = [
-        f"{key.replace('_', ' ')} {_value(value)}"
-        for key, value in details.items()
-        if value not in (None, 0, [], False)
-    ]
+    parts = []
+    for key, value in details.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        if value not in (None, 0, [], False):
+            parts.append(f"{key.replace('_', ' ')} {shown}")
     return f"{name}: {', '.join(parts)}" if parts else name
-
-
-def _value(value: Any) -> str:
-    match value:
-        case bool():
-            return "yes"
-        case int():
-            return f"{value:,}"
-        case list():
-            return ", ".join(map(str, value))
-        case _:
-            text = str(value)
-            return text[:12] if len(text) == 64 else text
 
 
 def residual_lines(left: "ResidualCopies") -> Iterator[str]:

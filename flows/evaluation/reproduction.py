@@ -20,12 +20,18 @@ from flows.evaluation.leaderboard import FoundRelease, locate_release, published
 from flows.evaluation.run import evaluate_release, evaluated_model, named_embedder
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
 from release.row_files import chosen_split
-from retrieval.reproduction import Experiment, experiments_of, model_names, named_datasets
+from retrieval.reproduction import (
+    Experiment,
+    PublishedScores,
+    experiments_of,
+    model_names,
+    named_datasets,
+)
 from schemas.base import Record, canonical_json, digest_of
 from schemas.cfam import CfamTraining
 from schemas.embedding import CfamEmbedder, EmbedderSpec
 from schemas.errors import ConfigurationError, LoupeError, UsageError
-from schemas.evaluation import Direction, EvaluationResult
+from schemas.evaluation import EvaluationResult
 from schemas.validation import nearest_hint, placed, read_settings, validated
 
 _KEYS = "docs/reproduction.md"
@@ -224,6 +230,7 @@ class Plan:
             ],
             "rows": [
                 {
+                    "label": row.experiment.label,
                     "row": row.experiment.model,
                     "trained_on": row.experiment.trained_on or None,
                     "dataset": row.experiment.dataset,
@@ -239,7 +246,7 @@ class Plan:
                             "disputed": line.disputed or None,
                             "metrics": {
                                 name: comparison._asdict()
-                                for name, comparison in compared(row, line.direction).items()
+                                for name, comparison in _compared(row, line).items()
                             },
                         }
                         for line in row.experiment.published
@@ -258,10 +265,10 @@ class Comparison(NamedTuple):
     difference: float | None
 
 
-def compared(row: PlannedRow, direction: Direction) -> dict[str, Comparison]:
+def _compared(row: PlannedRow, published: PublishedScores) -> dict[str, Comparison]:
     """The scores of a row in one direction by metric; FG-CDE by type of difference."""
+    direction = published.direction
     found = row.result.direction(direction) if row.result else None
-    published = next(one for one in row.experiment.published if one.direction == direction)
     ours = {name: one.value for name, one in found.scores.items()} if found else {}
     for group in row.result.groups if row.result else ():
         if (group.dimension, group.direction) == ("difference", direction):
