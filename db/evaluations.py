@@ -23,6 +23,11 @@ class StoredEvaluation(NamedTuple):
     result: EvaluationResult
     evaluated_at: datetime
 
+    def as_json(self) -> dict[str, Any]:
+        """Return the evaluation as it is printed for programs."""
+        known = {"id": self.result.id, "evaluated_at": self.evaluated_at.isoformat()}
+        return known | self.result.model_dump(mode="json")
+
 
 class Stored(NamedTuple):
     """The evaluation in the store, and whether it is new."""

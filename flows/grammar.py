@@ -13,6 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from schemas.grammar import GrammarFinding, GrammarSettings
+from schemas.phrases import QUOTED
 
 if TYPE_CHECKING:
     from harper import Lint
@@ -201,7 +202,6 @@ LANGUAGE = "Language"
 _OF_WORDS = ("Spelling", "Typo")
 _UNKNOWN_SHARE = 0.4
 _FEWEST_WORDS = 3
-_QUOTED = re.compile(r"\"[^\"]*\"|“[^”]*”|«[^»]*»|‘[^’]*’|(?<!\w)'[^']*'(?!\w)")
 _CODE = re.compile(
     r"\b[\w.]+\([^()]*\)|\b\w+\.[a-z]{1,4}\b(?!\s+[A-Z])|\b\w+_\w+\b"
     r"|\b\w+(?:\s?(?:[+*/%<>=×÷]=?|==|(?<=\s)-(?=\s))\s?\w+)+(?=\W|$)"
@@ -226,7 +226,7 @@ def check_grammar(
         settings: what is not reported.
         known_words: words that are correct in this caption, such as names in its facts.
     """
-    plain = _without(_QUOTED, text) if settings.quotes else text
+    plain = _without(QUOTED, text) if settings.quotes else text
     plain = _without(_CODE, plain) if settings.code else plain
     plain = _without_known(plain, known_words)
     if (foreign := foreign_script(plain)) is not None:

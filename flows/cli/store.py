@@ -168,13 +168,7 @@ def check(
         "checked": checked,
         "faulty": count,
         "faults": [
-            {
-                "sha256": one.blob.sha256,
-                "media_type": one.blob.media_type,
-                "fault": one.fault,
-                "entity_id": one.entity_id,
-            }
-            for one in faulty
+            {**one.blob._asdict(), "fault": one.fault, "entity_id": one.entity_id} for one in faulty
         ],
         "repaired": count_repaired,
         "repairs": [{"sha256": one.blob.sha256, "from": one.origin} for one in repaired],

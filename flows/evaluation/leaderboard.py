@@ -431,14 +431,7 @@ def leaderboard_document(board: Leaderboard) -> dict[str, Any]:
         "boards": [_board_document(one) for one in board.boards],
         "tables": [_table_document(one) for one in board.tables],
         "nearest": [one.nearest for one in board.contrasts],
-        "evaluations": [
-            {
-                "id": id_,
-                "evaluated_at": evaluated_at.isoformat(),
-                **result.model_dump(mode="json"),
-            }
-            for id_, (result, evaluated_at) in evaluations.items()
-        ],
+        "evaluations": [one.as_json() for one in evaluations.values()],
     }
 
 

@@ -561,13 +561,7 @@ class EvaluationReport:
         return {
             "dataset": self.dataset,
             "evaluations": [
-                {
-                    "id": one.evaluation.result.id,
-                    "is_new": one.is_new,
-                    "evaluated_at": one.evaluation.evaluated_at.isoformat(),
-                    **one.evaluation.result.model_dump(mode="json"),
-                }
-                for one in self.stored
+                {**one.evaluation.as_json(), "is_new": one.is_new} for one in self.stored
             ],
             "leaderboard": str(self.written.page),
         }
