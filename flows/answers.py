@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from flows.grammar import LANGUAGE, SPELLING, SURE, check_grammar, foreign_script, guessed_language
 from prompts.loader import Prompt
 from schemas.chat import ChatAnswer, ChatRequest
-from schemas.grammar import GrammarSettings
 from schemas.phrases import QUOTED
 from schemas.records import Rejection
 
@@ -305,7 +304,6 @@ _ESCAPE = re.compile(r"\\u[0-9a-f]{4}|\\[nrt\"]", re.IGNORECASE)
 _ANSWER_TEXTS_WORD = re.compile(r"[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ENGLISH = "en"
 _LETTERS = re.compile(r"[^\W\d_]+")
-_NAMES_COUNT = GrammarSettings(names=False)
 _UNKNOWN_SHARE = 0.45
 _FEWEST_WORDS = 3
 _SCRIPTS = {
@@ -514,7 +512,7 @@ def _language_of(caption: str) -> str:
 
 def _is_english(text: str) -> bool:
     """Return whether most words of a text that looks like another language are English."""
-    found = [finding.rule for finding in check_grammar(text, _NAMES_COUNT)]
+    found = [finding.rule for finding in check_grammar(text, names=False)]
     if LANGUAGE in found:
         return False
     return found.count(SPELLING) < _UNKNOWN_SHARE * len(_LETTERS.findall(text))

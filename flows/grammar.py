@@ -12,7 +12,6 @@ from importlib.resources import files
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from schemas.grammar import GrammarFinding, GrammarSettings
 from schemas.phrases import QUOTED
 
 if TYPE_CHECKING:
@@ -193,12 +192,10 @@ def opens_sentence(text: str, start: int) -> bool:
 
 # The grammar of a caption: Harper's findings, without known false positives for captions.
 
-STAGE = "check_grammar"
-VERSION = "1"
 SPELLING = "SpellCheck"
-RULE = "RepeatedWord"
 LANGUAGE = "Language"
 
+_REPEATED = "RepeatedWord"
 _OF_WORDS = ("Spelling", "Typo")
 _UNKNOWN_SHARE = 0.4
 _FEWEST_WORDS = 3
@@ -209,34 +206,42 @@ _CODE = re.compile(
 _TWICE = re.compile(r"\b([^\W\d_]{3,})[ \t]+\1\b", re.IGNORECASE)
 _RIGHT = frozenset(("had", "that"))
 _CHECK_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
-_DEFAULTS = GrammarSettings()
 _AT_ONCE = Lock()  # threads must not share a linter; a caption takes a millisecond
 
 
+class Finding(NamedTuple):
+    """An error in a text: its position in characters, the rule, and a sentence for users."""
+
+    start: int
+    end: int
+    rule: str
+    message: str
+
+
 def check_grammar(
-    text: str, settings: GrammarSettings = _DEFAULTS, known_words: frozenset[str] = frozenset()
-) -> tuple[GrammarFinding, ...]:
+    text: str, known_words: frozenset[str] = frozenset(), *, names: bool = True
+) -> tuple[Finding, ...]:
     """Return the errors of an English caption in the order of the text.
 
-    A text that is not English, at least in part, has a single finding, `Language`, because rules of
+    Text in quotation marks, calls, file names and formulas are not checked (`range(9)`, `i * 4`). A
+    text that is not English, at least in part, has a single finding, `Language`, because rules of
     English would only report false errors.
 
     Args:
         text: a caption.
-        settings: what is not reported.
         known_words: words that are correct in this caption, such as names in its facts.
+        names: whether capitalized words inside a sentence count as names, not as misspellings.
     """
-    plain = _without(QUOTED, text) if settings.quotes else text
-    plain = _without(_CODE, plain) if settings.code else plain
-    plain = _without_known(plain, known_words)
+    plain = _CODE.sub(_hidden, QUOTED.sub(_hidden, text))
+    for word in known_words:  # of other scripts, in translated captions
+        if not word.isascii():
+            plain = plain.replace(word, "X" * len(word))
     if (foreign := foreign_script(plain)) is not None:
-        return (_language_finding(text, foreign.start, foreign.end, f"in {foreign.language}"),)
-    allowed = known_words | frozenset(settings.words)
-    found = list(_findings(text, plain, settings, allowed))
+        return (_language_finding(foreign.start, foreign.end, f"in {foreign.language}"),)
+    found = list(_findings(text, plain, known_words.union(_words("correct_words")), names=names))
     if (language := _other_language(plain, found)) is not None:
-        return (_language_finding(text, 0, len(text), f"in the language {language!r}"),)
-    found += _repetitions(text, plain, settings, found)
-    return tuple(sorted(found, key=lambda one: (one.start, one.end, one.rule)))
+        return (_language_finding(0, len(text), f"in the language {language!r}"),)
+    return tuple(sorted([*found, *_repetitions(plain, found)]))
 
 
 def words_in(texts: Iterable[str]) -> frozenset[str]:
@@ -244,53 +249,36 @@ def words_in(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(word for text in texts for word in _CHECK_WORD.findall(text))
 
 
-def _findings(
-    text: str, plain: str, settings: GrammarSettings, allowed: frozenset[str]
-) -> Iterator[GrammarFinding]:
+def _hidden(match: re.Match[str]) -> str:
+    """Return `X` for each character of a match, which keeps positions."""
+    return "X" * len(match.group())
+
+
+def _findings(text: str, plain: str, allowed: frozenset[str], *, names: bool) -> Iterator[Finding]:
+    ignored_rules, ignored_kinds = _words("ignored_rules"), _words("ignored_kinds")
     for rule, lint in _lints(plain, "AMERICAN"):
-        if rule in settings.ignored_rules or lint.lint_kind in settings.ignored_categories:
-            continue
         start, end = lint.span.start, lint.span.end
+        if rule in ignored_rules or lint.lint_kind in ignored_kinds:
+            continue
         if plain[start : end + 2] != text[start : end + 2] or not _is_sure(rule, plain, start):
             continue
         if lint.lint_kind in _OF_WORDS and text[start:end] in allowed:
             continue
-        if rule == SPELLING and _is_right(plain, start, end, settings, allowed):
+        if rule == SPELLING and _is_right(plain, start, end, allowed, names=names):
             continue
-        yield GrammarFinding(
-            rule=rule,
-            category="Agreement" if rule.startswith(PREFIX) else lint.lint_kind,
-            message=lint.message.replace("“", "‘").replace("”", "’"),
-            start=start,
-            end=end,
-            text=text[start:end],
-            suggestions=tuple(_cased(one, text[start:end]) for one in _replacements(lint)),
-        )
+        yield Finding(start, end, rule, lint.message.replace("“", "‘").replace("”", "’"))
 
 
-def _repetitions(
-    text: str, plain: str, settings: GrammarSettings, found: list[GrammarFinding]
-) -> list[GrammarFinding]:
+def _repetitions(plain: str, found: list[Finding]) -> Iterator[Finding]:
     """Yield repeated words that Harper has not found, except those that may be repeated.
 
     Harper only finds repeated function words («the the»).
     """
-    if RULE in settings.ignored_rules:
-        return []
-    return [
-        GrammarFinding(
-            rule=RULE,
-            category="Repetition",
-            message=f"The word {match[1]!r} stands twice.",
-            start=match.start(),
-            end=match.end(),
-            text=text[match.start() : match.end()],
-            suggestions=(match[1],),
-        )
-        for match in _TWICE.finditer(plain)
-        if match[1].casefold() not in _RIGHT
-        and not any(one.start < match.end() and match.start() < one.end for one in found)
-    ]
+    for match in _TWICE.finditer(plain):
+        start, end = match.span()
+        is_known = any(one.start < end and start < one.end for one in found)
+        if match[1].casefold() not in _RIGHT and not is_known:
+            yield Finding(start, end, _REPEATED, f"The word {match[1]!r} stands twice.")
 
 
 def _is_sure(rule: str, text: str, start: int) -> bool:
@@ -299,20 +287,18 @@ def _is_sure(rule: str, text: str, start: int) -> bool:
     return not rule.startswith(of_verbs) or opens_sentence(text, start)
 
 
-def _is_right(
-    text: str, start: int, end: int, settings: GrammarSettings, allowed: frozenset[str]
-) -> bool:
+def _is_right(text: str, start: int, end: int, allowed: frozenset[str], *, names: bool) -> bool:
     """Return whether a word that is not in the American dictionary is correct."""
     word = text[start:end]
     if word.removesuffix("'s").removesuffix("’s") in allowed:
         return True
-    if settings.names and word[:1].isupper() and _CHECK_WORD.search(text[:start]) is not None:
+    if names and word[:1].isupper() and _CHECK_WORD.search(text[:start]) is not None:
         return True
     british = {lint.problem_text for rule, lint in _lints(text, "BRITISH") if rule == SPELLING}
     return word not in british
 
 
-def _other_language(text: str, found: list[GrammarFinding]) -> str | None:
+def _other_language(text: str, found: list[Finding]) -> str | None:
     """Return the language of a text with many unknown words, if it surely is not English."""
     words = _CHECK_WORD.findall(text)
     unknown = sum(one.rule == SPELLING for one in found)
@@ -322,43 +308,8 @@ def _other_language(text: str, found: list[GrammarFinding]) -> str | None:
     return language if language != "en" and probability >= SURE else None
 
 
-def _language_finding(text: str, start: int, end: int, what: str) -> GrammarFinding:
-    return GrammarFinding(
-        rule=LANGUAGE,
-        category="Language",
-        message=f"The caption must be in English; this is {what}.",
-        start=start,
-        end=end,
-        text=text[start:end],
-    )
-
-
-def _without(pattern: re.Pattern[str], text: str) -> str:
-    """Return `text` with matches of a pattern replaced by `X`, which keeps positions."""
-    return pattern.sub(lambda match: "X" * len(match.group()), text)
-
-
-def _without_known(text: str, words: frozenset[str]) -> str:
-    """Return `text` with known words of other scripts replaced by `X`, for translated captions."""
-    for word in words:
-        if not word.isascii():
-            text = text.replace(word, "X" * len(word))
-    return text
-
-
-def _replacements(lint: "Lint") -> Iterator[str]:
-    from harper import SuggestionKind
-
-    for one in lint.suggestions:
-        if one.kind == SuggestionKind.INSERT_AFTER:
-            yield lint.problem_text + one.replacement_text
-        else:
-            yield one.replacement_text
-
-
-def _cased(suggestion: str, problem: str) -> str:
-    """Return a suggestion with the case of the original: for «A», «An» instead of «AN»."""
-    return suggestion.capitalize() if len(problem) == 1 and suggestion.isupper() else suggestion
+def _language_finding(start: int, end: int, what: str) -> Finding:
+    return Finding(start, end, LANGUAGE, f"The caption must be in English; this is {what}.")
 
 
 def _lints(text: str, dialect: str) -> "list[tuple[str, Lint]]":

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from flows.grammar import check_grammar, opens_sentence, rule_pack, words_in
-from schemas.grammar import GrammarSettings
 
 REAL = Path("../shared/data/coco_captions/annotations.jsonl")
 
@@ -86,16 +85,14 @@ def test_a_correct_caption_has_no_finding(subtests: pytest.Subtests) -> None:
             assert check_grammar(text) == ()
 
 
-def test_a_planted_fault_is_found_with_its_position_and_correction(
+def test_a_planted_fault_is_found_with_its_position(
     subtests: pytest.Subtests,
 ) -> None:
     for text in WRONG:
         with subtests.test(text=text):
             rule, fault, right = WRONG[text]
             found = check_grammar(text)
-            assert [(one.rule, one.text) for one in found] == [(rule, fault)]
-            assert text[found[0].start : found[0].end] == fault
-            assert right in found[0].suggestions
+            assert [(one.rule, text[one.start : one.end]) for one in found] == [(rule, fault)]
             assert found[0].message
             fixed = text[: found[0].start] + right + text[found[0].end :]
             assert check_grammar(fixed) == ()
@@ -112,9 +109,13 @@ def test_another_language_is_the_only_finding(subtests: pytest.Subtests) -> None
     for text, part, language in cases:
         with subtests.test(text=text, part=part, language=language):
             (found,) = check_grammar(text)
-            assert (found.rule, found.category) == ("Language", "Language")
-            assert found.text.startswith(part)
+            assert found.rule == "Language"
+            assert text[found.start :].startswith(part)
             assert language in found.message
+
+
+def faults(text: str, known_words: frozenset[str] = frozenset()) -> list[str]:
+    return [text[one.start : one.end] for one in check_grammar(text, known_words)]
 
 
 def test_known_words_are_accepted() -> None:
@@ -124,22 +125,8 @@ def test_known_words_are_accepted() -> None:
     assert check_grammar(text, known_words=known) == ()
     assert words_in(["A frobnitz: 出口.", "Zxyqua's."]) == {"A", "frobnitz", "出口", "Zxyqua's"}
     facts = words_in(["Two men are here."])
-    assert [one.text for one in check_grammar("A man are here.", known_words=facts)] == ["are"]
-    without = frozenset(("出口",))
-    assert [one.text for one in check_grammar(text, known_words=without)] == ["Zxyqua", "frobnitz"]
-
-
-def test_settings_control_what_is_reported() -> None:
-    strict = GrammarSettings(
-        ignored_categories=(), ignored_rules=(), words=(), names=False, quotes=False, code=False
-    )
-    assert [
-        one.rule for one in check_grammar("a man falls off his skateboard in a park.", strict)
-    ] == ["SentenceCapitalization"]
-    assert [one.text for one in check_grammar("The man is Messi.", strict)] == ["Messi"]
-    assert [one.rule for one in check_grammar('It says "出口".', strict)] == ["Language"]
-    lenient = GrammarSettings(ignored_rules=("AnA",))
-    assert check_grammar("A apple lies there.", lenient) == ()
+    assert faults("A man are here.", facts) == ["are"]
+    assert faults(text, frozenset(("出口",))) == ["Zxyqua", "frobnitz"]
 
 
 def test_opens_sentence_recognises_a_subject_at_the_start(subtests: pytest.Subtests) -> None:
@@ -174,6 +161,5 @@ def test_real_captions_have_almost_no_findings() -> None:
         pytest.skip("../shared/data/coco_captions is not here")
     lines = REAL.read_text(encoding="utf-8").splitlines()
     texts = [one["caption"] for line in lines for one in json.loads(line)["captions"]]
-    faults = {text: [one.text for one in found] for text in texts if (found := check_grammar(text))}
     assert len(texts) == 50
-    assert list(faults.values()) == [["asia"]]
+    assert [found for text in texts if (found := faults(text))] == [["asia"]]
