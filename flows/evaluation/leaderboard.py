@@ -199,14 +199,13 @@ class Leaderboard(NamedTuple):
     """Everything that is shown about one split of a release.
 
     `folder` holds the release's files; None if they are not on this machine. If a model was
-    evaluated several times, the newest evaluation counts; `evaluations` is the number of all.
+    evaluated several times, the newest evaluation counts.
     """
 
     manifest: Manifest
     folder: Path | None
     split: Split
     like: str | None
-    evaluations: int
     boards: tuple[Board, ...]
     tables: tuple[GroupTable, ...]
 
@@ -298,7 +297,6 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
         found.folder,
         split,
         like,
-        len(stored),
         tuple(board for board in boards if board.rows),
         tuple(_group_tables(newest, names)),
     )

@@ -1,7 +1,7 @@
 """`train-cfam`: trains CFAM on a release and records the result."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -202,13 +202,6 @@ def _chosen(
     return TrainingImages(splits, name, release_id, _HELD_OUT, left_out)
 
 
-def missing_images(splits: TrainingSplits) -> Iterator[Path]:
-    """The image files that are missing."""
-    for image in (*splits.training, *splits.validation):
-        if not image.path.is_file():
-            yield image.path
-
-
 # `train-cfam`: trains CFAM on a release and records the result.
 
 RECORD = "training.json"
@@ -310,8 +303,9 @@ def run_training(request: TrainingRequest, progress: Progress) -> TrainingReport
     if withdrawal := withdrawal_in(Path(request.release), known_notices(load_settings())):
         progress.say(f"warning: {withdrawal.sentence}")
     found = find_training_images(Path(request.release), settings)
-    if missing := next(missing_images(found.splits), None):
-        raise UsageError(f"{found.name}: images are missing, such as {missing}")
+    for image in (*found.splits.training, *found.splits.validation):
+        if not image.path.is_file():
+            raise UsageError(f"{found.name}: images are missing, such as {image.path}")
     if found.without_captions:
         reason = "no contrastive pair" if settings.losses.contrast else "no caption"
         progress.say(f"training images left out: {found.without_captions:,} ({reason})")
