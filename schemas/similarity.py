@@ -1,7 +1,7 @@
 """Near-duplicates, leaks between splits and overlap with other datasets: settings, results."""
 
 from enum import StrEnum
-from typing import Literal, get_args
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -159,7 +159,6 @@ class NearDuplicateReport(EntityRecord, kind="near_duplicate_report"):
 
 ContaminationMeasure = Literal["file", "perceptual_hash", "video", "identity", "caption"]
 OtherKind = Literal["release", "dataset", "folder"]
-MEASURES: tuple[ContaminationMeasure, ...] = get_args(ContaminationMeasure)
 SEARCHED_BITS = 10
 """Perceptual hashes that differ in more bits always count as different images."""
 

@@ -403,7 +403,6 @@ _LEAST_MARGIN: Final = -0.3
 _SCAN_MARGIN: Final = 0.6
 _LEAST_SCORE: Final = 0.2
 _KNOWN_SCORE: Final = 0.5
-_MOST_MOVING: Final = 0.35
 _COVERED: Final = 0.5
 _ROOM_PX: Final = np.array([-2, -2, 2, 2])
 _MARGIN_AROUND_PEOPLE: Final = 0.15
