@@ -244,10 +244,7 @@ class Plan:
                         {
                             "direction": line.direction,
                             "disputed": line.disputed or None,
-                            "metrics": {
-                                name: comparison._asdict()
-                                for name, comparison in _compared(row, line).items()
-                            },
+                            "metrics": _compared(row, line),
                         }
                         for line in row.experiment.published
                     ],
@@ -257,16 +254,11 @@ class Plan:
         }
 
 
-class Comparison(NamedTuple):
-    """A published score and ours, if there is one, in percent."""
+def _compared(row: PlannedRow, published: PublishedScores) -> dict[str, dict[str, float | None]]:
+    """The published scores of a row in one direction and ours by metric, in percent.
 
-    published: float
-    ours: float | None
-    difference: float | None
-
-
-def _compared(row: PlannedRow, published: PublishedScores) -> dict[str, Comparison]:
-    """The scores of a row in one direction by metric; FG-CDE by type of difference."""
+    FG-CDE is by type of difference.
+    """
     direction = published.direction
     found = row.result.direction(direction) if row.result else None
     ours = {name: one.value for name, one in found.scores.items()} if found else {}
@@ -274,9 +266,11 @@ def _compared(row: PlannedRow, published: PublishedScores) -> dict[str, Comparis
         if (group.dimension, group.direction) == ("difference", direction):
             ours[group.group] = group.scores["FG-CDE"].value
     return {
-        name: Comparison(
-            value, ours.get(name), round(ours[name] - value, 2) if name in ours else None
-        )
+        name: {
+            "published": value,
+            "ours": ours.get(name),
+            "difference": round(ours[name] - value, 2) if name in ours else None,
+        }
         for name, value in published.scores.items()
     }
 
