@@ -1,7 +1,7 @@
 """`loupe metrics`: scores of embeddings in `.npy` files."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from schemas.errors import UsageError
 if TYPE_CHECKING:
     from retrieval.contrastive import RightCount
     from retrieval.ranking import RetrievalScores
-    from schemas.evaluation import PairSimilarities
+    from schemas.evaluation import Direction, PairSimilarities
 
 ImagesOption = Annotated[Path, typer.Option(help="One row per sample, .npy of shape (n, d).")]
 app = group("Score embeddings from .npy files.")
@@ -192,7 +192,7 @@ def ccd(
 
 
 def _type_rows(
-    counts: "Mapping[str, Mapping[str, RightCount]]", similar: "Mapping[str, PairSimilarities]"
+    counts: "dict[Direction, dict[str, RightCount]]", similar: "dict[str, PairSimilarities]"
 ) -> Iterator[tuple[object, ...]]:
     """Yield a row for each type, each aspect and all pairs; only types have cosines."""
     from retrieval.contrastive import COMPARISONS
