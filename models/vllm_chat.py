@@ -52,14 +52,16 @@ class _Stream:
 class SharedEngine:
     """Keeps an engine full with requests of several threads.
 
-    As soon as a request finishes, the next one takes its place: of the same stream or, if that has
-    no more, of another. So the engine does not drain to the slowest answers of a stream. Any thread
-    that waits for an answer steps the engine for all.
+    As soon as a quarter of the places is free, the next requests take them: of the same stream or,
+    if that has no more, of another. So the engine does not drain to the slowest answers of a
+    stream. Requests enter in groups because the engine's steps that read prompts are slower (see
+    `benchmarks/vllm_feeding.py`). Any thread that waits for an answer steps the engine for all.
     """
 
     def __init__(self, engine: Engine, most_in_flight: int) -> None:
         self._engine = engine
         self._room = most_in_flight
+        self._group = max(1, most_in_flight // 4)
         self._streams: list[_Stream] = []
         self._is_in_use = False
         self._changed = Condition()  # guards the three above; notified when they change
@@ -73,8 +75,9 @@ class SharedEngine:
             while not stream.is_over:
                 while stream.finished:
                     yield stream.finished.popleft()
-                while stream.has_more and self._changed_room(-1):
-                    self._take(stream, numbered)
+                if self._room >= self._group:
+                    while stream.has_more and self._changed_room(-1):
+                        self._take(stream, numbered)
                 self._advance(stream)
         finally:
             self._close(stream)
@@ -105,7 +108,8 @@ class SharedEngine:
         """Steps the engine until there is something to do for the stream."""
 
         def has_news() -> bool:
-            return bool(stream.is_over or stream.finished or (stream.has_more and self._room))
+            may_take = stream.has_more and self._room >= self._group
+            return bool(stream.is_over or stream.finished or may_take)
 
         with self._in_use(unless=has_news) as is_ours:
             if not is_ours:

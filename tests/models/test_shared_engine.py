@@ -67,6 +67,12 @@ def test_a_slow_answer_does_not_leave_the_engine_idle() -> None:
     assert inner.sizes == [ROOM] * 11 + [1]
 
 
+def test_requests_enter_when_a_quarter_of_the_places_is_free() -> None:
+    inner = SteppingEngine()
+    texts(SharedEngine(inner, 8), requests("one", *range(1, 9), 1, 1))
+    assert inner.sizes[:3] == [8, 7, 8]
+
+
 def test_other_streams_fill_the_engine_during_the_slowest_answers() -> None:
     """Each chunk has one answer that takes as long as all others together."""
     inner = SteppingEngine()
