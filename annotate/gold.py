@@ -24,12 +24,11 @@ from db.gold import (
     all_checks,
     counted_checks,
     gold_items,
-    in_adjudication,
-    items_of,
     return_work,
     settled_answers,
     suspended_annotators,
 )
+from db.reviews import WAITING, review_tasks
 from db.store import Store
 from schemas.base import Record, digest_of
 from schemas.errors import UsageError
@@ -407,14 +406,16 @@ def enforce(connection: Connection, queue: Queue, same: Same) -> dict[str, Retur
     """
     revoked = {}
     rule = Rule.of(queue)
-    settling = in_adjudication(connection, queue.name)
+    settled = review_tasks(connection, queue.name, purpose="adjudication", state=WAITING)
+    settling = frozenset(task.entity_id for task in settled.values())
     suspended = suspended_annotators(connection, queue.name)
     for assignee, checks in sorted(counted_checks(connection, queue.name).items()):
         found = drift(checks, rule)
         if found is None or assignee in suspended:
             continue
-        items = items_of(connection, queue.name, assignee)
-        by_item = counted_answers(connection, queue.name, items)
+        own = {"assignee": assignee, "purpose": "review", "state": (*WAITING, "answered")}
+        items = {one.entity_id for one in review_tasks(connection, queue.name, **own).values()}
+        by_item = counted_answers(connection, queue.name, sorted(items))
         answers = (answer for given in by_item.values() for answer in given)
         unconfirmed = unreviewed_answers(answers, assignee, same, settling)
         tasks = [answer.task_key for answer in unconfirmed]

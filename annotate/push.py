@@ -29,7 +29,6 @@ from db.reviews import (
     annotators,
     announce_tasks,
     close_tasks,
-    first_tasks,
     load_cursor,
     place_tasks,
     project_of_tasks,
@@ -102,7 +101,9 @@ def _offered_drafts(
     """
     if queue.kind != Image.kind:
         return {}
-    first = first_tasks(store, queue.name, {task.entity_id for task in tasks})
+    first: dict[str, str] = {}  # which does not change with later tasks
+    for task in review_tasks(store, queue.name, purpose="review", gold=False).values():
+        first.setdefault(task.entity_id, task.key)
     asked = {task.key for task in tasks}
     images = {image: key for image, key in first.items() if key in asked}
     described = children_of(store, images, Role.DESCRIBES)

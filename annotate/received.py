@@ -34,7 +34,7 @@ from db.reviews import (
     annotators,
     change_tasks,
     pseudonyms,
-    task_states,
+    tasks_by_key,
 )
 from db.store import Store
 from db.work import register_plan
@@ -309,9 +309,9 @@ def _move(connection: Connection, read: Sequence[Understood], skipped: set[str])
     """Set the states of the tasks; a clear answer overrules all others."""
     answered = {received.task.key for received, _ in read}
     clear = {received.task.key for received, answer in read if isinstance(answer, ReviewAnswer)}
-    states = task_states(connection, answered | skipped)  # they may have changed meanwhile
-    returned = {key for key, state in states.items() if state == "returned"}
-    waiting = {key for key, state in states.items() if state in WAITING}
+    tasks = tasks_by_key(connection, answered | skipped)  # they may have changed meanwhile
+    returned = {key for key, task in tasks.items() if task.state == "returned"}
+    waiting = {key for key, task in tasks.items() if task.state in WAITING}
     change_tasks(connection, clear - returned, state="answered")
     change_tasks(connection, (answered & waiting) - clear, state="unclear")
     change_tasks(connection, (skipped & waiting) - answered, state="skipped")

@@ -1,9 +1,9 @@
 """Model calls and searches: stored as soon as they return, found by key, and summed up.
 
-A search is reserved before it is sent: its row of `model_call` is `in_flight` and has the id of a
-claim, so that concurrent runs see each other's searches and the rest of the budget. The answer
-replaces it. A failure that may be retried leaves the key free. It has its own row if the service
-counted the request, as has a killed run (`lost`: it is not known whether the service counted it).
+A search is counted before it is sent: until its outcome is stored, its row of `model_call` has the
+id of its claim as its key and is `lost`, so that concurrent runs see the rest of the budget. A
+killed run leaves it so, as it is not known whether the service counted the request. A failure that
+may be retried leaves the key of the search free, too.
 """
 
 import json
@@ -14,13 +14,12 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
-from sqlalchemy import Connection, Row, Text, case, cast, delete, func, insert, select, update
+from sqlalchemy import Connection, Text, case, cast, delete, exists, func, insert, select, update
 
 from db.entities import AgentRef, register_agents
 from db.store import Store, acquire_lock, reads, retried, writes
-from db.tables import Agent, ModelCall, insert_new
+from db.tables import Agent, Claim, ModelCall, insert_new
 from schemas.base import sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
 from schemas.errors import ServiceError
@@ -244,7 +243,6 @@ def _row(call: NewCall, agent: AgentRef) -> dict[str, Any]:
     }
 
 
-IN_FLIGHT = "in_flight"
 LOST = "lost"
 
 
@@ -289,8 +287,11 @@ Costs = Callable[[int, int], float | None]
 @reads
 def find_search(connection: Connection, key: str) -> SearchOutcome | None:
     """Return the outcome of the search with that key; None if it has not returned."""
-    row = _row_of(connection, key)
-    return None if row is None or row.status == IN_FLIGHT else _outcome(row)
+    query = select(ModelCall.status, ModelCall.response).where(ModelCall.key == key)
+    if (row := connection.execute(query).one_or_none()) is None:
+        return None
+    kind = SearchAnswer if row.status == "answered" else SearchFailure
+    return kind.model_validate_json(row.response)
 
 
 @retried
@@ -301,30 +302,26 @@ def reserve_search(
     agent = AgentRef.of_model(search.service)
     with store.write() as connection:
         acquire_lock(connection, f"searches {search.service.name}")
-        row = _row_of(connection, search.key)
-        if row is not None and row.status != IN_FLIGHT:
-            return _outcome(row)
+        if (known := find_search(connection, search.key)) is not None:
+            return known
         claim_id = store.claims.take(connection, _call_subject(search.key))
         if claim_id is None:
             return Busy()
-        if row is not None:  # its claim has ended
-            lost = {"key": uuid4().hex, "status": LOST}
-            connection.execute(update(ModelCall).where(ModelCall.key == search.key).values(lost))
         used = requests_since(connection, search.service, budget.day_began)
         if budget.most is not None and used >= budget.most:
             store.claims.release(connection, claim_id)
             return Spent(used)
         register_agents(connection, [agent])
         reserved = {
-            "key": search.key,
+            "key": claim_id,
             "agent_id": agent.id,
             "stage": _SEARCH_STAGE,
             "dataset": search.dataset,
             "prompt_digest": "",
             "parameters": search.parameters,
             "request": search.request.model_dump(mode="json"),
-            "response": claim_id,
-            "status": IN_FLIGHT,
+            "response": "",
+            "status": LOST,
             "tokens_in": 1,
             "tokens_out": 0,
             "seconds": 0.0,
@@ -343,8 +340,9 @@ def reserve_retry(
     used = requests_since(connection, search.service, budget.day_began)
     if budget.most is not None and used >= budget.most:
         return False
-    more = {"tokens_in": ModelCall.tokens_in + 1}
-    return connection.execute(_own(search.key, claim_id).values(more)).rowcount == 1
+    own = ModelCall.key == claim_id, exists().where(Claim.id == claim_id)
+    more = update(ModelCall).where(*own).values(tokens_in=ModelCall.tokens_in + 1)
+    return connection.execute(more).rowcount == 1
 
 
 @retried
@@ -363,8 +361,8 @@ def settle_search(
     """
     with store.write() as connection:
         acquire_lock(connection, f"searches {search.service.name}")
-        own = select(ModelCall.tokens_in).where(*_is_own(search.key, claim_id))
-        reserved = connection.execute(own).scalar_one_or_none() or 0
+        own = ModelCall.key == claim_id
+        reserved = connection.execute(select(ModelCall.tokens_in).where(own)).scalar_one() or 0
         before = requests_since(connection, search.service, budget.day_began) - reserved
         cost = costs(outcome.requests, max(0, before))
         values = {
@@ -375,25 +373,15 @@ def settle_search(
             "cost": cost,
             "currency": currency,
         }
-        if isinstance(outcome, SearchFailure) and outcome.retriable:
-            if outcome.requests == 0:
-                connection.execute(delete(ModelCall).where(*_is_own(search.key, claim_id)))
-                store.claims.release(connection, claim_id)
-                return None
-            values["key"] = uuid4().hex
-        connection.execute(_own(search.key, claim_id).values(values))
-        store.claims.release(connection, claim_id)
-        return cost
-
-
-@retried
-def abandon_search(store: Store, search: NewSearch, claim_id: str) -> None:
-    """Abandon a search whose request may have been sent: it counts, as `lost`."""
-    with store.write() as connection:
-        connection.execute(
-            _own(search.key, claim_id).values(key=uuid4().hex, status=LOST, response=claim_id)
-        )
-        store.claims.release(connection, claim_id)
+        is_final = isinstance(outcome, SearchAnswer) or not outcome.retriable
+        if not store.claims.release(connection, claim_id):
+            return cost
+        if is_final or outcome.requests:
+            key = search.key if is_final else claim_id
+            connection.execute(update(ModelCall).where(own).values(key=key, **values))
+            return cost
+        connection.execute(delete(ModelCall).where(own))
+        return None
 
 
 @reads
@@ -404,21 +392,3 @@ def requests_since(connection: Connection, service: ModelRef, began: datetime) -
         ModelCall.agent_id.in_(agents), ModelCall.called_at >= began
     )
     return connection.execute(query).scalar_one() or 0
-
-
-def _row_of(connection: Connection, key: str) -> Row[str, str] | None:
-    query = select(ModelCall.status, ModelCall.response).where(ModelCall.key == key)
-    return connection.execute(query).one_or_none()
-
-
-def _is_own(key: str, claim_id: str) -> tuple[Any, ...]:
-    return ModelCall.key == key, ModelCall.status == IN_FLIGHT, ModelCall.response == claim_id
-
-
-def _own(key: str, claim_id: str) -> Any:
-    return update(ModelCall).where(*_is_own(key, claim_id))
-
-
-def _outcome(row: Row[str, str]) -> SearchOutcome:
-    kind = SearchAnswer if row.status == "answered" else SearchFailure
-    return kind.model_validate_json(row.response)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 from db.annotations import answers_where
 from db.decisions import append_decisions
 from db.entities import AgentRef, NewDecision, Verdict, change_in, pages
-from db.reviews import WAITING, acquire_queue_lock, change_tasks
+from db.reviews import acquire_queue_lock, change_tasks
 from db.store import reads, writes
 from db.tables import (
     Annotation,
@@ -173,27 +173,6 @@ class ReturnedWork(NamedTuple):
 
     tasks: int
     reopened: int
-
-
-def items_of(connection: Connection, queue: str, assignee: str) -> list[str]:
-    """Return the entities with first opinions or gold tasks of an annotator that wait or count."""
-    query = select(ReviewTask.entity_id).where(
-        ReviewTask.queue == queue,
-        ReviewTask.assignee == assignee,
-        ReviewTask.purpose == "review",
-        ReviewTask.state.in_((*WAITING, "answered")),
-    )
-    return sorted(connection.execute(query.distinct()).scalars())
-
-
-def in_adjudication(connection: Connection, queue: str) -> frozenset[str]:
-    """Return the entities of a queue that an adjudicator has now."""
-    query = select(ReviewTask.entity_id).where(
-        ReviewTask.queue == queue,
-        ReviewTask.purpose == "adjudication",
-        ReviewTask.state.in_(WAITING),
-    )
-    return frozenset(connection.execute(query).scalars())
 
 
 def return_work(

@@ -20,8 +20,8 @@ from sqlalchemy import (
 )
 
 from db.annotations import answers_where
-from db.entities import ancestor_ids, find, grouped, pages, parents_of, rows_in
-from db.reviews import WAITING
+from db.entities import ancestor_ids, find, grouped, pages, parents_of
+from db.reviews import WAITING, review_tasks
 from db.store import Store, reads, writes
 from db.tables import (
     Agent,
@@ -152,27 +152,18 @@ def items_to_audit(connection: Connection, queue: str) -> list[tuple[str, frozen
         .distinct()
     )
     drawn = sorted(connection.execute(query).scalars())
-    taken = _taken(connection, queue, drawn)
+    audits = review_tasks(connection, queue, purpose=_PURPOSE, state=_COUNTING).values()
+    taken = {task.entity_id for task in audits}
     left = [entity_id for entity_id in drawn if entity_id not in taken]
     past = _participants(connection, queue, left)
     return [(entity_id, frozenset(past[entity_id])) for entity_id in left]
 
 
-def _taken(connection: Connection, queue: str, ids: Iterable[str]) -> set[str]:
-    query = select(ReviewTask.entity_id).where(
-        ReviewTask.queue == queue,
-        ReviewTask.purpose == _PURPOSE,
-        ReviewTask.state.in_(_COUNTING),
-    )
-    return {entity_id for (entity_id,) in rows_in(connection, query, ReviewTask.entity_id, ids)}
-
-
 def _participants(connection: Connection, queue: str, ids: Sequence[str]) -> dict[str, set[str]]:
     """Return, for each entity, who had a task about it or about an entity it was edited from."""
     edited = ancestor_ids(connection, ids, (Role.EDITED_FROM,))
-    asked = {*ids, *(one for above in edited.values() for one in above)}
-    query = select(ReviewTask.entity_id, ReviewTask.assignee).where(ReviewTask.queue == queue)
-    people = grouped(rows_in(connection, query, ReviewTask.entity_id, asked))
+    tasks = review_tasks(connection, queue).values()
+    people = grouped((task.entity_id, task.assignee) for task in tasks)
     return {id_: {who for one in (id_, *edited[id_]) for who in people[one]} for id_ in ids}
 
 

@@ -95,11 +95,22 @@ class Cursor(NamedTuple):
 
 
 @reads
-def review_tasks(connection: Connection, queue: str) -> dict[str, StoredTask]:
-    """Return all tasks of a queue by their keys, oldest first."""
-    query = _TASKS.where(ReviewTask.queue == queue)
-    rows = connection.execute(query.order_by(ReviewTask.pushed_at, ReviewTask.key))
-    return {row.key: StoredTask._make(row) for row in rows}
+def review_tasks(
+    connection: Connection, queue: str | None = None, **values: object
+) -> dict[str, StoredTask]:
+    """Return the tasks of a queue, or of all, by their keys, oldest first.
+
+    `values` are the values of their columns, a tuple for one of several.
+    """
+    wanted = values if queue is None else {"queue": queue, **values}
+    columns = ReviewTask.__table__.c
+    query = _TASKS.order_by(ReviewTask.pushed_at, ReviewTask.key).where(
+        *(
+            columns[name].in_(value) if isinstance(value, tuple) else columns[name] == value
+            for name, value in wanted.items()
+        )
+    )
+    return {row.key: StoredTask._make(row) for row in connection.execute(query)}
 
 
 @reads
@@ -107,27 +118,6 @@ def tasks_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, Store
     """Return the tasks with these keys; unknown keys are left out."""
     rows = rows_in(connection, _TASKS, ReviewTask.key, keys)
     return {row.key: StoredTask._make(row) for row in rows}
-
-
-@reads
-def first_tasks(connection: Connection, queue: str, entity_ids: Iterable[str]) -> dict[str, str]:
-    """Return the key of the first review task on each entity in a queue, without gold tasks.
-
-    It does not change with its state or with later tasks.
-    """
-    found: dict[str, str] = {}
-    query = (
-        select(ReviewTask.entity_id, ReviewTask.key)
-        .where(
-            ReviewTask.queue == queue,
-            ReviewTask.purpose == "review",
-            ReviewTask.gold.is_(False),
-        )
-        .order_by(ReviewTask.pushed_at, ReviewTask.key)
-    )
-    for entity_id, key in rows_in(connection, query, ReviewTask.entity_id, entity_ids):
-        found.setdefault(entity_id, key)
-    return found
 
 
 @reads
@@ -151,13 +141,6 @@ def project_of_tasks(
     )
     newest = query.order_by(ReviewTask.pushed_at.desc(), ReviewTask.key).limit(1)
     return connection.scalar(newest)
-
-
-@reads
-def tasks_to_erase(connection: Connection, withdrawal: int) -> list[StoredTask]:
-    """Return the tasks still to be deleted on their servers because their content is erased."""
-    query = _TASKS.where(ReviewTask.erased_by == withdrawal)
-    return [StoredTask._make(row) for row in connection.execute(query.order_by(ReviewTask.key))]
 
 
 @writes
@@ -211,12 +194,6 @@ def change_tasks(
 def close_tasks(connection: Connection, keys: Iterable[str]) -> int:
     """Close those of the tasks that still wait, and return their number."""
     return change_tasks(connection, keys, ReviewTask.state.in_(WAITING), state="closed")
-
-
-def task_states(connection: Connection, keys: Iterable[str]) -> dict[str, str]:
-    """Return the states of tasks in this transaction."""
-    query = select(ReviewTask.key, ReviewTask.state)
-    return {row.key: row.state for row in rows_in(connection, query, ReviewTask.key, keys)}
 
 
 @writes

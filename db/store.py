@@ -451,6 +451,13 @@ def acquire_release_lock(connection: Connection) -> None:
 
 
 @retried
+def claim_subject(store: Store, subject: str) -> str | None:
+    """Claim a subject as a whole; return the claim's id, or None while another has a claim."""
+    with store.write() as connection:
+        return store.claims.take(connection, subject)
+
+
+@retried
 def drop_claims(store: Store, *claim_ids: str) -> None:
     """Release claims on unfinished work."""
     if claim_ids:

@@ -634,31 +634,15 @@ class WithdrawalStep(Base):
     done_at: Mapped[datetime]
 
 
-class EmbeddingSpace(Base):
-    """A model with its parameters, which determine the embedding of an image or a text.
-
-    `key` is the digest of model, revision and parameters.
-    """
-
-    id: Mapped[int] = mapped_column(primary_key=True, autoincrement=True)
-    key: Mapped[str] = mapped_column(Digest, unique=True)
-    model: Mapped[str] = mapped_column(Text)
-    revision: Mapped[str] = mapped_column(Text)
-    parameters: Mapped[dict[str, Any]]
-    dimension: Mapped[int]
-
-
 class Embedding(Base):
-    """An embedding in a space: float32, little-endian. This is a cache and may be emptied.
+    """An embedding: float32, little-endian. This is a cache and may be emptied.
 
-    `key` is the digest of the space's key, kind and `sha256`, which is the digest of the image's
-    file or of the text in UTF-8. Databases look up many rows faster by one column than by three.
+    `sha256` is the digest of the image's file or of the text in UTF-8. `space` is the digest of
+    model, revision, parameters and kind (image or text).
     """
 
-    key: Mapped[str] = mapped_column(Digest, primary_key=True)
-    space_id: Mapped[int] = mapped_column(ForeignKey("embedding_space.id"))
-    kind: Mapped[str] = mapped_column(String(16))
-    sha256: Mapped[str] = mapped_column(String(64))
+    sha256: Mapped[str] = mapped_column(String(64), primary_key=True)
+    space: Mapped[str] = mapped_column(Digest, primary_key=True)
     vector: Mapped[bytes] = mapped_column(LargeBinary)
 
 

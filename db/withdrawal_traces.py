@@ -7,7 +7,6 @@ from sqlalchemy import ColumnElement, Connection, Select, and_, delete, exists, 
 
 from db.annotations import counted_answers
 from db.decisions import decided_states
-from db.embeddings import Kind
 from db.entities import AgentRef, change_in, pages, rows_in
 from db.reviews import WAITING
 from db.store import Store, acquire_release_lock, writes
@@ -18,7 +17,6 @@ from db.tables import (
     Decision,
     Derivation,
     Embedding,
-    EmbeddingSpace,
     Entity,
     Pseudonym,
     ReviewImage,
@@ -27,7 +25,7 @@ from db.tables import (
     alias,
     insert_new,
 )
-from schemas.base import digest_of, sha256_of
+from schemas.base import sha256_of
 from schemas.provenance import Role
 
 _JUDGED = ("accepted", "rejected", "superseded")
@@ -105,11 +103,9 @@ def erase_answers_of(connection: Connection, person: str, withdrawal: int) -> No
 
 
 @writes
-def forget_vectors(connection: Connection, kind: Kind, digests: Iterable[str]) -> int:
-    """Delete the cached vectors of images or texts in all spaces; return their number."""
-    spaces = list(connection.execute(select(EmbeddingSpace.key)).scalars())
-    keys = (digest_of(space, kind, sha256) for sha256 in sorted(digests) for space in spaces)
-    return change_in(connection, delete(Embedding), Embedding.key, keys)
+def forget_vectors(connection: Connection, digests: Iterable[str]) -> int:
+    """Delete the cached vectors of images or texts of all models; return their number."""
+    return change_in(connection, delete(Embedding), Embedding.sha256, sorted(digests))
 
 
 @writes
@@ -123,7 +119,7 @@ def forget_texts(connection: Connection, withdrawal: int, digests: Iterable[str]
     texts = sorted(set(digests))
     row = {"withdrawal_id": withdrawal, "is_refused": False, "is_erased": False}
     insert_new(connection, WithdrawnDigest, [{**row, "sha256": one} for one in texts])
-    return forget_vectors(connection, "text", texts)
+    return forget_vectors(connection, texts)
 
 
 def text_digests(store: Store, entity_ids: Iterable[str]) -> Iterator[str]:

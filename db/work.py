@@ -412,17 +412,6 @@ def _subject(plan_id: int, dataset: str) -> str:
 
 
 @retried
-def claim_whole(store: Store, plan_id: int, dataset: str) -> str | None:
-    """Claim a plan's work on a dataset as a whole; None while another claims any of it."""
-    subject = _subject(plan_id, dataset)
-    with store.write() as connection:
-        acquire_lock(connection, f"plan {plan_id}")
-        if store.claims.is_taken(connection, subject):
-            return None
-        return store.claims.take(connection, subject)
-
-
-@retried
 def live_claims(store: Store, plan_id: int, dataset: str) -> bool:
     """Return whether a run, this or another, has a claim on inputs of this plan."""
     with store.read() as connection:

@@ -326,7 +326,7 @@ def _choose_candidates(run: CcdRun, searched: Found) -> StageReport:
         return [results[order.id] for order in orders]
 
     # without this, two runs could choose the same image
-    with sole_run(run.context, run.dataset, stage.label, VERSION):
+    with sole_run(run.context, run.dataset, stage.label):
         orders = run.find(ImageRequest, "proposed", group="search")
         _take_back_outdated(store, orders, stage, searched)
         done = worked_items(run.context, stage, [one.seq for one in orders])

@@ -59,7 +59,7 @@ class CcdRun(PipelineRun[CcdBuild]):
 
     def alone(self, work: str) -> AbstractContextManager[None]:
         """Lock a step so that parallel runs do not deactivate what this run makes."""
-        return sole_run(self.context, self.dataset, work, "1")
+        return sole_run(self.context, self.dataset, work)
 
 
 def search_of(build: CcdBuild, profile: Profile) -> ImageSearchSpec | None:

@@ -15,14 +15,13 @@ from db.calls import (
     NewSearch,
     Reserved,
     Spent,
-    abandon_search,
     find_search,
     reserve_retry,
     reserve_search,
     settle_search,
 )
 from db.entities import AgentRef, StoredEntity, WorkResult, new_entity
-from db.store import Store, pauses
+from db.store import Store, drop_claims, pauses
 from db.work import Pending, register_plan
 from flows.ccd.image_requests import strategies_of_requests
 from flows.ccd.run import Clock, utc_now
@@ -187,7 +186,7 @@ class RecordedSearch:
             self._settle(new, claim_id, nothing)
             raise
         except BaseException:
-            abandon_search(self.store, new, claim_id)
+            drop_claims(self.store, claim_id)  # the request may have been sent, and counts
             raise
 
     def _settle(self, new: NewSearch, claim_id: str, outcome: SearchOutcome) -> float | None:

@@ -12,7 +12,7 @@ from PIL import Image
 
 import models.registry
 from db.blobs import BlobStore
-from db.embeddings import Kind, Space, find_space, find_vectors, register_space, store_vectors
+from db.embeddings import Kind, find_vectors, space_of, store_vectors
 from db.entities import StoredEntity, pages
 from db.store import Store
 from flows.engine.context import RunContext
@@ -249,6 +249,7 @@ class CachedEmbedder:
         self._progress = progress or Progress()
         self._build = build
         self._loaded: ImageTextEmbedder | None = None
+        self._dimension: int | None = None
 
     @property
     def ref(self) -> ModelRef:
@@ -286,22 +287,30 @@ class CachedEmbedder:
         embed: Callable[[Mapping[str, _Input]], _Batches],
     ) -> Vectors:
         """Return one row for each (digest, input); `embed` computes those that are not cached."""
-        started, space = time.monotonic(), self._space()
+        started = time.monotonic()
+        parameters = {"provider": self._spec.provider, **self._spec.parameters}
+        space = space_of(self._spec.ref, parameters, kind)
         places: dict[str, list[int]] = defaultdict(list)
         for place, (digest, _) in enumerate(inputs):
             places[digest].append(place)
-        rows: Vectors = np.empty((len(inputs), space.dimension), np.float32)
+        rows: Vectors | None = None
         missing = dict(inputs)
         report = StageReport(f"embed {kind}s ({self._spec.name.rsplit('/', 1)[-1]})")
         self._progress.start(report.stage, len(missing))
         for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
-            for digest, vector in find_vectors(self._store, space, kind, page).items():
+            for digest, vector in find_vectors(self._store, space, page).items():
+                if rows is None:
+                    rows = np.empty((len(inputs), self._fixed(len(vector))), np.float32)
                 rows[places[digest]] = vector
                 del missing[digest]
                 report.already_done += 1
         self._progress.advance(report.stage, report.already_done)
+        if rows is None:
+            dimension = self._dimension or self._fixed(self._model().dimension)
+            rows = np.empty((len(inputs), dimension), np.float32)
         for digests, vectors in embed(missing):
-            store_vectors(self._store, space, kind, digests, vectors)
+            self._fixed(vectors.shape[1])
+            store_vectors(self._store, space, digests, vectors)
             for digest, vector in zip(digests, vectors, strict=True):
                 rows[places[digest]] = vector
             report.done += len(digests)
@@ -323,10 +332,12 @@ class CachedEmbedder:
             self._loaded = self._build(self._spec)
         return self._loaded
 
-    def _space(self) -> Space:
-        ref = self._spec.ref
-        parameters = {"provider": self._spec.provider, **self._spec.parameters}
-        known = find_space(self._store, ref, parameters)
-        if known is not None and self._loaded is None:
-            return known
-        return register_space(self._store, ref, parameters, self._model().dimension)
+    def _fixed(self, dimension: int) -> int:
+        """Return the dimension of vectors, which is the same for all of a model."""
+        if self._dimension not in (None, dimension):
+            raise IntegrityError(
+                f"cached vectors of {self.ref} have {self._dimension} numbers, those it gives now "
+                f"have {dimension}; another model has taken its name: give it another revision"
+            )
+        self._dimension = dimension
+        return dimension

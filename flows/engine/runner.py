@@ -11,13 +11,12 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
-from db.store import drop_claims, pauses
+from db.store import claim_subject, drop_claims, pauses
 from db.work import (
     ClaimedChunk,
     Mark,
     Pending,
     claim_chunk,
-    claim_whole,
     commit_chunk,
     count_pending,
     count_plans,
@@ -37,21 +36,19 @@ from schemas.records import Rejection
 
 
 @contextmanager
-def sole_run(context: RunContext, dataset: str, work: str, version: str) -> Iterator[None]:
+def sole_run(context: RunContext, dataset: str, work: str) -> Iterator[None]:
     """Prevent other runs from doing `work` on the dataset at the same time; wait if one does.
 
     Use it for a computation that cannot be divided into chunks. A claim that is not renewed, for
     example because its run was killed, is taken over.
     """
-    configuration: dict[str, Any] = {"whole": work}
-    plan_id = register_plan(context.store, work, version, configuration)
-    claim_id = claim_whole(context.store, plan_id, dataset)
+    subject, waiting = f"{work} of {dataset}", pauses()
+    claim_id = claim_subject(context.store, subject)
     if claim_id is None:
-        context.progress.say(f"another run is working on {work} of {dataset}; waiting for it")
-    waiting = pauses()
+        context.progress.say(f"another run is working on {subject}; waiting for it")
     while claim_id is None:
         time.sleep(next(waiting))
-        claim_id = claim_whole(context.store, plan_id, dataset)
+        claim_id = claim_subject(context.store, subject)
     try:
         with context.store.claims.renewed():
             yield

@@ -148,7 +148,7 @@ def validate_captions(
         BudgetReachedError: a limit of the run's budget was reached.
         ModelError: the model's server is unavailable; earlier answers are stored.
     """
-    with sole_run(run.context, run.dataset, STAGE, VERSION):
+    with sole_run(run.context, run.dataset, STAGE):
         pool = CaptionPool(run, written_with.id)
         standing = _validated_before(run, pool)
         described = {pool.image_of[one] for one in pool.captions}

@@ -128,7 +128,7 @@ def _source_of(run: RecosRun, task: TaskSpec) -> tuple[SourceSpec | Rejection, F
         return next(spec for spec in run.build.sources if spec.name == task.source), None
     home, seed = run.context.settings.home, run.build.seed
     options = run.drawing or RenderOptions()
-    with sole_run(run.context, "rendered", "draw_task_images", "1"):
+    with sole_run(run.context, "rendered", "draw_task_images"):
         if not task.further_pairs:
             return drawn_source(home, task, seed, options), None
         if refusal := task_refusal(task.task, options):
@@ -148,7 +148,7 @@ def _until_images_fit(run: RecosRun) -> Generator[None]:
         yield
         follow_selections(run)
         # otherwise parallel runs could take one image too many
-        with sole_run(run.context, run.dataset, "take_instead", "1"):
+        with sole_run(run.context, run.dataset, "take_instead"):
             is_open = asks and take_instead(run, rejected_images(run))
 
 
@@ -196,7 +196,7 @@ def _until_captions_stay(run: RecosRun) -> Generator[None]:
     often as `flows.recos.similar_images` permits. The next one depends on all that were taken and
     rejected before, so parallel runs do this one after the other.
     """
-    with sole_run(run.context, run.dataset, "confuse", "1"):
+    with sole_run(run.context, run.dataset, "confuse"):
         run.base = load_v0(run)
         run.judge = load_judge(run)
         rejected = 1

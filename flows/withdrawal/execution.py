@@ -9,7 +9,7 @@ from annotate.projects import erase
 from db.entities import datasets_of
 from db.evaluations import forget_examples
 from db.releases import list_releases
-from db.reviews import tasks_to_erase
+from db.reviews import review_tasks
 from db.withdrawal_graph import needed_blobs
 from db.withdrawal_traces import (
     close_reviews,
@@ -206,7 +206,7 @@ class _Work:
 
     def _erase_tasks(self) -> Details:
         """Delete tasks with their answers from Label Studio, which may be down."""
-        tasks = tasks_to_erase(self._store, self._id)
+        tasks = list(review_tasks(self._store, erased_by=self._id).values())
         desks = self._desks or open_desks(self._context.settings, self._store)
         return {"tasks": erase(self._store, desks, tasks) if tasks else 0}
 
@@ -215,7 +215,7 @@ class _Work:
         ids = self._entities()
         texts = text_digests(self._store, ids)
         return {
-            "image_vectors": forget_vectors(self._store, "image", self._digests()),
+            "image_vectors": forget_vectors(self._store, self._digests()),
             "text_vectors": forget_texts(self._store, self._id, texts),
             "checkpoints": drop_checkpoints(self._store, ids),
         }

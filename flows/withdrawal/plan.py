@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 from db.entities import AgentRef, datasets_of, parents_of
 from db.evaluations import count_showing
 from db.releases import list_releases
-from db.reviews import tasks_to_erase
+from db.reviews import review_tasks
 from db.store import Store
 from db.withdrawal_graph import (
     Blob,
@@ -138,11 +138,12 @@ def residual_copies(store: Store, home: Path, withdrawal: StoredWithdrawal) -> R
     known = {one.folder.resolve() for one in list_releases(store)}
     parents = {folder.parent for folder in known} | {home.resolve()}
     datasets = sorted({one.dataset for one in notices})
+    to_erase = review_tasks(store, erased_by=withdrawal.id).values()
     return ResidualCopies(
         tuple(_made_from({one.release for one in notices}, parents, known)),
         {source: tuple(sorted(files)) for source, files in sorted(originals.items())},
         tuple(home / NOTICES / f"{dataset}.json" for dataset in datasets),
-        dict(sorted(Counter(one.server for one in tasks_to_erase(store, withdrawal.id)).items())),
+        dict(sorted(Counter(one.server for one in to_erase).items())),
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from db.decisions import append_decisions
-from db.embeddings import find_vectors, register_space, store_vectors
+from db.embeddings import find_vectors, space_of, store_vectors
 from db.entities import NewDecision
 from db.review_audits import undecided_items
 from db.store import Store
@@ -91,14 +91,12 @@ def test_returning_answers_of_an_annotator_closes_their_open_tasks(store: Store)
     assert not forget_person(store, "reviewer-1")
 
 
-def test_vectors_of_one_kind_are_forgotten_in_every_space(store: Store) -> None:
-    spaces = [register_space(store, ModelRef(name=name, revision="1"), {}, 2) for name in "mn"]
+def test_vectors_are_forgotten_in_every_space(store: Store) -> None:
+    spaces = [space_of(ModelRef(name=name, revision="1"), {}, "image") for name in "mn"]
     digests = ["a" * 64, "b" * 64]
     for space in spaces:
-        store_vectors(store, space, "image", digests, np.ones((2, 2), np.float32))
-        store_vectors(store, space, "text", digests, np.ones((2, 2), np.float32))
-    assert forget_vectors(store, "image", digests[:1]) == 2
+        store_vectors(store, space, digests, np.ones((2, 2), np.float32))
+    assert forget_vectors(store, digests[:1]) == 2
     for space in spaces:
-        assert find_vectors(store, space, "image", digests).keys() == {digests[1]}
-        assert find_vectors(store, space, "text", digests).keys() == set(digests)
-    assert forget_vectors(store, "image", digests[:1]) == 0
+        assert find_vectors(store, space, digests).keys() == {digests[1]}
+    assert forget_vectors(store, digests[:1]) == 0

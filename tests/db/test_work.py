@@ -14,7 +14,6 @@ from db.work import (
     ClaimedChunk,
     Pending,
     claim_chunk,
-    claim_whole,
     commit_chunk,
     count_pending,
     count_plans,
@@ -124,22 +123,6 @@ def test_a_chunk_is_claimed_again_if_released_or_its_process_died(
     assert inputs(claim(store, plan_id)) == inputs(first)
     hand_over_claims(store, ended_place())
     assert inputs(claim(store, plan_id)) == inputs(first)
-
-
-def test_a_whole_plan_is_claimed_once_until_the_claim_ends(store: Store, plan_id: int) -> None:
-    ours = claim_whole(store, plan_id, DATASET)
-    assert ours is not None
-    assert claim_whole(store, plan_id, DATASET) is None, "threads of one process are two runs"
-    assert claim_whole(store, plan_id, "another") is not None
-    drop_claims(store, ours)
-    assert claim_whole(store, plan_id, DATASET) is not None
-    hand_over_claims(store)
-    assert claim_whole(store, plan_id, DATASET) is None
-    hand_over_claims(store, ended_place(), "a dead process")
-    assert claim_whole(store, plan_id, DATASET) is not None
-    hand_over_claims(store, "", "a silent process")
-    store.claims.lease_seconds = 0
-    assert claim_whole(store, plan_id, DATASET) is not None
 
 
 def test_a_chunk_is_stored_with_its_entities_decisions_and_rejections(

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from db.embeddings import space_of, store_vectors
 from db.store import Store
 from flows.engine.embedding import CachedEmbedder, ReadableImage, image_file, read_ahead
 from models.builtin.embedder import ColourLexiconEmbedder
@@ -92,6 +93,14 @@ def test_each_revision_has_its_own_embeddings(bench: Bench) -> None:
     bench.embedder("2").embed_texts(TEXTS)
     assert len(bench.built) == 2
     assert bench.built[0].texts == bench.built[1].texts
+
+
+def test_vectors_of_another_length_are_refused(bench: Bench) -> None:
+    spec = BuiltinEmbedder()
+    space = space_of(spec.ref, {"provider": spec.provider, **spec.parameters}, "text")
+    store_vectors(bench.store, space, [sha256_of(b"short")], np.ones((1, 3), np.float32))
+    with pytest.raises(IntegrityError, match="have 3 numbers, those it gives now have"):
+        bench.embedder().embed_texts(["short", "long"])
 
 
 def test_a_killed_run_is_resumed(bench: Bench) -> None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from db.store import Store
+from db.store import Store, claim_subject
 from db.tables import Claim
-from db.work import claim_whole, register_plan
 from flows.engine.context import RunContext
 from flows.engine.runner import sole_run
 from tests.db.samples import hand_over_claims, row_count
@@ -25,7 +24,7 @@ def test_runs_work_one_after_the_other(context: RunContext) -> None:
     most: list[int] = []
 
     def run(number: int) -> None:
-        with sole_run(context, "set", "validate", "1"):
+        with sole_run(context, "set", "validate"):
             busy.append(number)
             most.append(len(busy))
             time.sleep(0.02)
@@ -41,17 +40,16 @@ def test_runs_work_one_after_the_other(context: RunContext) -> None:
 
 
 def test_a_failed_run_releases_its_claim(context: RunContext) -> None:
-    with pytest.raises(ValueError, match="broken"), sole_run(context, "set", "validate", "1"):
+    with pytest.raises(ValueError, match="broken"), sole_run(context, "set", "validate"):
         raise ValueError("broken")
-    with sole_run(context, "set", "validate", "1"):
+    with sole_run(context, "set", "validate"):
         assert row_count(context.store, Claim) == 1
 
 
 def test_a_run_waits_until_an_abandoned_claim_expires(context: RunContext) -> None:
-    plan_id = register_plan(context.store, "validate", "1", {"whole": "validate"})
-    assert claim_whole(context.store, plan_id, "set")
+    assert claim_subject(context.store, "validate of set")
     hand_over_claims(context.store)
     context.store.claims.lease_seconds = 0.2
     started = time.monotonic()
-    with sole_run(context, "set", "validate", "1"):
+    with sole_run(context, "set", "validate"):
         assert time.monotonic() - started > 0.15

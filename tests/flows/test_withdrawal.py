@@ -10,7 +10,7 @@ from sqlalchemy import insert, select
 
 from db.blobs import BlobStore
 from db.decisions import append_decisions
-from db.embeddings import Space, find_vectors, register_space, store_vectors
+from db.embeddings import find_vectors, space_of, store_vectors
 from db.entities import NewDecision, fetch, find, new_entity
 from db.evaluations import evaluations_of, store_evaluation
 from db.releases import find_release, released_entities
@@ -100,7 +100,7 @@ class Shown(NamedTuple):
 
     own: dict[str, Image]
     others: dict[str, Image]
-    space: Space
+    space: str
     board: Leaderboard
     document: str
     leaderboard: Path
@@ -110,9 +110,9 @@ class Shown(NamedTuple):
     def on(cls, home: Home) -> "Shown":
         """Create them in an installation."""
         own, others = images(home, "9"), images(home, "10")
-        space = register_space(home.store, ModelRef(name="m", revision="1"), {}, 2)
+        space = space_of(ModelRef(name="m", revision="1"), {}, "image")
         digests = [one.sha256 for one in (*own.values(), *others.values())]
-        store_vectors(home.store, space, "image", digests, np.ones((4, 2), np.float32))
+        store_vectors(home.store, space, digests, np.ones((4, 2), np.float32))
         asked = next(iter(own))
         ask_about(home, asked, next(iter(others)), sha256=own[asked].sha256)
         release = home.release("1.0.0")
@@ -184,7 +184,7 @@ def test_exactly_the_files_and_vectors_of_the_person_are_erased(withdrawn: Withd
     for images_, exist in ((shown.own, False), (shown.others, True)):
         for one in images_.values():
             assert home.world.blobs.has(one.sha256, one.media_type) == exist
-            found = find_vectors(home.store, shown.space, "image", [one.sha256])
+            found = find_vectors(home.store, shown.space, [one.sha256])
             assert bool(found) == exist
 
 
@@ -323,11 +323,10 @@ def test_a_withdrawal_gives_the_same_result_on_postgresql_and_sqlite(
             connection.execute(insert(Pseudonym), known)
         own = images(home, "9")
         ask_about(home, *own, sha256=next(iter(own.values())).sha256)
-        space = register_space(home.store, ModelRef(name="m", revision="1"), {}, 2)
+        space = space_of(ModelRef(name="m", revision="1"), {}, "image")
         store_vectors(
             home.store,
             space,
-            "image",
             [one.sha256 for one in own.values()],
             np.ones((len(own), 2), np.float32),
         )

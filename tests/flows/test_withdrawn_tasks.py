@@ -12,7 +12,7 @@ from annotate.backend import Desks, LabelStudioDesk
 from annotate.pull import pull, reconcile
 from annotate.queues import shipped
 from db.entities import fetch, find
-from db.reviews import review_tasks, tasks_to_erase
+from db.reviews import review_tasks
 from db.withdrawal_graph import Sort, WithdrawalTarget
 from db.withdrawals import StoredWithdrawal, list_withdrawals
 from flows.cli.withdrawal_display import residual_lines
@@ -201,5 +201,5 @@ def test_label_studio_deletes_the_answered_task_once_it_is_reachable(
     assert len(list(desk.list_tasks(project))) == 1
     carry_out(run, withdrawal, desks=desks)
     assert list(desk.list_tasks(project)) == []
-    assert tasks_to_erase(world.store, withdrawal.id) == []
+    assert review_tasks(world.store, erased_by=withdrawal.id) == {}
     world.store.close()

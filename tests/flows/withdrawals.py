@@ -139,7 +139,7 @@ def state_after_withdrawal(home: Home) -> dict[str, Any]:
         "steps": select(WithdrawalStep.step),
         "releases": select(Release.id, Release.withdrawal_mark),
         "tasks": select(ReviewTask.key, ReviewTask.state),
-        "vectors": select(Embedding.key),
+        "vectors": select(Embedding.sha256, Embedding.space),
     }
     with home.store.read() as connection:
         found: dict[str, Any] = {
