@@ -84,12 +84,18 @@ _REFERRED = ("prompt",)
 
 
 class StoredRelease(NamedTuple):
-    """A release with its time, its folder, and the version of the store that it was built from."""
+    """A release with its time, its folder, and the version of the store that it was built from.
+
+    `inputs` is the digest of all inputs of its last build and `listing` that of its files, if known
+    (`note_inputs`).
+    """
 
     manifest: Manifest
     folder: Path
     built_at: datetime
     mark: StateMark
+    inputs: str | None
+    listing: str | None
 
     @property
     def name(self) -> str:
@@ -194,34 +200,24 @@ def _insert(
 @reads
 def list_releases(connection: Connection, dataset: str | None = None) -> list[StoredRelease]:
     """List all releases, or those of one dataset, by dataset and version."""
-    query = select_columns(Release, ("manifest", "folder", "built_at", *_MARKS))
+    columns = ("manifest", "folder", "built_at", "inputs", "listing", *_MARKS)
+    query = select_columns(Release, columns)
     if dataset is not None:
         query = query.where(Release.dataset == dataset)
     releases = [
-        StoredRelease(Manifest.model_validate(manifest), Path(folder), built_at, StateMark(*marks))
-        for manifest, folder, built_at, *marks in connection.execute(query)
+        StoredRelease(
+            Manifest.model_validate(row.manifest),
+            Path(row.folder),
+            row.built_at,
+            StateMark._make(row[-len(_MARKS) :]),
+            row.inputs,
+            row.listing,
+        )
+        for row in connection.execute(query)
     ]
     return sorted(
         releases, key=lambda one: (one.manifest.dataset, version_numbers(one.manifest.version))
     )
-
-
-class BuiltRelease(NamedTuple):
-    """A release, its folder, and the digest of the listing of the folder."""
-
-    manifest: Manifest
-    folder: Path
-    listing: str | None
-
-
-@reads
-def release_of(connection: Connection, inputs: str) -> BuiltRelease | None:
-    """Return the release that was built from these inputs, or None."""
-    query = select(Release.manifest, Release.folder, Release.listing)
-    found = connection.execute(query.where(Release.inputs == inputs)).first()
-    if found is None:
-        return None
-    return BuiltRelease(Manifest.model_validate(found.manifest), Path(found.folder), found.listing)
 
 
 @writes

@@ -26,7 +26,6 @@ from db.releases import (
     list_releases,
     note_inputs,
     release_after,
-    release_of,
     withdrawn_items,
 )
 from db.review_audits import audited_draws
@@ -608,10 +607,10 @@ def _inputs(
 
 def _built_of(store: Store, inputs: str, folder: Path) -> Manifest | None:
     """Return the release in `folder` if it was built from `inputs` and no file has changed."""
-    known = release_of(store, inputs)
-    if known is None or known.folder.resolve() != folder.resolve():
-        return None
-    return known.manifest if known.listing == _listing(folder) else None
+    for known in list_releases(store):
+        if known.inputs == inputs and known.folder.resolve() == folder.resolve():
+            return known.manifest if known.listing == _listing(folder) else None
+    return None
 
 
 def _listing(folder: Path) -> str:
