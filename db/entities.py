@@ -1,5 +1,6 @@
 """Entities: create them from records, store, find and group them; results of stages."""
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -9,7 +10,7 @@ from itertools import islice
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 
-from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Update, func, select
+from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Update, func, select, text
 from sqlalchemy.orm import InstrumentedAttribute
 
 from db.store import Store, reads
@@ -150,8 +151,7 @@ def rows_in(
 ) -> Iterator[Row[*Columns]]:
     """Return the rows of `query` with `column` among `values`, in several queries if needed."""
     for page in pages(values):
-        for rows in connection.execute(query.where(column.in_(page))).partitions(_PAGE):
-            yield from rows
+        yield from connection.execute(query.where(_among(connection, column, page)))
 
 
 def change_in(
@@ -161,8 +161,21 @@ def change_in(
     values: Iterable[object],
 ) -> int:
     """Update or delete the rows with `column` among `values`; return their number."""
-    changes = (statement.where(column.in_(page)) for page in pages(values))
+    changes = (statement.where(_among(connection, column, page)) for page in pages(values))
     return sum(connection.execute(change).rowcount for change in changes)
+
+
+def _among(
+    connection: Connection, column: InstrumentedAttribute[Any], values: Sequence[object]
+) -> ColumnElement[bool]:
+    """Return the condition that `column` is among `values`, which are passed as one parameter.
+
+    SQLAlchemy takes longer for a parameter for each value than the database for the query.
+    """
+    if connection.dialect.name == "postgresql":
+        return column.op("=")(text("ANY(:among)").bindparams(among=values))
+    listed = text("SELECT value FROM json_each(:among)")
+    return column.in_(listed.bindparams(among=json.dumps(values)))
 
 
 @reads

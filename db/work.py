@@ -87,9 +87,12 @@ class Pending(NamedTuple):
 
 def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
     """Return the condition that an entity is an input without a work row."""
+    return and_(_is_of_kind(pending), _is_unworked(plan_id, pending))
+
+
+def _is_unworked(plan_id: int, pending: Pending) -> ColumnElement[bool]:
     worked = exists().where(Work.plan_id == plan_id, Work.input == Entity.seq)
     return and_(
-        _is_of_kind(pending),
         Entity.state.in_(pending.states),
         true() if pending.group is None else Entity.group_key == pending.group,
         true() if pending.beneath is None else _has_parent(pending.beneath),
@@ -267,11 +270,13 @@ def _first_reopened(
     decided = select(Decision.entity_id).where(Decision.id > mark.decision)
     activated = select(Activation.entity_id).where(Activation.id > mark.activation)
     changed = connection.execute(decided.union(activated)).scalars().all()
-    query = select(func.min(Entity.seq)).where(
-        _is_pending(plan_id, pending), Entity.seq <= mark.seq
+    query = select(Entity.seq, Entity.dataset, Entity.kind).where(
+        _is_unworked(plan_id, pending), Entity.seq <= mark.seq
     )
     found = rows_in(connection, query, Entity.id, changed)
-    return min(filter(None, (seq for (seq,) in found)), default=None)
+    # dataset and kind are compared here, so that no query planner prefers their index
+    of_kind = (pending.dataset, pending.kind)
+    return min((seq for seq, *its in found if tuple(its) == of_kind), default=None)
 
 
 @reads
@@ -367,7 +372,8 @@ def claim_chunk(
     is_wanted = and_(_is_pending(plan_id, pending), _is_not_in(passed_over))
     while True:
         with store.read() as connection:
-            is_free = and_(is_wanted, _is_unclaimed(subject, [*store.claims.ended(connection)]))
+            ended = store.claims.ended(connection)
+            is_free = and_(is_wanted, _is_unclaimed(subject, [*ended]))
             query = select_entities().where(is_free, Entity.seq > after)
             rows = connection.execute(query.order_by(Entity.seq).limit(size)).all()
         found = list(map(StoredEntity._make, rows))
@@ -376,7 +382,8 @@ def claim_chunk(
         lower, upper = found[0].seq, found[-1].seq
         with store.write() as connection:
             acquire_lock(connection, f"plan {plan_id}")
-            store.claims.drop_ended(connection)
+            if ended:
+                store.claims.drop_ended(connection)
             is_free = and_(is_wanted, _is_unclaimed(subject))
             still_free = select(Entity.seq).where(is_free, Entity.seq.between(lower, upper))
             free = set(connection.execute(still_free).scalars().all())  # at once: faster

@@ -8,7 +8,7 @@ is erased by leaving its hash alone, so that the root and the proofs of all othe
 import io
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from db.blobs import BlobStore
+from db.calls import NewCall
 from db.entities import (
     LIVE,
     NewDecision,
@@ -95,24 +96,13 @@ class ShardRow(NamedTuple):
         return sha256_of(framed(*named, *sorted(self.digests)) + (self.vector or b""))
 
 
-class RecordCall(NamedTuple):
-    """A call to a model, with the request and its outcome as JSON."""
-
-    key: str
-    model: str
-    revision: str
-    parameters: dict[str, Any]
-    request: str
-    outcome: str
-
-
 class RecordResult(NamedTuple):
     """What stages store of one record; see `db.entities.WorkResult`."""
 
     entities: tuple[NewEntity, ...] = ()
     decisions: tuple[NewDecision, ...] = ()
     rejections: tuple[Rejection, ...] = ()
-    calls: tuple[RecordCall, ...] = ()
+    calls: tuple[NewCall, ...] = ()
 
     def add(self, result: WorkResult) -> "RecordResult":
         """Return this result and that of a stage."""
@@ -125,8 +115,7 @@ class RecordResult(NamedTuple):
 
     def as_json(self) -> str:
         """Return the result as JSON."""
-        rejections = [one.model_dump(mode="json") for one in self.rejections]
-        return canonical_json([self.entities, self.decisions, rejections, self.calls])
+        return canonical_json(_RESULT.dump_python(self, mode="json"))
 
     @classmethod
     def of(cls, row: ShardRow) -> "RecordResult":

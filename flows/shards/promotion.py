@@ -7,11 +7,8 @@ them finds the answers. The activity that made the entities names shards, rows a
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-from pydantic import TypeAdapter
-
-from db.calls import NewCall, record_call
+from db.calls import record_call
 from db.entities import NewEntity, StoredEntity, WorkResult, datasets_of, fetch, find
-from db.store import Store
 from db.withdrawal_graph import image_with
 from db.withdrawals import refused_files
 from db.work import commit_chunk, configurations_of, register_plan, worked_inputs
@@ -31,14 +28,12 @@ from flows.shards.files import (
 )
 from schemas.base import merkle_levels, merkle_proof
 from schemas.build import SourceSpec
-from schemas.chat import ChatOutcome, ChatRequest, ModelRef
 from schemas.errors import ConfigurationError, IntegrityError, UsageError
 from schemas.provenance import PROMOTE, PromotedRow, Promotion, Role
 from schemas.records import Image, Rejection, Shard
 
 VERSION = "1"
 _DIGITS = 64
-_OUTCOME: TypeAdapter[ChatOutcome] = TypeAdapter(ChatOutcome)
 
 
 def promote_drawn(
@@ -217,7 +212,8 @@ def _promote(
         refused = Rejection(stage=PROMOTE, reason=WITHDRAWN, detail=detail)
     if refused is None:
         for table in tables[1:]:
-            _store_calls(context.store, dataset, RecordResult.of(table.rows[place]))
+            for call in RecordResult.of(table.rows[place]).calls:
+                record_call(context.store, call)
     entities = () if refused else result.entities
     known = fetch(context.store, [one.id for one in entities])  # links never change
     linked = tuple(one if one.id in known else _linked(one, used) for one in entities)
@@ -231,15 +227,6 @@ def _linked(entity: NewEntity, tables: Sequence[_Table]) -> NewEntity:
     imported, *computed = (one.shard.id for one in tables)
     links = ((Role.PROMOTED_FROM, imported), *((Role.PROMOTED_WITH, one) for one in computed))
     return entity._replace(parents=entity.parents + links)
-
-
-def _store_calls(store: Store, dataset: str, result: RecordResult) -> None:
-    for call in result.calls:
-        outcome = _OUTCOME.validate_json(call.outcome)
-        request = ChatRequest.model_validate_json(call.request)
-        model = ModelRef(name=call.model, revision=call.revision)
-        new = NewCall(call.key, model, call.parameters, request, outcome, dataset, None, None)
-        record_call(store, new)
 
 
 def damaged_shards(context: RunContext, dataset: str) -> Iterator[str]:

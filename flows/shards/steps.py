@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from db.calls import NewCall
 from db.entities import NewEntity, StoredEntity, WorkResult, pages
 from db.withdrawal_graph import own_digests
 from db.withdrawals import refused_files
@@ -27,7 +28,6 @@ from flows.shards.files import (
     DUPLICATES,
     IMPORT,
     RECORDS,
-    RecordCall,
     RecordResult,
     ShardRow,
     computed_shards,
@@ -281,7 +281,7 @@ class ShardRewriting(ShardStep):
             for one in RecordResult.of(row).entities
             if one.kind == Caption.kind
         ]
-        models = [_ShardModel(spec) for spec in self.settings.models]
+        models = [_ShardModel(spec, self.dataset) for spec in self.settings.models]
         is_builtin = all(isinstance(one, BuiltinRewriter) for one in self.settings.models)
         for page in _whole_groups(captions, _PARSED if is_builtin else len(captions)):
             self._add_rewrites(found, page, models)
@@ -337,9 +337,10 @@ def _group_of(entity: StoredEntity) -> str:
 class _ShardModel:
     """A model whose calls are kept by subject, to be stored with a shard; equal ones once."""
 
-    def __init__(self, spec: ChatModelSpec) -> None:
+    def __init__(self, spec: ChatModelSpec, dataset: str) -> None:
         self._model = OnDemandChatModel(spec)
-        self.calls: dict[str, RecordCall] = {}
+        self._dataset = dataset
+        self.calls: dict[str, NewCall] = {}
 
     def key(self, request: ChatRequest) -> str:
         return request.key(self._model.ref, self._model.parameters)
@@ -364,25 +365,16 @@ class _ShardModel:
 
         for place, outcome in self._model.answer(different()):
             position, request = sent[place]
+            if isinstance(outcome, ChatAnswer):  # equal answers are stored equally
+                outcome = outcome.model_copy(update={"seconds": 0.0})
             outcomes[request.subject] = outcome
             if not (isinstance(outcome, ChatFailure) and outcome.retriable):
-                self.calls[request.subject] = self._call(request, outcome)
+                call = self.key(request), self._model.ref, self._model.parameters, request, outcome
+                self.calls[request.subject] = NewCall(*call, self._dataset, None, None)
             yield position, outcome
         for position, subject in again:
             if subject in outcomes:
                 yield position, outcomes[subject]
-
-    def _call(self, request: ChatRequest, outcome: ChatOutcome) -> RecordCall:
-        if isinstance(outcome, ChatAnswer):  # equal answers are stored equally
-            outcome = outcome.model_copy(update={"seconds": 0.0})
-        return RecordCall(
-            self.key(request),
-            self._model.ref.name,
-            self._model.ref.revision,
-            self._model.parameters,
-            request.model_dump_json(),
-            outcome.model_dump_json(),
-        )
 
 
 # Embeddings and near-duplicates.
