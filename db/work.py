@@ -61,6 +61,7 @@ from schemas.records import Rejection
 _STEP = 500
 """Number of finished inputs, or changes, that a search reads before it moves the mark."""
 
+_CHANGES = (Decision.id, Activation.id)
 _INPUTS_A_CHANGE = 16
 """Number of finished inputs that are read in the time of one change."""
 
@@ -152,8 +153,7 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
     if pending.group is not None or pending.beneath is not None:
         return 0
     with store.read() as connection:
-        mark = _read_mark(connection, plan_id, _selection(pending))
-        decision, activation = _last_changes(connection)
+        mark, decision, activation = _read_mark(connection, plan_id, _selection(pending))
         if decision + activation <= mark.decision + mark.activation + _STEP:
             reopened = _first_reopened(connection, plan_id, pending, mark)
             near = _after(connection, pending, mark.seq)
@@ -172,7 +172,7 @@ _STREAM = digest_of("stream")
 @reads
 def stream_mark(connection: Connection, plan_id: int) -> Mark:
     """Return the mark of the stream of a plan; its `seq` is 0 if some items may be left."""
-    return _read_mark(connection, plan_id, _STREAM)
+    return _read_mark(connection, plan_id, _STREAM)[0]
 
 
 @writes
@@ -193,8 +193,7 @@ def _move_mark(store: Store, plan_id: int, pending: Pending) -> int:
     """Move the mark to before the first pending input and return its new value."""
     with store.read() as connection:
         with store.no_writers():  # PostgreSQL numbers rows before other connections see them
-            mark = _read_mark(connection, plan_id, _selection(pending))
-        decision, activation = _last_changes(connection)
+            mark, decision, activation = _read_mark(connection, plan_id, _selection(pending))
         changes = decision + activation - mark.decision - mark.activation
         if changes * _INPUTS_A_CHANGE > mark.seq:
             mark = mark._replace(seq=0)
@@ -219,8 +218,11 @@ def _store_mark(connection: Connection, plan_id: int, selection: str, mark: Mark
     connection.execute(new.on_conflict_do_update(index_elements=list(key), set_=mark._asdict()))
 
 
-def _read_mark(connection: Connection, plan_id: int, selection: str) -> Mark:
-    """Return the valid mark: the beginning if there is none or it was reset."""
+def _read_mark(connection: Connection, plan_id: int, selection: str) -> tuple[Mark, int, int]:
+    """Return the valid mark, and the numbers of the last decision and the last activation.
+
+    The mark is the beginning if there is none or it was reset.
+    """
     holds = and_(
         LowWaterMark.plan_id == Plan.id,
         LowWaterMark.selection == selection,
@@ -232,18 +234,13 @@ def _read_mark(connection: Connection, plan_id: int, selection: str) -> Mark:
             func.coalesce(LowWaterMark.decision, 0),
             func.coalesce(LowWaterMark.activation, 0),
             Plan.resets,
+            *(select(func.coalesce(func.max(one), 0)).scalar_subquery() for one in _CHANGES),
         )
         .outerjoin_from(Plan, LowWaterMark, holds)
         .where(Plan.id == plan_id)
     )
-    return Mark._make(connection.execute(query).one())
-
-
-def _last_changes(connection: Connection) -> tuple[int, int]:
-    """Return the numbers of the last decision and of the last activation."""
-    last = [select(func.coalesce(func.max(one), 0)) for one in (Decision.id, Activation.id)]
-    decision, activation = (connection.execute(query).scalar_one() for query in last)
-    return decision, activation
+    *mark, decision, activation = connection.execute(query).one()
+    return Mark._make(mark), decision, activation
 
 
 def _after(connection: Connection, pending: Pending, seq: int) -> int | None:

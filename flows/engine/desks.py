@@ -1,9 +1,10 @@
 """The Label Studio of an installation: its workspaces, the address of images, and webhooks."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from annotate.backend import AnnotationBackend, LabelStudioDesk
 from annotate.queues import SHARED
@@ -13,7 +14,7 @@ from models.profiles.settings import Settings
 from schemas.errors import ServiceError
 from services.credentials import load_workspaces, workspaces_path
 from services.label_studio import label_studio_access, label_studio_name
-from services.process import LOOPBACK, free_port
+from services.process import LOOPBACK
 
 
 def open_desks(settings: Settings, store: Store) -> Callable[[str], AnnotationBackend]:
@@ -63,8 +64,8 @@ def _open(settings: Settings, store: Store, assignee: str) -> LabelStudioDesk:
 # each only ends the wait for the next pull.
 
 _PATH = "/answered"
-_STOP_SECONDS = 10.0
-_POLL_SECONDS = 0.02
+_TIMEOUT_SECONDS = 10.0
+_MOST_BYTES = 1 << 20
 
 
 class Webhooks:
@@ -88,42 +89,34 @@ class Webhooks:
 def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]:
     """Serve the loopback address that webhooks are sent to, and yield its URL.
 
-    Every `POST` is answered with 204 and its body is not read.
+    Every `POST` is answered with 204, whatever its body is.
 
     Raises:
         ServiceError: the port is taken.
     """
-    import uvicorn
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
-    from starlette.routing import Route
 
-    def answer(_: Request) -> Response:
-        webhooks.receive()
-        return Response(status_code=204)
+    class Handler(BaseHTTPRequestHandler):
+        timeout = _TIMEOUT_SECONDS
 
-    chosen = port or free_port()
-    routes = [
-        Route(_PATH, answer, methods=["POST"]),
-        Route("/health", lambda _: Response(status_code=204)),
-    ]
-    app = Starlette(routes=routes)
-    config = uvicorn.Config(app, host=LOOPBACK, port=chosen, log_level="warning", access_log=False)
-    server = uvicorn.Server(config)
+        def do_POST(self) -> None:
+            length = self.headers.get("Content-Length") or ""
+            self.rfile.read(min(int(length), _MOST_BYTES) if length.isdecimal() else 0)
+            webhooks.receive()
+            self.send_response(HTTPStatus.NO_CONTENT)
+            self.end_headers()
 
-    def serve() -> None:
-        with suppress(SystemExit):  # raised if the port is taken
-            server.run()
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
 
-    thread = threading.Thread(target=serve, name="webhooks", daemon=True)
-    thread.start()
-    while thread.is_alive() and not server.started:
-        time.sleep(_POLL_SECONDS)
-    if not server.started:
-        raise ServiceError(f"the webhook server could not listen on {LOOPBACK}:{chosen}")
     try:
-        yield f"http://{LOOPBACK}:{chosen}{_PATH}"
-    finally:
-        server.should_exit = True
-        thread.join(_STOP_SECONDS)
+        server = ThreadingHTTPServer((LOOPBACK, port or 0), Handler)
+    except OSError as error:
+        raise ServiceError(
+            f"the webhook server could not listen on {LOOPBACK}:{port}: {error.strerror}"
+        ) from error
+    with server:
+        threading.Thread(target=server.serve_forever, name="webhooks", daemon=True).start()
+        try:
+            yield f"http://{LOOPBACK}:{server.server_port}{_PATH}"
+        finally:
+            server.shutdown()

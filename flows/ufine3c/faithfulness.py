@@ -252,13 +252,14 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
         """Return each input with its source and the earlier ones of the `rewrites` of its image."""
         rank = {author: place for place, author in enumerate(self.authors)}
         texts: dict[str | None, list[tuple[tuple[int, str], str]]] = defaultdict(list)  # by image
+        records: dict[str, Rewrite] = {}
         for one in rewrites:
-            record = one.record(Rewrite)
+            record = records[one.id] = one.record(Rewrite)
             if record.author in rank:
                 texts[one.group].append(((rank[record.author], one.id), record.text))
         found = []
         for rewrite, caption in zip(inputs, sources, strict=True):
-            record = rewrite.record(Rewrite)
+            record = records.get(rewrite.id) or rewrite.record(Rewrite)
             own = (rank.get(record.author, len(rank)), rewrite.id)
             earlier = tuple(text for order, text in sorted(texts[rewrite.group]) if order < own)
             source = caption.record(Caption).text
