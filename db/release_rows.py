@@ -52,7 +52,7 @@ from db.tables import (
 )
 from schemas.base import canonical_json
 from schemas.errors import IntegrityError
-from schemas.proposals import Strategy, Tracklet, TrackletFrame
+from schemas.proposals import Candidate, Strategy, Tracklet, TrackletFrame
 from schemas.provenance import CallRow, Role
 from schemas.records import Image, TermsCorrection
 from schemas.recos import ConfusionCheck, ConfusionMatch, DiscriminabilityReport
@@ -432,6 +432,8 @@ def _embeddings(connection: Connection, tracklets: Collection[str]) -> dict[str,
 _DISCRIMINABILITY = ("k", "eta", "rounds")
 _EXPANSION = ("neighbours", "near_duplicates")
 _CHOICE = ("first", "floor", "ceiling")
+_TO_CANDIDATES = (Role.ACCEPTED_FROM, Role.EDITED_FROM)
+_TO_STRATEGIES = (*_TO_CANDIDATES, Role.MADE_FOR)
 
 
 class EmbedderOrigin(NamedTuple):
@@ -483,12 +485,8 @@ def _contrastive_images(
     connection: Connection, ids: Sequence[str]
 ) -> Iterator[tuple[str, EmbedderOrigin]]:
     """Return the images that were found or edited for an anchor, by their candidates."""
-    made = _above(connection, {id_: {id_} for id_ in ids}, Role.ACCEPTED_FROM)
-    images = {
-        candidate: image
-        for image, many in _with_edit_sources(connection, made).items()
-        for candidate in many
-    }
+    made = ancestor_ids(connection, ids, _TO_CANDIDATES, Candidate.kind)
+    images = {candidate: image for image, many in made.items() for candidate in many}
     for candidate, values in _settings(connection, images, Role.WRITTEN_WITH):
         chosen = canonical_json({"least_shift": values["check"]["least_shift"]})
         yield images[candidate], EmbedderOrigin(values["embedder"], "edited_images", chosen)
@@ -530,8 +528,6 @@ def _linked_entities(
 #
 # A candidate or strategy that a person changed is `edited_from` a model's proposal.
 
-_Above = Mapping[str, set[str]]
-
 
 class StrategyOrigin(NamedTuple):
     """The ids of prompts, the keys of model calls and the models behind an image's strategy."""
@@ -547,17 +543,14 @@ UNKNOWN = StrategyOrigin()
 
 def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, StrategyOrigin]:
     """Return the origin of the strategy of each contrastive image that was made here."""
-    candidates = _with_edit_sources(
-        connection, _above(connection, {id_: {id_} for id_ in ids}, Role.ACCEPTED_FROM)
-    )
-    strategies = _with_edit_sources(connection, _above(connection, candidates, Role.MADE_FOR))
-    prompts = _above(connection, {one: {one} for one in _all(strategies)}, Role.PROMPTED_BY)
-    proposed = [one for one, of_it in prompts.items() if of_it]
+    strategies = ancestor_ids(connection, list(ids), _TO_STRATEGIES, Strategy.kind)
+    every = {one for many in strategies.values() for one in many}
+    prompts = parents_of(connection, every, Role.PROMPTED_BY)
     query = select(Entity.id, Entity.model_call_key)
-    calls = {id_: key for id_, key in rows_in(connection, query, Entity.id, proposed) if key}
+    calls = {id_: key for id_, key in rows_in(connection, query, Entity.id, prompts) if key}
     authors = {
         one: strategy.record(Strategy).author
-        for one, strategy in fetch(connection, proposed).items()
+        for one, strategy in fetch(connection, prompts).items()
     }
     return {
         image: StrategyOrigin(
@@ -568,19 +561,3 @@ def strategy_origins(connection: Connection, ids: Iterable[str]) -> dict[str, St
         for image, many in strategies.items()
         if many
     }
-
-
-def _above(connection: Connection, below: _Above, role: Role) -> dict[str, set[str]]:
-    """Return, for each key, the parents of its entities in a role."""
-    parents = parents_of(connection, _all(below), role)
-    return {key: {up for one in many for up in parents[one]} for key, many in below.items()}
-
-
-def _with_edit_sources(connection: Connection, found: _Above) -> dict[str, set[str]]:
-    """Return, for each key, its entities and all entities that they were edited from."""
-    edited = ancestor_ids(connection, _all(found), (Role.EDITED_FROM,))
-    return {key: many.union(*(edited[one] for one in many)) for key, many in found.items()}
-
-
-def _all(found: _Above) -> set[str]:
-    return {one for many in found.values() for one in many}
