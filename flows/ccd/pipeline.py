@@ -11,7 +11,7 @@ from flows.ccd.image_requests import request_images, sync_active_requests
 from flows.ccd.refining import refine_captions
 from flows.ccd.run import CcdRun, Clock, DownloaderMaker, search_of, utc_now
 from flows.ccd.strategies import propose_strategies
-from flows.engine.build_files import demonstration_ccd_build
+from flows.engine.build_files import demonstration_build
 from flows.engine.gates import Gate
 from flows.engine.pipeline import Loop, PipelineSpec, Release, Step
 from schemas.build import CcdBuild
@@ -35,7 +35,7 @@ def ccd_pipeline(
     """
     return PipelineSpec(
         form=CcdBuild,
-        demonstrate=demonstration_ccd_build,
+        demonstrate=partial(demonstration_build, CcdBuild, "ccd"),
         announcement="the sources are the demonstration's stills, drawn once",
         models=_models,
         start=partial(CcdRun, make_downloader=make_downloader, clock=clock),

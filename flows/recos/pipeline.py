@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from db.entities import LIVE, NewEntity, StoredEntity, parents_of
-from flows.engine.build_files import demonstration_recos_build
+from flows.engine.build_files import demonstration_build
 from flows.engine.gates import Gate, reopen
 from flows.engine.importing import import_source
 from flows.engine.pipeline import Loop, PipelineSpec, Release, Step
@@ -46,7 +46,7 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
     """
     return PipelineSpec(
         form=RecosBuild,
-        demonstrate=demonstration_recos_build,
+        demonstrate=partial(demonstration_build, RecosBuild, "recos"),
         announcement="the sources are the demonstration's stills, and images that are drawn",
         models=lambda _, profile: (profile.captioning.model, profile.captioning.embedder),
         start=partial(RecosRun, drawing=drawing),

@@ -1,5 +1,7 @@
 """`build-ufine3c`: from annotation files to a verified evaluation set (UFineBench, section 3.3)."""
 
+from functools import partial
+
 from db.entities import LIVE, count_entities
 from flows.engine.build_files import demonstration_build
 from flows.engine.context import PipelineRun
@@ -21,7 +23,7 @@ def ufine3c_pipeline() -> PipelineSpec[UFine3CBuild, UFine3CRun]:
     """Import, draw identities, rewrite captions, check them, have them reviewed, release."""
     return PipelineSpec(
         form=UFine3CBuild,
-        demonstrate=demonstration_build,
+        demonstrate=partial(demonstration_build, UFine3CBuild, "people"),
         announcement="the sources are the demonstration world of drawn people",
         models=lambda _, profile: [
             *profile.rewrite.models,

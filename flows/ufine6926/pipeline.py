@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from db.entities import LIVE, count_entities, find
-from flows.engine.build_files import demonstration_video_build
+from flows.engine.build_files import demonstration_build
 from flows.engine.context import PipelineRun, always
 from flows.engine.gates import Gate
 from flows.engine.pipeline import PipelineSpec, Release, Step
@@ -56,7 +56,7 @@ def ufine6926_pipeline(
     """
     return PipelineSpec(
         form=UFine6926Build,
-        demonstrate=demonstration_video_build,
+        demonstrate=partial(demonstration_build, UFine6926Build, "street"),
         announcement="the sources are videos of the demonstration street, drawn once",
         models=_models,
         start=partial(UFine6926Run, make_detector=make_detector),

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from flows.engine import build_files
-from flows.engine.build_files import DONE, SEED, demonstration_build, demonstration_video_build
-from schemas.build import SourceSpec, VideoSourceSpec
+from flows.engine.build_files import DONE, SEED, demonstration_build
+from schemas.build import SourceSpec, UFine3CBuild, UFine6926Build, VideoSourceSpec
 from sources.demonstration import write_people_world
 
 
@@ -19,7 +19,8 @@ def test_both_demonstrations_can_share_an_installation(
     people = tmp_path / "demonstration" / f"people-{SEED}"
     write_people_world(people, SEED, 2)  # a small world in its place
     (people / DONE).touch()
-    still, moving = demonstration_build(tmp_path), demonstration_video_build(tmp_path)
+    still = demonstration_build(UFine3CBuild, "people", tmp_path)
+    moving = demonstration_build(UFine6926Build, "street", tmp_path)
     names = [still.dataset, *names_of(still.sources), moving.dataset, *names_of(moving.sources)]
     assert len(set(names)) == len(names)
 
