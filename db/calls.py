@@ -10,7 +10,7 @@ import json
 import logging
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,13 @@ from db.tables import Agent, Claim, ModelCall, insert_new
 from schemas.base import sha256_of
 from schemas.chat import ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ModelRef, ServedModel
 from schemas.errors import ServiceError
-from schemas.image_search import SearchAnswer, SearchFailure, SearchOutcome, SearchRequest
+from schemas.image_search import (
+    SearchAnswer,
+    SearchFailure,
+    SearchOutcome,
+    SearchPrices,
+    SearchRequest,
+)
 from schemas.provenance import ANSWERED
 
 _SPOOLED = ".call.json"
@@ -280,10 +286,6 @@ class Spent(NamedTuple):
     requests: int
 
 
-Costs = Callable[[int, int], float | None]
-"""Returns the price of a number of requests, after a number of others that day."""
-
-
 @reads
 def find_search(connection: Connection, key: str) -> SearchOutcome | None:
     """Return the outcome of the search with that key; None if it has not returned."""
@@ -352,8 +354,7 @@ def settle_search(
     claim_id: str,
     outcome: SearchOutcome,
     budget: DailyBudget,
-    costs: Costs,
-    currency: str | None,
+    prices: SearchPrices | None,
 ) -> float | None:
     """Store the outcome of a search, in its own transaction, and return its cost.
 
@@ -364,14 +365,14 @@ def settle_search(
         own = ModelCall.key == claim_id
         reserved = connection.execute(select(ModelCall.tokens_in).where(own)).scalar_one() or 0
         before = requests_since(connection, search.service, budget.day_began) - reserved
-        cost = costs(outcome.requests, max(0, before))
+        cost = prices and prices.cost(outcome.requests, max(0, before))
         values = {
             "response": outcome.model_dump_json(),
             "status": "answered" if isinstance(outcome, SearchAnswer) else outcome.reason,
             "tokens_in": outcome.requests,
             "seconds": outcome.seconds if isinstance(outcome, SearchAnswer) else 0.0,
             "cost": cost,
-            "currency": currency,
+            "currency": prices and prices.currency,
         }
         is_final = isinstance(outcome, SearchAnswer) or not outcome.retriable
         if not store.claims.release(connection, claim_id):

@@ -190,16 +190,8 @@ class RecordedSearch:
             raise
 
     def _settle(self, new: NewSearch, claim_id: str, outcome: SearchOutcome) -> float | None:
-        prices = self.prices
-        return settle_search(
-            self.store,
-            new,
-            claim_id,
-            outcome,
-            self._day_of(new.asked_at),
-            lambda requests, before: None if prices is None else prices.cost(requests, before),
-            None if prices is None else prices.currency,
-        )
+        today = self._day_of(new.asked_at)
+        return settle_search(self.store, new, claim_id, outcome, today, self.prices)
 
     def _day_of(self, moment: datetime) -> DailyBudget:
         local = moment.astimezone(ZoneInfo(self.zone))

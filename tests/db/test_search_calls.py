@@ -44,7 +44,7 @@ def reserve(store: Store, query: str = "a cat", most: int | None = None) -> str:
 
 
 def settle(store: Store, claim_id: str, outcome: SearchOutcome = FOUND) -> None:
-    settle_search(store, new(), claim_id, outcome, DAY, lambda *_: None, None)
+    settle_search(store, new(), claim_id, outcome, DAY, None)
 
 
 def statuses(store: Store) -> list[str]:
