@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import cast
 
-from sqlalchemy import Connection, exists, insert, or_, select, update
+from sqlalchemy import Connection, insert, or_, select, update
 
 from db.entities import (
     AgentRef,
@@ -18,7 +18,7 @@ from db.entities import (
     select_entities,
 )
 from db.store import Store, reads, writes
-from db.tables import Activation, Agent, Decision, Entity, alias, select_columns
+from db.tables import IS_LAST, Activation, Agent, Decision, Entity, select_columns
 from schemas.provenance import STATE_AFTER, AgentKind, State
 
 _COLUMNS = ("entity_id", "verdict", "agent_id", "reason", "successor_id", "annotation_key")
@@ -186,7 +186,6 @@ def decided_under_other_policies(
     others = select(Agent.id).where(
         Agent.kind == "software", Agent.name == gate, Agent.revision != policy
     )
-    later = alias(Decision)
     query = (
         select_entities()
         .join(Decision, Decision.entity_id == Entity.id)
@@ -195,7 +194,7 @@ def decided_under_other_policies(
             Entity.kind == kind,
             Entity.state.in_(("accepted", "rejected")),
             Decision.reason.startswith(reason, autoescape=True),
-            ~exists().where(later.entity_id == Decision.entity_id, later.id > Decision.id),
+            IS_LAST,
         )
         .order_by(Entity.seq)
     )

@@ -9,10 +9,11 @@ from sqlalchemy import Connection, delete, func, insert, select, update
 
 from db.annotations import answers_where
 from db.decisions import append_decisions
-from db.entities import AgentRef, NewDecision, Verdict, change_in, pages
-from db.reviews import acquire_queue_lock, change_tasks
+from db.entities import AgentRef, NewDecision, Verdict, change_in, rows_in
+from db.reviews import acquire_queue_lock, change_tasks, review_tasks
 from db.store import reads, writes
 from db.tables import (
+    IS_LAST,
     Annotation,
     Decision,
     Entity,
@@ -225,17 +226,12 @@ def reopen_items(
         .join(Decision, Decision.annotation_key == Annotation.key)
         .where(ReviewTask.queue == queue, ReviewTask.gold.is_(False))
     )
-    answered = select(ReviewTask.key).where(
-        ReviewTask.queue == queue,
-        ReviewTask.purpose.in_(("review", "adjudication")),
-        ReviewTask.state == "answered",
-        ReviewTask.gold.is_(False),
-    )
-    tasks: set[str] = set()
     acquire_queue_lock(connection, queue)
-    for page in pages(sorted(set(entity_ids))):
-        shown = asked.where(Decision.entity_id.in_(page))
-        tasks.update(connection.execute(answered.where(ReviewTask.entity_id.in_(shown))).scalars())
+    ids = sorted(set(entity_ids))
+    shown = {id_ for (id_,) in rows_in(connection, asked, Decision.entity_id, ids)}
+    purposes = ("review", "adjudication")
+    answered = review_tasks(connection, queue, purpose=purposes, state="answered", gold=False)
+    tasks = [key for key, task in answered.items() if task.entity_id in shown]
     return _revoke(connection, sorted(tasks), agent, reason)
 
 
@@ -256,10 +252,7 @@ def reinstate_annotator(connection: Connection, queue: str, assignee: str) -> in
 
 def suspended_annotators(connection: Connection, queue: str) -> set[str]:
     """Return the annotators who get no tasks from a queue because of a revocation in force."""
-    query = select(TaskReturn.assignee).where(
-        TaskReturn.queue == queue, TaskReturn.state == IN_FORCE
-    )
-    return set(connection.execute(query).scalars())
+    return {one.assignee for one in revocations(connection, queue) if one.state == IN_FORCE}
 
 
 @reads
@@ -275,31 +268,18 @@ def _revoke(
     connection: Connection, tasks: Sequence[str], agent: AgentRef, reason: str
 ) -> ReturnedWork:
     """Revoke tasks, and the decisions on them that are the last ones on an entity."""
-    last = select(func.max(Decision.id)).group_by(Decision.entity_id)
     query = (
-        select(Decision.entity_id, ReviewTask.entity_id.label("shown_id"))
+        select(Decision.entity_id, ReviewTask.entity_id)
         .join(Annotation, Annotation.key == Decision.annotation_key)
         .join(ReviewTask, ReviewTask.key == Annotation.review_task_key)
         .join(Entity, Entity.id == Decision.entity_id)
-        .where(Entity.state != "withdrawn")
+        .where(Entity.state != "withdrawn", IS_LAST)
         .order_by(Decision.id)
     )
     decisions = []
-    for page in pages(tasks):
-        touched = (
-            select(Decision.entity_id)
-            .join(Annotation, Annotation.key == Decision.annotation_key)
-            .where(Annotation.review_task_key.in_(page))
-        )
-        rows = connection.execute(
-            query.where(
-                ReviewTask.key.in_(page),
-                Decision.id.in_(last.where(Decision.entity_id.in_(touched))),
-            )
-        )
-        for entity_id, shown_id in rows:
-            verdict: Verdict = "reopen" if entity_id == shown_id else "reject"
-            decisions.append(NewDecision(entity_id, verdict, agent, reason))
+    for entity_id, shown_id in rows_in(connection, query, ReviewTask.key, tasks):
+        verdict: Verdict = "reopen" if entity_id == shown_id else "reject"
+        decisions.append(NewDecision(entity_id, verdict, agent, reason))
     append_decisions(connection, decisions)
     change_tasks(connection, tasks, state="returned")
     return ReturnedWork(len(tasks), sum(one.verdict == "reopen" for one in decisions))

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from db.entities import change_in, rows_in
 from db.store import Store, acquire_lock, reads, retried, writes
 from db.tables import (
+    IS_LAST,
     Agent,
     Annotation,
     Annotator,
@@ -251,10 +252,8 @@ class GateCount(NamedTuple):
 @reads
 def gate_counts(connection: Connection, dataset: str | None = None) -> list[GateCount]:
     """Return what decided at the gates of a dataset, or of all datasets, by queue."""
-    later = alias(Decision)
-    overruled = exists().where(later.entity_id == Decision.entity_id, later.id > Decision.id)
-    is_last = ~overruled & (Decision.verdict != "reopen")
-    counted = func.count(case((is_last, Decision.entity_id)).distinct()), func.max(Decision.id)
+    counts = IS_LAST & (Decision.verdict != "reopen")
+    counted = func.count(case((counts, Decision.entity_id)).distinct()), func.max(Decision.id)
     by_policy = (
         select(func.substr(Agent.name, len(GATE_PREFIX) + 1), Agent.revision, *counted)
         .join(Decision, Decision.agent_id == Agent.id)

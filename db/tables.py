@@ -31,6 +31,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    exists,
     select,
     text,
 )
@@ -653,6 +654,10 @@ for _mapper in Base.registry.mappers:
 
 ChildEntity, ParentEntity = alias(Entity), alias(Entity)
 """Both ends of a derivation, created once, as each alias creates columns in milliseconds."""
+
+_Later = alias(Decision)
+IS_LAST = ~exists().where(_Later.entity_id == Decision.entity_id, _Later.id > Decision.id)
+"""The condition that a decision is the last one on its entity."""
 
 
 # Statements that both databases understand.

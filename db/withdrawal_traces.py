@@ -11,6 +11,7 @@ from db.entities import AgentRef, change_in, pages, rows_in
 from db.reviews import WAITING
 from db.store import Store, acquire_release_lock, writes
 from db.tables import (
+    IS_LAST,
     Annotation,
     Annotator,
     Checkpoint,
@@ -143,15 +144,13 @@ def judged_alone(connection: Connection, person: str) -> list[str]:
     The person decided last, and the state is not confirmed by counted answers of others who all
     agree with it. If others disagree, the remaining answers decide again.
     """
-    last = alias(Decision)
-    newer = exists().where(last.entity_id == Decision.entity_id, last.id > Decision.id)
     query = (
         select(Entity.id)
         .join(Decision, Entity.id == Decision.entity_id)
         .where(
             Decision.agent_id == AgentRef("person", person).id,
             Entity.state.in_((*_JUDGED, "inactive")),
-            ~newer,
+            IS_LAST,
         )
         .order_by(Entity.id)
     )
