@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from datetime import datetime
 from functools import cache
 from itertools import islice
-from operator import attrgetter
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 
 from sqlalchemy import ColumnElement, Connection, Delete, Row, Select, Update, func, select, text
@@ -151,7 +151,9 @@ def rows_in(
 ) -> Iterator[Row[*Columns]]:
     """Return the rows of `query` with `column` among `values`, in several queries if needed."""
     for page in pages(values):
-        yield from connection.execute(query.where(_among(connection, column, page)))
+        found = connection.execute(query.where(_among(connection, column, page)))
+        for rows in found.partitions(_PAGE):
+            yield from rows
 
 
 def change_in(
@@ -358,15 +360,26 @@ def children_in(
 @reads
 def parents_of(connection: Connection, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """Return the parents of each id in `role`, in order of id."""
-    found = sorted(links(connection, ids, (role,)), key=attrgetter("parent"))
-    return grouped((link.child, link.parent) for link in found)
+    return _linked(connection, ids, role, ChildEntity, ParentEntity)
 
 
 @reads
 def children_of(connection: Connection, ids: Iterable[str], role: Role) -> dict[str, list[str]]:
     """Return the children of each id in `role`, in order of id."""
-    found = sorted(links(connection, ids, (role,), down=True), key=attrgetter("child"))
-    return grouped((link.parent, link.child) for link in found)
+    return _linked(connection, ids, role, ParentEntity, ChildEntity)
+
+
+def _linked(
+    connection: Connection, ids: Iterable[str], role: Role, near: type[Entity], far: type[Entity]
+) -> dict[str, list[str]]:
+    query = (
+        select(near.id, far.id)
+        .select_from(ChildEntity)
+        .join(Derivation, Derivation.child_seq == ChildEntity.seq)
+        .join(ParentEntity, ParentEntity.seq == Derivation.parent_seq)
+        .where(Derivation.role == role)
+    )
+    return grouped(sorted(rows_in(connection, query, near.id, ids), key=itemgetter(1)))
 
 
 @reads

@@ -213,10 +213,14 @@ def check_rewrites(
 
 
 class _Rewritten(NamedTuple):
-    """A rewrite, and the texts it is compared with."""
+    """A rewrite, by its id, number and group, and the texts it is compared with."""
 
-    rewrite: StoredEntity
-    pair: RewritePair
+    id: str
+    seq: int
+    group: str | None
+    source: str
+    rewrite: str
+    siblings: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -263,25 +267,27 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
             own = (rank.get(record.author, len(rank)), rewrite.id)
             earlier = tuple(text for order, text in sorted(texts[rewrite.group]) if order < own)
             source = caption.record(Caption).text
-            pair = RewritePair(source=source, rewrite=record.text, siblings=earlier)
-            found.append(_Rewritten(rewrite, pair))
+            of = rewrite.id, rewrite.seq, rewrite.group
+            found.append(_Rewritten(*of, source, record.text, earlier))
         return found
 
     def work(self, items: Sequence[_Rewritten]) -> list[WorkResult]:
         """Return a report on each rewrite, or a rejection."""
-        reports = check_faithfulness([item.pair for item in items], self.settings)
+        pairs = [
+            RewritePair(source=one.source, rewrite=one.rewrite, siblings=one.siblings)
+            for one in items
+        ]
+        reports = check_faithfulness(pairs, self.settings)
         return list(map(self._result, items, reports))
 
     def _result(self, item: _Rewritten, report: FaithfulnessReport | Rejection) -> WorkResult:
         if isinstance(report, Rejection):
             return self.refused(item, report)
-        rewrite = item.rewrite
-        parents = [(Role.CHECKS, rewrite.id)]
-        entity = new_entity(report, rewrite.dataset, parents=parents, group=rewrite.group)
-        return WorkResult(rewrite.seq, entities=(entity,))
+        parents = [(Role.CHECKS, item.id)]
+        entity = new_entity(report, self.dataset, parents=parents, group=item.group)
+        return WorkResult(item.seq, entities=(entity,))
 
     def refused(self, item: _Rewritten, rejection: Rejection) -> WorkResult:
         """Reject the rewrite without review."""
-        rewrite = item.rewrite
-        decision = NewDecision(rewrite.id, "reject", software(), reason=rejection.reason)
-        return WorkResult(rewrite.seq, decisions=(decision,), rejection=rejection)
+        decision = NewDecision(item.id, "reject", software(), reason=rejection.reason)
+        return WorkResult(item.seq, decisions=(decision,), rejection=rejection)
