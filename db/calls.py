@@ -365,7 +365,7 @@ def settle_search(
         own = ModelCall.key == claim_id
         reserved = connection.execute(select(ModelCall.tokens_in).where(own)).scalar_one() or 0
         before = requests_since(connection, search.service, budget.day_began) - reserved
-        cost = prices and prices.cost(outcome.requests, max(0, before))
+        cost = None if prices is None else prices.cost(outcome.requests, max(0, before))
         values = {
             "response": outcome.model_dump_json(),
             "status": "answered" if isinstance(outcome, SearchAnswer) else outcome.reason,

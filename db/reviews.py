@@ -97,7 +97,7 @@ class Cursor(NamedTuple):
 
 @reads
 def review_tasks(
-    connection: Connection, queue: str | None = None, **values: object
+    connection: Connection, /, queue: str | None = None, **values: object
 ) -> dict[str, StoredTask]:
     """Return the tasks of a queue, or of all, by their keys, oldest first.
 
