@@ -72,10 +72,13 @@ class StageReport:
                     self.done += 1
             if results and all(isinstance(result, Deferred) for result in results):
                 self.stalled = self.may_stall
+
+    def end_wait(self, _chunk: object = None) -> None:
+        """End `wait_for_more`: a chunk has ended, and its claim with it."""
         self._more.set()
 
     def wait_for_more(self, seconds: float) -> None:
-        """Wait until results are added, or were since the last call, for at most `seconds`."""
+        """Wait until a chunk ends, or one has since the last call, for at most `seconds`."""
         if self._more.wait(seconds):
             self._more.clear()
 

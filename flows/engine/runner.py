@@ -281,7 +281,9 @@ def _run(
                     with _given_back(context, chunk):
                         running = _wait_for(running, threads - 1)
                         context.budget.stop.check()
-                        running.add(pool.submit(copy_context().run, process, chunk, function))
+                        future = pool.submit(copy_context().run, process, chunk, function)
+                        future.add_done_callback(report.end_wait)
+                        running.add(future)
                 _wait_for(running, 0)
                 context.budget.stop.check()
         finally:
