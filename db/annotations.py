@@ -14,6 +14,7 @@ from db.entities import AgentRef, change_in, grouped, pages, register_agents, ro
 from db.reviews import StoredTask, change_tasks
 from db.store import Store, reads, writes
 from db.tables import (
+    IS_LAST,
     Agent,
     Annotation,
     Decision,
@@ -287,10 +288,8 @@ def send_back(connection: Connection, keys: Sequence[str]) -> None:
 
 def decided_by_answers(connection: Connection, entity_ids: Iterable[str]) -> set[str]:
     """Return those of the entities whose last decision follows from an answer."""
-    query = select(Decision.entity_id, Decision.annotation_key).order_by(Decision.id)
-    rows = rows_in(connection, query, Decision.entity_id, entity_ids)
-    last = {row.entity_id: row.annotation_key for row in rows}
-    return {entity_id for entity_id, key in last.items() if key is not None}
+    query = select(Decision.entity_id).where(IS_LAST, Decision.annotation_key.is_not(None))
+    return {id_ for (id_,) in rows_in(connection, query, Decision.entity_id, entity_ids)}
 
 
 def successors_of(connection: Connection, entity_ids: Iterable[str]) -> dict[str, list[str]]:

@@ -22,6 +22,8 @@ from schemas.errors import (
 )
 from schemas.processes import flush_to_disk, write_atomically
 
+SHARD = "application/vnd.apache.parquet"
+"""The media type of shards, whose name is their Merkle root (`flows.shards`)."""
 _SUFFIXES = {
     "image/jpeg": ".jpg",
     "image/png": ".png",
@@ -30,6 +32,7 @@ _SUFFIXES = {
     "image/gif": ".gif",
     "application/json": ".json",
     "text/plain": ".txt",
+    SHARD: ".parquet",
 }
 _INCOMING = "blob-"
 _ABANDONED_SECONDS = 24 * 3600
@@ -98,7 +101,7 @@ class BlobStore:
         Raises:
             ServiceError: the disk is full, the bucket does not exist, or writing is not permitted.
         """
-        self._write(self.shard_path(root), data)
+        self._write(self.path_of(root, SHARD), data)
 
     def _write(self, path: str, data: bytes) -> None:
         try:
@@ -178,7 +181,7 @@ class BlobStore:
         Raises:
             MissingBlobError: it is not stored.
         """
-        path = self.shard_path(root)
+        path = self.path_of(root, SHARD)
         try:
             data: bytes = self._filesystem.cat_file(path)
         except FileNotFoundError as error:
@@ -186,18 +189,6 @@ class BlobStore:
                 f"the shard {path!r} is missing; restore it from a backup"
             ) from error
         return data
-
-    def shard_path(self, root: str) -> str:
-        """Return the path of a shard with that Merkle root on the file system of the store."""
-        return f"{self._root}/shards/{root[:2]}/{root}.parquet"
-
-    def erase_shard(self, root: str) -> bool:
-        """Delete the file of a shard permanently; return False if it does not exist.
-
-        Raises:
-            ServiceError: deleting it is not permitted.
-        """
-        return self._erase(self.shard_path(root))
 
     def erase(self, sha256: str, media_type: str) -> bool:
         """Delete a blob permanently; return False if it does not exist.
@@ -208,9 +199,7 @@ class BlobStore:
         Raises:
             ServiceError: deleting it is not permitted.
         """
-        return self._erase(self.path_of(sha256, media_type))
-
-    def _erase(self, path: str) -> bool:
+        path = self.path_of(sha256, media_type)
         try:
             self._filesystem.invalidate_cache()
             if not self._filesystem.exists(path):
@@ -232,7 +221,8 @@ class BlobStore:
             raise ConfigurationError(
                 f"a blob's name must be a SHA-256 of 64 hex digits; got {sha256!r}"
             )
-        return f"{self._root}/sha256/{sha256[:2]}/{sha256}{suffix_of(media_type)}"
+        folder = "shards" if media_type == SHARD else "sha256"
+        return f"{self._root}/{folder}/{sha256[:2]}/{sha256}{suffix_of(media_type)}"
 
 
 def _remove_abandoned(incoming: Path) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
-from db.blobs import BlobStore
+from db.blobs import SHARD, BlobStore
 from db.calls import NewCall
 from db.entities import (
     LIVE,
@@ -180,7 +180,7 @@ def read_shard(blobs: BlobStore, shard: StoredEntity) -> list[ShardRow]:
         raise IntegrityError(
             f"shard {record.number} ({record.step}) of {record.source} is damaged: its records "
             f"have the Merkle root {found}, the store states {record.root}; restore "
-            f"{blobs.shard_path(record.root)!r} from a backup"
+            f"{blobs.path_of(record.root, SHARD)!r} from a backup"
         )
     return rows
 
@@ -192,7 +192,7 @@ def _table(blobs: BlobStore, shard: Shard, columns: Sequence[str]) -> pa.Table:
     except (pa.ArrowException, OSError, KeyError) as error:
         raise IntegrityError(
             f"shard {shard.number} ({shard.step}) of {shard.source} is damaged: {error}; restore "
-            f"{blobs.shard_path(shard.root)!r} from a backup"
+            f"{blobs.path_of(shard.root, SHARD)!r} from a backup"
         ) from error
 
 
@@ -311,7 +311,7 @@ def _erase_shard(store: Store, blobs: BlobStore, shard: StoredEntity) -> int:
     for file in files:
         if file.sha256 not in needed:
             blobs.erase(*file)
-    blobs.erase_shard(shard.record(Shard).root)
+    blobs.erase(shard.record(Shard).root, SHARD)
     return len(rows)
 
 

@@ -6,46 +6,45 @@ import warnings
 
 import pytest
 
-from db.store import Claims, Store, drop_claims, process_id
+from db.store import Claims, Store, claim_subject, drop_claims, process_id
 from db.tables import Claim, Process
 from tests.db.samples import hand_over_claims, row_count
 from tests.separation import ended_place
 
-
-def take(store: Store, subject: str = "a call") -> str | None:
-    with store.write() as connection:
-        return store.claims.take(connection, subject)
+CALL = "a call"
 
 
 def test_a_subject_is_claimed_once_until_it_is_released(store: Store) -> None:
-    ours = take(store)
+    ours = claim_subject(store, CALL)
     assert ours is not None
-    assert take(store) is None, "a claim also excludes other threads of the same process"
-    assert take(store, "another call") is not None
+    assert claim_subject(store, CALL) is None, (
+        "a claim also excludes other threads of the same process"
+    )
+    assert claim_subject(store, "another call") is not None
     drop_claims(store, ours)
-    assert take(store) is not None
+    assert claim_subject(store, CALL) is not None
 
 
 @pytest.mark.usefixtures("database_url")
 def test_a_claim_of_a_silent_process_is_taken_over_after_its_lease(store: Store) -> None:
-    take(store)
+    claim_subject(store, CALL)
     hand_over_claims(store)
-    assert take(store) is None
+    assert claim_subject(store, CALL) is None
     store.claims.lease_seconds = 0
-    assert take(store) is not None
+    assert claim_subject(store, CALL) is not None
     assert (row_count(store, Claim), row_count(store, Process)) == (1, 1)
 
 
 def test_a_claim_of_a_dead_process_on_this_machine_is_taken_over_at_once(
     store: Store,
 ) -> None:
-    first = take(store)
+    first = claim_subject(store, CALL)
     hand_over_claims(store, ended_place())
     assert first is not None
-    assert take(store) is not None
+    assert claim_subject(store, CALL) is not None
     with store.write() as connection:
         assert not store.claims.release(connection, first)
-    assert take(store) is None
+    assert claim_subject(store, CALL) is None
 
 
 def test_a_lease_is_measured_on_the_clock_of_the_waiting_process(sqlite_store: Store) -> None:
@@ -57,7 +56,7 @@ def test_a_lease_is_measured_on_the_clock_of_the_waiting_process(sqlite_store: S
         with sqlite_store.write() as connection:
             return watching.is_taken(connection, "a call")
 
-    take(sqlite_store)
+    claim_subject(sqlite_store, CALL)
     hand_over_claims(sqlite_store)
     for seconds in (0, 59):
         now[0] = 1000.0 + seconds
@@ -75,7 +74,7 @@ def test_claims_are_renewed_during_a_slow_request(store: Store) -> None:
     other = Store(store.engine)  # as another process sees it
     other.claims.lease_seconds = 0.3
     with store.claims.renewed():
-        take(store)
+        claim_subject(store, CALL)
         before = beats(store)
         time.sleep(0.5)
         assert beats(store) > before

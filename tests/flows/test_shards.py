@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from annotate.backend import Desks
-from db.blobs import BlobStore
+from db.blobs import SHARD, BlobStore
 from db.calls import cost_rows
 from db.entities import AgentRef, StoredEntity, fetch, find
 from db.lineage import trace
@@ -353,7 +353,9 @@ def test_a_search_for_near_duplicates_ends_if_records_are_withdrawn_meanwhile(
 
 def test_a_damaged_shard_is_a_one_line_error(run: RunContext) -> None:
     first, second, third = imported_shards(run.store, NAME)
-    paths = [Path(run.blobs.shard_path(one.record(Shard).root)) for one in (first, second, third)]
+    paths = [
+        Path(run.blobs.path_of(one.record(Shard).root, SHARD)) for one in (first, second, third)
+    ]
     shutil.copy(paths[1], paths[0])
     paths[1].write_bytes(paths[1].read_bytes()[:-100])
     paths[2].unlink()
