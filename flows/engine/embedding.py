@@ -300,16 +300,16 @@ class CachedEmbedder:
         for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
             for digest, vector in find_vectors(self._store, space, page).items():
                 if rows is None:
-                    rows = np.empty((len(inputs), self._fixed(len(vector))), np.float32)
+                    rows = np.empty((len(inputs), self._checked_dimension(len(vector))), np.float32)
                 rows[places[digest]] = vector
                 del missing[digest]
                 report.already_done += 1
         self._progress.advance(report.stage, report.already_done)
         if rows is None:
-            dimension = self._dimension or self._fixed(self._model().dimension)
+            dimension = self._dimension or self._checked_dimension(self._model().dimension)
             rows = np.empty((len(inputs), dimension), np.float32)
         for digests, vectors in embed(missing):
-            self._fixed(vectors.shape[1])
+            self._checked_dimension(vectors.shape[1])
             store_vectors(self._store, space, digests, vectors)
             for digest, vector in zip(digests, vectors, strict=True):
                 rows[places[digest]] = vector
@@ -332,7 +332,7 @@ class CachedEmbedder:
             self._loaded = self._build(self._spec)
         return self._loaded
 
-    def _fixed(self, dimension: int) -> int:
+    def _checked_dimension(self, dimension: int) -> int:
         """Return the dimension of vectors, which is the same for all of a model."""
         if self._dimension not in (None, dimension):
             raise IntegrityError(
