@@ -201,6 +201,7 @@ class LineageTable(NamedTuple):
     repeating: tuple[str, ...]
     group_rows: int
     nullable: tuple[str, ...]
+    references: dict[str, str]
 
     @property
     def path(self) -> str:
@@ -232,6 +233,7 @@ def _declared() -> Iterator[LineageTable]:
             repeating=tuple(table["repeating"]),
             group_rows=table["group_rows"],
             nullable=tuple(table.get("nullable", ())),
+            references=table.get("references", {}),
         )
 
 

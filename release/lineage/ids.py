@@ -6,7 +6,7 @@ which is keyed differently in every process, so that collisions cannot be prepar
 """
 
 import binascii
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,10 +145,8 @@ READING_FAULTS = (
 """The exceptions that pyarrow raises for damaged files."""
 
 
-def pieces(
-    folder: Path, table: LineageTable, encoded: Sequence[str] = ()
-) -> Iterator[pa.RecordBatch]:
-    """The columns of a table in non-empty pieces; `encoded` columns as dictionaries.
+def pieces(folder: Path, table: LineageTable) -> Iterator[pa.RecordBatch]:
+    """The columns of a table in non-empty pieces, repeating ones as dictionaries.
 
     All values are checked against their types (text is UTF-8, indices of dictionaries are valid),
     and nulls occur only in columns that allow them.
@@ -156,12 +154,12 @@ def pieces(
     Raises:
         Exception: one of `READING_FAULTS` if it is not such a table, or damaged.
     """
-    path = folder / table.path
+    path, encoded = folder / table.path, table.repeating
     wanted = pa.schema(
         (one.name, pa.dictionary(pa.int32(), one.type) if one.name in encoded else one.type)
         for one in table.schema
     )
-    with opened_parquet(path, read_dictionary=list(encoded)) as file:
+    with opened_parquet(path, read_dictionary=set(encoded) & set(table.schema.names)) as file:
         if not file.schema_arrow.equals(wanted):
             names = file.schema_arrow.names
             raise ValueError(f"its columns must be {table.schema.names}; got {names}")
@@ -225,10 +223,9 @@ class PayloadFingerprints:
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{tracklet} must be a tracklet; got {payload!r:.100}") from error
 
-    def of_rows(self, rows: Sequence[Mapping[str, Any]]) -> _Numbers:
-        """The hashes of what rows state of their images, comparable with the second of `of`."""
-        paths = ("source_file_path", "anchor_entity_id")
-        return np.fromiter((self._facts(row, *paths, row) for row in rows), np.int64)
+    def of_row(self, row: Mapping[str, Any]) -> int:
+        """The hash of what a row states of its image, comparable with the second of `of`."""
+        return self._facts(row, "source_file_path", "anchor_entity_id", row)
 
     def of(self, kinds: pa.DictionaryArray, payloads: pa.Array) -> tuple[_Numbers, _Numbers]:
         """Two hashes of each of these entities; 0 if its kind states nothing that rows repeat.
@@ -295,11 +292,6 @@ class PayloadFingerprints:
 def hash_of_crop(crop: Mapping[str, Any], sha256: str) -> int:
     """The hash of the facts of an image that was cut from a video."""
     return hash((sha256, *map(crop.get, _CROP), *crop["box_xyxy"]))
-
-
-def numbers_of(values: Iterable[Any]) -> _Numbers:
-    """The hashes of values of rows."""
-    return np.fromiter(map(hash, values), np.int64)
 
 
 def images_of(links: _Numbers, is_image: NDArray[np.bool_]) -> _Numbers:

@@ -35,7 +35,6 @@ from release.lineage import (
     published_payload,
 )
 from release.lineage.ids import (
-    PIECE_ROWS,
     READING_FAULTS,
     Ids,
     PayloadFingerprints,
@@ -48,7 +47,6 @@ from release.lineage.ids import (
     ids_of,
     images_of,
     numbers_in,
-    numbers_of,
     pieces,
     release_memory,
     text_array,
@@ -84,17 +82,17 @@ def _numbered(words: Iterable[str]) -> dict[str, int]:
     return {word: number for number, word in enumerate(words)}
 
 
-_KINDS = _numbered(WHOLE | WITHHELD.keys())
+_KINDS = _numbered(sorted(WHOLE | WITHHELD.keys()))
 _STATES = _numbered(["proposed", *STATE_AFTER.values()])
 _ROLES = _numbered(Role)
 _VERDICTS = _numbered(STATE_AFTER)
-_VOCABULARY: dict[tuple[str, str], Mapping[str, int]] = {
-    ("entities", "kind"): _KINDS,
-    ("entities", "state"): _STATES,
-    ("derivations", "role"): _ROLES,
-    ("decisions", "verdict"): _VERDICTS,
-    ("calls", "use"): _numbered(CallUse),
-    ("agents", "kind"): _numbered(get_args(AgentKind)),
+_USES = _numbered(CallUse)
+_VOCABULARY: dict[str, dict[str, Mapping[str, int]]] = {
+    ENTITIES.name: {"kind": _KINDS, "state": _STATES},
+    DERIVATIONS.name: {"role": _ROLES},
+    DECISIONS.name: {"verdict": _VERDICTS},
+    CALLS.name: {"use": _USES},
+    AGENTS.name: {"kind": _numbered(get_args(AgentKind))},
 }
 """The words of columns with a fixed vocabulary, and their numbers; any other word is a fault."""
 _UNKNOWN = -1
@@ -111,58 +109,82 @@ _DESCRIBING = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 """The roles of links from texts to the image that they describe, as for `_UP`."""
 _PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
 """The roles of links from promoted entities to shards, which are part of no id."""
-_LIVE = ("proposed", "accepted")
+_LIVE = {_STATES["proposed"], _STATES["accepted"]}
 _TEXTS = ("caption", "rewrite")
+_ROWS = 512  # rows that are compared at a time
 
 
-class _EntityColumn(NamedTuple):
-    """A column of rows that refers to entities.
+class _Entity(NamedTuple):
+    """What is kept of an entity.
 
-    Attributes:
-        kinds: the kinds that these entities may have.
-        content: the column of the row that repeats the digest of an image, or the text.
-        author: the column of the row that repeats the author.
-        of_image: whether the texts describe the image of their row.
+    The numbers of its kind and state, its hashes by `release.lineage.ids`, the position of the
+    image that it describes, and whether something of it is withheld, it is an edit, a prompt was
+    used for it, and a person decided on it.
     """
 
+    kind: int = _UNKNOWN
+    state: int = _UNKNOWN
+    content: int = 0
+    facts: int = 0
+    described: int = -1
+    is_partial: bool = False
+    is_edited: bool = False
+    is_prompted: bool = False
+    is_decided: bool = False
+
+    def origins(self) -> tuple[str, ...]:
+        """The possible origins of a text in rows, by its links."""
+        if self.kind == _KINDS["rewrite"]:
+            return ("edited_rewrite",) if self.is_edited else ("rewrite",)
+        if self.is_edited:
+            return "edited", "edited_draft", "confirmed_draft"
+        return ("drafted",) if self.is_prompted else ("written", "source")
+
+
+_ENTITY = np.dtype(list(zip(_Entity._fields, ("i2", "i2", "i8", "i8", "i8", *"????"), strict=True)))
+
+
+class _Named(NamedTuple):
+    """An entity that a row names.
+
+    Attributes:
+        id: its id.
+        kinds: the kinds that it may have.
+        content: the digest of its image or its text, as the row repeats it.
+        author: its author, as the row repeats it; None if the row does not.
+        origin: the same for its origin.
+        reviewed: the same for whether a person decided on it.
+        of_image: whether it is a text that describes the image of the row.
+    """
+
+    id: str
     kinds: tuple[str, ...]
     content: str | None = None
     author: str | None = None
+    origin: str | None = None
+    reviewed: bool | None = None
     of_image: bool = False
 
 
-_ELEMENT = "translations.list.element"
-_ENTITY_COLUMNS: dict[str, _EntityColumn] = {
-    "image_entity_id": _EntityColumn(("image",), "sha256"),
-    "caption_entity_ids": _EntityColumn(_TEXTS, "captions", "caption_authors", of_image=True),
-    "coarse_caption_entity_ids": _EntityColumn(_TEXTS, "coarse_captions", of_image=True),
-    f"{_ELEMENT}.entity_id": _EntityColumn(_TEXTS, f"{_ELEMENT}.text", f"{_ELEMENT}.author"),
-    "crop.tracklet_entity_id": _EntityColumn(("tracklet",)),
-    "crop.video_entity_id": _EntityColumn(("video",)),
-    "contrast.anchor_entity_id": _EntityColumn(("image",)),
-}
-_IMAGE_COLUMNS = (
-    *("source", "identity", "split", "source_file_path", "width_px", "height_px", "task", "tier"),
-    *("contrast", "licence", "creator", "source_url"),
-)
-_ORIGINS = (
-    *(("edited_rewrite",), ("rewrite",), ("edited", "edited_draft", "confirmed_draft")),
-    *(("drafted",), ("written", "source")),
-)
-"""The origins of captions: edited rewrites, rewrites, edited, prompted and other captions."""
-_ENTITY = np.dtype(
-    [
-        *(("kind", "i2"), ("state", "i2"), ("content", "i8"), ("facts", "i8"), ("described", "i8")),
-        *(("is_partial", "?"), ("is_edited", "?"), ("is_prompted", "?"), ("is_decided", "?")),
-    ]
-)
-"""What is stored of an entity.
-
-The numbers of its kind and state, its hashes by `release.lineage.ids`, the position of the image
-that it describes, and whether something of it is withheld, it is an edit, a prompt was used for it,
-and a person decided on it.
-"""
-_NO_ENTITY = np.array([(_UNKNOWN, _UNKNOWN, 0, 0, -1, False, False, False, False)], _ENTITY)
+def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
+    """The entities that a row names, the image first; a row without an image entity has none."""
+    if row["image_entity_id"] is None:
+        raise ValueError("a row has no image_entity_id")
+    yield _Named(row["image_entity_id"], ("image",), row["sha256"])
+    columns = ("caption_entity_ids", "captions", "caption_authors", "caption_origins")
+    captions = (row[name] or () for name in (*columns, "caption_reviewed"))
+    for id_, *said in zip(*captions, strict=False):
+        yield _Named(id_, _TEXTS, *said, of_image=True)
+    coarse = (row.get(name) or () for name in ("coarse_caption_entity_ids", "coarse_captions"))
+    for id_, text in zip(*coarse, strict=False):
+        yield _Named(id_, _TEXTS, text, of_image=True)
+    for one in filter(None, row.get("translations") or ()):
+        yield _Named(one["entity_id"], _TEXTS, one["text"], one["author"])
+    if contrast := row.get("contrast"):
+        yield _Named(contrast["anchor_entity_id"], ("image",))
+    if crop := row["crop"]:
+        yield _Named(crop["tracklet_entity_id"], ("tracklet",))
+        yield _Named(crop["video_entity_id"], ("video",))
 
 
 def verify_lineage(
@@ -204,12 +226,20 @@ class _Agent(NamedTuple):
     revision: str
 
 
-class _EntityReferences(NamedTuple):
-    """The entities in a column of some rows: the row, id and list index of each."""
+class _Piece(NamedTuple):
+    """Some rows of a table.
 
-    rows: _Numbers
-    ids: pa.StringArray
-    places: _Numbers
+    Attributes:
+        columns: the columns.
+        ids: the ids in the first column.
+        places: the position of the rows that other columns refer to, -1 for missing ones.
+        words: the numbers of words in columns with a fixed vocabulary.
+    """
+
+    columns: pa.RecordBatch
+    ids: Ids
+    places: dict[str, _Numbers]
+    words: dict[str, _Words]
 
 
 class _Parents:
@@ -228,7 +258,7 @@ class _Parents:
         try:
             while not np.any(self._children > ids[-1]) and (piece := next(self._pieces, None)):
                 links = pc.binary_join_element_wise(
-                    piece["role"], piece["parent"], text_scalar("=")
+                    piece["role"].cast(pa.string()), piece["parent"], text_scalar("=")
                 )
                 self._children = np.concatenate([self._children, ids_in(piece["child"])])
                 self._links = pa.concat_arrays([self._links, framed_column(links)])
@@ -265,7 +295,7 @@ class _LineageChecks:
         self._promoted = np.empty(0, "S32")  # activities and the entities that each names, as bytes
         self._promoting = np.empty(0, bool)  # activities that promote a record
         self._promoted_from: dict[str, set[tuple[str, str, int]]] = {}  # step, root, records
-        self._entities = _NO_ENTITY  # the last element represents missing ids (position -1)
+        self._entities = np.array([_Entity()], _ENTITY)  # the last one is for missing ids (-1)
         self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
         self._corrected: Counter[str] = Counter()
         self._upward = [np.empty((2, 0), np.int64)]  # positions of children and of their parents
@@ -282,31 +312,50 @@ class _LineageChecks:
         Raises:
             Exception: one of `READING_FAULTS` if it is not such a table, or cannot be read.
         """
-        count = getattr(self, f"_read_{table.name}")()
+        getattr(self, f"_read_{table.name}")(self._pieces(table))
+
+    def _pieces(self, table: LineageTable) -> Iterator[_Piece]:
+        """The rows of a table, whose order, references, words and number are checked."""
+        count, last, known = 0, ids_of([]), [ids_of([])]
+        for columns in pieces(self._folder, table):
+            ids = ids_in(columns[0])
+            places = {
+                name: self._positions(table, name, columns[name], to)
+                for name, to in table.references.items()
+            }
+            words = {
+                name: self._codes(table, columns[name], name, numbers)
+                for name, numbers in _VOCABULARY.get(table.name, {}).items()
+            }
+            rows = np.concatenate([last, ids])
+            is_unique = table.keys == 1
+            if np.any(rows[:-1] >= rows[1:] if is_unique else rows[:-1] > rows[1:]):
+                what = f"is not sorted by {', '.join(table.key_columns)}, or has rows twice"
+                self._add("lineage_unsorted", table, what)
+            if is_unique:  # other tables refer to it
+                known.append(ids)
+            count, last = count + len(ids), ids[-1:]
+            yield _Piece(columns, ids, places, words)
+        self._ids[table.name] = SortedIds(known)
+        self._used[table.name] = np.zeros(len(self._ids[table.name]), bool)
         wanted = getattr(self._manifest.lineage, table.name)
         if count != wanted:
             self._add("totals_differ", table, f"has {count:,} rows; {MANIFEST} says {wanted:,}")
 
-    def _read_agents(self) -> int:
-        ids = []
-        for piece in pieces(self._folder, AGENTS, ("kind",)):
-            ids.append(ids_in(piece["id"]))
-            self._codes(AGENTS, piece, "kind")
-            for row in piece.to_pylist():
+    def _read_agents(self, tables: Iterator[_Piece]) -> None:
+        for columns, *_ in tables:
+            for row in columns.to_pylist():
                 agent = _Agent(row["kind"], row["name"], row["revision"])
                 self._agents.append(agent)
                 is_whole, withheld = digest_of("agent", *agent) == row["id"], set(row["withheld"])
                 if is_whole is bool(withheld) or not {"name", "revision"} >= withheld:
                     self._add_other_id(AGENTS, row["id"])
-        return self._register(AGENTS, ids)
 
-    def _read_activities(self) -> int:
-        ids, promoting, promoted = [], [], bytearray()
-        for piece in pieces(self._folder, ACTIVITIES):
-            ids.append(ids_in(piece["id"]))
-            self._positions(ACTIVITIES, "agents", ids_in(piece["agents"].flatten()), AGENTS)
-            _check_objects("configuration", piece["configuration"])
-            for row in piece.to_pylist():
+    def _read_activities(self, tables: Iterator[_Piece]) -> None:
+        promoting, promoted = [], bytearray()
+        for columns, *_ in tables:
+            _check_objects("configuration", columns["configuration"])
+            for row in columns.to_pylist():
                 id_, stage, configuration = row["id"], row["stage"], row["configuration"]
                 content = (stage, row["version"], configuration, *row["agents"])
                 if digest_of("activity", *content) != id_:
@@ -317,7 +366,6 @@ class _LineageChecks:
                         promoted += bytes.fromhex(id_ + name)
         self._promoting = np.array([*promoting, False])
         self._promoted = np.frombuffer(bytes(promoted), "S32")
-        return self._register(ACTIVITIES, ids)
 
     def _read_promotion(self, configuration: str) -> Iterable[str]:
         """Check the proofs of a promoted record; return the ids of the entities that it became.
@@ -334,22 +382,20 @@ class _LineageChecks:
                 self._differs(ACTIVITIES, f"{what} shard {row.shard}")
         return promotion.rows[0].names if promotion.rows else ()
 
-    def _read_calls(self) -> int:
-        ids, left_out, asked = [], [np.empty(0, bool)], [np.empty(0, np.int64)]
+    def _read_calls(self, tables: Iterator[_Piece]) -> None:
+        left_out, asked = [np.empty(0, bool)], [np.empty(0, np.int64)]
         counted: Counter[tuple[Any, ...]] = Counter()
-        for piece in pieces(self._folder, CALLS, ("agent", "parameters", "served", "use")):
-            ids.append(ids_in(piece["key"]))
+        for columns, _, places, words in tables:
             for name in ("parameters", "served"):
-                _check_objects(name, piece[name].dictionary)
-            asked.append(self._positions(CALLS, "agent", ids_in(piece["agent"]), AGENTS))
-            uses = self._codes(CALLS, piece, "use")
-            left_out.append(uses == _VOCABULARY["calls", "use"][CallUse.LEFT_OUT])
-            self._check_numbers(piece)
-            is_counted = uses != _VOCABULARY["calls", "use"][CallUse.OTHER]
-            rows = _filtered(piece, is_counted)
-            columns = (rows[name].to_pylist() for name in ("status", *_CALL_COLUMNS))
-            agents = asked[-1][is_counted].tolist()
-            for agent, status, *details in zip(agents, *columns, strict=True):
+                _check_objects(name, columns[name].dictionary)
+            asked.append(places["agent"])
+            left_out.append(words["use"] == _USES[CallUse.LEFT_OUT])
+            self._check_numbers(columns)
+            is_counted = words["use"] != _USES[CallUse.OTHER]
+            rows = _filtered(columns, is_counted)
+            values = (rows[name].to_pylist() for name in ("status", *_CALL_COLUMNS))
+            agents = places["agent"][is_counted].tolist()
+            for agent, status, *details in zip(agents, *values, strict=True):
                 counted[(agent, *details)] += 1
                 if status not in ANSWERED:
                     self._add_word(CALLS, "status", status, ANSWERED)
@@ -360,7 +406,6 @@ class _LineageChecks:
             self._differs(CALLS, f"names the prompt {digest!r}, which {MANIFEST} does not list")
         self._models = model_uses(self._call_rows(counted), ())
         self._asked, self._left_out = np.concatenate(asked), np.concatenate(left_out)
-        return self._register(CALLS, ids)
 
     def _call_rows(self, counted: Counter[tuple[Any, ...]]) -> Iterator[CallRow]:
         for (agent, parameters, *answer, _), count in counted.items():
@@ -368,57 +413,58 @@ class _LineageChecks:
                 _, name, revision = self._agents[agent]
                 yield CallRow._make((name, revision, json.loads(parameters), *answer, count))
 
-    def _check_numbers(self, piece: pa.RecordBatch) -> None:
+    def _check_numbers(self, columns: pa.RecordBatch) -> None:
         for name in ("tokens_in", "tokens_out", "cost"):
-            values = piece[name].drop_null().to_pylist()
+            values = columns[name].drop_null().to_pylist()
             if any(value < 0 or not math.isfinite(value) for value in values):
                 self._differs(CALLS, f"says {name} is {min(values)}; it must be 0 or more")
-        if np.any(truths_in(piece["cost"].is_valid()) > truths_in(piece["currency"].is_valid())):
+        costs, currencies = (truths_in(columns[name].is_valid()) for name in ("cost", "currency"))
+        if np.any(costs > currencies):
             self._differs(CALLS, "says a cost without a currency")
 
-    def _read_entities(self) -> int:
-        ids, found = [], []
-        parents, doubtful, datasets = _Parents(self._folder), set(), {self._manifest.dataset}
+    def _read_entities(self, tables: Iterator[_Piece]) -> None:
+        found, parents = [], _Parents(self._folder)
+        doubtful, datasets = set[str](), {self._manifest.dataset}
         named = ids_of(self._manifest.stated_entities)
-        author_of_agent = numbers_of(f"{one.name}@{one.revision}" for one in self._agents)
-        for piece in pieces(self._folder, ENTITIES, ("dataset", "kind", "state", "activity")):
-            ids.append(ids_in(piece["id"]))
-            found.append(entities := np.zeros(piece.num_rows, _ENTITY))
-            entities["kind"] = kinds = self._codes(ENTITIES, piece, "kind")
-            entities["state"] = self._codes(ENTITIES, piece, "state")
-            content, facts = self._fingerprints.of(piece["kind"], piece["payload"])
+        authors = np.array([hash(f"{one.name}@{one.revision}") for one in self._agents] + [0])
+        for piece in tables:
+            columns, ids, places, words = piece
+            found.append(entities := np.zeros(len(ids), _ENTITY))
+            entities["kind"], entities["state"] = (kinds := words["kind"]), words["state"]
+            content, facts = self._fingerprints.of(columns["kind"], columns["payload"])
             entities["content"], entities["facts"] = content, facts
-            is_partial = numbers_in(pc.list_value_length(piece["withheld"])) > 0
+            is_partial = numbers_in(pc.list_value_length(columns["withheld"])) > 0
             entities["is_partial"] = is_partial
-            self._check_ids(piece, ids[-1], is_partial, parents)
-            self._check_withheld(piece, is_partial)
-            doubtful |= _different(piece["dataset"], is_partial)
-            datasets |= _different(piece["dataset"], ~is_partial)
-            self._check_promoted(piece, ids[-1], kinds)
-            self._check_calls(piece, facts, author_of_agent)
+            self._check_ids(piece, is_partial, parents)
+            self._check_withheld(columns, is_partial)
+            doubtful |= _different(columns["dataset"], is_partial)
+            datasets |= _different(columns["dataset"], ~is_partial)
+            self._check_promoted(piece)
+            agents = np.append(self._asked, -1)[places["model_call"]]  # of no call: the last one
+            is_other = (agents >= 0) & (facts != 0) & (authors[agents] != facts)
+            for row in np.flatnonzero(is_other).tolist():
+                self._differs(ENTITIES, f"says {hex_of(ids[row])} is not by the model of its call")
             is_correction = kinds == _KINDS[TermsCorrection.kind]
-            for row in _filtered(piece, is_correction | np.isin(ids[-1], named)).to_pylist():
+            for row in _filtered(columns, is_correction | np.isin(ids, named)).to_pylist():
                 self._remember_payload(row, named)
             if self._manifest.videos:
-                for row in _filtered(piece, kinds == _KINDS["tracklet"]).to_pylist():
+                for row in _filtered(columns, kinds == _KINDS["tracklet"]).to_pylist():
                     self._frames.update(self._fingerprints.of_crops(row["payload"], row["id"]))
         for missing in self._promoted_from:
             self._add("lineage_incomplete", ENTITIES, f"has no shard {missing}; an activity does")
         for dataset in doubtful - datasets:
             self._add_word(ENTITIES, "dataset", dataset, datasets)
-        self._entities = np.concatenate([*found, _NO_ENTITY])
-        return self._register(ENTITIES, ids)
+        self._entities = np.concatenate([*found, self._entities])
 
-    def _check_promoted(self, piece: pa.RecordBatch, ids: Ids, kinds: _Words) -> None:
-        """Check that activities exist, and that promoted entities and their shards match them."""
-        activities = ids_in(piece["activity"])
-        places = self._positions(ENTITIES, "activity", activities, ACTIVITIES)
-        rows = np.flatnonzero(self._promoting[places])
-        pairs = np.stack([activities[rows], ids[rows]], axis=1).view("S32").reshape(-1)
-        for at in rows[~np.isin(pairs, self._promoted)].tolist():
+    def _check_promoted(self, piece: _Piece) -> None:
+        """Check that promoted entities and their shards match the activities that name them."""
+        columns, ids, places, words = piece
+        rows = np.flatnonzero(self._promoting[places["activity"]])
+        pairs = np.stack([ids_in(columns["activity"])[rows], ids[rows]], axis=1)
+        for at in rows[~np.isin(pairs.view("S32").reshape(-1), self._promoted)].tolist():
             what = f"says that {hex_of(ids[at])} was promoted from a row that does not name it"
             self._differs(ENTITIES, what)
-        for row in _filtered(piece, kinds == _KINDS[Shard.kind]).to_pylist():
+        for row in _filtered(columns, words["kind"] == _KINDS[Shard.kind]).to_pylist():
             stated = self._promoted_from.pop(row["id"], set())
             if row["state"] == "withdrawn":
                 continue  # its root is not released
@@ -438,13 +484,12 @@ class _LineageChecks:
         if np.isin(ids_of([row["id"]]), named):
             self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
 
-    def _check_ids(
-        self, piece: pa.RecordBatch, ids: Ids, is_partial: _Marks, parents: _Parents
-    ) -> None:
+    def _check_ids(self, piece: _Piece, is_partial: _Marks, parents: _Parents) -> None:
         """Check that ids are digests of the entities, unless parts are withheld."""
+        columns, ids = piece.columns, piece.ids
         if (parts := parents.of(ids)) is None:
             return  # reported with the derivations
-        own = (piece[name].cast(pa.string()) for name in ("dataset", "kind", "payload"))
+        own = (columns[name].cast(pa.string()) for name in ("dataset", "kind", "payload"))
         content = pc.binary_join_element_wise(
             *map(framed_column, own),
             parts,
@@ -460,7 +505,7 @@ class _LineageChecks:
         made = np.frombuffer(b"".join(digests), ids.dtype)
         for at in whole[made != ids[whole]].tolist():
             dataset, kind, payload, id_ = (
-                piece[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
+                columns[name][at].as_py() for name in ("dataset", "kind", "payload", "id")
             )
             later = LINKED_LATER.get(kind, frozenset()) | _PROMOTED
             links = [link.split("=", 1) for link in unframed(parts[at].as_py().encode())]
@@ -468,35 +513,17 @@ class _LineageChecks:
             if len(first) == len(links) or entity_id(dataset, kind, payload, first) != id_:
                 self._add_other_id(ENTITIES, id_)
 
-    def _check_withheld(self, piece: pa.RecordBatch, is_partial: _Marks) -> None:
+    def _check_withheld(self, columns: pa.RecordBatch, is_partial: _Marks) -> None:
         """Check that omitted fields are named correctly."""
-        for row in _filtered(piece, is_partial).to_pylist():
+        for row in _filtered(columns, is_partial).to_pylist():
             if not _is_withheld(row["kind"], row["payload"], row["withheld"]):
                 what = f"says that {row['withheld']!r:.100} is left out of {row['id']}"
                 self._differs(ENTITIES, what)
 
-    def _check_calls(
-        self, piece: pa.RecordBatch, authors: _Numbers, author_of_agent: _Numbers
-    ) -> None:
-        """Check that calls exist, and that their texts name the model that was called."""
-        is_called = truths_in(piece["model_call"].is_valid())
-        keys = ids_in(piece["model_call"].drop_null())
-        calls = self._positions(ENTITIES, "model_call", keys, CALLS)
-        agents = np.append(self._asked, -1)[calls]
-        said = authors[is_called]
-        other = (agents >= 0) & (said != 0) & (np.append(author_of_agent, 0)[agents] != said)
-        for row in np.flatnonzero(is_called)[other].tolist():
-            self._differs(ENTITIES, f"says {piece['id'][row]} is not by the model of its call")
-
-    def _read_derivations(self) -> int:
+    def _read_derivations(self, tables: Iterator[_Piece]) -> None:
         kinds = self._entities["kind"]
-        count, last = 0, ids_of([])
-        for piece in pieces(self._folder, DERIVATIONS, ("role",)):
-            child = ids_in(piece["child"])
-            below = self._positions(DERIVATIONS, "child", child, ENTITIES, is_use=False)
-            above = self._positions(DERIVATIONS, "parent", ids_in(piece["parent"]), ENTITIES)
-            last = self._check_rising(DERIVATIONS, child, last)
-            roles = self._codes(DERIVATIONS, piece, "role")
+        for _, _, places, words in tables:
+            below, above, roles = places["child"], places["parent"], words["role"]
             roles[(below < 0) | (above < 0)] = _UNKNOWN
             describing = _is_any(roles, _ROLES, *_DESCRIBING) & _is_any(
                 kinds[below], _KINDS, *_TEXTS
@@ -510,39 +537,30 @@ class _LineageChecks:
             self._edits.update(zip(above[edits].tolist(), below[edits].tolist(), strict=True))
             prompted = below[roles == _ROLES[Role.PROMPTED_BY]]
             self._entities["is_prompted"][prompted] = True
-            count += len(child)
-        return count
 
-    def _check_rising(self, table: LineageTable, ids: Ids, last: Ids) -> Ids:
-        """Check that the ids by which rows are looked up ascend; returns the last of them."""
-        rows = np.concatenate([last, ids])
-        if np.any(rows[:-1] > rows[1:]):
-            self._add_unsorted(table)
-        return rows[-1:]
-
-    def _read_decisions(self) -> int:
+    def _read_decisions(self, tables: Iterator[_Piece]) -> None:
         states = self._entities["state"]
         folded = np.full(len(states), _STATES["proposed"], np.int16)
         is_withdrawn = np.zeros(len(states), bool)
         is_person = np.array([agent.kind == "person" for agent in self._agents] + [False])
-        count, last, number = 0, ids_of([]), -1
-        for piece in pieces(self._folder, DECISIONS, ("verdict", "agent", "reason")):
-            entity, numbers = ids_in(piece["entity"]), numbers_in(piece["number"])
-            places = self._positions(DECISIONS, "entity", entity, ENTITIES, is_use=False)
-            agents = self._positions(DECISIONS, "agent", ids_in(piece["agent"]), AGENTS)
-            verdicts = self._codes(DECISIONS, piece, "verdict")
-            is_same = np.concatenate([last if len(last) else entity[:1], entity[:-1]]) == entity
+        last, number = ids_of([]), -1
+        for columns, ids, at, words in tables:
+            places, verdicts, numbers = (
+                at["entity"],
+                words["verdict"],
+                numbers_in(columns["number"]),
+            )
+            is_same = np.concatenate([last if len(last) else ids[:1], ids[:-1]]) == ids
             wanted = np.where(is_same, np.concatenate([[number], numbers[:-1]]) + 1, 0)
             if np.any(numbers != wanted):
                 what = "does not number the decisions on an entity from 0"
                 self._add("lineage_unsorted", DECISIONS, what)
-            last, number = self._check_rising(DECISIONS, entity, last), int(numbers[-1])
-            count += len(entity)
-            self._check_successors(piece, verdicts, places)
+            last, number = ids[-1:], int(numbers[-1])
+            self._check_successors(columns, verdicts, places)
             folded[places] = _STATE_AFTER[verdicts]  # in order: the last one counts
             is_withdrawn[places[verdicts == _VERDICTS["withdraw"]]] = True
             reopens = verdicts == _VERDICTS["reopen"]
-            counts = is_person[agents] | reopens
+            counts = is_person[at["agent"]] | reopens
             self._entities["is_decided"][places[counts]] = ~reopens[counts]
         folded[is_withdrawn] = _STATES["withdrawn"]
         other = np.flatnonzero(folded[:-1] != states[:-1])
@@ -550,19 +568,20 @@ class _LineageChecks:
             shown = hex_of(self._ids[ENTITIES.name].ids[other[0]])
             what = f"says a state of {shown} that does not follow from {DECISIONS.path}"
             self._differs(ENTITIES, what)
-        return count
 
-    def _check_successors(self, piece: pa.RecordBatch, verdicts: _Words, places: _Numbers) -> None:
+    def _check_successors(
+        self, columns: pa.RecordBatch, verdicts: _Words, places: _Numbers
+    ) -> None:
         """Check that edited entities have a successor edited from them, and others have none."""
-        has_one = truths_in(piece["successor"].is_valid())
+        has_one = truths_in(columns["successor"].is_valid())
         rows = np.flatnonzero(has_one)
-        later = self._ids[ENTITIES.name].places(ids_in(piece["successor"].drop_null()))
+        later = self._ids[ENTITIES.name].places(ids_in(columns["successor"].drop_null()))
         links = zip(places[rows].tolist(), later.tolist(), strict=True)
         is_wrong = has_one ^ (verdicts == _VERDICTS["edit"])
         is_wrong[rows[[one[1] >= 0 and one not in self._edits for one in links]]] = True
         for at in np.flatnonzero(is_wrong).tolist():
             entity, verdict, successor = (
-                piece[name][at].as_py() for name in ("entity", "verdict", "successor")
+                columns[name][at].as_py() for name in ("entity", "verdict", "successor")
             )
             what = f"says {entity} has the verdict {verdict!r} and the successor {successor}"
             self._differs(DECISIONS, f"{what}, which was not edited from it")
@@ -647,7 +666,7 @@ class _LineageChecks:
                 marks[below[marks[above]]] = True
 
     def check_rows(self, shard: str) -> None:
-        """Check that entities of rows exist, and that their images derive from the stated source.
+        """Check rows against the entities that they name; reports the first fault of each.
 
         Shards must be passed in order.
 
@@ -655,119 +674,57 @@ class _LineageChecks:
             Exception: one of `READING_FAULTS` if it is not a file of rows.
         """
         path = self._folder / shard
+        known, used = self._ids[ENTITIES.name], self._used[ENTITIES.name]
         with opened_parquet(path) as file:
-            for piece in bounded_batches(file, path, PIECE_ROWS, columns=BESIDE_IMAGES):
-                if piece["image_entity_id"].null_count:
-                    raise ValueError("a row has no image_entity_id")
-                named = self._references(piece)
-                for column, entities in named.items():
-                    self._check_named(shard, entities, column)
-                    self._check_repeated(shard, piece, entities, column)
-                images = named["image_entity_id"]
-                if not self._findings.concerns(shard):  # otherwise these may be consequences
-                    self._check_images(shard, piece, images)
-                    self._check_made(shard, piece, named["caption_entity_ids"])
-                for column, texts in named.items():
-                    if _ENTITY_COLUMNS[column].of_image:
-                        described = self._entities["described"][texts.places]
-                        is_other = described != images.places[texts.rows]
-                        is_other &= texts.places >= 0
-                        what = f"has {{}}, which does not describe its image by {DERIVATIONS.path}"
-                        self._add_first(shard, texts, is_other, what)
-                self._check_sources(shard, piece, images)
-                self._check_crops(shard, piece)
-                self._rows += piece.num_rows
+            for batch in bounded_batches(file, path, _ROWS, columns=BESIDE_IMAGES):
+                rows = batch.to_pylist()
+                named = [[one for one in _named_by(row) if one.id is not None] for row in rows]
+                ids = [one.id for many in named for one in many]
+                places = known.places(ids_in(text_array(ids)))
+                used[places[places >= 0]] = True
+                entities = map(_Entity._make, self._entities[places].tolist())
+                found = zip(places.tolist(), entities, strict=True)
+                for row, many in zip(rows, named, strict=True):
+                    self._rows += 1
+                    held = [(one, *next(found)) for one in many]
+                    if fault := next(self._faults_of(row, held), None):
+                        self._findings.add_row(*fault, shard, self._rows)
                 release_memory()
 
-    def _references(self, piece: pa.RecordBatch) -> dict[str, _EntityReferences]:
-        """The entities in rows, by column."""
-        known = self._ids[ENTITIES.name]
-        found = {column: _values(piece, column) for column in _ENTITY_COLUMNS}
-        return {
-            column: _EntityReferences(*one, known.places(ids_in(one[1])))
-            for column, one in found.items()
-            if one is not None
-        }
-
-    def _check_named(self, shard: str, named: _EntityReferences, column: str) -> None:
-        kinds, places = _ENTITY_COLUMNS[column].kinds, named.places
-        self._used[ENTITIES.name][places[places >= 0]] = True
-        if kinds == ("tracklet",):
-            self._tracklets.update(places[places >= 0].tolist())
-        is_right = _is_any(self._entities["kind"][places], _KINDS, *kinds)
-        what = f"names {{}}, and {ENTITIES.path} has no {' or '.join(kinds)} of it"
-        self._add_first(shard, named, ~is_right, what, "lineage_incomplete")
-        if column == "image_entity_id" or kinds == _TEXTS:
-            is_live = _is_any(self._entities["state"][places], _STATES, *_LIVE)
-            what = f"holds {{}}, which is rejected in {ENTITIES.path}"
-            self._add_first(shard, named, is_right & ~is_live, what, "lineage_rejected")
-
-    def _check_repeated(
-        self, shard: str, piece: pa.RecordBatch, named: _EntityReferences, column: str
-    ) -> None:
-        """Check that digests, texts and authors next to the ids are those of the entities."""
-        _, content, author, _ = _ENTITY_COLUMNS[column]
-        words = "the SHA-256" if content == "sha256" else "the text"
-        for said, field, what in ((content, "content", words), (author, "facts", "the author")):
-            beside = _values(piece, said) if said else None
-            if beside is None or not np.array_equal(named.rows, beside[0]):
-                continue  # reported with other faults of rows
-            wanted = self._entities[field][named.places]
-            is_other = wanted != numbers_of(beside[1].to_pylist())
-            message = f"differs from {ENTITIES.path} in {what} of {{}}"
-            self._add_first(shard, named, is_other & (named.places >= 0), message)
-
-    def _check_images(self, shard: str, piece: pa.RecordBatch, images: _EntityReferences) -> None:
-        """Check that identity, path, size, contrast and terms of rows are those of their images."""
-        entities = self._entities[images.places]
-        columns = [name for name in _IMAGE_COLUMNS if name in piece.schema.names]
-        said = self._fingerprints.of_rows(piece.select(columns).to_pylist())
-        other = (images.places >= 0) & ~entities["is_partial"] & (entities["facts"] != said)
-        what = f"states other facts of its image {{}} than {ENTITIES.path}"
-        self._add_first(shard, images, other, what)
-
-    def _check_made(self, shard: str, piece: pa.RecordBatch, captions: _EntityReferences) -> None:
-        """Check that origins and reviews of captions follow from the links."""
-        origins, reviewed = (
-            _values(piece, name) for name in ("caption_origins", "caption_reviewed")
-        )
-        if origins is None or reviewed is None:
-            return
-        rows, places = captions.rows, captions.places
-        if not (np.array_equal(rows, origins[0]) and np.array_equal(rows, reviewed[0])):
-            return  # reported with other faults of rows
-        texts = self._entities[places]
-        edited, is_rewrite = texts["is_edited"], texts["kind"] == _KINDS["rewrite"]
-        is_other = truths_in(reviewed[1]) != (edited | texts["is_decided"])
-        what = f"differs from {DECISIONS.path} on whether a person decided on {{}}"
-        self._add_first(shard, captions, (places >= 0) & is_other, what)
-        possible = np.select(
-            [is_rewrite & edited, is_rewrite, edited, texts["is_prompted"]], [0, 1, 2, 3], default=4
-        )
-        words = origins[1].dictionary_encode()
-        may_be = [[one in kind for one in words.dictionary.to_pylist()] for kind in _ORIGINS]
-        is_right = np.array(may_be, bool)[possible, numbers_in(words.indices)]
-        what = f"states another origin of {{}} than {DERIVATIONS.path}"
-        self._add_first(shard, captions, (places >= 0) & ~is_right, what)
-
-    def _check_crops(self, shard: str, piece: pa.RecordBatch) -> None:
-        """Check that crops of videos are frames of their tracklets."""
-        rows = piece.select(["crop", "sha256"]).to_pylist() if self._manifest.videos else ()
-        for number, row in enumerate(rows, self._rows + 1):
-            crop = row["crop"]
-            if crop and crop["box_xyxy"] and hash_of_crop(crop, row["sha256"]) not in self._frames:
-                what = f"is no frame of its tracklet by {ENTITIES.path}"
-                self._findings.add_row("lineage_differs", what, shard, number)
-
-    def _check_sources(self, shard: str, piece: pa.RecordBatch, images: _EntityReferences) -> None:
-        sources = piece["source"].dictionary_encode("encode")
-        numbers, names = numbers_in(sources.indices), sources.dictionary.to_pylist()
-        for name, marks in self._reached.items():
-            is_from = np.isin(numbers, [at for at, one in enumerate(names) if one == name])
-            lost = is_from & (images.places >= 0) & ~marks[images.places]
-            shown = repr(name).replace("{", "{{").replace("}", "}}")
-            what = f"is from {shown}, from which its image does not derive"
-            self._add_first(shard, images, lost, what, "source_unreached")
+    def _faults_of(
+        self, row: Mapping[str, Any], held: list[tuple[_Named, int, _Entity]]
+    ) -> Iterator[tuple[str, str]]:
+        """The faults of a row, given the entities that it names with their positions."""
+        _, image_place, image = held[0]
+        for one, place, entity in held:
+            if entity.kind not in map(_KINDS.get, one.kinds):
+                what = f"names {one.id}, and {ENTITIES.path} has no {' or '.join(one.kinds)} of it"
+                yield "lineage_incomplete", what
+                continue
+            if one.kinds == ("tracklet",):
+                self._tracklets.add(place)
+            if one.content is not None and entity.state not in _LIVE:
+                yield "lineage_rejected", f"holds {one.id}, which is rejected in {ENTITIES.path}"
+            is_reviewed = entity.is_edited or entity.is_decided
+            differs = {
+                "content": one.content is not None and hash(one.content) != entity.content,
+                "author": one.author is not None and hash(one.author) != entity.facts,
+                "image": one.of_image and entity.described != image_place,
+                "origin": one.origin is not None and one.origin not in entity.origins(),
+                "review": one.reviewed is not None and one.reviewed != is_reviewed,
+            }
+            if names := ", ".join(name for name, is_other in differs.items() if is_other):
+                yield "lineage_differs", f"differs from {FOLDER}/ in the {names} of {one.id}"
+        if not image.is_partial and image.facts != self._fingerprints.of_row(row):
+            what = f"states other facts of its image {held[0][0].id} than {ENTITIES.path}"
+            yield "lineage_differs", what
+        reached = self._reached.get(row["source"])
+        if reached is not None and not reached[image_place]:
+            what = f"is from {row['source']!r}, from which its image does not derive"
+            yield "source_unreached", what
+        crop = row["crop"] if self._manifest.videos else None
+        if crop and crop["box_xyxy"] and hash_of_crop(crop, row["sha256"]) not in self._frames:
+            yield "lineage_differs", f"is no frame of its tracklet by {ENTITIES.path}"
 
     def check_used(self) -> None:
         """Check that every row of a table is referenced by another, the rows, or the manifest.
@@ -788,37 +745,33 @@ class _LineageChecks:
                 shown = hex_of(self._ids[table.name].ids[idle[0]])
                 self._add("lineage_unused", table, f"has {shown}, which is never referenced")
 
-    def _register(self, table: LineageTable, ids: Sequence[Ids]) -> int:
-        """Keep the ids of a table for references to it; returns their number."""
-        known = self._ids[table.name] = SortedIds(ids)
-        self._used[table.name] = np.zeros(len(known), bool)
-        if not known.is_sorted():
-            self._add_unsorted(table)
-        return len(known)
+    def _positions(self, table: LineageTable, column: str, values: pa.Array, to: str) -> _Numbers:
+        """The positions of ids, or of the ids in lists, in a table that was read before.
 
-    def _positions(
-        self, table: LineageTable, column: str, ids: Ids, to: LineageTable, *, is_use: bool = True
-    ) -> _Numbers:
-        """The positions of ids in a table that was read before; missing ids are reported."""
-        places = self._ids[to.name].places(ids)
-        if is_use:
-            self._used[to.name][places[places >= 0]] = True
-        if len(missing := ids[places < 0]):
+        Missing ids are reported. The first column states what a row is about, not a use of it.
+        """
+        values = values.flatten() if pa.types.is_list(values.type) else values
+        places = np.full(len(values), -1, np.int64)
+        ids = ids_in(values.drop_null())
+        places[truths_in(values.is_valid())] = found = self._ids[to].places(ids)
+        if column != table.schema.names[0]:
+            self._used[to][found[found >= 0]] = True
+        if len(missing := ids[found < 0]):
             more = f" ({len(missing) - 1:,} more)" if len(missing) > 1 else ""
-            message = (
-                f"{table.path}: {column} names {hex_of(missing[0])}, which is not in {to.path}"
-            )
-            self._findings.add("lineage_broken", message + more, table.path)
+            what = f"names {hex_of(missing[0])}, which is not in {FOLDER}/{to}.parquet{more}"
+            self._findings.add("lineage_broken", f"{table.path}: {column} {what}", table.path)
         return places
 
-    def _codes(self, table: LineageTable, piece: pa.RecordBatch, column: str) -> _Words:
+    def _codes(
+        self, table: LineageTable, values: pa.Array, column: str, known: Mapping[str, int]
+    ) -> _Words:
         """The numbers of the words in a column; unknown words are reported."""
-        words, known = piece[column].dictionary.to_pylist(), _VOCABULARY[table.name, column]
+        words = values.dictionary.to_pylist()
         for word in words:
             if word not in known:
                 self._add_word(table, column, word, known)
         numbers = np.array([known.get(word, _UNKNOWN) for word in words], np.int16)
-        return numbers[numbers_in(piece[column].indices)]
+        return numbers[numbers_in(values.indices)]
 
     def _add_word(
         self, table: LineageTable, column: str, word: str, known: Collection[str]
@@ -827,26 +780,8 @@ class _LineageChecks:
         what = f"says {column} {word!r:.100}, which is unknown; it must be {wanted}"
         self._add("lineage_unknown_word", table, what)
 
-    def _add_unsorted(self, table: LineageTable) -> None:
-        what = f"is not sorted by {', '.join(table.key_columns)}, or has rows twice"
-        self._add("lineage_unsorted", table, what)
-
     def _add_other_id(self, table: LineageTable, id_: str) -> None:
         self._differs(table, f"has {id_}, which is not the digest of its content in {FOLDER}/")
-
-    def _add_first(
-        self,
-        shard: str,
-        named: _EntityReferences,
-        wrong: _Marks,
-        what: str,
-        fault: str = "lineage_differs",
-    ) -> None:
-        """Report the first faulty entity; `what` has a placeholder for it."""
-        if np.any(wrong):
-            at = int(np.flatnonzero(wrong)[0])
-            row = self._rows + int(named.rows[at]) + 1
-            self._findings.add_row(fault, what.format(named.ids[at]), shard, row)
 
     def _differs(self, table: LineageTable | None, what: str) -> None:
         """Report a difference between a table, or the manifest (None), and the rest."""
@@ -857,9 +792,9 @@ class _LineageChecks:
         self._findings.add(fault, f"{table.path} {what}", table.path)
 
 
-def _filtered(piece: pa.RecordBatch, marks: _Marks) -> pa.RecordBatch:
+def _filtered(columns: pa.RecordBatch, marks: _Marks) -> pa.RecordBatch:
     """The rows that are marked."""
-    return piece.filter(array_of(marks.astype(np.int64)).cast(pa.bool_()))
+    return columns.filter(array_of(marks.astype(np.int64)).cast(pa.bool_()))
 
 
 def _different(column: pa.DictionaryArray, marks: _Marks) -> set[str]:
@@ -895,18 +830,3 @@ def _check_objects(column: str, texts: pa.Array) -> None:
             is_object = False
         if not is_object:
             raise ValueError(f"{column} must be JSON objects; got {text!r:.100}")
-
-
-def _values(piece: pa.RecordBatch, column: str) -> tuple[_Numbers, pa.Array] | None:
-    """The ids in a column, and the row of each; None if there is no such column."""
-    name, *inside = column.replace(".list.element", "").split(".")
-    if name not in piece.schema.names:
-        return None
-    values = piece[name]
-    rows = np.arange(len(values))
-    if pa.types.is_list(values.type):
-        rows = numbers_in(pc.list_parent_indices(values))
-        values = values.flatten()
-    for field in inside:
-        values = pc.struct_field(values, field)
-    return rows[truths_in(values.is_valid())], values.drop_null()
