@@ -29,22 +29,16 @@ def review_shares(manifest: Manifest) -> list[ReviewShare]:
     Texts of sources are not reviewed here and not counted.
     """
     statistics = manifest.statistics
-    made = statistics.descriptions
-    tracklets = statistics.tracklets
-    shares = [
-        ReviewShare(
-            "tracklets",
-            tracklets.released if tracklets else 0,
-            tracklets.reviewed if tracklets else 0,
-        ),
-        ReviewShare(
-            "descriptions",
-            made.written + made.edited + made.drafted if made else 0,
-            made.written + made.edited + made.reviewed if made else 0,
-        ),
-        ReviewShare("rewrites", statistics.rewrites.released, statistics.rewrites.reviewed),
-    ]
-    return [one for one in shares if one.released]
+    shares = []
+    if one := statistics.tracklets:
+        shares.append(ReviewShare("tracklets", one.released, one.reviewed))
+    if made := statistics.descriptions:
+        people = made.written + made.edited
+        shares.append(ReviewShare("descriptions", people + made.drafted, people + made.reviewed))
+    shares.append(
+        ReviewShare("rewrites", statistics.rewrites.released, statistics.rewrites.reviewed)
+    )
+    return [share for share in shares if share.released]
 
 
 def languages(manifest: Manifest) -> list[str]:

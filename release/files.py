@@ -96,23 +96,30 @@ def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
     return file.as_released(path)
 
 
+def replace_file(path: Path, data: bytes) -> None:
+    """Write `path` as a whole or not at all, flushed to disk.
+
+    The leftovers of an interrupted call are next to the folder of `path`; the next call removes
+    them.
+    """
+    beside, unfinished = path.parent.parent, f".{path.parent.name}.{path.name}"
+    (beside / unfinished).unlink(missing_ok=True)
+    write_file(beside, unfinished, data)
+    (beside / unfinished).replace(path)
+    flush_to_disk(path.parent)
+
+
 def place_file(folder: Path, path: str, data: bytes | memoryview) -> None:
     """Write a new file at `path` below `folder` without flushing it to disk.
 
     For many files, which are flushed together.
     """
     try:
-        handle = os.open(f"{folder}/{path}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with open(f"{folder}/{path}", "xb") as file:  # noqa: PTH123 - of many files
+            file.write(data)
     except FileNotFoundError:
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         place_file(folder, path, data)
-        return
-    try:
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
-    finally:
-        os.close(handle)
 
 
 def is_plain(path: Path) -> bool:
@@ -121,6 +128,22 @@ def is_plain(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
+
+
+def read_plain(path: Path, most_bytes: int) -> bytes:
+    """The bytes of a regular file of at most this size.
+
+    Raises:
+        ValueError: if it is a link, something else than a file, or larger.
+        OSError: if it cannot be read.
+    """
+    if os.path.lexists(path) and not is_plain(path):
+        raise ValueError("it is a link, or not a regular file")
+    with path.open("rb") as file:
+        data = file.read(most_bytes + 1)
+    if len(data) > most_bytes:
+        raise ValueError(f"it has more than {most_bytes:,} bytes")
+    return data
 
 
 def shown_path(path: Path | str) -> str:

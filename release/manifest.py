@@ -155,12 +155,7 @@ def write_listing(path: Path, record: Record, files: Iterable[ReleasedFile]) -> 
 
 
 class NoEntryError(ValueError):
-    """The entry at `index` of `files` is invalid: `problem` describes the fault of `value`."""
-
-    def __init__(self, index: int, value: Any, problem: ValidationError) -> None:
-        fault = problem.errors()[0]
-        place = "".join(f".{one}" for one in fault["loc"])
-        super().__init__(f"files[{index}]{place}: {fault['msg']}; got {value!r:.200}")
+    """An entry of `files` is invalid."""
 
 
 def _skip(entries: Iterator[ReleasedFile | NoEntryError]) -> None:
@@ -251,7 +246,7 @@ def _checked(index: int, value: Any) -> ReleasedFile | NoEntryError:
     try:
         return FileEntry.model_validate(value).file()
     except ValidationError as problem:
-        return NoEntryError(index, value, problem)
+        return NoEntryError(f"files[{index}].{fault_of(problem)}")
 
 
 @contextmanager
@@ -280,8 +275,7 @@ class VerifiedManifest(NamedTuple):
 
 def verify_manifest(folder: Path, scratch: Scratch, findings: Findings) -> VerifiedManifest | None:
     """Check the manifest; None if it cannot be used. Its files are stored in `scratch`."""
-    path, listing = folder / MANIFEST, Listing()
-    values: dict[str, Any] = {}
+    path, values = folder / MANIFEST, dict[str, Any]()
 
     def add(fault: str, what: str) -> None:
         findings.add(fault, f"{MANIFEST} {what}", MANIFEST)
@@ -291,7 +285,6 @@ def verify_manifest(folder: Path, scratch: Scratch, findings: Findings) -> Verif
             if isinstance(file, NoEntryError):
                 findings.add("manifest_invalid", f"{MANIFEST}: {file}", MANIFEST)
             else:
-                listing.add(file)
                 yield file
 
     try:
@@ -308,21 +301,16 @@ def verify_manifest(folder: Path, scratch: Scratch, findings: Findings) -> Verif
     else:
         for twice in scratch.listed_again():
             add("file_listed_twice", f"lists {twice} twice")
-        listed = listing.stated_in(manifest)
-        if manifest.id != (right := id_of(listed)):
-            what = f"its id is {manifest.id}, its content makes {right}"
-            add("manifest_edited", f"was changed after it was written: {what}")
-        if (manifest.files_root, manifest.files_count) != (listed.files_root, listed.files_count):
-            add(
-                "manifest_edited",
-                f"states {manifest.files_count:,} files with the root {manifest.files_root}; it "
-                f"lists {listed.files_count:,} with {listed.files_root}",
-            )
-        elif manifest.id == right and not _is_as_written(path, manifest, scratch.listed()):
+        right = named(manifest, scratch.listed())
+        for name in ("id", "files_root", "files_count"):
+            if (stated := getattr(manifest, name)) != (found := getattr(right, name)):
+                what = f"it says {name} {stated}, its content makes {found}"
+                add("manifest_edited", f"was changed after it was written: {what}")
+        if manifest == right and not _is_as_written(path, manifest, scratch.listed()):
             add(
                 "manifest_edited", "has the right content, but other bytes than it was written with"
             )
-        return VerifiedManifest(manifest, right)
+        return VerifiedManifest(manifest, right.id)
     return None
 
 

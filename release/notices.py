@@ -18,6 +18,7 @@ from release.files import (
     LEAKS,
     ReleasedFile,
     is_plain,
+    replace_file,
     write_file,
 )
 from release.manifest import MANIFEST, read_files, read_manifest
@@ -228,33 +229,14 @@ class NoticeSource(NamedTuple):
     def describe(self, release: Manifest) -> str:
         """What the source says about `release`, as a sentence."""
         ours = f"{release.dataset} {release.version}"
+        of = (one.dataset for one in self.notices)
+        if self.manifest is not None:
+            of = iter([f"{self.manifest.dataset} up to {self.manifest.version}"])
+        held = f"{self.path} holds notices of {', '.join(dict.fromkeys(of)) or 'nothing'}"
         if not self.covers(release):
-            return f"{self.path} {self._contents_in_words()}, and states nothing about {ours}"
+            return f"{held}, and states nothing about {ours}"
         count = sum(one.release == release.id for one in self.notices)
-        said = f"{count:,} of them" if count else "none of them"
-        are = "are" if count > 1 else "is"
-        extent = self._extent_in_words()
-        return f"read the notices in {self.path} ({extent}); {said} {are} about {ours}"
-
-    def _contents_in_words(self) -> str:
-        if self.manifest is not None:
-            return f"is {self.manifest.dataset} {self.manifest.version}"
-        datasets = dict.fromkeys(one.dataset for one in self.notices)
-        return f"has notices of {', '.join(datasets)} only" if datasets else "has no notices"
-
-    def _extent_in_words(self) -> str:
-        if self.manifest is not None:
-            return f"of {self.manifest.dataset} up to {self.manifest.version}"
-        return f"{len(self.notices):,} in all"
-
-
-def notices_at(path: Path) -> tuple[WithdrawalNotice, ...]:
-    """The notices at `path`, as found by `notice_source`.
-
-    Raises:
-        UsageError, IntegrityError: as raised by `notice_source`.
-    """
-    return notice_source(path).notices
+        return f"{held}; {count:,} of {len(self.notices):,} are about {ours}"
 
 
 def notice_source(path: Path) -> NoticeSource:
@@ -289,7 +271,7 @@ def notices_of_home(home: Path) -> tuple[WithdrawalNotice, ...]:
         IntegrityError: if a file of notices cannot be read.
     """
     folder = home / NOTICES
-    return notices_at(folder) if any(folder.glob("*.json")) else ()
+    return notice_source(folder).notices if any(folder.glob("*.json")) else ()
 
 
 def known_of(
@@ -374,7 +356,7 @@ def mark_release(
         erased = {*known.erased, *(files_to_erase(folder, notices) if erase else ())}
         mark = NoticeList(notices=merged(known.notices, notices), erased=tuple(sorted(erased)))
         if mark != known:
-            _replace_file(folder / WITHDRAWN, notice_text(mark))
+            replace_file(folder / WITHDRAWN, notice_text(mark))
         removed = _remove(folder, mark.erased)
     return MarkedRelease(folder, is_new=mark != known or removed > 0, erased=removed)
 
@@ -400,23 +382,9 @@ def record_notices(home: Path, notices: Iterable[WithdrawalNotice]) -> list[Path
             known = read_notices(path) if path.exists() else NoticeList(notices=())
             kept = NoticeList(notices=merged(known.notices, new))
             if kept != known:
-                _replace_file(path, notice_text(kept))
+                replace_file(path, notice_text(kept))
             paths.append(path)
     return paths
-
-
-def _replace_file(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` atomically and flush it.
-
-    The leftovers of an interrupted call are next to the folder of `path`; the next call removes
-    them.
-    """
-    beside = path.parent.parent
-    unfinished = f".{path.parent.name}.{path.name}"
-    (beside / unfinished).unlink(missing_ok=True)
-    write_file(beside, unfinished, data)
-    (beside / unfinished).replace(path)
-    flush_to_disk(path.parent)
 
 
 def _remove(folder: Path, paths: Iterable[str]) -> int:

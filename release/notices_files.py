@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from release.files import is_plain
+from release.files import read_plain
 from schemas.base import Version, canonical_json
 from schemas.errors import IntegrityError
 from schemas.validation import fault_of
@@ -55,27 +53,11 @@ def read_notices(path: Path) -> NoticeList:
         IntegrityError: if it is invalid or cannot be read.
     """
     try:
-        return NoticeList.model_validate_json(_read(path))
-    except ValidationError as error:
+        return NoticeList.model_validate_json(read_plain(path, _MAX_BYTES))
+    except ValueError as error:
         raise IntegrityError(f"{path} is not a file of notices ({fault_of(error)})") from error
     except OSError as error:
         raise IntegrityError(f"{path} cannot be read ({error.strerror})") from error
-
-
-def _read(path: Path) -> bytes:
-    """The bytes of a regular file; pipes, devices and files that are too large are rejected."""
-    if not is_plain(path):
-        raise IntegrityError(
-            f"{path} is not a file of notices (it is a link, or not a regular file)"
-        )
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
-        data = file.read(_MAX_BYTES + 1) if os.fstat(handle).st_size <= _MAX_BYTES else None
-    if data is None or len(data) > _MAX_BYTES:
-        raise IntegrityError(
-            f"{path} is not a file of notices (it has more than {_MAX_BYTES:,} bytes)"
-        )
-    return data
 
 
 def merged(

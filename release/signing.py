@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError
 
-from release.files import is_plain
+from release.files import read_plain, replace_file
 from release.findings import Findings
 from schemas.base import HexSha256, Record
 from schemas.errors import ConfigurationError, UsageError
@@ -122,13 +122,7 @@ def public_key_called(key: str) -> str:
 
 def write_signature(folder: Path, signature: Signature) -> None:
     """Write `signature.json` into `folder`, as a whole or not at all."""
-    part = folder / f".{SIGNATURE}.part"
-    part.unlink(missing_ok=True)
-    with part.open("xb") as file:  # not through an existing link
-        file.write(signature.text())
-        file.flush()
-        os.fsync(file.fileno())
-    part.rename(folder / SIGNATURE)
+    replace_file(folder / SIGNATURE, signature.text())
 
 
 def add_signature(folder: Path, signature: Signature) -> bool:
@@ -165,12 +159,9 @@ def read_signature(folder: Path) -> Signature | None:
         OSError: if it cannot be read.
     """
     path = folder / SIGNATURE
-    if not path.exists() and not path.is_symlink():
+    if not os.path.lexists(path):
         return None
-    if not is_plain(path):
-        raise ValueError("it is not a plain file")
-    with path.open("rb") as file:
-        data = file.read(_MAX_BYTES)
+    data = read_plain(path, _MAX_BYTES)
     try:
         found = Signature.model_validate_json(data)
     except ValidationError as error:

@@ -374,27 +374,16 @@ def is_reviewed(statistics: ReleaseStatistics) -> bool:
 
 
 def distribution(counts: Mapping[int, int]) -> Distribution:
-    """The distribution of numbers, given the frequency of each."""
+    """The distribution of numbers, given the frequency of each; quartiles by nearest rank."""
     total = sum(counts.values())
-    ordered = sorted(counts.items())
-
-    def quantile(quarters: int) -> int:
-        """A quartile: the smallest number not below so many quarters of all (nearest rank)."""
-        rank, seen = max(1, -(-total * quarters // 4)), 0
-        for value, count in ordered:
-            seen += count
-            if seen >= rank:
-                return value
-        return 0
-
+    values = np.repeat([*counts], [*counts.values()]) if total else np.zeros(1, int)
+    quartiles = np.quantile(values, (0, 0.25, 0.5, 0.75, 1), method="inverted_cdf")
+    names = ("minimum", "lower_quartile", "median", "upper_quartile", "maximum")
+    mean = sum(value * count for value, count in counts.items()) / max(1, total)
     return Distribution(
         count=total,
-        mean=round(sum(value * count for value, count in ordered) / total, 2) if total else 0.0,
-        minimum=quantile(0),
-        lower_quartile=quantile(1),
-        median=quantile(2),
-        upper_quartile=quantile(3),
-        maximum=quantile(4),
+        mean=round(mean, 2),
+        **dict(zip(names, map(int, quartiles), strict=True)),
     )
 
 

@@ -48,15 +48,14 @@ def _released(folder: Path, name: str) -> tuple["Lineage", dict[str, str]]:
 
     The texts of withdrawn items are left out.
     """
-    from flows.withdrawal.releases import withdrawal_in, withdrawn_in, without_withdrawn
+    from flows.withdrawal.releases import withdrawal_in, without_withdrawn
     from release.lineage.reading import open_lineage
 
-    known = notices_at_hand()
-    if withdrawal := withdrawal_in(folder, known):
+    if withdrawal := withdrawal_in(folder, notices_at_hand()):
         warn(withdrawal.sentence)
     with open_lineage(folder) as released:
         traced, captions = released.trace(released.find(name)), released.captions_of(name)
-    return without_withdrawn(traced, captions, withdrawn_in(folder, known))
+    return without_withdrawn(traced, captions, withdrawal.affected if withdrawal else ())
 
 
 def _caption_line(caption_id: str, text: str) -> Text:

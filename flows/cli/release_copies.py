@@ -23,7 +23,6 @@ from schemas.errors import ConfigurationError, UsageError
 if TYPE_CHECKING:
     from release.findings import Problem
     from release.hub import PlannedUpload, Uploaded, UploadPlan
-    from schemas.withdrawal import WithdrawnRow
 
 
 # Check that a copy of a release is complete, and list what was withdrawn from it.
@@ -67,7 +66,7 @@ def verify(
     asked = None if notices is None else notice_source(notices)
     if asked is not None:
         known += asked.notices
-    problems, manifest, release_id = examine_release(
+    problems, manifest, release_id, withdrawn = examine_release(
         folder,
         expected_id=expected_id,
         decode=decode,
@@ -76,11 +75,6 @@ def verify(
         notices=known,
         without_images=without_images,
     )
-    withdrawn: tuple[WithdrawnRow, ...] = ()
-    if problems:
-        from flows.withdrawal.releases import withdrawn_in
-
-        withdrawn = withdrawn_in(folder, known)
     signature = None if problems else read_signature(folder)
     signed_by = signature.public_key if signature else None
     where = shown_path(folder)

@@ -7,6 +7,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pydantic import Field
+
 from db.lineage import Lineage
 from db.release_rows import snapshot
 from db.releases import StoredRelease, StoreVersion, find_release, list_releases
@@ -63,13 +65,15 @@ class ReleaseWithdrawal(Record):
 
     Attributes:
         release: its id.
-        rows: number of rows that must no longer be used, or lost texts.
+        affected: the rows that must no longer be used, or lost texts.
+        rows: their number.
         grounds: the grounds of the withdrawals.
         superseded_by: the version to use instead; None if there is none.
         sentence: the summary in one sentence, with the first rows.
     """
 
     release: HexSha256
+    affected: tuple[WithdrawnRow, ...] = Field(exclude=True)
     rows: Count
     grounds: tuple[Ground, ...]
     superseded_by: Version | None
@@ -103,49 +107,27 @@ def withdrawal_of(
     notices = known_of(manifest.id, folder, known)
     if not notices:
         return None
+    rows = affected_rows(notices)
     return ReleaseWithdrawal(
         release=manifest.id,
-        rows=len(affected_rows(notices)),
+        affected=rows,
+        rows=len(rows),
         grounds=tuple(dict.fromkeys(one.ground for one in notices)),
         superseded_by=superseding(notices),
         sentence=withdrawn_sentence(notices, manifest.statistics.images),
     )
 
 
-def withdrawal_in(folder: Path, known: Iterable[WithdrawalNotice]) -> ReleaseWithdrawal | None:
+def withdrawal_in(folder: Path, known: Sequence[WithdrawalNotice]) -> ReleaseWithdrawal | None:
     """Return what is withdrawn from the release in `folder`; None if its manifest is unreadable.
 
     Raises:
         IntegrityError: the mark cannot be read.
     """
-    given = tuple(known)
-    manifest = _manifest_of(folder, given)
-    return None if manifest is None else withdrawal_of(manifest, folder, given)
-
-
-def withdrawn_in(folder: Path, known: Iterable[WithdrawalNotice]) -> tuple[WithdrawnRow, ...]:
-    """Return all rows withdrawn from the release in `folder`, by its mark and by notices.
-
-    Empty if its manifest cannot be read; an unreadable mark is ignored.
-    """
-    given = tuple(known)
-    manifest = _manifest_of(folder, given)
-    if manifest is None:
-        return ()
-    try:
-        return affected_rows(known_of(manifest.id, folder, given))
-    except IntegrityError:
-        return affected_rows(known_of(manifest.id, None, given))
-
-
-def _manifest_of(folder: Path, known: Collection[WithdrawalNotice]) -> Manifest | None:
-    """Return the manifest of a release that may have withdrawals; None if it was not read.
-
-    The manifest of a large release takes a second to read.
-    """
     if not known and not os.path.lexists(folder / WITHDRAWN):
-        return None
-    return manifest_in(folder)
+        return None  # reading the manifest of a large release takes a second
+    manifest = manifest_in(folder)
+    return None if manifest is None else withdrawal_of(manifest, folder, known)
 
 
 class Person(NamedTuple):

@@ -1,7 +1,6 @@
 """The formats in which a release can be exported."""
 
 import hashlib
-import os
 import shutil
 import tarfile
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from contextlib import closing
 from io import BytesIO
 from itertools import groupby
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Final, Literal, NamedTuple, cast
 
 import orjson
@@ -30,7 +30,6 @@ from release.row_files import (
     ListedRelease,
     RowBatch,
     read_parquet_batches,
-    read_parquet_rows,
     shards_among,
 )
 from release.rows import RowFaults
@@ -137,13 +136,13 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
 def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
     """Copy a file of the release in `source` to the same path below `folder`.
 
-    The folders below `folder` must exist.
-
     Raises:
         IntegrityError: if its bytes are not those of the release.
     """
+    copy = folder / released.path
     try:
-        shutil.copyfile(f"{source}/{released.path}", copy := f"{folder}/{released.path}")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(f"{source}/{released.path}", copy)
     except FileNotFoundError as error:
         raise IntegrityError(f"{source}: {released.path} is missing") from error
     except (OSError, ValueError) as error:  # ValueError for names that no file can have
@@ -244,14 +243,6 @@ class ReleaseSource(ListedRelease):
         if number != total:
             raise self._wrong(f"it holds {number:,} rows; {MANIFEST} says {total:,}")
 
-    def captions(self, split: str) -> Iterator[dict[str, Any]]:
-        """The captions of the rows of a split and what is stated of them, in order."""
-        for shard in self.shards(split):
-            try:
-                yield from read_parquet_rows(self.folder / shard, list(_ANNOTATION))
-            except ValueError as error:
-                raise self._wrong(f"{shard}: {error}") from error
-
     def _batches(self, shard: str) -> Iterator[RowBatch]:
         try:
             yield from read_ahead(read_parquet_batches(self.folder / shard))
@@ -294,7 +285,6 @@ def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportForm
             UsageError: if a file is called `export.json`.
             IntegrityError: if a file is damaged or was changed.
         """
-        folders: set[str] = set()
         for file in source.listed.listed():
             if not is_wanted(file.path, source.manifest):
                 continue
@@ -303,21 +293,9 @@ def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportForm
                     f"{_EXPORT} is the list of files of an export; "
                     f"a release with a file of this name cannot be exported as {name}"
                 )
-            folder = file.path.rpartition("/")[0]
-            if folder not in folders:
-                _make_folder(source, target, folder)
-                folders.add(folder)
             target.add(copied(source.folder, file, target.folder))
 
     return ExportFormat(name, write)
-
-
-def _make_folder(source: ReleaseSource, target: ExportTarget, folder: str) -> None:
-    """Create a folder of the export that exists in the release."""
-    place = f"{source.folder}/{folder}"
-    if not os.path.isdir(place):  # noqa: PTH112 - `Path` raises if a name is too long
-        raise IntegrityError(f"{source.folder}: {folder!r} is not a folder")
-    (target.folder / folder).mkdir(parents=True, exist_ok=True)
 
 
 def is_shard(path: str, _: Manifest) -> bool:
@@ -354,36 +332,29 @@ _ELSEWHERE = {"file_path", *_ANNOTATION}
 
 
 def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
-    """Write one split after the other.
-
-    The rows of a split are read twice: with their images, then only their captions.
-    """
-    licences, written = _Licences(source.manifest), 0
-    (target.folder / "images").mkdir()
+    """Write one split after the other; its annotations wait in a temporary file."""
+    licences, number = _Licences(source.manifest), 0
     for split, rows in groupby(source.images(), key=lambda row: str(row.columns["split"])):
-        path, first, used = f"annotations/captions_{split}.json", 0, set[int]()
+        path, used = f"annotations/captions_{split}.json", set[int]()
         file = DigestingFile(target.folder / path)
-        try:
+        with closing(file), TemporaryFile(dir=target.folder.parent) as annotations:
             file.write(b'{"info": ' + orjson.dumps(_info(source.manifest, split)))
             file.write(b',\n"images": [')
-            for row in rows:
+            for place, row in enumerate(rows):
                 target.add(_written_image(source, row, target.folder))
                 licence = licences.of(row.columns)
-                file.write((b",\n" if first else b"\n") + _coco_image(row, licence))
-                first = first or row.number
+                file.write((b",\n" if place else b"\n") + _coco_image(row, licence))
                 used.add(licence)
-            file.write(b'\n],\n"annotations": [')
-            before = written
-            for number, columns in enumerate(source.captions(split), first):
-                for values in zip(*(columns[name] for name in _ANNOTATION), strict=True):
-                    written += 1
-                    annotation = {"id": written, "image_id": number}
+                for values in zip(*(row.columns[name] for name in _ANNOTATION), strict=True):
+                    comma = b",\n" if annotations.tell() else b"\n"
+                    number += 1
+                    annotation = {"id": number, "image_id": row.number}
                     annotation |= zip(_ANNOTATION.values(), values, strict=True)
-                    comma = b",\n" if written > before + 1 else b"\n"
-                    file.write(comma + orjson.dumps(annotation))
+                    annotations.write(comma + orjson.dumps(annotation))
+            file.write(b'\n],\n"annotations": [')
+            annotations.seek(0)
+            shutil.copyfileobj(annotations, file)
             file.write(b'\n],\n"licenses": ' + orjson.dumps(licences.listed(used)) + b"}\n")
-        finally:
-            file.close()
         target.add(file.as_released(path))
 
 

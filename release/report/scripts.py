@@ -5,7 +5,7 @@ import re
 import sqlite3
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from itertools import chain, groupby, pairwise
 from operator import itemgetter
@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from db.lineage import EntityNode, TracedEntity
 from release.lineage.reading import ReleasedLineage, summarize
-from release.rows import CaptionOrigin, number_in, text_entity_ids
+from release.rows import CaptionOrigin, number_in
 from release.statistics import words_of
 from schemas.base import Split
 from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
@@ -48,26 +48,29 @@ def script_text(name: str, value: Any) -> str:
 class ScriptWriter:
     """Writes rows to numbered scripts `data/<kind>/<number>.js`.
 
-    A script holds `size` rows; the first has the positions 0 to `size` − 1.
+    A script holds `size` rows, which `pack` converts; the first has the positions 0 to `size` − 1.
     """
 
-    def __init__(self, folder: Path, kind: str, size: int) -> None:
-        self.size = size
+    def __init__(
+        self, folder: Path, kind: str, size: int, pack: Callable[[list[Any]], Any] = list
+    ) -> None:
         self.written = 0
+        self._size = size
         self._folder = folder
         self._kind = kind
+        self._pack = pack
         self._rows: list[Any] = []
 
     def add(self, row: Any) -> None:
         """Append a row; a full script is written immediately."""
         self._rows.append(row)
-        if len(self._rows) == self.size:
+        if len(self._rows) == self._size:
             self.finish()
 
     def finish(self) -> None:
         """Write the remaining rows."""
         if self._rows:
-            self.write(self._rows)
+            self.write(self._pack(self._rows))
             self._rows = []
 
     def write(self, value: Sequence[Any] | dict[str, Any]) -> None:
@@ -168,28 +171,7 @@ def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
 # script.
 
 
-class LineageScripts:
-    """Writes the lineage of rows one row at a time, `size` rows a script."""
-
-    def __init__(self, folder: Path, lineage: ReleasedLineage, size: int) -> None:
-        self._lineage = lineage
-        self._writer = ScriptWriter(folder, "lineage", size)
-        self._rows: list[list[str]] = []
-
-    def add(self, row: Mapping[str, Any], *, known: bool = True) -> None:
-        """Append a row; its lineage is empty unless it is `known`."""
-        self._rows.append([row["image_entity_id"], *text_entity_ids(row)] if known else [])
-        if len(self._rows) == self._writer.size:
-            self.finish()
-
-    def finish(self) -> None:
-        """Write the remaining rows."""
-        if self._rows:
-            self._writer.write(_lineage_page(self._lineage, self._rows))
-            self._rows = []
-
-
-def _lineage_page(lineage: ReleasedLineage, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
+def lineage_page(lineage: ReleasedLineage, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
     """The lineage of rows, given the entities of each."""
     wanted = list(dict.fromkeys(one for row in rows for one in row))
     if not wanted:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,15 +17,15 @@ from release.report.differences import shown_difference
 from release.report.page import ReportRecord, is_there, write_page, write_record
 from release.report.scripts import (
     Columns,
-    LineageScripts,
     ScriptWriter,
     SearchIndex,
     index_words,
+    lineage_page,
     row_tile,
     texts_of,
     write_script,
 )
-from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS
+from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
 from schemas.errors import UsageError
 from schemas.processes import ordered_map
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
@@ -177,7 +178,7 @@ def _write(
             spool = workspace.home / "lineage"
             spool.mkdir()
             opened = stack.enter_context(open_lineage(source.folder, spool=spool))
-            lineage = LineageScripts(report, opened, DETAIL_ROWS)
+            lineage = ScriptWriter(report, "lineage", DETAIL_ROWS, partial(lineage_page, opened))
         for place, (row, shown) in enumerate(_pictured(source, pictures, withdrawn)):
             is_known = "withdrawn" not in row
             columns.add(row)
@@ -187,7 +188,8 @@ def _write(
             if is_known and not shown and len(unreadable) < _SHOWN_UNREADABLE:
                 unreadable.append(row["file_path"])
             if lineage is not None:
-                lineage.add(row, known=is_known)
+                entities = [row["image_entity_id"], *text_entity_ids(row)]
+                lineage.add(entities if is_known else [])
         if lineage is not None:
             lineage.finish()
     details.finish()

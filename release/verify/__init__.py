@@ -12,6 +12,7 @@ from typing import NamedTuple, TypedDict, Unpack
 
 from release.findings import Findings, Problem, TooManyProblemsError
 from release.manifest import MANIFEST, VerifiedManifest, verify_manifest
+from release.notices import affected_rows
 from release.row_files import ListedRelease, shards_among
 from release.rows import ReleaseRow
 from release.scratch import Scratch
@@ -23,14 +24,14 @@ from release.verify.rows import RowChecks
 from schemas.base import digest_of
 from schemas.errors import IntegrityError, UsageError
 from schemas.release import Manifest
-from schemas.withdrawal import WithdrawalNotice
+from schemas.withdrawal import NoticeList, WithdrawalNotice, WithdrawnRow
 
 _CITED = re.compile(r"[0-9a-fA-F]{12,64}")
 """An id as it is cited: in full, or a prefix that is too long to forge."""
 
 
 class VerifiedRelease(NamedTuple):
-    """The findings and the release they are about.
+    """The findings and the release they are about, with the rows that were withdrawn from it.
 
     `manifest` and `id`, which is computed from its content, are None if it cannot be used.
     """
@@ -38,6 +39,7 @@ class VerifiedRelease(NamedTuple):
     problems: list[Problem]
     manifest: Manifest | None
     id: str | None
+    withdrawn: tuple[WithdrawnRow, ...]
 
 
 class VerifyOptions(TypedDict, total=False):
@@ -97,6 +99,7 @@ def examine_release(
     findings = Findings()
     scratch = Scratch()
     verified: VerifiedManifest | None = None
+    mark = NoticeList(notices=())
     try:
         verified = verify_manifest(folder, scratch, findings)
         manifest = verified and verified.manifest
@@ -107,12 +110,13 @@ def examine_release(
                 )
                 findings.add("other_release", message, MANIFEST)
             verify_signature(folder, verified.id, key, findings)
-        erased = frozenset[str]()
         if manifest is not None:
-            erased = verify_mark(folder, manifest, notices, scratch, findings)
+            mark = verify_mark(folder, manifest, notices, scratch, findings)
         if scratch.has_listed():
-            verify_files(folder, scratch, findings, erased=erased, without_images=without_images)
-        if manifest is not None and not erased and not findings.has("not_a_file"):
+            verify_files(
+                folder, scratch, findings, erased=mark.erased, without_images=without_images
+            )
+        if manifest is not None and not mark.erased and not findings.has("not_a_file"):
             shards = shards_among(file.path for file in scratch.listed())
             RowChecks(folder, manifest, shards, findings, scratch, decode=decode).run()
             verify_documents(folder, manifest, shards, scratch, findings)
@@ -124,9 +128,8 @@ def examine_release(
         pass  # those found so far are returned
     finally:
         scratch.close()
-    return VerifiedRelease(
-        findings.problems, verified and verified.manifest, verified and verified.id
-    )
+    manifest, release_id = verified or (None, None)
+    return VerifiedRelease(findings.problems, manifest, release_id, affected_rows(mark.notices))
 
 
 def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: Findings) -> None:

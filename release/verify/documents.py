@@ -117,12 +117,12 @@ def verify_mark(
     given: Iterable[WithdrawalNotice],
     scratch: Scratch,
     findings: Findings,
-) -> frozenset[str]:
+) -> NoticeList:
     """Report what is withdrawn from the release in `folder`, by its mark and by `given` notices.
 
     Returns:
-        The listed files that were erased on purpose, which do not count as missing. Their
-        contents cannot be checked.
+        The notices, and the listed files that were erased on purpose, which do not count as
+        missing. Their contents cannot be checked.
     """
     mark = _mark(folder, manifest, scratch, findings)
     notices = merged(mark.notices, (one for one in given if one.release == manifest.id))
@@ -141,7 +141,7 @@ def verify_mark(
             f"{WITHDRAWN}); the rows were not checked, because they are incomplete"
         )
         findings.add("erased", message, erased[0])
-    return frozenset(erased)
+    return NoticeList(notices=notices, erased=tuple(erased))
 
 
 def verify_withdrawals(

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def verify_files(
     scratch: Scratch,
     findings: Findings,
     *,
-    erased: frozenset[str] = frozenset(),
+    erased: Collection[str] = (),
     without_images: bool = False,
     beside: tuple[str, ...] = _UNLISTED,
 ) -> None:
@@ -136,7 +136,7 @@ def _verify_names(
     extras: list[FoundFile],
     scratch: Scratch,
     findings: Findings,
-    erased: frozenset[str],
+    erased: Collection[str],
     without_images: bool,
 ) -> None:
     hidden = tuple(map(below, findings.unreadable()))
