@@ -33,7 +33,7 @@ from release.lineage import (
     LineageTable,
     write_table,
 )
-from release.manifest import named, unnamed, write_manifest
+from release.manifest import MANIFEST, named, unnamed, write_listing
 from release.row_files import ParquetRows
 from release.rows import ReleasedCaption, ReleasedTerms, ReleaseRow, RowForm
 from release.statistics import StatisticsCounter
@@ -135,7 +135,7 @@ def make_release(folder: Path, count: int, side: int) -> None:
         terms=terms_of([LicensedItem("CC0-1.0", "source-0", own=False, images=count)], {}),
     )
     listed.sort(key=lambda file: file.path)
-    write_manifest(folder, named(draft, listed), listed)
+    write_listing(folder / MANIFEST, named(draft, listed), listed)
 
 
 def lineage(folder: Path, count: int) -> list[ReleasedFile]:

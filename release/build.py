@@ -54,7 +54,7 @@ from release.files import (
 )
 from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
 from release.lineage.writing import write_lineage
-from release.manifest import MANIFEST, manifest_in, named, unnamed, write_manifest
+from release.manifest import MANIFEST, manifest_in, named, unnamed, write_listing
 from release.model_use import is_demonstration
 from release.notices import prior_withdrawals, write_withdrawals
 from release.publishable import published_name, published_values
@@ -276,7 +276,7 @@ def _write_release(
     write_documents(folder, draft, scratch)
     scratch.add_all_listed(write_withdrawals(folder, notices))
     manifest = named(draft, scratch.listed())
-    write_manifest(folder, manifest, scratch.listed())
+    write_listing(folder / MANIFEST, manifest, scratch.listed())
     return manifest
 
 

@@ -139,11 +139,6 @@ def manifest_text(manifest: Record, files: Iterable[ReleasedFile]) -> Iterator[b
     yield b"\n]\n}\n"
 
 
-def write_manifest(folder: Path, manifest: Manifest, files: Iterable[ReleasedFile]) -> None:
-    """Write `manifest.json` into `folder`."""
-    write_listing(folder / MANIFEST, manifest, files)
-
-
 def write_listing(path: Path, record: Record, files: Iterable[ReleasedFile]) -> None:
     """Write a record and the list of its files to a new file."""
     target = DigestingFile(path)

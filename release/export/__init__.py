@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from release.export.formats import (
+    EXPORT,
     ExportFormat,
     ExportRecord,
     ExportTarget,
@@ -12,9 +13,9 @@ from release.export.formats import (
     ReleaseSource,
     copied,
     is_there,
-    write_export,
 )
 from release.files import ATTRIBUTION, refuse_within, workspace_for
+from release.manifest import write_listing
 from release.scratch import Scratch
 
 
@@ -64,7 +65,7 @@ def export_release(
         target = ExportTarget(workspace.content, listing)
         format_.write(source, target)
         _add_attribution(source, target)
-        write_export(target.folder, record, listing.listed())
+        write_listing(target.folder / EXPORT, record, listing.listed())
         workspace.publish(out)
     return Exported(record, out, is_new=True)
 

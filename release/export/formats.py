@@ -3,7 +3,7 @@
 import hashlib
 import shutil
 import tarfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import closing
 from io import BytesIO
@@ -23,7 +23,7 @@ from release.files import (
     is_disk_full,
     place_file,
 )
-from release.manifest import MANIFEST, read_files, read_values, write_listing
+from release.manifest import MANIFEST, read_files, read_values
 from release.notices_files import erasure_of, read_mark
 from release.row_files import (
     CCD_LINES,
@@ -43,7 +43,8 @@ from schemas.release import Manifest
 
 # `export.json`: the contents of an export, with the digest of each of its files.
 
-_EXPORT = "export.json"
+EXPORT = "export.json"
+"""The list of the files of an export."""
 
 
 _OF_SPLITS = {"split", "images", "captions"}
@@ -93,19 +94,8 @@ class ExportRecord(Record):
         )
 
 
-def write_export(folder: Path, record: ExportRecord, files: Iterable[ReleasedFile]) -> None:
-    """Write `export.json` into `folder`."""
-    write_listing(folder / _EXPORT, record, files)
-
-
-def read_export(folder: Path) -> ExportRecord:
-    """The record of the export in `folder`.
-
-    Raises:
-        OSError: if it does not exist.
-        ValueError: if it is invalid.
-    """
-    return ExportRecord.model_validate(read_values(folder / _EXPORT))
+def _read_export(folder: Path) -> ExportRecord:
+    return ExportRecord.model_validate(read_values(folder / EXPORT))
 
 
 def is_there(out: Path, wanted: ExportRecord) -> bool:
@@ -114,13 +104,13 @@ def is_there(out: Path, wanted: ExportRecord) -> bool:
     Raises:
         UsageError: if `out` is something else, or the export is damaged.
     """
-    found = found_at(out, read_export, "an export")
+    found = found_at(out, _read_export, "an export")
     if found is None:
         return False
     if found == wanted:
         with closing(Scratch()) as scratch:
-            scratch.add_all_listed(read_files(out / _EXPORT))
-            if fault := files_fault(out, scratch, beside=(_EXPORT,)):
+            scratch.add_all_listed(read_files(out / EXPORT))
+            if fault := files_fault(out, scratch, beside=(EXPORT,)):
                 raise UsageError(f"{out} is this export, but {fault}; remove it and export again")
         return True
     what = f"{found.dataset} {found.version} ({found.release[:12]}) as {found.format}"
@@ -288,9 +278,9 @@ def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportForm
         for file in source.listed.listed():
             if not is_wanted(file.path, source.manifest):
                 continue
-            if file.path == _EXPORT:
+            if file.path == EXPORT:
                 raise UsageError(
-                    f"{_EXPORT} is the list of files of an export; "
+                    f"{EXPORT} is the list of files of an export; "
                     f"a release with a file of this name cannot be exported as {name}"
                 )
             target.add(copied(source.folder, file, target.folder))
