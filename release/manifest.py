@@ -26,7 +26,7 @@ from schemas.base import (
     leaf_hash,
     node_hash,
 )
-from schemas.errors import IntegrityError
+from schemas.errors import IntegrityError, UsageError
 from schemas.json_stream import JsonBreak, JsonCursor, stream_members
 from schemas.release import LineageStatistics, Manifest
 from schemas.validation import fault_of
@@ -176,6 +176,16 @@ def read_values(
             else:
                 values[key] = cursor.value()
     return values
+
+
+def require_release(folder: Path) -> None:
+    """Raise unless `folder` holds a manifest.
+
+    Raises:
+        UsageError: if it does not.
+    """
+    if not (folder / MANIFEST).is_file():
+        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
 
 
 def read_manifest(folder: Path) -> Manifest:

@@ -18,7 +18,13 @@ import pyarrow.parquet as pq
 
 from release.files import DigestingFile, ReleasedFile, content_fault
 from release.findings import ADVICE, Findings, TooManyProblemsError
-from release.manifest import MANIFEST, MAX_CHARACTERS, read_manifest, verify_manifest
+from release.manifest import (
+    MANIFEST,
+    MAX_CHARACTERS,
+    read_manifest,
+    require_release,
+    verify_manifest,
+)
 from release.notices_files import erasure_of
 from release.parquet import bounded_batches, opened_parquet
 from release.rows import (
@@ -392,8 +398,7 @@ class ListedRelease:
             UsageError: if `folder` is not a release.
             IntegrityError: if its manifest cannot be read, or is not as it was written.
         """
-        if not (folder / MANIFEST).is_file():
-            raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+        require_release(folder)
         self.folder = folder
         self.listed = Scratch()
         findings, verified = Findings(), None

@@ -235,33 +235,22 @@ class PayloadFingerprints:
         Raises:
             ValueError: if a payload is not a JSON object with the fields of its kind.
         """
-        content = np.full(len(payloads), _UNSTATED, np.int64)
-        facts = np.full(len(payloads), _UNSTATED, np.int64)
-        indices = numbers_in(kinds.indices)
-        for index, kind in enumerate(kinds.dictionary.to_pylist()):
-            if kind not in _CONTENT and kind not in _AUTHORED:
-                continue
-            places = np.flatnonzero(indices == index)
-            places = places[truths_in(payloads.take(array_of(places)).is_valid())]
-            texts = payloads.take(array_of(places)).to_pylist()
-            content[places], facts[places] = self._hashes(kind, texts)
-        return content, facts
+        words, indices = kinds.dictionary.to_pylist(), kinds.indices.to_pylist()
+        payload = zip(indices, payloads.to_pylist(), strict=True)
+        hashes = np.array([self._hashes(words[index], text) for index, text in payload], np.int64)
+        return hashes[:, 0], hashes[:, 1]
 
-    def _hashes(self, kind: str, payloads: Sequence[str]) -> tuple[list[int], list[int]]:
-        """The hashes of payloads of a kind: of their content and of other facts."""
-        content, facts = [], []
-        field = _CONTENT.get(kind)
-        facts_of = self._author_of if kind in _AUTHORED else self._facts_of_image
-        for payload in payloads:
-            try:
-                values = from_json(payload)
-                content.append(hash(values[field]) if field else _UNSTATED)
-                facts.append(facts_of(values))
-            except (KeyError, TypeError, AttributeError, ValueError) as error:
-                raise ValueError(
-                    f"a payload must be the record of a {kind}; got {payload!r:.100}"
-                ) from error
-        return content, facts
+    def _hashes(self, kind: str, payload: str | None) -> tuple[int, int]:
+        if payload is None or (kind not in _CONTENT and kind not in _AUTHORED):
+            return _UNSTATED, _UNSTATED
+        try:
+            values = from_json(payload)
+            content = hash(values[_CONTENT[kind]]) if kind in _CONTENT else _UNSTATED
+            own = self._author_of(values) if kind in _AUTHORED else self._facts_of_image(values)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            what = f"a payload must be the record of a {kind}; got {payload!r:.100}"
+            raise ValueError(what) from error
+        return content, own
 
     def _author_of(self, values: Mapping[str, Any]) -> int:
         name = published_name(values.get("author") or values["source"])

@@ -6,7 +6,7 @@ import re
 import sqlite3
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import cached_property
 from importlib.resources import files
 from itertools import count, islice
@@ -43,7 +43,7 @@ from release.lineage import (
     TABLES,
     LineageTable,
 )
-from release.manifest import MANIFEST, read_manifest
+from release.manifest import read_manifest, require_release
 from release.notices_files import erasure_of
 from release.parquet import bounded_batches, opened_parquet
 from release.row_files import find_row
@@ -113,34 +113,28 @@ class _SortedTable:
         IntegrityError: if the file cannot be read, or has other columns; also from all methods.
     """
 
-    def __init__(self, folder: Path, table: LineageTable, stack: ExitStack) -> None:
+    def __init__(self, folder: Path, table: LineageTable) -> None:
         self._path = folder / table.path
-        self._key = table.schema.names[0]
+        self._key = ds.field(table.schema.names[0])
         with _faults_as_errors(self._path):
-            self._file = stack.enter_context(opened_parquet(self._path, memory_map=True))
-            if not self._file.schema_arrow.equals(table.schema):
-                raise ValueError(f"its columns must be {table.schema.names}")
-            (self._fragment,) = ds.dataset(self._path).get_fragments()
+            with opened_parquet(self._path, memory_map=True) as file:
+                if not file.schema_arrow.equals(table.schema):
+                    raise ValueError(f"its columns must be {table.schema.names}")
+            self._rows = ds.dataset(self._path)
 
     def rows(self, keys: Iterable[str]) -> Iterator[_Row]:
         """The rows with these keys, in order."""
-        wanted = pa.array(sorted(keys), pa.string())
-        found = self._read(ds.field(self._key).isin(wanted))
-        yield from found.filter(pc.is_in(found.column(self._key), wanted)).to_pylist()
+        yield from self._read(self._key.isin(pa.array(sorted(keys), pa.string()))).to_pylist()
 
     def keys_between(self, first: str, last: str) -> Iterator[str]:
         """The distinct keys from `first` to `last`, ascending."""
-        key = ds.field(self._key)
-        within = (key >= first) & (key <= last)
-        found = self._read(within, [self._key]).filter(within)
+        found = self._read((self._key >= first) & (self._key <= last))
         yield from pc.unique(found.column(0)).to_pylist()
 
-    def _read(self, filter_: pc.Expression, columns: list[str] | None = None) -> pa.Table:
-        """The row groups that may hold such rows by their statistics."""
+    def _read(self, filter_: pc.Expression) -> pa.Table:
+        """The rows that pass a filter; only row groups that may have some are read."""
         with _faults_as_errors(self._path):
-            parts = self._fragment.split_by_row_group(filter_)
-            groups = [part.row_groups[0].id for part in parts]
-            return self._file.read_row_groups(groups, columns, use_threads=False)
+            return self._rows.to_table(filter=filter_, use_threads=False)
 
 
 @contextmanager
@@ -364,20 +358,15 @@ def open_lineage(folder: Path, *, spool: Path | None = None) -> Iterator[Release
         UsageError: if `folder` is not a release.
         IntegrityError: if a table is missing, or cannot be read.
     """
-    if not (folder / MANIFEST).is_file():
-        raise UsageError(f"there is no release in {folder}: it holds no {MANIFEST}")
+    require_release(folder)
     for table in TABLES:
         if not (folder / table.path).is_file():
             why = erasure_of(folder, table.path) or f"{table.path} is missing"
             raise IntegrityError(f"{folder}: {why}; {ADVICE}")
-    with ExitStack() as stack:
-        tables = {table.name: _SortedTable(folder, table, stack) for table in TABLES}
-
-        def rows(table: LineageTable, keys: Iterable[str]) -> Iterator[_Row]:
-            return tables[table.name].rows(keys)
-
-        if spool is None:
-            yield ReleasedLineage(folder, tables[ENTITIES.name], rows)
-        else:
-            database = stack.enter_context(closing(sqlite3.connect(spool / "lineage.db")))
-            yield ReleasedLineage(folder, tables[ENTITIES.name], _spooled(folder, database))
+    tables = {table.name: _SortedTable(folder, table) for table in TABLES}
+    entities = tables[ENTITIES.name]
+    if spool is None:
+        yield ReleasedLineage(folder, entities, lambda table, keys: tables[table.name].rows(keys))
+        return
+    with closing(sqlite3.connect(spool / "lineage.db")) as database:
+        yield ReleasedLineage(folder, entities, _spooled(folder, database))

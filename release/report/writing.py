@@ -10,7 +10,7 @@ from release.export.formats import ExportedRow, ReleaseSource
 from release.files import Workspace, refuse_within, workspace_for
 from release.lineage import ENTITIES
 from release.lineage.reading import open_lineage
-from release.manifest import MANIFEST, read_manifest
+from release.manifest import read_manifest, require_release
 from release.notices import affected_rows, known_of, withdrawn_sentence
 from release.report.charts import FOLDER_IMAGES, PictureFolder
 from release.report.differences import shown_difference
@@ -26,7 +26,6 @@ from release.report.scripts import (
     write_script,
 )
 from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, text_entity_ids
-from schemas.errors import UsageError
 from schemas.processes import ordered_map
 from schemas.withdrawal import WithdrawalNotice, WithdrawnRow
 
@@ -141,8 +140,8 @@ def _record(
 ) -> ReportRecord:
     manifest = source.manifest
     is_beside = source.folder.resolve().parent == out.resolve().parent
-    if previous is not None and not (previous / MANIFEST).is_file():
-        raise UsageError(f"there is no release in {previous}: it holds no {MANIFEST}")
+    if previous is not None:
+        require_release(previous)
     return ReportRecord(
         release=manifest.id,
         dataset=manifest.dataset,

@@ -296,7 +296,7 @@ class _LineageChecks:
         self._promoting = np.empty(0, bool)  # activities that promote a record
         self._promoted_from: dict[str, set[tuple[str, str, int]]] = {}  # step, root, records
         self._entities = np.array([_Entity()], _ENTITY)  # the last one is for missing ids (-1)
-        self._payloads: dict[str, tuple[str, str | None, list[str]]] = {}
+        self._payloads: dict[str, tuple[str, str | None, tuple[str, ...]]] = {}
         self._corrected: Counter[str] = Counter()
         self._upward = [np.empty((2, 0), np.int64)]  # positions of children and of their parents
         self._describing = [np.empty((2, 0), np.int64)]
@@ -482,7 +482,7 @@ class _LineageChecks:
             one = TermsCorrection.model_validate_json(row["payload"])
             self._corrected[one.source_id] = max(one.number, self._corrected[one.source_id])
         if np.isin(ids_of([row["id"]]), named):
-            self._payloads[row["id"]] = (row["state"], row["payload"], row["withheld"])
+            self._payloads[row["id"]] = (row["state"], row["payload"], tuple(row["withheld"]))
 
     def _check_ids(self, piece: _Piece, is_partial: _Marks, parents: _Parents) -> None:
         """Check that ids are digests of the entities, unless parts are withheld."""
@@ -589,29 +589,25 @@ class _LineageChecks:
     def check_manifest(self) -> None:
         """Check the manifest's sources, prompts, videos and models against the lineage."""
         stated = self._manifest
-        records: list[tuple[str, EntityRecord | None]] = []
+        records: list[tuple[str, EntityRecord]] = []
         for source in stated.sources:
             records.append((source.entity_id, source.as_imported()))
-            if (shown := source.correction) is not None:
-                records.append((shown.entity_id, source.as_correction()))
-            last = self._corrected[source.entity_id]
-            if last > (shown.number if shown else 0):
-                what = (
-                    f"shows terms of the source {source.name!r} that {ENTITIES.path} has corrected"
-                )
-                self._differs(None, f"{what} ({last})")
+            if (shown := source.correction) and (correction := source.as_correction()):
+                records.append((shown.entity_id, correction))
+            if (last := self._corrected[source.entity_id]) > (shown.number if shown else 0):
+                terms = f"terms of the source {source.name!r}"
+                self._differs(None, f"shows {terms} that {ENTITIES.path} has corrected ({last})")
         for prompt in stated.prompts:
             values = prompt.model_dump(exclude={"entity_id"})
             records.append((prompt.entity_id, PromptText(**values)))
         for id_, record in records:
-            if record is not None and self._is_there(record.kind, id_):
-                state, payload, withheld = self._payloads[id_]
-                made = published_payload(record.kind, state, record.payload())
-                if (payload, tuple(withheld)) != made:
-                    self._differs_in_facts(record.kind, id_)
+            held = self._held(record.kind, id_)
+            made = held and published_payload(record.kind, held[0], record.payload())
+            if held and held[1:] != made:
+                self._differs_in_facts(record.kind, id_)
         for video in stated.videos:
-            _, payload, withheld = self._payloads.get(video.entity_id, ("", None, []))
-            if self._is_there(Video.kind, video.entity_id) and payload and not withheld:
+            _, payload, withheld = self._held(Video.kind, video.entity_id) or ("", None, ())
+            if payload and not withheld:
                 known = Video.model_validate_json(payload)
                 seconds = known.facts.duration_seconds
                 details = (known.source, known.file_path, known.sha256, seconds)
@@ -622,16 +618,17 @@ class _LineageChecks:
         for tracker in set(stated.trackers) - self._fingerprints.authors:
             self._differs(None, f"lists the tracker {tracker}, but the lineage has no track by it")
 
-    def _is_there(self, kind: str, id_: str) -> bool:
-        """Whether the lineage has an entity that the manifest names; reported if not."""
+    def _held(self, kind: str, id_: str) -> tuple[str, str | None, tuple[str, ...]] | None:
+        """State, payload and withheld fields of an entity that the manifest names.
+
+        None, which is reported, if the lineage has no such entity.
+        """
         (place,) = self._ids[ENTITIES.name].places(ids_of([id_]))
-        is_there = bool(self._entities["kind"][place] == _KINDS[kind])
-        if is_there:
-            self._used[ENTITIES.name][place] = True
-        else:
-            what = f"has no {kind} {id_}; {MANIFEST} names it"
-            self._add("lineage_incomplete", ENTITIES, what)
-        return is_there
+        if self._entities["kind"][place] != _KINDS[kind]:
+            self._add("lineage_incomplete", ENTITIES, f"has no {kind} {id_}; {MANIFEST} names it")
+            return None
+        self._used[ENTITIES.name][place] = True
+        return self._payloads[id_]
 
     def _differs_in_facts(self, kind: str, id_: str) -> None:
         self._differs(None, f"states other facts of the {kind} {id_} than {ENTITIES.path}")
