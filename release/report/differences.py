@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from difflib import SequenceMatcher
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -102,7 +101,6 @@ def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[
 
     Pictures of previous rows are written below `report`.
     """
-    numbers = count(1)
     kinds: tuple[RowKind, ...] = get_args(RowKind)
     for kind in kinds:
         if kind not in _TITLES:  # withdrawn rows are counted, but not shown again
@@ -113,13 +111,11 @@ def example_groups(found: Difference, previous: Path, report: Path) -> Iterator[
                 "kind": kind,
                 "title": _TITLES[kind],
                 "total": getattr(found.rows, kind),
-                "examples": [_example(one, previous, report, numbers) for one in examples],
+                "examples": [_example(one, previous, report) for one in examples],
             }
 
 
-def _example(
-    row: RowDifference, previous: Path, report: Path, numbers: Iterator[int]
-) -> dict[str, Any]:
+def _example(row: RowDifference, previous: Path, report: Path) -> dict[str, Any]:
     """A row that differs; a thumbnail is None if its picture is not available."""
     changes = [_value_change(one) for one in row.fields]
     changes += [_text_change(one) for one in row.texts]
@@ -128,41 +124,32 @@ def _example(
         captions = row.row["texts"].get("captions", [])
         changes = [Change("caption", row.kind, (_whole(kind, one["text"]),)) for one in captions]
     shown: dict[str, Any] = {"before": None, "after": None, "changes": changes}
-    if row.before:
-        name = row.before.file_path
-        picture = _earlier_picture(previous, name, report, numbers)
-        shown["before"] = {
-            "name": name,
-            "split": row.before.split,
-            "number": None,
-            "thumbnail": picture,
-        }
-    if row.after:  # their thumbnails are in the gallery
-        number = number_in(row.after.file_path)
-        picture = picture_path(THUMBNAILS, number) if number else None
-        shown["after"] = {
-            "name": row.after.file_path,
-            "split": row.after.split,
-            "number": number,
-            "thumbnail": picture,
-        }
+    for side, place in (("before", row.before), ("after", row.after)):
+        if place is not None:
+            number, picture = number_in(place.file_path), None
+            if number is not None and side == "before":
+                picture = _earlier_picture(previous, place.file_path, number, report)
+                number = None  # the gallery shows only the later release
+            elif number is not None:
+                picture = picture_path(THUMBNAILS, number)
+            shown[side] = {
+                "name": place.file_path,
+                "split": place.split,
+                "number": number,
+                "thumbnail": picture,
+            }
     return {"title": f"{row.source}: {row.source_file_path}", **shown}
 
 
-def _earlier_picture(
-    previous: Path, file_path: str, report: Path, numbers: Iterator[int]
-) -> str | None:
+def _earlier_picture(previous: Path, file_path: str, number: int, report: Path) -> str | None:
     """Write the picture of a row of the previous release; None if that is not possible."""
-    path = previous / file_path
-    try:
-        if not path.resolve().is_relative_to(previous.resolve()):
-            return None
-        small = smaller(path.read_bytes(), THUMBNAIL_PX)
-    except OSError:
+    image = (previous / file_path).resolve()
+    if not image.is_relative_to(previous.resolve()) or not image.is_file():
         return None
+    small = smaller(image.read_bytes(), THUMBNAIL_PX)
     if small is None:
         return None
-    name = f"{_PREVIOUS}/{next(numbers)}.jpg"
+    name = f"{_PREVIOUS}/{number}.jpg"
     (report / _PREVIOUS).mkdir(exist_ok=True)
     (report / name).write_bytes(small)
     return name

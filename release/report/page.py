@@ -28,7 +28,7 @@ from schemas.pages import page_environment
 from schemas.release import Manifest, ModelUse, ReleaseAbout, ReleaseStatistics
 
 REPORT = "report.json"
-_LAYOUT = 4
+_LAYOUT = 5
 """Increased whenever the same release would get another report."""
 
 
