@@ -203,7 +203,7 @@ def _write_release(
     folder: Path,
     scratch: Scratch,
     mark: StateMark,
-    lower: Iterable[Manifest],
+    lower: Sequence[Manifest],
     on_progress: Progress,
 ) -> Manifest:
     """Write everything into the folder: rows, lineage, documents, and the manifest."""
@@ -335,16 +335,16 @@ def _lower_releases(
 
 
 def _contained(
-    connection: Connection, lower: Iterable[Manifest], scratch: Scratch, name: str
+    connection: Connection, lower: Sequence[Manifest], scratch: Scratch, name: str
 ) -> tuple[ContainedRelease, ...]:
     """The releases `lower`, after checking that all their rows are among the items of `scratch`.
 
     Raises:
         IntegrityError: if a part of them is missing in the release called `name`.
     """
-    stated = []
+    stated, held = [], set(scratch.items() if lower else ())
     for one in lower:
-        if missing := scratch.lacking(released_rows(connection, one.id)):
+        if missing := sorted(set(released_rows(connection, one.id)) - held):
             found = fetch(connection, missing).values()
             images = sum(entity.kind == Image.kind for entity in found)
             raise IntegrityError(

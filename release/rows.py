@@ -2,11 +2,10 @@
 
 import re
 import tomllib
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from itertools import starmap
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 from schemas.base import Box, Split
@@ -396,7 +395,6 @@ class RowFaults:
         self._split = shard.rpartition("/")[2].partition("-")[0]
         self._sources = sources
         self._tiers = tiers
-        self._needed: Callable[[Mapping[str, Any]], tuple[Any, ...]] | None = None
 
     def first(self, number: int, columns: Mapping[str, Any]) -> str | None:
         """The first fault of the row with this number, phrased to follow "row 12", or None."""
@@ -404,11 +402,9 @@ class RowFaults:
 
     def all(self, number: int, columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         """All faults of a row, given all columns but the image: code, and words."""
-        if self._needed is None:
-            self._needed = itemgetter(*(name for name in columns if name not in _MAY_BE_ABSENT))
-        if None in self._needed(columns):
-            blank = (name for name in columns if columns[name] is None)
-            yield "row_malformed", f"has no {', '.join(sorted(set(blank) - _MAY_BE_ABSENT))}"
+        absent = {name for name, value in columns.items() if value is None} - _MAY_BE_ABSENT
+        if absent:
+            yield "row_malformed", f"has no {', '.join(sorted(absent))}"
             return
         if number_in(columns["file_path"]) != number:
             wanted = f"expected 'images/{number}.jpg'"

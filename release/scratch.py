@@ -1,7 +1,7 @@
 """Temporary data of a build or verification, on disk so that memory does not grow with the rows."""
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,16 +14,12 @@ _TABLES = """
     CREATE TABLE image (split, source, identity, file_path, entity_id, name, anchor_id);
     CREATE INDEX image_by_id ON image (entity_id);
     CREATE INDEX image_by_anchor ON image (anchor_id) WHERE anchor_id IS NOT NULL;
-    CREATE TABLE shown (kind, digest, place, name, PRIMARY KEY (kind, digest, place)) WITHOUT ROWID;
     CREATE TABLE credit (licence, number, file_path, creator, source_url, source, own);
     CREATE TABLE call (key PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE item (entity_id);
-    CREATE TABLE held (digest PRIMARY KEY) WITHOUT ROWID;
-    CREATE TABLE wanted (entity_id PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE listed (
         path PRIMARY KEY, sha256, size_bytes, entity_id, times DEFAULT 1
     ) WITHOUT ROWID;
-    CREATE TABLE row_image (path PRIMARY KEY) WITHOUT ROWID;
     CREATE TABLE found (path PRIMARY KEY, size_bytes) WITHOUT ROWID;
 """
 _IS_IMAGE = "(entity_id IS NOT NULL OR path LIKE 'images/%')"
@@ -147,51 +143,6 @@ class Scratch:
         """All entities, in the order in which they were added."""
         return self._column("SELECT entity_id FROM item ORDER BY rowid")
 
-    def lacking(self, entity_ids: Iterable[str]) -> list[str]:
-        """Those of `entity_ids` that were not added with `add_items`, sorted."""
-        self._database.execute("DELETE FROM wanted")
-        self._remember("wanted", entity_ids)
-        return list(
-            self._column("SELECT * FROM wanted EXCEPT SELECT entity_id FROM item ORDER BY 1")
-        )
-
-    def add_digests(self, digests: Iterable[str]) -> None:
-        """Add digests of the contents of a release."""
-        self._remember("held", digests)
-
-    def missing_digests(self, words: Mapping[str, str]) -> list[str]:
-        """The descriptions of digests that were not added."""
-        query = "SELECT EXISTS (SELECT 1 FROM held WHERE digest = ?)"
-        return [what for digest, what in words.items() if not self._number(query, digest)]
-
-    def add_occurrences(self, digests: Iterable[tuple[str, str]], place: int, name: str) -> None:
-        """Add digests found under this name, each with its kind."""
-        rows = ((*one, place, name) for one in digests)
-        self._database.executemany("INSERT OR IGNORE INTO shown VALUES (?, ?, ?, ?)", rows)
-
-    def count_repeats(self, kind: str) -> int:
-        """The number of occurrences of digests that occur under several names."""
-        query = (
-            "SELECT coalesce(sum(places), 0) FROM (SELECT count(*) AS places FROM shown "
-            "WHERE kind = ? GROUP BY digest HAVING count(*) > 1)"
-        )
-        return self._number(query, kind)
-
-    def repeated_pairs(self, kind: str, most: int) -> tuple[tuple[str, str], ...]:
-        """The first two names of digests that occur under several names; each pair once."""
-        query = (
-            "SELECT one.name, other.name FROM ("
-            "SELECT digest, min(place) AS first FROM shown WHERE kind = ?1 "
-            "GROUP BY digest HAVING count(*) > 1) AS repeated "
-            "JOIN shown AS one ON one.kind = ?1 AND one.digest = repeated.digest "
-            "AND one.place = first "
-            "JOIN shown AS other ON other.kind = ?1 AND other.digest = repeated.digest "
-            "AND other.place = (SELECT min(place) FROM shown "
-            "WHERE kind = ?1 AND digest = repeated.digest AND place > first) "
-            "GROUP BY one.name, other.name ORDER BY min(first), min(repeated.digest) LIMIT ?2"
-        )
-        return tuple(self._database.execute(query, (kind, most)))
-
     def add_credit(self, credit: Credit) -> None:
         """Add the credit of an image."""
         self._database.execute("INSERT INTO credit VALUES (?, ?, ?, ?, ?, ?, ?)", credit)
@@ -257,9 +208,8 @@ class Scratch:
 
     def images_without_row(self, shown: Iterable[str]) -> list[str]:
         """The paths of files that are listed as images but not among `shown`, sorted."""
-        self._remember("row_image", shown)
-        without = f"{_IS_IMAGE} AND path NOT IN (SELECT path FROM row_image)"  # noqa: S608 our own words
-        return [file.path for file in self._files(without)]
+        paths = set(shown)
+        return [file.path for file in self._files(_IS_IMAGE) if file.path not in paths]
 
     def add_all_found(self, files: Iterable[FoundFile]) -> None:
         """Add files found in the folder."""

@@ -44,34 +44,41 @@ from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask, Tier, in_orde
 SHOWN = 5
 """The number of repeated images and of repeated captions for which two files are named."""
 
-_IMAGE, _CAPTION = "image", "caption"
-
 
 class Repeats:
-    """Counts repeated images and captions of a release, using `scratch`.
+    """Counts repeated images and captions of a contrastive benchmark.
 
     Images are equal by their SHA-256; captions by their words, ignoring letter case and white
     space.
     """
 
-    def __init__(self, scratch: Scratch) -> None:
-        self._scratch = scratch
-        self._place = 0
+    def __init__(self) -> None:
+        self._images: defaultdict[str, list[str]] = defaultdict(list)
+        self._captions: defaultdict[str, list[str]] = defaultdict(list)
 
     def add(self, file_path: str, sha256: str, captions: list[str]) -> None:
         """Add the next image and its fine captions; equal captions of one image count once."""
-        self._place += 1
-        digests = [(_IMAGE, sha256), *((_CAPTION, _digest(text)) for text in captions)]
-        self._scratch.add_occurrences(digests, self._place, file_path)
+        self._images[sha256].append(file_path)
+        for digest in sorted(set(map(_digest, captions))):
+            self._captions[digest].append(file_path)
 
     def result(self) -> RepeatStatistics:
         """The counts of all images added."""
-        return RepeatStatistics(
-            images=self._scratch.count_repeats(_IMAGE),
-            captions=self._scratch.count_repeats(_CAPTION),
-            image_pairs=self._scratch.repeated_pairs(_IMAGE, SHOWN),
-            caption_pairs=self._scratch.repeated_pairs(_CAPTION, SHOWN),
+        images, captions = (
+            [paths for paths in found.values() if len(paths) > 1]
+            for found in (self._images, self._captions)
         )
+        return RepeatStatistics(
+            images=sum(map(len, images)),
+            captions=sum(map(len, captions)),
+            image_pairs=_first_pairs(images),
+            caption_pairs=_first_pairs(captions),
+        )
+
+
+def _first_pairs(repeated: Iterable[list[str]]) -> tuple[tuple[str, str], ...]:
+    """The first two files with each value, each pair once."""
+    return tuple(dict.fromkeys((one, other) for one, other, *_ in repeated))[:SHOWN]
 
 
 def _digest(text: str) -> str:
@@ -95,8 +102,8 @@ class ExternalCounts(NamedTuple):
 class _ContrastCounter:
     """Counts images and captions of a contrastive benchmark."""
 
-    def __init__(self, scratch: Scratch) -> None:
-        self._repeats = Repeats(scratch)
+    def __init__(self) -> None:
+        self._repeats = Repeats()
         self._images = 0
         self._methods: Counter[tuple[DifferenceType, str | None]] = Counter()
         self._per_image: set[int] = set()
@@ -417,7 +424,7 @@ class ReleaseAccumulator:
         self.derived = DerivedTerms()
         self._scratch = scratch
         self._words = words
-        self._contrasts = _ContrastCounter(scratch)
+        self._contrasts = _ContrastCounter()
         self._entities = hashlib.sha256()
         self._licensed: Counter[tuple[str, str, bool]] = Counter()
         self._video_images: Counter[str] = Counter()

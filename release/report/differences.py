@@ -144,9 +144,11 @@ def _example(row: RowDifference, previous: Path, report: Path) -> dict[str, Any]
 def _earlier_picture(previous: Path, file_path: str, number: int, report: Path) -> str | None:
     """Write the picture of a row of the previous release; None if that is not possible."""
     image = (previous / file_path).resolve()
-    if not image.is_relative_to(previous.resolve()) or not image.is_file():
+    try:
+        is_inside = image.is_relative_to(previous.resolve())
+        small = smaller(image.read_bytes(), THUMBNAIL_PX) if is_inside else None
+    except OSError:
         return None
-    small = smaller(image.read_bytes(), THUMBNAIL_PX)
     if small is None:
         return None
     name = f"{_PREVIOUS}/{number}.jpg"

@@ -123,7 +123,7 @@ def examine_release(
             verify_lineage(folder, manifest, shards, findings)
             verify_withdrawals(folder, manifest, shards, scratch, findings)
             if contains is not None:
-                _verify_containment(folder, contains, scratch, findings)
+                _verify_containment(folder, contains, findings)
     except TooManyProblemsError:
         pass  # those found so far are returned
     finally:
@@ -132,7 +132,7 @@ def examine_release(
     return VerifiedRelease(findings.problems, manifest, release_id, affected_rows(mark.notices))
 
 
-def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: Findings) -> None:
+def _verify_containment(folder: Path, other: Path, findings: Findings) -> None:
     """Report images and captions of the release in `other` that are missing in that in `folder`.
 
     Images are identified by entity id and SHA-256, captions by entity id, image and text. If
@@ -147,17 +147,17 @@ def _verify_containment(folder: Path, other: Path, scratch: Scratch, findings: F
     try:
         release = ListedRelease(folder)
         release.check(release.shards())
-        for row in release.rows(ReleaseRow.of):
-            scratch.add_digests(_digests(row))
+        held = {digest for row in release.rows(ReleaseRow.of) for digest in _digests(row)}
     except (IntegrityError, UsageError):
         return
     manifest, theirs = release.manifest, wanted.manifest
     _check_statement(manifest, theirs, findings)
     name = f"{theirs.dataset} {theirs.version}"
     for row in wanted.rows(ReleaseRow.of):
-        for what in scratch.missing_digests(_digests(row)):
-            message = f"{what} of {name} (its {row.file_path}) is not in this release"
-            findings.add("not_contained", message, f"{manifest.dataset}.json")
+        for digest, what in _digests(row).items():
+            if digest not in held:
+                message = f"{what} of {name} (its {row.file_path}) is not in this release"
+                findings.add("not_contained", message, f"{manifest.dataset}.json")
 
 
 def _check_statement(manifest: Manifest, wanted: Manifest, findings: Findings) -> None:

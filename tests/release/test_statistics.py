@@ -5,7 +5,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from release.rows import natural_key
-from release.scratch import Scratch
 from release.statistics import SHOWN, Repeats, distribution, words_of
 from schemas.release import RepeatStatistics
 
@@ -50,13 +49,10 @@ IMAGES = st.lists(
 
 
 def count_repeats(images: list[tuple[str, list[str]]]) -> RepeatStatistics:
-    scratch = Scratch()
-    repeats = Repeats(scratch)
+    repeats = Repeats()
     for number, (sha256, captions) in enumerate(images):
         repeats.add(f"images/{number}.jpg", sha256, captions)
-    found = repeats.result()
-    scratch.close()
-    return found
+    return repeats.result()
 
 
 @given(IMAGES)
