@@ -151,23 +151,10 @@ class Contents:
             anchor_id = image.contrast.anchor_id if image.contrast else None
             self._scratch.add_image(key, entity.id, f"{name} (entity {entity.id})", anchor_id)
         self.form = RowForm(tasks, contrasts, terms or contrasts)
-        self._refuse_disorder()
+        for what, names in self._scratch.disorder():
+            shown = "; ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
+            raise IntegrityError(f"{self._dataset} holds {what} ({len(names):,}): {shown}")
         return self._scratch.count_images()
-
-    def _refuse_disorder(self) -> None:
-        scratch = self._scratch
-        for what, names in (
-            (
-                "one image of a source more than once; withdraw all but one",
-                scratch.duplicate_images(),
-            ),
-            ("one identity in several splits", scratch.identity_in_two_splits()),
-            ("contrastive images in another split than their anchor", scratch.split_from_anchor()),
-            ("contrastive images whose anchor is also contrastive", scratch.chained_contrasts()),
-        ):
-            if names:
-                shown = "; ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
-                raise IntegrityError(f"{self._dataset} holds {what} ({len(names):,}): {shown}")
 
     def _chosen(self) -> Iterator[tuple[StoredEntity, Image]]:
         """The images that belong to the release."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from release.files import (
     ATTRIBUTION,
@@ -33,7 +33,6 @@ from release.notices_files import (
     superseding,
 )
 from release.row_files import ListedRelease, read_parquet_rows, shards_among
-from release.rows import COLUMN_NAMES, number_in
 from schemas.errors import IntegrityError, UsageError
 from schemas.processes import flush_to_disk
 from schemas.release import Manifest, PriorWithdrawal
@@ -88,45 +87,6 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
         f"{notices[0].dataset} {notices[0].version} is withdrawn{'' if is_all else ' in part'} "
         f"({grounds}); must no longer be used: {what}{named}; {instead}"
     )
-
-
-# Finds the rows that a withdrawal removes in the folder of a release.
-
-_COLUMNS = [
-    name
-    for name in COLUMN_NAMES
-    if name
-    in (
-        *("id", "source", "identity", "file_path", "image_entity_id", "caption_entity_ids"),
-        *("coarse_caption_entity_ids", "translations"),
-    )
-]
-
-
-def row_number(file_path: str) -> int:
-    """The number of the row whose image has this path.
-
-    Raises:
-        IntegrityError: if images of a release do not have such paths.
-    """
-    number = number_in(file_path)
-    if number is None:
-        raise IntegrityError(
-            f"{file_path!r} is not an image of a release; expected 'images/NUMBER.jpg'"
-        )
-    return number
-
-
-def entity_rows(shard: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a shard; only file, person and entity ids are read.
-
-    Raises:
-        IntegrityError: if the shard cannot be read.
-    """
-    try:
-        yield from read_parquet_rows(shard, columns=_COLUMNS)
-    except ValueError as error:
-        raise IntegrityError(f"{shard}: {error}") from error
 
 
 # The files of a release that contain withdrawn items, which must be erased on some grounds.

@@ -103,8 +103,7 @@ def _column(name: str, values: Mapping[str, Any]) -> Column:
 _DECLARED = tomllib.loads(files("release").joinpath("columns.toml").read_text("utf-8"))
 COLUMNS: tuple[Column, ...] = tuple(_column(*one) for one in _DECLARED.items())
 """All possible columns of a release, in order."""
-COLUMN_NAMES = tuple(column.name for column in COLUMNS)
-BESIDE_IMAGES = [name for name in COLUMN_NAMES if name != "image"]
+BESIDE_IMAGES = [column.name for column in COLUMNS if column.name != "image"]
 """All columns but the image."""
 
 

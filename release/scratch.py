@@ -36,6 +36,30 @@ _GROUPED = ", ".join(
 """Group by group, with the anchor first; an image without an anchor is its own group."""
 
 
+def _first_group(columns: str, condition: str) -> str:
+    """A query for the names of the images of the first group that meets a condition."""
+    return (
+        f"SELECT name FROM image WHERE ({columns}) IN ("  # noqa: S608 our own words
+        f"SELECT {columns} FROM image GROUP BY {columns} HAVING {condition} ORDER BY 1, 2 LIMIT 1"
+        f") ORDER BY {_KEY}, entity_id"
+    )
+
+
+_DISORDER = {
+    "one image of a source more than once; withdraw all but one": _first_group(
+        _KEY, "count(*) > 1"
+    ),
+    "one identity in several splits": _first_group("source, identity", "count(DISTINCT split) > 1"),
+    "contrastive images in another split than their anchor": (
+        f"SELECT image.name FROM {_BESIDE} WHERE anchor.split <> image.split ORDER BY 1"  # noqa: S608 our own words
+    ),
+    "contrastive images whose anchor is also contrastive": (
+        f"SELECT image.name FROM {_BESIDE} WHERE anchor.anchor_id IS NOT NULL ORDER BY 1"  # noqa: S608 our own words
+    ),
+}
+"""Queries for images that no release can have, by what is wrong with them."""
+
+
 class FoundFile(NamedTuple):
     """A file in a folder; `path` is relative to it."""
 
@@ -90,18 +114,6 @@ class Scratch:
         query = "SELECT EXISTS (SELECT 1 FROM image WHERE anchor_id = ?)"
         return bool(self._number(query, anchor_id))
 
-    def split_from_anchor(self) -> list[str]:
-        """Names of contrastive images in another split than their anchor, sorted."""
-        return self._beside("anchor.split <> image.split")
-
-    def chained_contrasts(self) -> list[str]:
-        """Names of contrastive images whose anchor is a contrastive image itself, sorted."""
-        return self._beside("anchor.anchor_id IS NOT NULL")
-
-    def _beside(self, condition: str) -> list[str]:
-        query = f"SELECT image.name FROM {_BESIDE} WHERE {condition} ORDER BY image.name"  # noqa: S608 our own words
-        return list(self._column(query))
-
     def count_images(self) -> int:
         """The number of images."""
         return self._number("SELECT count(*) FROM image")
@@ -110,22 +122,11 @@ class Scratch:
         """Whether the images are in more than one split."""
         return self._number("SELECT count(DISTINCT split) FROM image") > 1
 
-    def duplicate_images(self) -> list[str]:
-        """Names of images with the same key, for the first such key."""
-        return self._names(_KEY, "count(*) > 1")
-
-    def identity_in_two_splits(self) -> list[str]:
-        """Names of the images of the first identity that is in several splits."""
-        return self._names("source, identity", "count(DISTINCT split) > 1")
-
-    def _names(self, columns: str, condition: str) -> list[str]:
-        """Names of the images of the first group by some columns that meets a condition."""
-        keys = f"SELECT {columns} FROM image GROUP BY {columns} HAVING {condition}"  # noqa: S608 our own words
-        query = (
-            f"SELECT name FROM image WHERE ({columns}) IN "  # noqa: S608 our own words
-            f"(SELECT * FROM ({keys}) ORDER BY 1, 2 LIMIT 1) ORDER BY {_KEY}, entity_id"
-        )
-        return list(self._column(query))
+    def disorder(self) -> Iterator[tuple[str, list[str]]]:
+        """What is wrong with the images, and the names of those concerned, sorted."""
+        for what, query in _DISORDER.items():
+            if names := list(self._column(query)):
+                yield what, names
 
     def add_calls(self, keys: Iterable[str]) -> None:
         """Add model calls, once each."""

@@ -22,12 +22,11 @@ from release.notices import (
     affected_rows,
     known_of,
     notices_of_home,
-    row_number,
     withdrawn_sentence,
 )
 from release.notices_files import WITHDRAWN, followed, merged, superseding
 from release.row_files import ListedRelease
-from release.rows import text_entity_ids
+from release.rows import number_in, text_entity_ids
 from release.scratch import Scratch
 from schemas.base import Count, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
@@ -150,15 +149,11 @@ class RowEntities(NamedTuple):
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> "RowEntities":
-        """The entities of a row with these columns.
-
-        Raises:
-            IntegrityError: its image has no path of a release.
-        """
+        """The entities of a row with these columns."""
         path, person = row["file_path"], Person(row["id"], row["source"], row["identity"])
         captions = tuple(row["caption_entity_ids"] or ())
         image = row["image_entity_id"]
-        return cls(row_number(path), path, image, captions, text_entity_ids(row), person)
+        return cls(number_in(path) or 0, path, image, captions, text_entity_ids(row), person)
 
 
 def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:

@@ -15,9 +15,9 @@ from release.files import ATTRIBUTION, CROISSANT, LEAKS, is_plain
 from release.findings import NOT_READABLE, Findings
 from release.lineage import TABLES
 from release.manifest import MANIFEST
-from release.notices import entity_rows, prior_withdrawals, withdrawn_sentence
+from release.notices import prior_withdrawals, withdrawn_sentence
 from release.notices_files import WITHDRAWALS, WITHDRAWN, merged, read_mark, read_notices
-from release.row_files import CCD_LINES
+from release.row_files import CCD_LINES, read_parquet_rows
 from release.rows import number_in, text_entity_ids
 from release.scratch import Scratch
 from schemas.errors import IntegrityError
@@ -109,6 +109,7 @@ def _quoted(line: bytes | None, verb: str) -> str:
 
 
 _SHOWN_PATHS = 5
+_TEXT_COLUMNS = (*("file_path", "caption_entity_ids", "coarse_caption_entity_ids", "translations"),)
 
 
 def verify_mark(
@@ -220,12 +221,12 @@ def _find_withdrawn(
         return
     for shard in shards:
         try:
-            for row in entity_rows(folder / shard):
+            for row in read_parquet_rows(folder / shard, _TEXT_COLUMNS):
                 for text in text_entity_ids(row):
                     if text in texts:
                         what = f"{row['file_path']} has the text {text}, which"
                         _report(row["file_path"], what, texts[text], findings)
-        except IntegrityError:
+        except ValueError:
             return  # reported already
 
 

@@ -5,9 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from release.manifest import read_manifest
-from release.notices import entity_rows, row_number
 from release.row_files import read_parquet_rows
-from release.rows import text_entity_ids
+from release.rows import number_in, text_entity_ids
 from schemas.withdrawal import Ground, WithdrawalNotice, WithdrawnRow
 
 SHARD = "data/test-00000-of-00001.parquet"
@@ -22,13 +21,13 @@ def withdrawn_rows(folder: Path, entity_ids: Collection[str]) -> tuple[Withdrawn
     """Rows of a release whose image or texts are among `entity_ids`."""
     found = []
     for row in (
-        row for shard in sorted(folder.glob("data/*.parquet")) for row in entity_rows(shard)
+        row for shard in sorted(folder.glob("data/*.parquet")) for row in read_parquet_rows(shard)
     ):
         path, image = row["file_path"], row["image_entity_id"]
         held = set(text_entity_ids(row)).intersection(entity_ids)
         texts = () if image in entity_ids else tuple(held)
         if texts or image in entity_ids:
-            number = row_number(path)
+            number = number_in(path) or 0
             found.append(WithdrawnRow(number=number, file_path=path, entity_id=image, texts=texts))
     return tuple(sorted(found, key=lambda row: row.number))
 
