@@ -14,6 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+TYPES = {
+    "string": pa.string(),
+    "strings": pa.list_(pa.string()),
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "binary": pa.binary(),
+}
+"""The types of columns, by their names in `columns.toml` and `lineage/tables.toml`."""
 _MOST_EXPANSION = 200
 _FREE_BYTES = 64 << 20
 GROUP_BYTES = 512 << 20

@@ -26,7 +26,7 @@ from release.manifest import (
     verify_manifest,
 )
 from release.notices_files import erasure_of
-from release.parquet import bounded_batches, opened_parquet
+from release.parquet import TYPES, bounded_batches, opened_parquet
 from release.rows import (
     BESIDE_IMAGES,
     COLUMNS,
@@ -143,15 +143,6 @@ _BATCH_BYTES = 4_000_000
 _RANK: dict[str, int] = {split: rank for rank, split in enumerate(SPLITS)}
 _SHARD = re.compile(r"data/(train|val|test)-([0-9]{5})-of-[0-9]{5}\.parquet")
 
-_ARROW = {
-    "string": pa.string(),
-    "int64": pa.int64(),
-    "int32": pa.int32(),
-    "float64": pa.float64(),
-    "bool": pa.bool_(),
-    "binary": pa.binary(),
-}
-
 
 @cache
 def schema_of(form: RowForm) -> pa.Schema:
@@ -166,7 +157,7 @@ def _arrow_type(column: Column) -> pa.DataType:
     if column.parts:
         inner = pa.struct([(one.name, _arrow_type(one)) for one in column.parts])
     else:
-        inner = _ARROW[column.type or "string"]
+        inner = TYPES[column.type or "string"]
     return pa.list_(inner) if column.is_list else inner
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile, ReleasedFile
+from release.parquet import TYPES
 from release.publishable import published_name, published_text, published_values
 from schemas.base import canonical_json
 from schemas.processes import batches
@@ -214,21 +215,12 @@ class LineageTable(NamedTuple):
         return tuple(self.schema.names[: self.keys])
 
 
-_TYPES = {
-    "string": pa.string(),
-    "strings": pa.list_(pa.string()),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "float64": pa.float64(),
-}
-
-
 def _declared() -> Iterator[LineageTable]:
     text = files("release.lineage").joinpath("tables.toml").read_text("utf-8")
     for name, table in tomllib.loads(text).items():
         yield LineageTable(
             name=name,
-            schema=pa.schema([(one, _TYPES[type_]) for one, type_ in table["columns"].items()]),
+            schema=pa.schema([(one, TYPES[type_]) for one, type_ in table["columns"].items()]),
             keys=table["keys"],
             repeating=tuple(table["repeating"]),
             group_rows=table["group_rows"],

@@ -109,7 +109,7 @@ def _quoted(line: bytes | None, verb: str) -> str:
 
 
 _SHOWN_PATHS = 5
-_TEXT_COLUMNS = (*("file_path", "caption_entity_ids", "coarse_caption_entity_ids", "translations"),)
+_TEXT_COLUMNS = ("file_path", "caption_entity_ids", "coarse_caption_entity_ids", "translations")
 
 
 def verify_mark(
