@@ -196,7 +196,7 @@ class NoticeSource(NamedTuple):
         if not self.covers(release):
             return f"{held}, and states nothing about {ours}"
         count = sum(one.release == release.id for one in self.notices)
-        return f"{held}; {count:,} of {len(self.notices):,} are about {ours}"
+        return f"{held}; about {ours}: {count:,} of {len(self.notices):,}"
 
 
 def notice_source(path: Path) -> NoticeSource:

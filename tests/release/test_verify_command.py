@@ -68,11 +68,11 @@ NoticesCase = tuple[Callable[[Path], Path], str]
 
 def test_notices_that_do_not_apply_cause_a_warning(out: Path, tmp_path: Path) -> None:
     cases: list[NoticesCase] = [
-        (lambda f: renamed(f, version="0.9.0"), "is ufine3c 0.9.0"),
-        (lambda f: renamed(f, version="1.0.0", dataset="walkers"), "is walkers 1.0.0"),
-        (lambda f: renamed(f, version="2.0.0", dataset="walkers"), "is walkers 2.0.0"),
-        (lambda f: file_with_notice(f, dataset="walkers", **OTHER), "has notices of walkers only"),
-        (file_without_notices, "has no notices"),
+        (lambda f: renamed(f, version="0.9.0"), "ufine3c up to 0.9.0"),
+        (lambda f: renamed(f, version="1.0.0", dataset="walkers"), "walkers up to 1.0.0"),
+        (lambda f: renamed(f, version="2.0.0", dataset="walkers"), "walkers up to 2.0.0"),
+        (lambda f: file_with_notice(f, dataset="walkers", **OTHER), "walkers"),
+        (file_without_notices, "nothing"),
     ]
 
     def check(copy: Path, case: NoticesCase) -> None:
@@ -80,7 +80,8 @@ def test_notices_that_do_not_apply_cause_a_warning(out: Path, tmp_path: Path) ->
         notices = notices_of(copy)
         verified = run("verify", out, "--notices", notices)
         assert verified.exit_code == 0
-        assert f"{notices} {details}, and states nothing about ufine3c 1.0.0" in verified.stderr
+        said = f"{notices} holds notices of {details}, and states nothing about ufine3c 1.0.0"
+        assert said in verified.stderr
         found = json.loads(run("verify", out, "--notices", notices, "--json").stdout)
         assert found["notices"]["apply"] is False
 
@@ -89,17 +90,17 @@ def test_notices_that_do_not_apply_cause_a_warning(out: Path, tmp_path: Path) ->
 
 def test_the_notices_used_are_reported(out: Path, tmp_path: Path) -> None:
     cases: list[NoticesCase] = [
-        (lambda f: renamed(f, version="1.0.10"), "(of ufine3c up to 1.0.10); none of them is"),
-        (lambda f: f, "(of ufine3c up to 1.0.0); none of them is"),
-        (lambda f: file_with_notice(f, **OTHER), "(1 in all); none of them is"),
-        (file_with_notice, "(1 in all); 1 of them is"),
+        (lambda f: renamed(f, version="1.0.10"), " up to 1.0.10; about ufine3c 1.0.0: 0 of 0"),
+        (lambda f: f, " up to 1.0.0; about ufine3c 1.0.0: 0 of 0"),
+        (lambda f: file_with_notice(f, **OTHER), "; about ufine3c 1.0.0: 0 of 1"),
+        (file_with_notice, "; about ufine3c 1.0.0: 1 of 1"),
     ]
 
     def check(copy: Path, case: NoticesCase) -> None:
         notices_of, details = case
         notices = notices_of(copy)
         verified = run("verify", out, "--notices", notices)
-        assert f"  read the notices in {notices} {details} about ufine3c 1.0.0\n" in verified.stdout
+        assert f"  {notices} holds notices of ufine3c{details}\n" in verified.stdout
         assert "warning" not in verified.stderr
         found = json.loads(run("verify", out, "--notices", notices, "--json").stdout)
         assert found["notices"]["apply"] is True
