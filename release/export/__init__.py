@@ -8,7 +8,6 @@ from release.export.formats import (
     EXPORT,
     ExportFormat,
     ExportRecord,
-    ExportTarget,
     Progress,
     ReleaseSource,
     copied,
@@ -62,15 +61,10 @@ def export_release(
     if verify:
         source.verify()
     with workspace_for(out) as workspace, closing(Scratch(workspace.scratch_file)) as listing:
-        target = ExportTarget(workspace.content, listing)
-        format_.write(source, target)
-        _add_attribution(source, target)
-        write_listing(target.folder / EXPORT, record, listing.listed())
+        content = workspace.content
+        listing.add_all_listed(format_.write(source, content))
+        if file := source.listed.listed_file(ATTRIBUTION):  # every copy of images must include it
+            listing.add_listed(copied(folder, file, content))
+        write_listing(content / EXPORT, record, listing.listed())
         workspace.publish(out)
     return Exported(record, out, is_new=True)
-
-
-def _add_attribution(source: ReleaseSource, target: ExportTarget) -> None:
-    """Add the attribution of images, which every copy of them must include."""
-    if file := source.listed.listed_file(ATTRIBUTION):
-        target.add(copied(source.folder, file, target.folder))

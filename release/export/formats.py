@@ -148,17 +148,6 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
     return released
 
 
-class ExportTarget(NamedTuple):
-    """The folder that an export is written into, and the list of its files."""
-
-    folder: Path
-    listing: Scratch
-
-    def add(self, file: ReleasedFile) -> None:
-        """List a written file."""
-        self.listing.add_listed(file)
-
-
 # A release as exports read it: the manifest is checked first, then the rows are read.
 
 Progress = Callable[[int, int], None]
@@ -248,13 +237,13 @@ class ExportFormat(NamedTuple):
 
     Attributes:
         name: the name of the format.
-        write: writes all rows into `target.folder` with few in memory, and lists every file. The
-            same release gives the same bytes. Raises IntegrityError if the release is damaged.
+        write: writes all rows into a folder with few in memory, and yields every file. The same
+            release gives the same bytes. Raises IntegrityError if the release is damaged.
         options: options that change the bytes.
     """
 
     name: str
-    write: Callable[[ReleaseSource, ExportTarget], None]
+    write: Callable[[ReleaseSource, Path], Iterator[ReleasedFile]]
     options: dict[str, int] = {}  # noqa: RUF012 - never modified
 
 
@@ -266,8 +255,8 @@ class ExportFormat(NamedTuple):
 def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportFormat:
     """A format that copies the files of a release for which `is_wanted` holds."""
 
-    def write(source: ReleaseSource, target: ExportTarget) -> None:
-        """Copy the files one by one; they are listed by path.
+    def write(source: ReleaseSource, folder: Path) -> Iterator[ReleasedFile]:
+        """Copy the files one by one, by path.
 
         Threads would not help, because most of the time for small files is spent in Python.
 
@@ -283,7 +272,7 @@ def _copies(name: str, is_wanted: Callable[[str, Manifest], bool]) -> ExportForm
                     f"{EXPORT} is the list of files of an export; "
                     f"a release with a file of this name cannot be exported as {name}"
                 )
-            target.add(copied(source.folder, file, target.folder))
+            yield copied(source.folder, file, folder)
 
     return ExportFormat(name, write)
 
@@ -321,17 +310,17 @@ _RENAMED = {"id": "identity_id", "width_px": "width", "height_px": "height"}
 _ELSEWHERE = {"file_path", *_ANNOTATION}
 
 
-def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
+def _write_coco(source: ReleaseSource, folder: Path) -> Iterator[ReleasedFile]:
     """Write one split after the other; its annotations wait in a temporary file."""
     licences, number = _Licences(source.manifest), 0
     for split, rows in groupby(source.images(), key=lambda row: str(row.columns["split"])):
         path, used = f"annotations/captions_{split}.json", set[int]()
-        file = DigestingFile(target.folder / path)
-        with closing(file), TemporaryFile(dir=target.folder.parent) as annotations:
+        file = DigestingFile(folder / path)
+        with closing(file), TemporaryFile(dir=folder.parent) as annotations:
             file.write(b'{"info": ' + orjson.dumps(_info(source.manifest, split)))
             file.write(b',\n"images": [')
             for place, row in enumerate(rows):
-                target.add(_written_image(source, row, target.folder))
+                yield _written_image(source, row, folder)
                 licence = licences.of(row.columns)
                 file.write((b",\n" if place else b"\n") + _coco_image(row, licence))
                 used.add(licence)
@@ -345,7 +334,7 @@ def _write_coco(source: ReleaseSource, target: ExportTarget) -> None:
             annotations.seek(0)
             shutil.copyfileobj(annotations, file)
             file.write(b'\n],\n"licenses": ' + orjson.dumps(licences.listed(used)) + b"}\n")
-        target.add(file.as_released(path))
+        yield file.as_released(path)
 
 
 def _info(manifest: Manifest, split: str) -> dict[str, str]:
@@ -411,7 +400,7 @@ _SHARD_BYTES = 500_000_000
 def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
     """A shard is closed when it reaches `shard_bytes`, and never holds rows of two splits."""
 
-    def write(source: ReleaseSource, target: ExportTarget) -> None:
+    def write(source: ReleaseSource, folder: Path) -> Iterator[ReleasedFile]:
         """Write one shard after the other."""
         rows, last, number = source.images(), "", 0
         row = next(rows, None)
@@ -419,7 +408,7 @@ def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
             split = row.columns["split"]
             number = number + 1 if split == last else 0
             last, name = split, f"{split}-{number:06d}.tar"
-            file = DigestingFile(target.folder / name)
+            file = DigestingFile(folder / name)
             stream = cast("IO[bytes]", file)  # tar files are written sequentially
             try:
                 tar = tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT)
@@ -429,7 +418,7 @@ def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
                 tar.close()  # with two empty blocks, padded to a full record
             finally:
                 file.close()
-            target.add(file.as_released(name))
+            yield file.as_released(name)
 
     return ExportFormat("webdataset", write, {"shard_bytes": shard_bytes})
 
