@@ -385,7 +385,11 @@ def _locked(folder: Path) -> Iterator[None]:
 def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdrawal, ...]:
     """Withdrawals by version, oldest first; a row named by several withdrawals counts once."""
     details = []
-    for (_, release_id), of_one in groupby(sorted(notices, key=_release), key=_release):
+
+    def order(notice: WithdrawalNotice) -> tuple[tuple[int, ...], str]:
+        return version_numbers(notice.version), notice.release
+
+    for (_, release_id), of_one in groupby(sorted(notices, key=order), key=order):
         notes = list(of_one)
         rows = affected_rows(notes)
         whole = sum(row.is_whole for row in rows)
@@ -398,7 +402,3 @@ def prior_withdrawals(notices: Iterable[WithdrawalNotice]) -> tuple[PriorWithdra
             )
         )
     return tuple(details)
-
-
-def _release(notice: WithdrawalNotice) -> tuple[tuple[int, ...], str]:
-    return tuple(map(int, notice.version.split("."))), notice.release

@@ -167,7 +167,11 @@ class _Named(NamedTuple):
 
 
 def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
-    """The entities that a row names, the image first; a row without an image entity has none."""
+    """The entities that a row names, the image first.
+
+    Raises:
+        ValueError: if it names no image.
+    """
     if row["image_entity_id"] is None:
         raise ValueError("a row has no image_entity_id")
     yield _Named(row["image_entity_id"], ("image",), row["sha256"])
@@ -342,8 +346,8 @@ class _LineageChecks:
         if count != wanted:
             self._add("totals_differ", table, f"has {count:,} rows; {MANIFEST} says {wanted:,}")
 
-    def _read_agents(self, tables: Iterator[_Piece]) -> None:
-        for columns, *_ in tables:
+    def _read_agents(self, table: Iterator[_Piece]) -> None:
+        for columns, *_ in table:
             for row in columns.to_pylist():
                 agent = _Agent(row["kind"], row["name"], row["revision"])
                 self._agents.append(agent)
@@ -351,9 +355,9 @@ class _LineageChecks:
                 if is_whole is bool(withheld) or not {"name", "revision"} >= withheld:
                     self._add_other_id(AGENTS, row["id"])
 
-    def _read_activities(self, tables: Iterator[_Piece]) -> None:
+    def _read_activities(self, table: Iterator[_Piece]) -> None:
         promoting, promoted = [], bytearray()
-        for columns, *_ in tables:
+        for columns, *_ in table:
             _check_objects("configuration", columns["configuration"])
             for row in columns.to_pylist():
                 id_, stage, configuration = row["id"], row["stage"], row["configuration"]
@@ -382,10 +386,10 @@ class _LineageChecks:
                 self._differs(ACTIVITIES, f"{what} shard {row.shard}")
         return promotion.rows[0].names if promotion.rows else ()
 
-    def _read_calls(self, tables: Iterator[_Piece]) -> None:
+    def _read_calls(self, table: Iterator[_Piece]) -> None:
         left_out, asked = [np.empty(0, bool)], [np.empty(0, np.int64)]
         counted: Counter[tuple[Any, ...]] = Counter()
-        for columns, _, places, words in tables:
+        for columns, _, places, words in table:
             for name in ("parameters", "served"):
                 _check_objects(name, columns[name].dictionary)
             asked.append(places["agent"])
@@ -422,12 +426,12 @@ class _LineageChecks:
         if np.any(costs > currencies):
             self._differs(CALLS, "says a cost without a currency")
 
-    def _read_entities(self, tables: Iterator[_Piece]) -> None:
+    def _read_entities(self, table: Iterator[_Piece]) -> None:
         found, parents = [], _Parents(self._folder)
         doubtful, datasets = set[str](), {self._manifest.dataset}
         named = ids_of(self._manifest.stated_entities)
         authors = np.array([hash(f"{one.name}@{one.revision}") for one in self._agents] + [0])
-        for piece in tables:
+        for piece in table:
             columns, ids, places, words = piece
             found.append(entities := np.zeros(len(ids), _ENTITY))
             entities["kind"], entities["state"] = (kinds := words["kind"]), words["state"]
@@ -520,9 +524,9 @@ class _LineageChecks:
                 what = f"says that {row['withheld']!r:.100} is left out of {row['id']}"
                 self._differs(ENTITIES, what)
 
-    def _read_derivations(self, tables: Iterator[_Piece]) -> None:
+    def _read_derivations(self, table: Iterator[_Piece]) -> None:
         kinds = self._entities["kind"]
-        for _, _, places, words in tables:
+        for _, _, places, words in table:
             below, above, roles = places["child"], places["parent"], words["role"]
             roles[(below < 0) | (above < 0)] = _UNKNOWN
             describing = _is_any(roles, _ROLES, *_DESCRIBING) & _is_any(
@@ -538,13 +542,13 @@ class _LineageChecks:
             prompted = below[roles == _ROLES[Role.PROMPTED_BY]]
             self._entities["is_prompted"][prompted] = True
 
-    def _read_decisions(self, tables: Iterator[_Piece]) -> None:
+    def _read_decisions(self, table: Iterator[_Piece]) -> None:
         states = self._entities["state"]
         folded = np.full(len(states), _STATES["proposed"], np.int16)
         is_withdrawn = np.zeros(len(states), bool)
         is_person = np.array([agent.kind == "person" for agent in self._agents] + [False])
         last, number = ids_of([]), -1
-        for columns, ids, at, words in tables:
+        for columns, ids, at, words in table:
             places, verdicts, numbers = (
                 at["entity"],
                 words["verdict"],
