@@ -251,7 +251,9 @@ def _checked(index: int, value: Any) -> ReleasedFile | NoEntryError:
     try:
         return FileEntry.model_validate(value).file()
     except ValidationError as problem:
-        return NoEntryError(f"files[{index}].{fault_of(problem)}")
+        fault = problem.errors()[0]
+        place = ".".join(map(str, ("", *fault["loc"])))
+        return NoEntryError(f"files[{index}]{place}: {fault['msg']}; got {value!r:.200}")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from release.notices import (
     affected_rows,
     known_of,
     mark_release,
-    notices_at,
+    notice_source,
     notices_of_home,
     prior_withdrawals,
     withdrawn_sentence,
@@ -124,7 +124,7 @@ def test_special_files_in_place_of_notices_are_refused(sound: Path, tmp_path: Pa
         kind(copy / name)
         assert any(one.file == name for one in verify_release(copy))
         if name == WITHDRAWN:
-            for reading in (read_mark, notices_at, lambda one: known_of("0" * 64, one)):
+            for reading in (read_mark, notice_source, lambda one: known_of("0" * 64, one)):
                 with pytest.raises(IntegrityError, match=name):
                     reading(copy)
 
@@ -138,7 +138,7 @@ def test_special_files_in_place_of_listed_notices_are_refused(sound: Path, tmp_p
         (copy / WITHDRAWALS).unlink()
         kind(copy / WITHDRAWALS)
         with pytest.raises(IntegrityError, match=WITHDRAWALS):
-            notices_at(copy)
+            notice_source(copy)
         assert any(one.file == WITHDRAWALS for one in verify_release(copy))
 
     check_on_copies(sound, tmp_path, (fifo, endless, dangling, linked), check)
@@ -168,8 +168,8 @@ def test_notices_from_other_places_are_used(copy: Path, tmp_path: Path) -> None:
     assert faults(copy, notice, other).keys() == {"withdrawn"}
     assert faults(copy, other) == {}
     path = write_notices(tmp_path / "withdrawals.json", notice, other)
-    assert set(notices_at(path)) == {notice, other}
-    assert known_of(notice.release, copy, notices_at(path)) == (notice,)
+    assert set(notice_source(path).notices) == {notice, other}
+    assert known_of(notice.release, copy, notice_source(path).notices) == (notice,)
 
 
 def test_notices_are_found_in_files_folders_and_releases(copy: Path, tmp_path: Path) -> None:
@@ -177,20 +177,21 @@ def test_notices_are_found_in_files_folders_and_releases(copy: Path, tmp_path: P
     published = tmp_path / "notices"
     published.mkdir()
     write_notices(published / "ufine3c.json", notice)
-    assert notices_at(published) == notices_at(published / "ufine3c.json") == (notice,)
+    for path in (published, published / "ufine3c.json"):
+        assert notice_source(path).notices == (notice,)
     assert notices_of_home(tmp_path) == (notice,)
     assert notices_of_home(tmp_path / "nowhere") == ()
-    assert notices_at(copy) == ()
+    assert notice_source(copy).notices == ()
     mark_release(copy, [notice], erase=False)
-    assert notices_at(copy) == (notice,)
+    assert notice_source(copy).notices == (notice,)
 
 
 def test_paths_without_notices_are_refused(copy: Path, tmp_path: Path) -> None:
     for path in (tmp_path / "nowhere", copy / "images"):
         with pytest.raises(UsageError, match="there are no notices at"):
-            notices_at(path)
+            notice_source(path)
     with pytest.raises(IntegrityError, match="is not a file of notices"):
-        notices_at(copy / "ufine3c.json")
+        notice_source(copy / "ufine3c.json")
 
 
 def with_withdrawals(folder: Path, data: bytes, *, counted: bool = True) -> Path:
@@ -272,7 +273,7 @@ def test_notices_of_a_damaged_release_are_refused(copy: Path) -> None:
     with_withdrawals(copy, later_notice(copy, row("f" * 32)))
     (copy / WITHDRAWALS).write_bytes(later_notice(copy))
     with pytest.raises(IntegrityError, match="has 267 bytes; expected 354"):
-        notices_at(copy)
+        notice_source(copy)
 
 
 def test_affected_rows_are_unique_and_whole_rows_take_precedence(copy: Path) -> None:
