@@ -110,7 +110,10 @@ _DESCRIBING = (Role.DESCRIBES, Role.REWRITE_OF, Role.EDITED_FROM)
 _PROMOTED = frozenset({Role.PROMOTED_FROM, Role.PROMOTED_WITH})
 """The roles of links from promoted entities to shards, which are part of no id."""
 _LIVE = {_STATES["proposed"], _STATES["accepted"]}
-_TEXTS = ("caption", "rewrite")
+_TEXTS = frozenset({_KINDS["caption"], _KINDS["rewrite"]})
+_IMAGES, _TRACKLETS, _VIDEOS = (
+    frozenset({_KINDS[kind]}) for kind in ("image", "tracklet", "video")
+)
 _ROWS = 512  # rows that are compared at a time
 
 
@@ -149,7 +152,7 @@ class _Named(NamedTuple):
 
     Attributes:
         id: its id.
-        kinds: the kinds that it may have.
+        kinds: the numbers of the kinds that it may have.
         content: the digest of its image or its text, as the row repeats it.
         author: its author, as the row repeats it; None if the row does not.
         origin: the same for its origin.
@@ -158,12 +161,25 @@ class _Named(NamedTuple):
     """
 
     id: str
-    kinds: tuple[str, ...]
+    kinds: frozenset[int]
     content: str | None = None
     author: str | None = None
     origin: str | None = None
     reviewed: bool | None = None
     of_image: bool = False
+
+    def difference(self, entity: _Entity, image: int) -> str | None:
+        """In what the row differs from the entity, if `image` is the position of its image."""
+        if self.content is not None and hash(self.content) != entity.content:
+            return "content"
+        if self.author is not None and hash(self.author) != entity.facts:
+            return "author"
+        if self.of_image and entity.described != image:
+            return "image"
+        if self.origin is not None and self.origin not in entity.origins():
+            return "origin"
+        is_decided = entity.is_edited or entity.is_decided
+        return "review" if self.reviewed not in (None, is_decided) else None
 
 
 def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
@@ -174,21 +190,21 @@ def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
     """
     if row["image_entity_id"] is None:
         raise ValueError("a row has no image_entity_id")
-    yield _Named(row["image_entity_id"], ("image",), row["sha256"])
+    yield _Named(row["image_entity_id"], _IMAGES, row["sha256"])
     columns = ("caption_entity_ids", "captions", "caption_authors", "caption_origins")
     captions = (row[name] or () for name in (*columns, "caption_reviewed"))
-    for id_, *said in zip(*captions, strict=False):
-        yield _Named(id_, _TEXTS, *said, of_image=True)
+    for id_, text, author, origin, reviewed in zip(*captions, strict=False):
+        yield _Named(id_, _TEXTS, text, author, origin, reviewed, True)
     coarse = (row.get(name) or () for name in ("coarse_caption_entity_ids", "coarse_captions"))
     for id_, text in zip(*coarse, strict=False):
         yield _Named(id_, _TEXTS, text, of_image=True)
     for one in filter(None, row.get("translations") or ()):
         yield _Named(one["entity_id"], _TEXTS, one["text"], one["author"])
     if contrast := row.get("contrast"):
-        yield _Named(contrast["anchor_entity_id"], ("image",))
+        yield _Named(contrast["anchor_entity_id"], _IMAGES)
     if crop := row["crop"]:
-        yield _Named(crop["tracklet_entity_id"], ("tracklet",))
-        yield _Named(crop["video_entity_id"], ("video",))
+        yield _Named(crop["tracklet_entity_id"], _TRACKLETS)
+        yield _Named(crop["video_entity_id"], _VIDEOS)
 
 
 def verify_lineage(
@@ -529,9 +545,7 @@ class _LineageChecks:
         for _, _, places, words in table:
             below, above, roles = places["child"], places["parent"], words["role"]
             roles[(below < 0) | (above < 0)] = _UNKNOWN
-            describing = _is_any(roles, _ROLES, *_DESCRIBING) & _is_any(
-                kinds[below], _KINDS, *_TEXTS
-            )
+            describing = _is_any(roles, _ROLES, *_DESCRIBING) & np.isin(kinds[below], [*_TEXTS])
             self._describing.append(np.stack([below, above])[:, describing])
             upward = _is_any(roles, _ROLES, *_UP) & _is_any(kinds[below], _KINDS, "image", "video")
             upward &= _is_any(kinds[above], _KINDS, "image", "video", "source")
@@ -683,8 +697,10 @@ class _LineageChecks:
                 ids = [one.id for many in named for one in many]
                 places = known.places(ids_in(text_array(ids)))
                 used[places[places >= 0]] = True
-                entities = map(_Entity._make, self._entities[places].tolist())
-                found = zip(places.tolist(), entities, strict=True)
+                values = (self._entities[name][places].tolist() for name in _Entity._fields)
+                found = zip(
+                    places.tolist(), map(_Entity._make, zip(*values, strict=True)), strict=True
+                )
                 for row, many in zip(rows, named, strict=True):
                     self._rows += 1
                     held = [(one, *next(found)) for one in many]
@@ -698,24 +714,17 @@ class _LineageChecks:
         """The faults of a row, given the entities that it names with their positions."""
         _, image_place, image = held[0]
         for one, place, entity in held:
-            if entity.kind not in map(_KINDS.get, one.kinds):
-                what = f"names {one.id}, and {ENTITIES.path} has no {' or '.join(one.kinds)} of it"
+            if entity.kind not in one.kinds:
+                kinds = " or ".join(kind for kind in _KINDS if _KINDS[kind] in one.kinds)
+                what = f"names {one.id}, and {ENTITIES.path} has no {kinds} of it"
                 yield "lineage_incomplete", what
                 continue
-            if one.kinds == ("tracklet",):
+            if one.kinds is _TRACKLETS:
                 self._tracklets.add(place)
             if one.content is not None and entity.state not in _LIVE:
                 yield "lineage_rejected", f"holds {one.id}, which is rejected in {ENTITIES.path}"
-            is_reviewed = entity.is_edited or entity.is_decided
-            differs = {
-                "content": one.content is not None and hash(one.content) != entity.content,
-                "author": one.author is not None and hash(one.author) != entity.facts,
-                "image": one.of_image and entity.described != image_place,
-                "origin": one.origin is not None and one.origin not in entity.origins(),
-                "review": one.reviewed is not None and one.reviewed != is_reviewed,
-            }
-            if names := ", ".join(name for name, is_other in differs.items() if is_other):
-                yield "lineage_differs", f"differs from {FOLDER}/ in the {names} of {one.id}"
+            if what := one.difference(entity, image_place):
+                yield "lineage_differs", f"differs from {FOLDER}/ in the {what} of {one.id}"
         if not image.is_partial and image.facts != self._fingerprints.of_row(row):
             what = f"states other facts of its image {held[0][0].id} than {ENTITIES.path}"
             yield "lineage_differs", what
