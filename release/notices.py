@@ -189,9 +189,9 @@ class NoticeSource(NamedTuple):
     def describe(self, release: Manifest) -> str:
         """What the source says about `release`, as a sentence."""
         ours = f"{release.dataset} {release.version}"
-        of = (one.dataset for one in self.notices)
+        of = [one.dataset for one in self.notices]
         if self.manifest is not None:
-            of = iter([f"{self.manifest.dataset} up to {self.manifest.version}"])
+            of = [f"{self.manifest.dataset} up to {self.manifest.version}"]
         held = f"{self.path} holds notices of {', '.join(dict.fromkeys(of)) or 'nothing'}"
         if not self.covers(release):
             return f"{held}, and states nothing about {ours}"

@@ -126,7 +126,8 @@ def _example(row: RowDifference, previous: Path, report: Path) -> dict[str, Any]
     shown: dict[str, Any] = {"before": None, "after": None, "changes": changes}
     for side, place in (("before", row.before), ("after", row.after)):
         if place is not None:
-            number, picture = number_in(place.file_path), None
+            number = number_in(place.file_path)
+            picture: str | None = None
             if number is not None and side == "before":
                 picture = _earlier_picture(previous, place.file_path, number, report)
                 number = None  # the gallery shows only the later release
