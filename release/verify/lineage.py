@@ -693,7 +693,7 @@ class _LineageChecks:
         with opened_parquet(path) as file:
             for batch in bounded_batches(file, path, _ROWS, columns=BESIDE_IMAGES):
                 rows = batch.to_pylist()
-                named = [[one for one in _named_by(row) if one.id is not None] for row in rows]
+                named = [[one for one in _named_by(row) if one.id] for row in rows]
                 ids = [one.id for many in named for one in many]
                 places = known.places(ids_in(text_array(ids)))
                 used[places[places >= 0]] = True
@@ -723,8 +723,8 @@ class _LineageChecks:
                 self._tracklets.add(place)
             if one.content is not None and entity.state not in _LIVE:
                 yield "lineage_rejected", f"holds {one.id}, which is rejected in {ENTITIES.path}"
-            if what := one.difference(entity, image_place):
-                yield "lineage_differs", f"differs from {FOLDER}/ in the {what} of {one.id}"
+            if part := one.difference(entity, image_place):
+                yield "lineage_differs", f"differs from {FOLDER}/ in the {part} of {one.id}"
         if not image.is_partial and image.facts != self._fingerprints.of_row(row):
             what = f"states other facts of its image {held[0][0].id} than {ENTITIES.path}"
             yield "lineage_differs", what
