@@ -21,6 +21,7 @@ from flows.evaluation.leaderboard import (
     leaderboard_document,
     score_text,
 )
+from release.markup import as_text
 from release.published import CCD_TABLE
 from retrieval.published import PublishedTable, published_on
 from schemas.base import sha256_of
@@ -96,7 +97,7 @@ def _rendered(template: str, board: Leaderboard, **values: Any) -> str:
         interval=interval_text,
         with_interval=_with_interval,
         published_types=_published_types,
-        cell=_cell,
+        cell=as_text,
     )
     return environment.get_template(template).render(
         board=board,
@@ -149,12 +150,6 @@ def _thumbnails(folder: Path | None) -> Callable[[ShownItem], str | None]:
 def _with_interval(score: Score | None, metric: str) -> str:
     interval = interval_text(score, metric)
     return f"{score_text(score, metric)} ({interval})" if interval else score_text(score, metric)
-
-
-def _cell(text: str) -> str:
-    """`text` escaped for a cell of a Markdown table."""
-    escaped = "".join(f"\\{one}" if one in "\\`*_[]<>|" else one for one in text)
-    return " ".join(escaped.split())
 
 
 def _published_types(table: GroupTable, like: str | None) -> PublishedTable | None:

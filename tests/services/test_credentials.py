@@ -19,31 +19,22 @@ from services.credentials import (
 )
 
 
-def test_credentials_are_created_once(tmp_path: Path) -> None:
-    first = load_credentials(tmp_path)
-    assert load_credentials(tmp_path) == first
+def test_concurrent_calls_create_credentials_once(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        first, *others = pool.map(lambda _: load_credentials(tmp_path), range(8))
+    assert all(credentials == first for credentials in others)
     assert len(first.label_studio_password.get_secret_value()) >= 32
     assert len(first.label_studio_secret_key.get_secret_value()) >= 64
 
 
-def test_concurrent_calls_create_the_same_credentials(tmp_path: Path) -> None:
-    with ThreadPoolExecutor(8) as pool:
-        loaded = list(pool.map(lambda _: load_credentials(tmp_path), range(8)))
-    assert all(credentials == loaded[0] for credentials in loaded)
-
-
 def test_only_the_owner_can_read_credentials(tmp_path: Path) -> None:
-    load_credentials(tmp_path)
     path = credentials_path(tmp_path)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    for mode in (None, 0o644):  # a file that others can read is made private again
+        if mode is not None:
+            path.chmod(mode)
+        load_credentials(tmp_path)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-
-
-def test_a_file_readable_by_others_is_made_private_again(tmp_path: Path) -> None:
-    load_credentials(tmp_path)
-    credentials_path(tmp_path).chmod(0o644)
-    load_credentials(tmp_path)
-    assert stat.S_IMODE(credentials_path(tmp_path).stat().st_mode) == 0o600
 
 
 def test_secrets_are_not_printed(tmp_path: Path) -> None:
