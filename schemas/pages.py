@@ -55,6 +55,8 @@ def keep_compiled(environment: "Environment", package: str) -> None:
 
     class Beside(jinja2.FileSystemBytecodeCache):
         def dump_bytecode(self, bucket: Bucket) -> None:
+            if sys.dont_write_bytecode:
+                return
             with suppress(OSError):
                 Path(self.directory).mkdir(exist_ok=True)
                 super().dump_bytecode(bucket)
@@ -65,6 +67,5 @@ def keep_compiled(environment: "Environment", package: str) -> None:
     )
     names = (getattr(one, "__qualname__", str(one)) for one in options)
     digest = sha256(" ".join((jinja2.__version__, *names)).encode()).hexdigest()[:12]
-    if not sys.dont_write_bytecode:
-        folder = Path(str(files(package)), "templates", "__pycache__")
-        environment.bytecode_cache = Beside(str(folder), f"%s.{digest}")
+    folder = Path(str(files(package)), "templates", "__pycache__")
+    environment.bytecode_cache = Beside(str(folder), f"%s.{digest}")
