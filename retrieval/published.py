@@ -16,6 +16,7 @@ from schemas.taxonomy import DifferenceType
 # score on another dataset: show them with what they were measured on.
 
 _FILE = Path(__file__).with_name("published.toml")
+_DATASETS = Path(__file__).with_name("reproduce") / "datasets.toml"
 
 
 class PublishedRow(Record):
@@ -79,3 +80,36 @@ def published_on(
         for one in published_tables()
         if (one.dataset, one.direction, one.is_by_difference) == wanted
     )
+
+
+# The datasets that the scores were measured on.
+
+
+class NamedDataset(Record):
+    """A dataset of the tables; see `reproduce/datasets.toml`."""
+
+    where: str = ""
+    format: str = ""
+    flow: str = ""
+    train_pairs: int = 0
+    test: tuple[int, int]
+
+    @property
+    def how_to_get(self) -> str:
+        """How to get a release of it, in words."""
+        ways = []
+        if self.where:
+            ways.append(
+                f"download {self.where}, import it as {self.format} and build a release "
+                f"(docs/evaluation.md#published-datasets)"
+            )
+        if self.flow:
+            ways.append(f"build one like it: loupe run {self.flow}")
+        return "; or ".join(ways)
+
+
+@cache
+def named_datasets() -> dict[str, NamedDataset]:
+    """The datasets of the tables by name."""
+    values = tomllib.loads(_DATASETS.read_text("utf-8"))
+    return {name: NamedDataset.model_validate(one) for name, one in values.items()}

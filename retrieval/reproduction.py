@@ -44,29 +44,6 @@ class Recipe(Record):
         return self
 
 
-class NamedDataset(Record):
-    """A dataset of the tables; see `reproduce/datasets.toml`."""
-
-    where: str = ""
-    format: str = ""
-    flow: str = ""
-    train_pairs: int = 0
-    test: tuple[int, int]
-
-    @property
-    def how_to_get(self) -> str:
-        """How to get a release of it, in words."""
-        ways = []
-        if self.where:
-            ways.append(
-                f"download {self.where}, import it as {self.format} and build a release "
-                f"(docs/evaluation.md#published-datasets)"
-            )
-        if self.flow:
-            ways.append(f"build one like it: loupe run {self.flow}")
-        return "; or ".join(ways)
-
-
 class PublishedScores(NamedTuple):
     """The published scores of a row in one direction."""
 
@@ -102,13 +79,6 @@ def _matrix(paper: str) -> _Matrix:
     for model in values.pop("in_no_library", ()):
         values["models"][model] = {"unavailable": _IN_NO_LIBRARY}
     return _Matrix.model_validate(values)
-
-
-@cache
-def named_datasets() -> dict[str, NamedDataset]:
-    """The datasets of the tables by name."""
-    values = tomllib.loads((_FOLDER / "datasets.toml").read_text("utf-8"))
-    return {name: NamedDataset.model_validate(one) for name, one in values.items()}
 
 
 def table_names() -> list[str]:

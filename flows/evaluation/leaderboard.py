@@ -11,7 +11,7 @@ from db.store import Store
 from release.manifest import MANIFEST
 from release.published import contrastive_dataset
 from release.row_files import ListedRelease, chosen_split
-from retrieval.published import PublishedTable, published_on
+from retrieval.published import PublishedTable, named_datasets, published_on
 from schemas.base import Split
 from schemas.errors import UsageError
 from schemas.evaluation import (
@@ -302,18 +302,6 @@ def arranged(found: FoundRelease, split: Split, stored: Sequence[StoredEvaluatio
     )
 
 
-_PUBLISHED_FORMATS = {
-    "ufine6926": "UFine6926",
-    "cuhk-pedes": "CUHK-PEDES",
-    "icfg-pedes": "ICFG-PEDES",
-    "rstpreid": "RSTPReid",
-    "karpathy-coco": "MSCOCO",
-    "karpathy-flickr30k": "Flickr30K",
-    "mscoco-fg": "MSCOCO-FG",
-    "flickr30k-fg": "Flickr30K-FG",
-}
-
-
 def published_dataset(manifest: Manifest) -> str | None:
     """The published dataset that a release resembles, if any.
 
@@ -333,8 +321,9 @@ def published_dataset(manifest: Manifest) -> str | None:
         return "UFine3C"
     if manifest.videos:
         return "UFine6926"
-    is_original = len(formats) == 1 and not manifest.models
-    return _PUBLISHED_FORMATS.get(formats.pop()) if is_original else None
+    if len(formats) != 1 or manifest.models:
+        return None
+    return {one.format: name for name, one in named_datasets().items()}.get(formats.pop())
 
 
 def model_names(evaluations: Sequence[StoredEvaluation]) -> list[str]:

@@ -20,12 +20,12 @@ from flows.evaluation.leaderboard import FoundRelease, locate_release, published
 from flows.evaluation.run import evaluate_release, evaluated_model, named_embedder
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
 from release.row_files import chosen_split
+from retrieval.published import named_datasets
 from retrieval.reproduction import (
     Experiment,
     PublishedScores,
     experiments_of,
     model_names,
-    named_datasets,
 )
 from schemas.base import Record, canonical_json, digest_of
 from schemas.cfam import CfamTraining

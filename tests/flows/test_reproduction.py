@@ -9,7 +9,8 @@ from db.store import Store
 from flows.evaluation.reproduction import Reproduction, plan_table
 from flows.evaluation.training import RECORD
 from release.build import build_release
-from retrieval.reproduction import experiments_of, named_datasets, table_names
+from retrieval.published import named_datasets
+from retrieval.reproduction import experiments_of, table_names
 from tests.flows.command_line import Finished, Loupe
 from tests.flows.test_evaluation_contrasts import built as build_contrasts
 from tests.flows.test_training_images import released as build_people
