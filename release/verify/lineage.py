@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -114,6 +115,9 @@ _TEXTS = frozenset({_KINDS["caption"], _KINDS["rewrite"]})
 _IMAGES, _TRACKLETS, _VIDEOS = (
     frozenset({_KINDS[kind]}) for kind in ("image", "tracklet", "video")
 )
+_SAID_OF_CAPTIONS = (
+    *("caption_entity_ids", "captions", "caption_authors", "caption_origins", "caption_reviewed"),
+)
 _ROWS = 512  # rows that are compared at a time
 
 
@@ -191,10 +195,8 @@ def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
     if row["image_entity_id"] is None:
         raise ValueError("a row has no image_entity_id")
     yield _Named(row["image_entity_id"], _IMAGES, row["sha256"])
-    columns = ("caption_entity_ids", "captions", "caption_authors", "caption_origins")
-    captions = (row[name] or () for name in (*columns, "caption_reviewed"))
-    for id_, text, author, origin, reviewed in zip(*captions, strict=False):
-        yield _Named(id_, _TEXTS, text, author, origin, reviewed, True)
+    ids, *said = (row[name] or () for name in _SAID_OF_CAPTIONS)
+    yield from map(_Named._make, zip(ids, repeat(_TEXTS), *said, repeat(True)))
     coarse = (row.get(name) or () for name in ("coarse_caption_entity_ids", "coarse_captions"))
     for id_, text in zip(*coarse, strict=False):
         yield _Named(id_, _TEXTS, text, of_image=True)
