@@ -12,6 +12,7 @@ from flows.cli.output import err, warn
 from schemas.errors import (
     ConfigurationError,
     IntegrityError,
+    LoupeError,
     ServiceError,
     UsageError,
 )
@@ -35,8 +36,11 @@ MEMORY_BYTES: Final = 4 << 30
 """Memory available to a command that reads a release, in addition to that of the program."""
 FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
 _NAMES = "DATASET (its newest), DATASET@VERSION, or an id's beginning."
-NameArgument = Annotated[str, typer.Argument(help=_NAMES)]
-ReleaseArgument = Annotated[str, typer.Argument(help=f"The folder of a release, {_NAMES}")]
+NameArgument = Annotated[str, typer.Argument(help=_NAMES, autocompletion=lambda: _releases())]
+ReleaseArgument = Annotated[
+    str,
+    typer.Argument(help=f"The folder of a release, {_NAMES}", autocompletion=lambda: _releases()),
+]
 ProfileOption = Annotated[
     str | None, typer.Option(help="Profile name or file (default: the configured profile).")
 ]
@@ -110,6 +114,18 @@ def folder_called(name: str) -> Path:
             f"again with `loupe release rebuild`"
         )
     return release.folder
+
+
+def _releases() -> list[str]:
+    """Return the releases of this installation for completion; none without a store."""
+    from db.releases import list_releases
+
+    try:
+        with opened_store() as store:
+            found = [one.manifest for one in list_releases(store)]
+    except LoupeError:
+        return []
+    return [f"{one.dataset}@{one.version}" for one in found]
 
 
 def require_dataset(store: "Store", name: str | None) -> None:
