@@ -3,7 +3,6 @@
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -21,8 +20,6 @@ from flows.cli.output import Answer, Line, note
 from flows.cli.services import finding_lines
 
 if TYPE_CHECKING:
-    from subprocess import Popen
-
     from flows.engine.context import BuildReport, RunContext
     from flows.engine.pipeline import PipelineSpec
     from flows.evaluation.run import EvaluationReport
@@ -157,13 +154,6 @@ Try next:
 """
 
 
-_COMPILE = """
-import pandas, matplotlib.figure, flows.evaluation.run
-from retrieval.ranking import load_kernels
-load_kernels()
-"""
-
-
 def demo(*, quiet: Annotated[bool, typer.Option("--quiet/--no-quiet")] = False) -> Answer:
     """Build and score a small demonstration dataset.
 
@@ -172,36 +162,17 @@ def demo(*, quiet: Annotated[bool, typer.Option("--quiet/--no-quiet")] = False) 
     Args:
         quiet: Print only the result.
     """
-    with _compiled_meanwhile() as compiling:
-        from flows.engine.pipeline import run_build
-        from flows.withdrawal.execution import resume_reopened
-
-        context = opened_run(quiet=quiet)
-        warn_of_unfinished(context.store)
-        report = run_build(context, _pipeline("build-ufine3c"), None, "builtin", resume_reopened)
-        compiling.wait()
+    from flows.engine.pipeline import run_build
     from flows.evaluation.run import EvaluationRequest, run_evaluation
+    from flows.withdrawal.execution import resume_reopened
 
+    context = opened_run(quiet=quiet)
+    warn_of_unfinished(context.store)
+    report = run_build(context, _pipeline("build-ufine3c"), None, "builtin", resume_reopened)
     scores = run_evaluation(context, EvaluationRequest(str(report.release), embedder="builtin"))
     document = {**report.as_json(), "evaluation": scores.as_json()}
     more = [] if quiet else _next_lines(context, report, scores)
     return Answer(document, [report.sentence, *more])
-
-
-@contextmanager
-def _compiled_meanwhile() -> "Iterator[Popen[bytes]]":
-    """Compile in another process what is needed later; a new installation takes 15 s for it.
-
-    Python and numba keep the results, so that this process only has to load them.
-    """
-    from subprocess import DEVNULL, Popen
-
-    command = [sys.executable, "-P", "-c", _COMPILE]
-    with Popen(command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as compiling:
-        try:
-            yield compiling
-        finally:
-            compiling.kill()
 
 
 def _next_lines(
