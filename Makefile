@@ -39,7 +39,7 @@ environments: setup  ## Make the environments of Label Studio and of vLLM on the
 
 # On a new installation, a second process compiles what the evaluation needs during the build.
 demo: setup  ## Build a small evaluation set from a generated world, offline
-	$(BIN)/python -c 'import pandas, matplotlib.figure, flows.evaluation.run, retrieval.ranking; retrieval.ranking.load_kernels()' & \
+	$(BIN)/python -c 'import pandas, flows.evaluation.run, retrieval.ranking; retrieval.ranking.load_kernels()' & \
 		$(BIN)/loupe demo; status=$$?; wait; exit $$status
 
 # In a fresh checkout one process compiles all modules while the environments are installed (its

@@ -337,12 +337,16 @@ def reserve_search(
 def reserve_retry(
     connection: Connection, search: NewSearch, claim_id: str, budget: DailyBudget
 ) -> bool:
-    """Count one more request of a search in flight; return False if it is beyond the budget."""
+    """Count one more request of a search in flight.
+
+    Return False if it is beyond the budget, or if another process took the search over.
+    """
     acquire_lock(connection, f"searches {search.service.name}")
     used = requests_since(connection, search.service, budget.day_began)
     if budget.most is not None and used >= budget.most:
         return False
-    own = ModelCall.key == claim_id, exists().where(Claim.id == claim_id)
+    others = Claim.subject == _call_subject(search.key), Claim.id != claim_id
+    own = ModelCall.key == claim_id, ~exists().where(*others)
     more = update(ModelCall).where(*own).values(tokens_in=ModelCall.tokens_in + 1)
     return connection.execute(more).rowcount == 1
 
@@ -375,7 +379,10 @@ def settle_search(
             "currency": prices and prices.currency,
         }
         is_final = isinstance(outcome, SearchAnswer) or not outcome.retriable
-        if not store.claims.release(connection, claim_id):
+        if not store.claims.release(connection, claim_id) and (
+            find_search(connection, search.key) is not None
+            or store.claims.is_taken(connection, _call_subject(search.key))
+        ):
             return cost
         if is_final or outcome.requests:
             key = search.key if is_final else claim_id

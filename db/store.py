@@ -119,7 +119,7 @@ class Claims:
         return claim_id
 
     def release(self, connection: Connection, claim_id: str) -> bool:
-        """Release a claim; return False if another process has taken it over."""
+        """Release a claim; return False if it had ended."""
         gone = connection.execute(delete(Claim).where(Claim.id == claim_id))
         return gone.rowcount == 1
 

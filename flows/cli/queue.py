@@ -175,7 +175,7 @@ def watch(
     queue: QueuesArgument = None,
     *,
     every: Annotated[float, typer.Option(min=1)] = 60,
-    webhook_port: int | None = None,
+    webhook_port: Annotated[int | None, typer.Option(min=1, max=65535)] = None,
 ) -> None:
     """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
 

@@ -203,9 +203,12 @@ def step_text(name: str, details: Mapping[str, Any]) -> str:
         return f"{name}: skipped, {reason}"
     parts = []
     for key, value in details.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-        if value not in (None, 0, [], False):
-            parts.append(f"{key.replace('_', ' ')} {shown}")
+        words = key.replace("_", " ")
+        if value is True:
+            parts.append(words)
+        elif value not in (None, 0, [], False):
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            parts.append(f"{words} {shown}")
     return f"{name}: {', '.join(parts)}" if parts else name
 
 

@@ -89,7 +89,7 @@ class Webhooks:
 def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]:
     """Serve the loopback address that webhooks are sent to, and yield its URL.
 
-    Every `POST` is answered with 204, whatever its body is.
+    Every `POST` is answered with 204, whatever its body is, and so is `GET /health`.
 
     Raises:
         ServiceError: the port is taken.
@@ -103,6 +103,11 @@ def webhook_server(webhooks: Webhooks, port: int | None = None) -> Iterator[str]
             self.rfile.read(min(int(length), _MOST_BYTES) if length.isdecimal() else 0)
             webhooks.receive()
             self.send_response(HTTPStatus.NO_CONTENT)
+            self.end_headers()
+
+        def do_GET(self) -> None:
+            is_health = self.path == "/health"
+            self.send_response(HTTPStatus.NO_CONTENT if is_health else HTTPStatus.NOT_FOUND)
             self.end_headers()
 
         def log_message(self, *_: object) -> None:

@@ -299,8 +299,9 @@ class CachedEmbedder:
         self._progress.start(report.stage, len(missing))
         for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
             for digest, vector in find_vectors(self._store, space, page).items():
+                dimension = self._checked_dimension(len(vector))
                 if rows is None:
-                    rows = np.empty((len(inputs), self._checked_dimension(len(vector))), np.float32)
+                    rows = np.empty((len(inputs), dimension), np.float32)
                 rows[places[digest]] = vector
                 del missing[digest]
                 report.already_done += 1

@@ -323,7 +323,9 @@ def published_dataset(manifest: Manifest) -> str | None:
         return "UFine6926"
     if len(formats) != 1 or manifest.models:
         return None
-    return {one.format: name for name, one in named_datasets().items()}.get(formats.pop())
+    (only,) = formats
+    names = [name for name, one in named_datasets().items() if one.format == only]
+    return names[0] if len(names) == 1 else None
 
 
 def model_names(evaluations: Sequence[StoredEvaluation]) -> list[str]:

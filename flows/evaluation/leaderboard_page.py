@@ -208,10 +208,11 @@ def _contrast_plot(rows: Sequence[ContrastRow]) -> dict[str, Any] | None:
         f"{name}: " + ", ".join(f"{one.difference} {one.mean:.3f}" for one in ones)
         for name, ones in boxes.items()
     )
+    low = np.floor(10 * min(ends)) / 10
     return {
         "boxes": boxes,
-        "low": np.floor(10 * min(ends)) / 10,
-        "high": np.ceil(10 * max(ends)) / 10,
+        "low": low,
+        "high": max(low + 0.1, np.ceil(10 * max(ends)) / 10),
         "description": "Cosines by type of difference: median, middle half, 5 % to 95 %. "
         f"Means: {means}.",
     }

@@ -83,6 +83,17 @@ def test_an_expired_claim_is_taken_over_and_its_former_owner_changes_nothing(
     assert counted(store) == 2
 
 
+def test_an_answer_is_stored_if_its_claim_ended_and_nobody_took_the_search_over(
+    store: Store,
+) -> None:
+    claim_id = reserve(store)
+    hand_over_claims(store, ended_place(), "a dead process")
+    with store.write() as connection:
+        store.claims.drop_ended(connection)
+    settle(store, claim_id)
+    assert reserve_search(store, new(), DAY) == FOUND
+
+
 def test_a_failure_leaves_the_key_free_and_counts(store: Store) -> None:
     settle(store, reserve(store), FAILED)
     assert find_search(store, new().key) is None

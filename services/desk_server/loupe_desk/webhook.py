@@ -34,5 +34,5 @@ def _post() -> None:
     """Post to the watcher if one runs; `loupe up` records its URL, which changes."""
     with suppress(OSError, ValueError, KeyError):
         url = json.loads(_WATCHER.read_text(encoding="utf-8"))["url"]
-        request = Request(f"{url}/answered", method="POST")  # noqa: S310 as in flows/engine/gates.py
+        request = Request(f"{url}/answered", method="POST")  # noqa: S310 as in flows/engine/desks.py
         build_opener(ProxyHandler({})).open(request, timeout=_TIMEOUT_SECONDS).close()
