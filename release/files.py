@@ -102,6 +102,7 @@ def replace_file(path: Path, data: bytes) -> None:
     The leftovers of an interrupted call are next to the folder of `path`; the next call removes
     them.
     """
+    path = path.parent.resolve() / path.name  # on the file system of the folder
     beside, unfinished = path.parent.parent, f".{path.parent.name}.{path.name}"
     (beside / unfinished).unlink(missing_ok=True)
     write_file(beside, unfinished, data)
@@ -139,7 +140,7 @@ def read_plain(path: Path, most_bytes: int) -> bytes:
     """
     if os.path.lexists(path) and not is_plain(path):
         raise ValueError("it is a link, or not a regular file")
-    with path.open("rb") as file:
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
         raise ValueError(f"it has more than {most_bytes:,} bytes")

@@ -192,11 +192,12 @@ class NoticeSource(NamedTuple):
         of = [one.dataset for one in self.notices]
         if self.manifest is not None:
             of = [f"{self.manifest.dataset} up to {self.manifest.version}"]
-        held = f"{self.path} holds notices of {', '.join(dict.fromkeys(of)) or 'nothing'}"
+        names = ", ".join(dict.fromkeys(of))
+        held = f"{self.path} holds notices of {names}" if names else f"{self.path} holds no notices"
         if not self.covers(release):
-            return f"{held}, and states nothing about {ours}"
+            return f"{held}; it states nothing about {ours}"
         count = sum(one.release == release.id for one in self.notices)
-        return f"{held}; about {ours}: {count:,} of {len(self.notices):,}"
+        return f"{held}; {count:,} of {len(self.notices):,} are about {ours}"
 
 
 def notice_source(path: Path) -> NoticeSource:

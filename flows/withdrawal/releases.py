@@ -152,8 +152,10 @@ class RowEntities(NamedTuple):
         """The entities of a row with these columns."""
         path, person = row["file_path"], Person(row["id"], row["source"], row["identity"])
         captions = tuple(row["caption_entity_ids"] or ())
-        image = row["image_entity_id"]
-        return cls(number_in(path) or 0, path, image, captions, text_entity_ids(row), person)
+        image, number = row["image_entity_id"], number_in(path)
+        if number is None:
+            raise IntegrityError(f"{path!r} is not the path of an image of a release")
+        return cls(number, path, image, captions, text_entity_ids(row), person)
 
 
 def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:

@@ -1,8 +1,9 @@
 """Checks the tables of `lineage/` against each other, the rows and the manifest.
 
-Columns are read in pieces and compared as arrays; only ids and numbers are kept in memory. The ids
-of entities, activities and agents are digests of their contents, so that a changed value is
-detected by its id. Of entities with withheld parts, only form, links and states are compared.
+Tables are read in pieces and their columns compared as arrays; only ids and numbers are kept in
+memory. Rows are then compared with their entities one by one. The ids of entities, activities and
+agents are digests of their contents, so that a changed value is detected by its id. Of entities
+with withheld parts, only form, links and states are compared.
 """
 
 import hashlib
@@ -10,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -56,7 +57,7 @@ from release.lineage.ids import (
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
-from release.parquet import bounded_batches, opened_parquet
+from release.row_files import read_parquet_rows
 from release.rows import BESIDE_IMAGES
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import (
@@ -118,6 +119,7 @@ _IMAGES, _TRACKLETS, _VIDEOS = (
 _SAID_OF_CAPTIONS = (
     *("caption_entity_ids", "captions", "caption_authors", "caption_origins", "caption_reviewed"),
 )
+"""The columns of captions in the order of the attributes of `_Named`."""
 _ROWS = 512  # rows that are compared at a time
 
 
@@ -155,7 +157,7 @@ class _Named(NamedTuple):
     """An entity that a row names.
 
     Attributes:
-        id: its id.
+        id: its id; None if the row names none.
         kinds: the numbers of the kinds that it may have.
         content: the digest of its image or its text, as the row repeats it.
         author: its author, as the row repeats it; None if the row does not.
@@ -164,7 +166,7 @@ class _Named(NamedTuple):
         of_image: whether it is a text that describes the image of the row.
     """
 
-    id: str
+    id: str | None
     kinds: frozenset[int]
     content: str | None = None
     author: str | None = None
@@ -173,7 +175,7 @@ class _Named(NamedTuple):
     of_image: bool = False
 
     def difference(self, entity: _Entity, image: int) -> str | None:
-        """In what the row differs from the entity, if `image` is the position of its image."""
+        """The part in which the row differs from the entity; `image`: position of its image."""
         if self.content is not None and hash(self.content) != entity.content:
             return "content"
         if self.author is not None and hash(self.author) != entity.facts:
@@ -690,25 +692,21 @@ class _LineageChecks:
         Raises:
             Exception: one of `READING_FAULTS` if it is not a file of rows.
         """
-        path = self._folder / shard
         known, used = self._ids[ENTITIES.name], self._used[ENTITIES.name]
-        with opened_parquet(path) as file:
-            for batch in bounded_batches(file, path, _ROWS, columns=BESIDE_IMAGES):
-                rows = batch.to_pylist()
-                named = [[one for one in _named_by(row) if one.id] for row in rows]
-                ids = [one.id for many in named for one in many]
-                places = known.places(ids_in(text_array(ids)))
-                used[places[places >= 0]] = True
-                values = (self._entities[name][places].tolist() for name in _Entity._fields)
-                found = zip(
-                    places.tolist(), map(_Entity._make, zip(*values, strict=True)), strict=True
-                )
-                for row, many in zip(rows, named, strict=True):
-                    self._rows += 1
-                    held = [(one, *next(found)) for one in many]
-                    if fault := next(self._faults_of(row, held), None):
-                        self._findings.add_row(*fault, shard, self._rows)
-                release_memory()
+        left = read_parquet_rows(self._folder / shard, BESIDE_IMAGES)
+        while rows := [*islice(left, _ROWS)]:
+            named = [[one for one in _named_by(row) if one.id is not None] for row in rows]
+            ids = [one.id or "" for many in named for one in many]
+            places = known.places(ids_in(text_array(ids)))
+            used[places[places >= 0]] = True
+            values = (self._entities[name][places].tolist() for name in _Entity._fields)
+            found = zip(places.tolist(), map(_Entity._make, zip(*values, strict=True)), strict=True)
+            for row, many in zip(rows, named, strict=True):
+                self._rows += 1
+                held = [(one, *next(found)) for one in many]
+                if fault := next(self._faults_of(row, held), None):
+                    self._findings.add_row(*fault, shard, self._rows)
+            release_memory()
 
     def _faults_of(
         self, row: Mapping[str, Any], held: list[tuple[_Named, int, _Entity]]

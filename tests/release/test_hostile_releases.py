@@ -86,6 +86,14 @@ def wide(folder: Path) -> None:
     pq.write_table(pa.table(columns), folder / SHARD)
 
 
+def numbers_as_ids(folder: Path) -> None:
+    table = pq.read_table(folder / SHARD)
+    place = table.schema.names.index("image_entity_id")
+    numbers = pa.array(range(len(table)), pa.int64())
+    (folder / SHARD).unlink()
+    pq.write_table(table.set_column(place, "image_entity_id", numbers), folder / SHARD)
+
+
 def many_empty_rows(folder: Path) -> None:
     (folder / CALLS.path).unlink()
     nothing = [pa.nulls(400_000, type_) for type_ in CALLS.schema.types]
@@ -112,6 +120,7 @@ HOSTILE: dict[str, Callable[[Path], object]] = {
     "a giant caption": in_rows(first(captions=["a" * 100_000_000, "b", "c", "d"])),
     "a giant word of a dictionary in every row": in_rows(every(source="s" * 8_000_000)),
     "many columns": wide,
+    "numbers as ids": numbers_as_ids,
     "many rows of nothing": many_empty_rows,
     "deep nesting": in_table(CALLS, every(parameters='{"a":' * 50_000 + "1" + "}" * 50_000)),
     "a payload of deep nesting": in_table(ENTITIES, every(payload="[" * 100_000)),

@@ -68,11 +68,17 @@ NoticesCase = tuple[Callable[[Path], Path], str]
 
 def test_notices_that_do_not_apply_cause_a_warning(out: Path, tmp_path: Path) -> None:
     cases: list[NoticesCase] = [
-        (lambda f: renamed(f, version="0.9.0"), "ufine3c up to 0.9.0"),
-        (lambda f: renamed(f, version="1.0.0", dataset="walkers"), "walkers up to 1.0.0"),
-        (lambda f: renamed(f, version="2.0.0", dataset="walkers"), "walkers up to 2.0.0"),
-        (lambda f: file_with_notice(f, dataset="walkers", **OTHER), "walkers"),
-        (file_without_notices, "nothing"),
+        (lambda f: renamed(f, version="0.9.0"), "notices of ufine3c up to 0.9.0"),
+        (
+            lambda f: renamed(f, version="1.0.0", dataset="walkers"),
+            "notices of walkers up to 1.0.0",
+        ),
+        (
+            lambda f: renamed(f, version="2.0.0", dataset="walkers"),
+            "notices of walkers up to 2.0.0",
+        ),
+        (lambda f: file_with_notice(f, dataset="walkers", **OTHER), "notices of walkers"),
+        (file_without_notices, "no notices"),
     ]
 
     def check(copy: Path, case: NoticesCase) -> None:
@@ -80,7 +86,7 @@ def test_notices_that_do_not_apply_cause_a_warning(out: Path, tmp_path: Path) ->
         notices = notices_of(copy)
         verified = run("verify", out, "--notices", notices)
         assert verified.exit_code == 0
-        said = f"{notices} holds notices of {details}, and states nothing about ufine3c 1.0.0"
+        said = f"{notices} holds {details}; it states nothing about ufine3c 1.0.0"
         assert said in verified.stderr
         found = json.loads(run("verify", out, "--notices", notices, "--json").stdout)
         assert found["notices"]["apply"] is False
@@ -90,10 +96,10 @@ def test_notices_that_do_not_apply_cause_a_warning(out: Path, tmp_path: Path) ->
 
 def test_the_notices_used_are_reported(out: Path, tmp_path: Path) -> None:
     cases: list[NoticesCase] = [
-        (lambda f: renamed(f, version="1.0.10"), " up to 1.0.10; about ufine3c 1.0.0: 0 of 0"),
-        (lambda f: f, " up to 1.0.0; about ufine3c 1.0.0: 0 of 0"),
-        (lambda f: file_with_notice(f, **OTHER), "; about ufine3c 1.0.0: 0 of 1"),
-        (file_with_notice, "; about ufine3c 1.0.0: 1 of 1"),
+        (lambda f: renamed(f, version="1.0.10"), " up to 1.0.10; 0 of 0 are about ufine3c 1.0.0"),
+        (lambda f: f, " up to 1.0.0; 0 of 0 are about ufine3c 1.0.0"),
+        (lambda f: file_with_notice(f, **OTHER), "; 0 of 1 are about ufine3c 1.0.0"),
+        (file_with_notice, "; 1 of 1 are about ufine3c 1.0.0"),
     ]
 
     def check(copy: Path, case: NoticesCase) -> None:

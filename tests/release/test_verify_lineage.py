@@ -7,6 +7,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -112,6 +113,16 @@ def test_a_row_without_its_image_entity_is_reported(folder: Path) -> None:
     (problem,) = (one for one in found(folder) if one.fault == "lineage_incomplete")
     assert (problem.file, problem.row) == (SHARD, 3)
     assert third in problem.message
+
+
+def test_an_empty_id_of_a_caption_is_reported(folder: Path) -> None:
+    table = pq.read_table(folder / SHARD)
+    rows = table.to_pylist()
+    rows[2]["caption_entity_ids"][0] = ""
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), folder / SHARD)
+    (problem,) = found(folder)
+    assert (problem.fault, problem.file) == ("rows_unreadable", SHARD)
+    assert "an id must have 32" in problem.message
 
 
 def _set(
