@@ -1,6 +1,12 @@
 """`python -m services.environments` installs all environments and prints their paths."""
 
+import sys
+
+from schemas.errors import LoupeError
 from services.environments import ENVIRONMENT_NAMES, ensure_environment, environments_root
 
-for name in ENVIRONMENT_NAMES:
-    print(ensure_environment(name, environments_root()))  # noqa: T201 - a command's output
+try:
+    for name in ENVIRONMENT_NAMES:
+        print(ensure_environment(name, environments_root()))  # noqa: T201 - a command's output
+except LoupeError as error:
+    sys.exit(str(error))
