@@ -13,7 +13,7 @@ from release.export.formats import (
     copied,
     is_there,
 )
-from release.files import ATTRIBUTION, refuse_within, workspace_for
+from release.files import ATTRIBUTION, refuse_within, remove_abandoned, workspace_for
 from release.manifest import write_listing
 from release.scratch import Scratch
 
@@ -57,6 +57,7 @@ def export_release(
     record = ExportRecord.of(source.manifest, format_.name, format_.options)
     refuse_within(folder, out)
     if is_there(out, record):
+        remove_abandoned(out.parent)  # of an export that was killed after its last step
         return Exported(record, out, is_new=False)
     if verify:
         source.verify()

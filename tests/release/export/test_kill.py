@@ -45,4 +45,6 @@ def test_a_killed_export_leaves_no_partial_result(
             break
     again = export_release(releases["tasks"], FORMATS[name], out)
     assert content_of(again.folder) == wanted
+    (tmp_path / ".out.building-late").mkdir()  # of an export killed after its last step
+    assert not export_release(releases["tasks"], FORMATS[name], out).is_new
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
