@@ -334,7 +334,11 @@ class CachedEmbedder:
         return self._loaded
 
     def _checked_dimension(self, dimension: int) -> int:
-        """Return the dimension of vectors, which is the same for all of a model."""
+        """Return the dimension of vectors, after checking that it is that of all others.
+
+        Raises:
+            IntegrityError: another model has taken the name.
+        """
         if self._dimension not in (None, dimension):
             raise IntegrityError(
                 f"cached vectors of {self.ref} have {self._dimension} numbers, those it gives now "

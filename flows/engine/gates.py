@@ -86,7 +86,7 @@ def review(
 
 
 def reopen(context: RunContext, queue: Queue) -> None:
-    """Reopen items that the gate decided alone if people are now asked, and return how many."""
+    """Reopen items that the gate decided alone if people are now asked, and say how many."""
     if reopened := reopen_for_people(context.store, queue):
         context.progress.say(
             f"{reopened:,} items of queue {queue.name} that no one had reviewed are open again: "

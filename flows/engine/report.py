@@ -78,7 +78,7 @@ class StageReport:
         self._more.set()
 
     def wait_for_more(self, seconds: float) -> None:
-        """Wait until a chunk ends, or one has since the last call, for at most `seconds`."""
+        """Wait at most `seconds` for the end of a chunk; one since the last call counts."""
         if self._more.wait(seconds):
             self._more.clear()
 

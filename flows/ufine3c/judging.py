@@ -155,7 +155,7 @@ class ForecastRow(NamedTuple):
 def forecast(store: Store, build: UFine3CBuild, profile: Profile) -> list[ForecastRow]:
     """Count the pending calls of a dataset: rewrites by model, then those of the judge.
 
-    Equal captions are counted each, but sent once.
+    Equal captions are counted one by one but sent once.
 
     Tokens per call are the mean of this model's calls so far. Before the first call, they are
     estimated from the prompt and the first captions (a rewrite is as long as its caption). Captions
