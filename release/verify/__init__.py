@@ -19,7 +19,7 @@ from release.scratch import Scratch
 from release.signing import public_key_called, verify_signature
 from release.verify.documents import verify_documents, verify_mark, verify_withdrawals
 from release.verify.files import verify_files
-from release.verify.lineage import verify_lineage
+from release.verify.lineage import LineageChecks
 from release.verify.rows import RowChecks
 from schemas.base import digest_of
 from schemas.errors import IntegrityError, UsageError
@@ -118,9 +118,11 @@ def examine_release(
             )
         if manifest is not None and not mark.erased and not findings.has("not_a_file"):
             shards = shards_among(file.path for file in scratch.listed())
-            RowChecks(folder, manifest, shards, findings, scratch, decode=decode).run()
+            lineage = LineageChecks(folder, manifest, findings)
+            lineage.check_tables()
+            RowChecks(folder, manifest, shards, findings, scratch, lineage, decode=decode).run()
             verify_documents(folder, manifest, shards, scratch, findings)
-            verify_lineage(folder, manifest, shards, findings)
+            lineage.check_used()
             verify_withdrawals(folder, manifest, shards, scratch, findings)
             if contains is not None:
                 _verify_containment(folder, contains, findings)

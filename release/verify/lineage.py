@@ -11,7 +11,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import islice, repeat
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -50,15 +50,13 @@ from release.lineage.ids import (
     images_of,
     numbers_in,
     pieces,
-    release_memory,
     text_array,
     text_scalar,
     truths_in,
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
-from release.row_files import read_parquet_rows
-from release.rows import BESIDE_IMAGES
+from release.rows import number_in
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import (
     ANSWERED,
@@ -120,7 +118,6 @@ _SAID_OF_CAPTIONS = (
     *("caption_entity_ids", "captions", "caption_authors", "caption_origins", "caption_reviewed"),
 )
 """The columns of captions in the order of the attributes of `_Named`."""
-_ROWS = 512  # rows that are compared at a time
 
 
 class _Entity(NamedTuple):
@@ -211,37 +208,6 @@ def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
         yield _Named(crop["video_entity_id"], _VIDEOS)
 
 
-def verify_lineage(
-    folder: Path, manifest: Manifest, shards: Sequence[str], findings: Findings
-) -> None:
-    """Report inconsistencies; `shards` are the files of the rows, in order."""
-    if any(findings.concerns(table.path) for table in TABLES):
-        return  # damaged tables are not compared, and reading them may fail
-    missing = [table.path for table in TABLES if not (folder / table.path).is_file()]
-    for path in missing:
-        findings.add("file_missing", f"{path} is missing", path)
-    if missing:
-        return
-    checks = _LineageChecks(folder, manifest, findings)
-    for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES, DERIVATIONS, DECISIONS):
-        try:
-            checks.read(table)
-        except READING_FAULTS as error:
-            what = f"{table.path} cannot be read: {fault_of(error)}"
-            findings.add("lineage_unreadable", what, table.path)
-            return
-    checks.check_manifest()
-    checks.follow_links()
-    for shard in shards:
-        try:
-            checks.check_rows(shard)
-        except READING_FAULTS as error:
-            if not findings.concerns(shard):
-                findings.add("rows_unreadable", f"{shard} cannot be read: {error}", shard)
-            return
-    checks.check_used()
-
-
 class _Agent(NamedTuple):
     """A person, a model at a revision, or software at a version."""
 
@@ -299,7 +265,7 @@ class _Parents:
         return pc.binary_join(of_each, text_scalar(""))
 
 
-class _LineageChecks:
+class LineageChecks:
     """Reads the tables in the order of their references, and the rows last."""
 
     def __init__(self, folder: Path, manifest: Manifest, findings: Findings) -> None:
@@ -328,15 +294,27 @@ class _LineageChecks:
         self._frames: set[int] = set()  # the hashes of the frames of tracklets
         self._tracklets: set[int] = set()
         self._reached: dict[str, _Marks] = {}
-        self._rows = 0
+        self._is_read = False
 
-    def read(self, table: LineageTable) -> None:
-        """Check a table against those before it and those that it refers to.
-
-        Raises:
-            Exception: one of `READING_FAULTS` if it is not such a table, or cannot be read.
-        """
-        getattr(self, f"_read_{table.name}")(self._pieces(table))
+    def check_tables(self) -> None:
+        """Report inconsistencies of the tables, and between them and the manifest."""
+        if any(self._findings.concerns(table.path) for table in TABLES):
+            return  # damaged tables are not compared, and reading them may fail
+        missing = [table.path for table in TABLES if not (self._folder / table.path).is_file()]
+        for path in missing:
+            self._findings.add("file_missing", f"{path} is missing", path)
+        if missing:
+            return
+        for table in (AGENTS, ACTIVITIES, CALLS, ENTITIES, DERIVATIONS, DECISIONS):
+            try:
+                getattr(self, f"_read_{table.name}")(self._pieces(table))
+            except READING_FAULTS as error:
+                what = f"{table.path} cannot be read: {fault_of(error)}"
+                self._findings.add("lineage_unreadable", what, table.path)
+                return
+        self._check_manifest()
+        self._follow_links()
+        self._is_read = True
 
     def _pieces(self, table: LineageTable) -> Iterator[_Piece]:
         """The rows of a table, whose order, references, words and number are checked."""
@@ -608,7 +586,7 @@ class _LineageChecks:
             what = f"says {entity} has the verdict {verdict!r} and the successor {successor}"
             self._differs(DECISIONS, f"{what}, which was not edited from it")
 
-    def check_manifest(self) -> None:
+    def _check_manifest(self) -> None:
         """Check the manifest's sources, prompts, videos and models against the lineage."""
         stated = self._manifest
         records: list[tuple[str, EntityRecord]] = []
@@ -668,7 +646,7 @@ class _LineageChecks:
             if not one.calls and (one != unused or name not in self._fingerprints.authors):
                 self._differs(None, f"lists the model {name}, but the lineage has no text by it")
 
-    def follow_links(self) -> None:
+    def _follow_links(self) -> None:
         """Find the image that each text describes, and the source of each image."""
         is_image = self._entities["kind"] == _KINDS["image"]
         links = np.concatenate(self._describing, axis=1)
@@ -684,29 +662,34 @@ class _LineageChecks:
             while count != (count := int(marks.sum())):
                 marks[below[marks[above]]] = True
 
-    def check_rows(self, shard: str) -> None:
+    def check_rows(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Check rows against the entities that they name; reports the first fault of each.
 
-        Shards must be passed in order.
-
-        Raises:
-            Exception: one of `READING_FAULTS` if it is not a file of rows.
+        `rows` are rows without images, and `shard` is their file. They are not checked if the
+        tables could not be read.
         """
+        if not self._is_read:
+            return
+        try:
+            self._check_rows(shard, rows)
+        except READING_FAULTS as error:
+            self._is_read = False
+            if not self._findings.concerns(shard):
+                message = f"{shard} cannot be read: {fault_of(error)}"
+                self._findings.add("rows_unreadable", message, shard)
+
+    def _check_rows(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
         known, used = self._ids[ENTITIES.name], self._used[ENTITIES.name]
-        left = read_parquet_rows(self._folder / shard, BESIDE_IMAGES)
-        while rows := [*islice(left, _ROWS)]:
-            named = [[one for one in _named_by(row) if one.id is not None] for row in rows]
-            ids = [one.id or "" for many in named for one in many]
-            places = known.places(ids_in(text_array(ids)))
-            used[places[places >= 0]] = True
-            values = (self._entities[name][places].tolist() for name in _Entity._fields)
-            found = zip(places.tolist(), map(_Entity._make, zip(*values, strict=True)), strict=True)
-            for row, many in zip(rows, named, strict=True):
-                self._rows += 1
-                held = [(one, *next(found)) for one in many]
-                if fault := next(self._faults_of(row, held), None):
-                    self._findings.add_row(*fault, shard, self._rows)
-            release_memory()
+        named = [[one for one in _named_by(row) if one.id is not None] for row in rows]
+        ids = [one.id or "" for many in named for one in many]
+        places = known.places(ids_in(text_array(ids)))
+        used[places[places >= 0]] = True
+        entities = map(_Entity._make, self._entities[places].tolist())
+        found = zip(places.tolist(), entities, strict=True)
+        for row, many in zip(rows, named, strict=True):
+            held = [(one, *next(found)) for one in many]
+            if fault := next(self._faults_of(row, held), None):
+                self._findings.add_row(*fault, shard, number_in(row["file_path"]) or 0)
 
     def _faults_of(
         self, row: Mapping[str, Any], held: list[tuple[_Named, int, _Entity]]
@@ -741,7 +724,7 @@ class _LineageChecks:
 
         Skipped if there are other problems, which may be the reason.
         """
-        if self._findings.problems:
+        if self._findings.problems or not self._is_read:
             return
         stated = self._manifest.statistics.tracklets
         decided = int(self._entities["is_decided"][list(self._tracklets)].sum())

@@ -8,7 +8,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from itertools import chain, zip_longest
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from release.verify.images import (
     check_images,
     found_leaks,
 )
+from release.verify.lineage import LineageChecks
 from schemas.licences import permits_release
 from schemas.processes import ordered_map, read_ahead
 from schemas.release import Manifest, ReleaseStatistics
@@ -130,6 +131,7 @@ class RowChecks:
         shards: list[str],
         findings: Findings,
         scratch: Scratch,
+        lineage: LineageChecks,
         *,
         decode: bool,
     ) -> None:
@@ -138,6 +140,7 @@ class RowChecks:
         self._shards = shards
         self._findings = findings
         self._scratch = scratch
+        self._lineage = lineage
         self._decode = decode
         self._form = form_of(manifest)
         self._tiers = (tiers_within(manifest.tier) if manifest.tier else ()) or (None,)
@@ -173,7 +176,10 @@ class RowChecks:
         self._contamination.run()
 
     def _embedded_rows(self, shard: str) -> Iterator[tuple[_Row, ImageCheck]]:
-        """The rows of a Parquet file, each with the check of its image."""
+        """The rows of a Parquet file, each with the check of its image.
+
+        The lineage of rows is checked after they were used.
+        """
         if not is_plain(self._folder / shard):  # a link, or a file that reading might never end of
             raise FileNotFoundError(shard)
 
@@ -187,10 +193,10 @@ class RowChecks:
             (batch, self._scratch.listed_among([row["file_path"] for row in batch.rows]))
             for batch in batches
         )
-        if self._decode:
-            return chain.from_iterable(ordered_map(checked, read))
-        # threads have no advantage, because there is no waiting
-        return chain.from_iterable(map(checked, read))
+        # without decoding, threads have no advantage, because there is no waiting
+        for rows in ordered_map(checked, read) if self._decode else map(checked, read):
+            yield from rows
+            self._lineage.check_rows(shard, [row for row, _ in rows])
 
     def _numbered(self, shard: str) -> Iterator[tuple[int, _Row, ImageCheck]]:
         """The numbered rows of a file, up to a fault after which checks make no sense."""

@@ -1,6 +1,6 @@
-"""Worlds of the lineage tests, one for each kind of release."""
+"""Worlds of the lineage tests, one for each kind of release, and the checks of their lineage."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +10,11 @@ from db.entities import ActivityRecord, WorkResult
 from db.store import Store
 from db.work import commit_chunk, register_plan
 from release.build import BuiltRelease, build_release
+from release.findings import Findings, Problem
+from release.row_files import read_parquet_rows
+from release.rows import BESIDE_IMAGES
+from release.verify.lineage import LineageChecks
+from schemas.release import Manifest
 from schemas.taxonomy import Tier
 from tests.release import ccd_world, recos_world, street_world
 from tests.release.worlds import DATASET, Composer, Contents, World, small_world, store_calls
@@ -76,3 +81,13 @@ def store_one_by_one(folder: Path, contents: Contents) -> World:
         run = ActivityRecord(plan, "ds", f"revision {number}", f"run {number}", now)
         commit_chunk(store, run, [WorkResult(number, decisions=(decision,))])
     return World(store, blobs)
+
+
+def lineage_problems(folder: Path, manifest: Manifest, shards: Sequence[str]) -> list[Problem]:
+    """The problems of the lineage alone; `shards` are the files of the rows."""
+    checks = LineageChecks(folder, manifest, findings := Findings())
+    checks.check_tables()
+    for shard in shards:
+        checks.check_rows(shard, list(read_parquet_rows(folder / shard, BESIDE_IMAGES)))
+    checks.check_used()
+    return findings.problems
