@@ -31,9 +31,14 @@ IF_ANY: Any = Field(default=(), exclude_if=lambda values: not values)
 
 
 class Record(BaseModel):
-    """An immutable, validated value. Unknown fields are errors."""
+    """An immutable, validated value. Unknown fields are errors.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="constants")
+    Validators are built on first use: most commands need few of them.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", ser_json_inf_nan="constants", defer_build=True
+    )
 
 
 class EntityRecord(Record):
