@@ -2,12 +2,14 @@
 
     python -m benchmarks.shards [--captions 1000000] [--rewritten 20000] [--same 10000]
         [--no-ledger]
+    python -m benchmarks.shards --rewrite 1000000
 
 `--captions` captions, four per image, are imported into shards and their images compared; one image
 of a hundred is a re-encoded copy. Of a smaller source, `--rewritten` captions are also rewritten by
 a built-in model and checked, and the images embedded. `--same` captions go through all steps twice,
-in shards and record by record, and the results are compared. Images are drawn at random; captions
-repeat a few thousand descriptions with a number added.
+in shards and record by record, and the results are compared. `--rewrite` only imports so many
+captions, rewrites and checks them. Images are drawn at random; captions repeat 20,000 descriptions
+with a number added.
 """
 
 import argparse
@@ -18,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -56,7 +58,7 @@ from sources.demonstration.people import Chance, draw_person_attributes
 
 NAME = "people"
 CAPTIONS = 4
-DESCRIPTIONS = 2000
+DESCRIPTIONS = 20_000
 COPIES = 100
 MILLION = 1_000_000
 WANTED_BYTES = 1_000_000
@@ -69,17 +71,21 @@ def main() -> None:
     parser.add_argument("--rewritten", type=int, default=20_000)
     parser.add_argument("--same", type=int, default=10_000)
     parser.add_argument("--ledger", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--rewrite", type=int)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
+        if arguments.rewrite:
+            measure(root, arguments.rewrite, ("rewrite",))
+            return
         if arguments.same:
             compare_results(root / "same", arguments.same)
         if arguments.ledger:
             print_ledger(root / "ledger")
         if arguments.rewritten:
-            measure(root / "rewritten", arguments.rewritten, is_rewritten=True)
+            measure(root / "rewritten", arguments.rewritten, ("rewrite", "embed", "compare"))
         if arguments.captions:
-            measure(root / "all", arguments.captions, is_rewritten=False)
+            measure(root / "all", arguments.captions, ("compare",))
 
 
 def profile() -> Profile:
@@ -205,23 +211,26 @@ def all_rows(context: RunContext) -> Iterator[tuple[str | None, ShardRow]]:
             yield from ((shard.group, row) for row in read_shard(context.blobs, shard))
 
 
-def measure(folder: Path, captions: int, *, is_rewritten: bool) -> None:
-    """Print time and memory of the steps of one source, and the bytes that they take."""
+def measure(folder: Path, captions: int, steps: Collection[str]) -> None:
+    """Print time and memory of the import and of `steps` of one source, and the bytes they take."""
     spec, chosen, home = source(folder / "source", captions), profile(), folder / "home"
     context = open_home(home)
     before = store_bytes(home)
     timed("import", captions, partial(import_shards, context, spec))
-    if is_rewritten:
+    if "rewrite" in steps:
         timed("rewrite and check", captions, partial(rewrite_shards, context, NAME, chosen))
+    if "embed" in steps:
         embed = partial(embed_shards, context, NAME, chosen.captioning.embedder)
         timed("embed", captions, embed)
-    settings = chosen.captioning.near_duplicates
-    timed("near-duplicates", captions, partial(find_shard_duplicates, context, NAME, settings))
+    if "compare" in steps:
+        settings = chosen.captioning.near_duplicates
+        timed("near-duplicates", captions, partial(find_shard_duplicates, context, NAME, settings))
     shards = list((home / "blobs" / "shards").rglob("*.parquet"))
     size = sum(one.stat().st_size for one in shards)
+    stored = store_bytes(home) - before
     print(
         f"{len(shards):,} shards, {size / captions:,.0f} bytes per caption; "
-        f"{store_bytes(home) - before:,.0f} bytes in the store",
+        f"{stored:,.0f} bytes in the store, {stored * MILLION / captions:,.0f} a million captions",
         flush=True,
     )
 

@@ -343,7 +343,8 @@ class _ShardModel:
         self.calls: dict[str, NewCall] = {}
 
     def key(self, request: ChatRequest) -> str:
-        return request.key(self._model.ref, self._model.parameters)
+        call = self.calls.get(request.subject)
+        return call.key if call else request.key(self._model.ref, self._model.parameters)
 
     def has_answered(self, purposes: Iterable[str]) -> bool:  # noqa: ARG002 - there is one purpose
         return bool(self.calls)

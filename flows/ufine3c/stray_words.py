@@ -53,10 +53,13 @@ def _strange_colours(source: Description, rewrite: Description) -> Iterator[Find
 
 def _strange_numbers(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find numbers that the source does not have: of things it counts, or in digits."""
+    theirs = list(_numbers(rewrite))
+    if not theirs:
+        return
     known = {value for value, _ in source.named[Tag.NUMBER]}
     known |= {"2"} if source.tagged(Tag.PAIR) else set()
     counts = {(noun, number) for noun, number, _ in _numbers(source)}
-    for noun, number, mention in _numbers(rewrite):
+    for noun, number, mention in theirs:
         same = {
             value for key, value in counts if LEXICON.is_a(key, noun) or LEXICON.is_a(noun, key)
         }
@@ -75,7 +78,7 @@ def _strange_numbers(source: Description, rewrite: Description) -> Iterator[Find
 def _numbers(text: Description) -> Iterator[tuple[str, str, Mention]]:
     """Yield (noun, number, word) of each number; «each hand» and «both hands» are two."""
     for place, mention in enumerate(text.mentions[:-1]):
-        number = mention.value(Tag.NUMBER)
+        number = mention.values.get(Tag.NUMBER, "")
         if mention.phrase == "one":
             follows = text.mentions[place + 1]
             single = len(re.findall(r"\bones?\b", text.text)) == 1
@@ -346,8 +349,10 @@ def _phrases(text: str) -> frozenset[str]:
 
 def _nonsense(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find statements that make no sense: a jacket with a toe, shoes that hold something."""
-    known = {source.text[slice(*span)].lower() for span in source.nonsense}
-    spans = [s for s in rewrite.nonsense if rewrite.text[slice(*s)].lower() not in known]
+    spans = list(rewrite.nonsense)
+    if spans:
+        known = {source.text[slice(*span)].lower() for span in source.nonsense}
+        spans = [s for s in spans if rewrite.text[slice(*s)].lower() not in known]
     parts = {(item.kind, part.kind) for item in source.items for part in item.parts}
     for item in rewrite.items:
         for part in item.parts:
@@ -436,7 +441,7 @@ def _pictures(text: Description) -> Iterator[tuple[str, str, Span]]:
 
 def _contraries(source: Description, rewrite: Description) -> Iterator[Finding]:
     """Find new words that exclude words of the source which the rewrite does not repeat."""
-    ours, theirs = (_phrases(text.text) & _CONTRARY for text in (source, rewrite))
+    ours, theirs = (_contrary_in(text.text) for text in (source, rewrite))
     if ours <= theirs or theirs <= ours:
         return
     new, gone = theirs - ours - _denied(rewrite.text), ours - theirs - _denied(source.text)
@@ -452,6 +457,17 @@ def _contraries(source: Description, rewrite: Description) -> Iterator[Finding]:
 
 
 _CONTRARY = frozenset(word for pair in LEXICON.contrary for words in pair for word in words)
+_CONTRARY_PHRASES = tuple(f" {phrase} " for phrase in sorted(_CONTRARY) if " " in phrase)
+
+
+@lru_cache(maxsize=_KEPT_TEXTS)
+def _contrary_in(text: str) -> frozenset[str]:
+    """Return the words and phrases of a text that exclude others."""
+    words = _PLAIN.findall(text.lower())
+    plain = f" {' '.join(words)} "
+    return _CONTRARY.intersection(words) | {
+        phrase.strip() for phrase in _CONTRARY_PHRASES if phrase in plain
+    }
 
 
 @lru_cache(maxsize=_KEPT_TEXTS)

@@ -7,7 +7,7 @@ from enum import StrEnum, auto
 from functools import cached_property
 from itertools import chain
 
-from models.builtin.person.lexicon import Mention, Tag
+from models.builtin.person.lexicon import Mention, Tag, find_nonsense
 from schemas.faithfulness import Attribute, Fact, Span
 
 
@@ -79,9 +79,9 @@ class Description:
 
     `colours` and `places` hold every colour and every side of the body in the text, with its span,
     regardless of their subject, and `named` every other word with a meaning. `likened` has the
-    items of comparisons («hair like a cap»), `nonsense` the spans of impossible statements («the
-    shoes are holding»). `unknown_share`, in [0, 1], is the share of the text that the lexicon does
-    not know. The parser fills it, and it does not change after that.
+    items of comparisons («hair like a cap»), `impossible` the spans of colours that no skin has.
+    `unknown_share`, in [0, 1], is the share of the text that the lexicon does not know. The parser
+    fills it, and it does not change after that.
     """
 
     text: str
@@ -93,7 +93,7 @@ class Description:
     places: list[tuple[Place, Span]] = field(default_factory=list)
     named: dict[Tag, list[tuple[str, Span]]] = field(default_factory=dict)
     likened: list[tuple[str, Span]] = field(default_factory=list)
-    nonsense: list[Span] = field(default_factory=list)
+    impossible: list[Span] = field(default_factory=list)
     unknown_share: float = 0.0
 
     @cached_property
@@ -104,6 +104,11 @@ class Description:
             for tag in mention.tags:
                 places[tag].append(place)
         return dict(places)
+
+    @cached_property
+    def nonsense(self) -> list[Span]:
+        """Return the spans of impossible statements («the shoes are holding», «blue skin»)."""
+        return find_nonsense(self.mentions) + self.impossible
 
     def tagged(self, *tags: Tag) -> list[int]:
         """Return the positions of the mentions that have one of `tags`, in order."""

@@ -141,9 +141,11 @@ class Lexicon:
     contrary: Sequence[tuple[frozenset[str], frozenset[str]]]
 
     @cached_property
-    def longest(self) -> Mapping[str, int]:
-        """Return the number of words of the longest phrase that begins with a word."""
-        return {phrase[0]: len(phrase) for phrase in sorted(self.meanings, key=len)}
+    def beginnings(self) -> frozenset[Phrase]:
+        """Return the first two, three … words of all phrases, up to whole phrases."""
+        return frozenset(
+            phrase[:words] for phrase in self.meanings for words in range(2, len(phrase) + 1)
+        )
 
     def mention(self, phrase: str) -> "Mention":
         """Return a mention with this phrase, without its place in a text."""
@@ -204,8 +206,11 @@ class Lexicon:
 
     def places_said(self, kind: str) -> list[str]:
         """Return the places that an item's name states: a backpack's is the back."""
-        known = {place for pair in self.near["places"] for place in pair}
-        return sorted(self.all_said(kind) & known)
+        return sorted(self.all_said(kind) & self._places)
+
+    @cached_property
+    def _places(self) -> frozenset[str]:
+        return frozenset(place for pair in self.near["places"] for place in pair)
 
     def place(self, scale: str, value: str) -> int:
         """Return the position of a value on a scale, counted in steps from its first."""
@@ -397,19 +402,21 @@ def find_mentions(text: str, lexicon: Lexicon) -> list[Mention]:
     for match in _WORD.finditer(text.replace("’", "'")):
         words.append(match[0].lower())
         spans.append(match.span())
+    meanings, beginnings = lexicon.meanings, lexicon.beginnings
     mentions: list[Mention] = []
     position = 0
-    while position < len(spans):
-        longest = lexicon.longest.get(words[position], 1)
-        for end in range(min(len(words), position + longest), position, -1):
-            meaning = lexicon.meanings.get(tuple(words[position:end]))
-            if meaning is not None:
+    while position < len(words):
+        word, span, end = words[position], spans[position], position + 1
+        meaning = meanings.get((word,)) or _PUNCTUATION.get(word, _OTHER)
+        longer = end
+        while (phrase := tuple(words[position : longer + 1])) in beginnings:
+            longer += 1
+            if phrase in meanings:
+                word, span, end = " ".join(phrase), (span[0], spans[longer - 1][1]), longer
+                meaning = meanings[phrase]
+            if longer == len(words):
                 break
-        else:
-            meaning = _PUNCTUATION.get(words[position], _OTHER)
-        name = " ".join(words[position:end])
-        span = (spans[position][0], spans[end - 1][1])
-        mentions.append(Mention(name, span, meaning.tags, meaning.values))
+        mentions.append(Mention(word, span, meaning.tags, meaning.values))
         position = end
     return mentions
 

@@ -11,7 +11,6 @@ from models.builtin.person.lexicon import (
     Mention,
     Tag,
     find_mentions,
-    find_nonsense,
     load_lexicon,
 )
 from schemas.faithfulness import Attribute, Span
@@ -97,6 +96,13 @@ class Reading:
         """Return the mention at this offset (backwards, if negative)."""
         position = self.position + offset
         return self.mentions[position] if 0 <= position < len(self.mentions) else NOTHING
+
+    def following(self, mention: Mention) -> Mention:
+        """Return the mention after this one, which the reader has passed or is at."""
+        offset = 0
+        while self.at(offset) is not mention:
+            offset -= 1
+        return self.at(offset + 1)
 
     def back_over(self, tags: frozenset[Tag], start: int = 1) -> int:
         """Return the number of mentions back to the first that has none of `tags`."""
@@ -216,8 +222,6 @@ def _state_modifiers(reading: Reading, thing: Thing) -> None:
         of_person = thing.role is Role.PERSON or _names_a_trait(mention)
         role = Role.PERSON if of_person else Role.HAIR if thing.role is Role.HAIR else Role.ITEM
         told = reading.description.person if of_person else thing
-        coloured = [Tag.COLOUR in later.tags for later in modifiers[place + 1 :]]
-        of_skin = thing is reading.skin and not any(coloured[:1])
         for tag, value in mention.values.items():
             if role is Role.HAIR and tag is Tag.DETAIL and Tag.HAIR_STYLE in mention.tags:
                 continue
@@ -228,14 +232,19 @@ def _state_modifiers(reading: Reading, thing: Thing) -> None:
             elif role is Role.ITEM:
                 _state_length(reading, thing, tag, value, mention.span)
             elif role is Role.HAIR:
-                is_dark = tag is Tag.SHADE and value == "dark" and not any(coloured)
-                if is_dark:
+                is_dark = tag is Tag.SHADE and value == "dark"
+                if is_dark and not any(Tag.COLOUR in one.tags for one in modifiers[place + 1 :]):
                     thing.state(Attribute.COLOUR, "dark", mention.span)
             elif tag is Tag.SIZE and value == "short":
                 told.state(Attribute.BUILD, "short height", mention.span)
             elif tag is Tag.COLOUR:
                 _state_colour_of_person(reading, mention, value, of_skin=thing is reading.skin)
-            elif tag is Tag.SHADE and of_skin and value in _SKIN_OF_SHADE:
+            elif (
+                tag is Tag.SHADE
+                and thing is reading.skin
+                and value in _SKIN_OF_SHADE
+                and not any(Tag.COLOUR in one.tags for one in modifiers[place + 1 : place + 2])
+            ):
                 told.state(Attribute.SKIN, _SKIN_OF_SHADE[value], mention.span)
         if role is Role.ITEM and mention.phrase == "cropped":
             slot = reading.lexicon.slot(thing.kind)
@@ -248,11 +257,12 @@ def _state_modifiers(reading: Reading, thing: Thing) -> None:
 def _without_part_colours(reading: Reading, thing: Thing) -> list[Mention]:
     """Return the modifiers of `thing` but for colours of a part («white-soled»), which it gets."""
     modifiers, rest = reading.phrase.modifiers, list[Mention]()
+    if thing.role is not Role.ITEM:
+        return modifiers
     for mention in modifiers:
-        at = reading.mentions.index(mention) if Tag.COLOUR in mention.tags else -1
-        follows = reading.mentions[at + 1] if 0 <= at < len(reading.mentions) - 1 else NOTHING
+        follows = reading.following(mention) if Tag.COLOUR in mention.tags else NOTHING
         part = reading.lexicon.part_adjectives.get(follows.phrase)
-        if part is None or thing.role is not Role.ITEM:
+        if part is None:
             rest.append(mention)
             continue
         named = Thing(Role.PART, part, follows.span, mention.span)
@@ -300,7 +310,7 @@ def _state_colour_of_person(
         return
     tone = _SKIN_OF_WORD.get(mention.phrase) or _SKIN_OF_COLOUR.get(colour)
     if tone is None and of_skin:
-        reading.description.nonsense.append(mention.span)
+        reading.description.impossible.append(mention.span)
     elif tone is not None:
         reading.description.person.state(Attribute.SKIN, tone, mention.span)
 
@@ -1341,7 +1351,6 @@ def parse_description(text: str) -> Description:
         for tag in _NAMED
     }
     description.unknown_share = len(places.get(Tag.OTHER, ())) / max(1, len(mentions))
-    description.nonsense = find_nonsense(mentions)
     reading = Reading(lexicon, mentions, description)
     for reading.position, mention in enumerate(mentions):
         _handler_of(mention.tags)(reading, mention)
