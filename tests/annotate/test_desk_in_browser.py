@@ -62,6 +62,15 @@ class Person:
         self.keep("home")
         assert self.offered() == []
 
+    def start(self) -> str:
+        """Close the instructions and return them."""
+        dialog = self.page.locator(".lsf-modal-ls__content")
+        dialog.wait_for()
+        text = str(dialog.inner_text())
+        self.page.keyboard.press("Escape")
+        dialog.wait_for(state="hidden")
+        return text
+
     def projects(self) -> list[str]:
         """Return the titles of all visible projects."""
         self.page.goto(f"{self._url}/projects/")
@@ -75,12 +84,7 @@ class Person:
         self.page.get_by_text(title, exact=True).click()
         self.page.locator(SUBMIT).wait_for()
         assert self.offered() == []
-        dialog = self.page.locator(".lsf-modal-ls__content")
-        dialog.wait_for()
-        text = str(dialog.inner_text())
-        self.page.keyboard.press("Escape")
-        dialog.wait_for(state="hidden")
-        return text
+        return self.start()
 
     def shown(self) -> str:
         """Wait for the rewrite and its image, and return the rewrite."""
@@ -202,12 +206,14 @@ def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     world.add(PLAIN, suspect=False)
     assert push(store, desks, QUEUE, images_url).pushed == 4
 
-    for account, verdict_on_plain in ((ann, "1"), (bea, "3")):
-        person = sit_down(account)
-        assert person.projects() == [f"Loupe · {QUEUE.name}"]
-        assert "Is the rewrite as true" in person.open(f"Loupe · {QUEUE.name}")
-        judge_both(person, verdict_on_plain)
-        assert person.failed == []
+    first = sit_down(ann)
+    assert first.projects() == [f"Loupe · {QUEUE.name}"]
+    assert "Is the rewrite as true" in first.open(f"Loupe · {QUEUE.name}")
+    judge_both(first, verdict_on_plain="1", reloads=True)
+    person = sit_down(bea)
+    assert "Is the rewrite as true" in person.start()
+    judge_both(person, verdict_on_plain="3", reloads=False)
+    assert first.failed == person.failed == []
 
     report = pull(store, desks, QUEUE)
     assert (report.accepted, report.edited, report.rejected) == (1, 2, 1)
@@ -232,7 +238,7 @@ def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     assert person.shown() == LATER
 
 
-def judge_both(person: Person, verdict_on_plain: str) -> None:
+def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
     """Correct one rewrite and give the other the verdict `verdict_on_plain`."""
     judged = []
     for _ in range(2):
@@ -246,7 +252,8 @@ def judge_both(person: Person, verdict_on_plain: str) -> None:
         person.keep(f"labelling-{len(judged)}")
         if len(judged) == 1:
             assert_the_next_task_is_prefetched(person)
-            person.page.reload()  # the instructions do not open again
+            if reloads:
+                person.page.reload()  # the instructions do not open again
         else:
             assert_a_lost_answer_can_be_sent_again(person)
             person.submit()
@@ -278,9 +285,7 @@ def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
 
 def settle(person: Person, names: list[str]) -> None:
     """Look at both answers, check that no names are shown, and correct the text."""
-    title = f"Loupe · {QUEUE.name} · conflicts"
-    assert person.projects() == [title]
-    assert "Annotators disagree" in person.open(title)
+    assert "Annotators disagree" in person.start()
     assert person.shown() == PLAIN
     given = person.page.locator(".loupe-given").all_inner_texts()
     assert len(given) == 2
