@@ -733,8 +733,10 @@ def _state_hair_reach(reading: Reading, mention: Mention, place: str) -> None:
     """Handle «her hair falls to her chest»: the length of hair."""
     hair = reading.description.hair
     length = reading.lexicon.hair_reach.get(place)
-    back = reading.back_over(_ALL - {Tag.HAIR, Tag.HAIR_STYLE, Tag.ITEM, Tag.ACTION, Tag.STOP})
-    if length is None or not reading.at(-back).has(Tag.HAIR, Tag.HAIR_STYLE):
+    if length is None:
+        return
+    back = reading.back_over(_BACK_TO_HAIR)
+    if not reading.at(-back).has(Tag.HAIR, Tag.HAIR_STYLE):
         return
     before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
     if any(Tag.REACHES in one.tags or one.phrase in _CUT for one in before):
@@ -744,15 +746,16 @@ def _state_hair_reach(reading: Reading, mention: Mention, place: str) -> None:
 def _state_sleeve_reach(reading: Reading, mention: Mention) -> None:
     """Handle «its sleeves end at the elbow»: the sleeves of the garment before."""
     sleeves = reading.lexicon.sleeve_reach.get(mention.phrase.removesuffix("s"))
-    back = reading.back_over(_ALL - {Tag.PART, Tag.ITEM, Tag.ACTION, Tag.STOP})
     if sleeves is not None and reading.owner is not None:
+        back = reading.back_over(_BACK_TO_SLEEVE)
         before = [reading.at(-near) for near in range(1, _VERB_REACH + 1)]
         reaches = any(Tag.REACHES in one.tags for one in before)
         if reaches and reading.at(-back).value(Tag.PART) == "sleeve":
             reading.owner.state(Attribute.LENGTH, sleeves, mention.span)
 
 
-_ALL = frozenset(Tag)
+_BACK_TO_HAIR = frozenset(Tag) - {Tag.HAIR, Tag.HAIR_STYLE, Tag.ITEM, Tag.ACTION, Tag.STOP}
+_BACK_TO_SLEEVE = frozenset(Tag) - {Tag.PART, Tag.ITEM, Tag.ACTION, Tag.STOP}
 _CUT = ("cut", "cropped", "halfway", "middle", "down")
 
 
