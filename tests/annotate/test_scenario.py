@@ -80,7 +80,7 @@ class Size(NamedTuple):
 
 
 SIZES = (
-    pytest.param(Size(QUEUES[:1], 16, 8), id="16 items"),
+    pytest.param(Size(QUEUES[:1], 12, 7), id="12 items"),
     pytest.param(Size(QUEUES, 150, 40), id="300 items", marks=pytest.mark.soak),
 )
 Work = Callable[[str, Callable[[StoredEntity], Regions]], int]
