@@ -2,7 +2,7 @@
 
 Label Studio runs on PostgreSQL. Nearly a third of our calls fail, and webhooks arrive twice and out
 of order. The outcome must equal that of the same annotators in memory without faults. The test has
-16 items in one queue; `make soak` runs it with 300 items in two queues.
+12 items in one queue; `make soak` runs it with 300 items in two queues.
 """
 
 import json
