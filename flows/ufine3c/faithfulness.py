@@ -161,9 +161,10 @@ def _bare(text: str) -> str:
     return " ".join(_WORD.findall(text.lower()))
 
 
-VERSION = "7"
+VERSION = "8"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
+_STEM = 5  # letters
 
 
 def check_faithfulness(
@@ -178,7 +179,8 @@ def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessRep
     if defect is not None:
         return _rejected(*defect, pair)
     source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
-    if not rewrite.states_anything() and (count := len(source.facts())) >= _ENOUGH_FACTS:
+    count = len(source.facts())
+    if not rewrite.states_anything() and count >= _ENOUGH_FACTS and _share_no_words(pair):
         detail = f"The rewrite states none of the {count} facts of its source."
         return _rejected("unrelated", detail, pair)
     findings = find_differences(source, rewrite)
@@ -186,6 +188,15 @@ def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessRep
         finding.change != "lost" and (settings.strict or not finding.minor) for finding in findings
     )
     return FaithfulnessReport(verdict="suspect" if decisive else "faithful", findings=findings)
+
+
+def _share_no_words(pair: RewritePair) -> bool:
+    """Whether the texts have fewer than two of the longer words in common."""
+    ours, theirs = (
+        {word[:_STEM] for word in _words(text) if len(word) >= _STEM}
+        for text in (pair.source, pair.rewrite)
+    )
+    return len(ours & theirs) < 2
 
 
 def _rejected(reason: str, detail: str, pair: RewritePair) -> Rejection:
