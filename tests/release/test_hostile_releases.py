@@ -82,7 +82,7 @@ def stated(*path: str, value: Any) -> Callable[[Path], object]:
 
 def wide(folder: Path) -> None:
     (folder / SHARD).unlink()
-    columns = {f"c{number}": pa.nulls(1, pa.int8()) for number in range(20_000)}
+    columns = {f"c{number}": pa.nulls(1, pa.int8()) for number in range(5_000)}
     pq.write_table(pa.table(columns), folder / SHARD)
 
 
@@ -118,7 +118,7 @@ def cyclic(rows: Rows) -> None:
 
 HOSTILE: dict[str, Callable[[Path], object]] = {
     "a giant caption": in_rows(first(captions=["a" * 100_000_000, "b", "c", "d"])),
-    "a giant word of a dictionary in every row": in_rows(every(source="s" * 8_000_000)),
+    "a giant word of a dictionary in every row": in_rows(every(source="s" * 2_000_000)),
     "many columns": wide,
     "numbers as ids": numbers_as_ids,
     "many rows of nothing": many_empty_rows,
