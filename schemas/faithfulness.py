@@ -63,8 +63,9 @@ class FaithfulnessReport(EntityRecord, kind="faithfulness"):
     """The comparison of a rewrite with its source description.
 
     `verdict` is `faithful` if nothing was added or contradicted except for minor findings
-    (omissions are allowed: the styles of UFine3C vary in length). Otherwise it is `suspect`, and a
-    person must review it. `FaithfulnessSettings.strict` makes minor findings count as well.
+    (omissions are allowed, but not of everything: the styles of UFine3C vary in length). Otherwise
+    it is `suspect`, and a person must review it. `FaithfulnessSettings.strict` makes minor findings
+    count as well.
     """
 
     verdict: Literal["faithful", "suspect"]

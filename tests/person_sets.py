@@ -65,9 +65,9 @@ class Person(NamedTuple):
 
 
 def hand_written(name: str) -> list[Person]:
-    """Descriptions written by hand: `hand_written_pairs`, `more_pairs`, `voices_pairs` or others.
+    """Descriptions written by hand, from the file of that name in `tests/data`.
 
-    Nothing may be developed on `untouched_pairs`, and no single pair of `counted_voices` looked at.
+    Nothing may be developed on `untouched_pairs`, `voices_pairs` and `independent_pairs`.
     """
     people = tomllib.loads((_HERE / f"{name}.toml").read_text("utf-8"))["person"]
     found = []
@@ -79,16 +79,6 @@ def hand_written(name: str) -> list[Person]:
         ]
         found.append(Person(texts[0], texts[1:], changed))
     return found
-
-
-def read_voices() -> list[Person]:
-    """The half of `voices_pairs` that the check is developed on."""
-    return hand_written("voices_pairs")[::2]
-
-
-def counted_voices() -> list[Person]:
-    """The other half, on which rules are only counted."""
-    return hand_written("voices_pairs")[1::2]
 
 
 class Labelled(NamedTuple):

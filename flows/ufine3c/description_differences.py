@@ -287,8 +287,6 @@ def _compare_counts(source: Thing, rewrite: Thing, whole: Description) -> Iterat
 def _compare_places(source: Thing, rewrite: Thing) -> Iterator[Finding]:
     """Compare places, such as a bag at the hand for one on the back; adjacent places are equal."""
     known, theirs = source.all(Attribute.PLACE), rewrite.all(Attribute.PLACE)
-    if any(place.preposition == "by" for place in (*source.places, *rewrite.places)):
-        return  # a rabbit that is held by the ear is in a hand
     places = [fact.value for fact in known] or LEXICON.places_said(source.kind)
     pairs = [(fact.value, place) for fact in theirs for place in places]
     if pairs and not any(LEXICON.are_near("places", *pair) for pair in pairs):
@@ -507,8 +505,8 @@ def _is_named_in(item: Thing, source: Description) -> bool:
         return False
     if any(item.kind in LEXICON.all_said(other.kind) for other in source.items):
         return True  # the vest of a three-piece suit
-    if is_suggested(item.kind, source) or has_word(source.text, item.kind):
-        return True  # «belted»
+    if is_suggested(item.kind, source):
+        return True
     details = {value for value, _ in source.named[Tag.DETAIL]}
     if not details.isdisjoint(LEXICON.implied.get(item.kind, ())):
         return True
@@ -560,8 +558,7 @@ def _compare_persons(source: Thing, rewrite: Thing, whole: Description) -> Itera
             yield from _compare_on_scale(
                 placed(mine, scale),
                 placed(theirs, scale),
-                minor_if_added=scale != "age"
-                or all(is_suggested(fact.value, whole) for fact in theirs),
+                minor_if_added=scale != "age",
             )
     yield from _compare_details(source, rewrite)
     known = source.all(Attribute.ACTION)

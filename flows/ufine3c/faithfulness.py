@@ -180,14 +180,15 @@ def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessRep
         return _rejected(*defect, pair)
     source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
     count = len(source.facts())
-    if not rewrite.states_anything() and count >= _ENOUGH_FACTS and _share_no_words(pair):
+    says_nothing = count >= _ENOUGH_FACTS and not rewrite.states_anything()
+    if says_nothing and _share_no_words(pair):
         detail = f"The rewrite states none of the {count} facts of its source."
         return _rejected("unrelated", detail, pair)
     findings = find_differences(source, rewrite)
-    decisive = any(
+    is_suspect = says_nothing or any(
         finding.change != "lost" and (settings.strict or not finding.minor) for finding in findings
     )
-    return FaithfulnessReport(verdict="suspect" if decisive else "faithful", findings=findings)
+    return FaithfulnessReport(verdict="suspect" if is_suspect else "faithful", findings=findings)
 
 
 def _share_no_words(pair: RewritePair) -> bool:

@@ -692,10 +692,6 @@ def _take_side(reading: Reading, mention: Mention) -> None:
     if Tag.PART in reading.at(1).tags and not body:  # «the left pocket»
         place = Place(mention.value(Tag.SIDE), reading.at(1).phrase)
         reading.description.places.append((place, mention.span))
-    if not body and owned and Tag.COMMA in reading.at(-2).tags and Tag.BODY in reading.at(-3).tags:
-        place = Place(mention.value(Tag.SIDE), reading.at(-3).phrase)  # «one knee, the left»
-        reading.description.places.append((place, mention.span))
-        return
     if not body and not (owned and reading.at(1).among(_AFTER_SIDE)):
         return
     before, earlier = (
@@ -1218,12 +1214,7 @@ def _item_acts(reading: Reading) -> bool:
     """Whether the verb has a thing as subject: «on her nose sit glasses», «the glasses sit»."""
     if Tag.BODY in reading.at(-1).tags:
         return True
-    if reading.at(-1).phrase == "there":  # «there runs a scar»
-        return True
-    known = Tag.OTHER in reading.at(-1).tags and reading.at(-1).phrase in reading.lexicon.related
-    if (
-        known or Tag.THING in reading.at(-1).tags
-    ):  # «tattoos run down», but not «on the bench sleeps»
+    if Tag.THING in reading.at(-1).tags:  # «tattoos run down», but not «on the bench sleeps»
         first = reading.at(-reading.back_over(_MEASURED_THROUGH | {Tag.OTHER}))
         return not first.has(Tag.PREPOSITION, Tag.WEAR)
     if reading.leads_to(frozenset((Tag.PERSON,)), _BEFORE_HEAD | {Tag.INDEFINITE, Tag.DEFINITE}):

@@ -41,14 +41,6 @@ def test_added_and_contradicted_facts_are_found(subtests: pytest.Subtests) -> No
         ("A woman with a bag.", "A woman with three bags.", ("added", "3")),
         ("She has a large bag.", "She has a tiny bag.", ("contradicted", "small")),
         ("A bag on his back.", "A bag on his chest.", ("contradicted", "chest")),
-        ("A boy of about eight.", "A boy, about twelve.", ("contradicted", "about twelve")),
-        ("A bandage on her left knee.", "A bandage on one knee, the right.", ("added", "right")),
-        ("A wooden spoon in his hand.", "The spoon is from metal.", ("added", "metal")),
-        (
-            "A man seen from behind.",
-            "A man seen from the front.",
-            ("contradicted", "from the front"),
-        ),
         (
             "A shirt with letters on the back.",
             "A shirt with letters on the front.",
