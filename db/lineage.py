@@ -193,15 +193,26 @@ def agents_of(
     return found
 
 
+# Statements, built once because they take longer to build than to run.
+_ACTIVITIES = select(
+    *(Activity.id, Plan.stage, Plan.version, Plan.configuration),
+    *(Activity.code_revision, Activity.flow_run, Activity.started_at, Activity.ended_at),
+).join(Plan, Plan.id == Activity.plan_id)
+_AGENTS = select_columns(Agent, AgentNode._fields)
+_AGENTS_OF = select(Association.activity_id, Association.agent_id)
+_CALLS = select_columns(ModelCall, CallNode._fields)
+_DECISIONS = select_columns(Decision, DecisionNode._fields).order_by(Decision.id)
+_NODES = select(
+    *(Entity.id, Entity.dataset, Entity.kind, Entity.state, Entity.payload),
+    *(Entity.activity_id, Entity.model_call_key),
+)
+
+
 def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
     parents = grouped((link.child, (link.role, link.parent)) for link in links(connection, ids))
-    query = select(
-        *(Entity.id, Entity.dataset, Entity.kind, Entity.state, Entity.payload),
-        *(Entity.activity_id, Entity.model_call_key),
-    )
     nodes = []
     for id_, dataset, kind, state, payload, activity_id, call in rows_in(
-        connection, query, Entity.id, ids
+        connection, _NODES, Entity.id, ids
     ):
         entity = TracedEntity(id_, dataset, kind, state, payload)
         above = tuple(sorted(parents[id_]))
@@ -212,13 +223,10 @@ def _nodes(connection: Connection, ids: Sequence[str]) -> list[EntityNode]:
 def activities_by_number(connection: Connection, numbers: Iterable[int]) -> dict[str, ActivityNode]:
     """Return the activities with these numbers in the store."""
     wanted = sorted(numbers)
-    query = select(Association.activity_id, Association.agent_id)
-    agents = grouped(rows_in(connection, query, Association.activity_id, wanted))
-    plan = Plan.stage, Plan.version, Plan.configuration
-    run = Activity.code_revision, Activity.flow_run, Activity.started_at, Activity.ended_at
-    with_plan = select(Activity.id, *plan, *run).join(Plan, Plan.id == Activity.plan_id)
+    agents = grouped(rows_in(connection, _AGENTS_OF, Association.activity_id, wanted))
     found = {}
-    for number, stage, version, values, *ran in rows_in(connection, with_plan, Activity.id, wanted):
+    rows = rows_in(connection, _ACTIVITIES, Activity.id, wanted)
+    for number, stage, version, values, *ran in rows:
         agent_ids = tuple(sorted(agents[number]))
         node = ActivityNode(str(number), stage, version, values, agent_ids, ActivityRun(*ran))
         found[node.id] = node
@@ -227,19 +235,18 @@ def activities_by_number(connection: Connection, numbers: Iterable[int]) -> dict
 
 def agents_by_id(connection: Connection, ids: Iterable[str]) -> dict[str, AgentNode]:
     """Return the agents with these ids."""
-    rows = rows_in(connection, select_columns(Agent, AgentNode._fields), Agent.id, ids)
+    rows = rows_in(connection, _AGENTS, Agent.id, ids)
     return {row[0]: AgentNode(*row) for row in rows}
 
 
 def calls_by_key(connection: Connection, keys: Iterable[str]) -> dict[str, CallNode]:
     """Return the model calls with these keys."""
-    rows = rows_in(connection, select_columns(ModelCall, CallNode._fields), ModelCall.key, keys)
+    rows = rows_in(connection, _CALLS, ModelCall.key, keys)
     return {row[0]: CallNode(*row) for row in rows}
 
 
 def _decisions(connection: Connection, ids: Sequence[str]) -> dict[str, list[DecisionNode]]:
-    query = select_columns(Decision, DecisionNode._fields).order_by(Decision.id)
-    rows = rows_in(connection, query, Decision.entity_id, ids)
+    rows = rows_in(connection, _DECISIONS, Decision.entity_id, ids)
     return grouped((row.entity_id, DecisionNode(*row)) for row in rows)
 
 
