@@ -266,7 +266,7 @@ class _Parents:
 
 
 class LineageChecks:
-    """Reads the tables in the order of their references, and the rows last."""
+    """Checks the tables in the order of their references, then the rows that it is given."""
 
     def __init__(self, folder: Path, manifest: Manifest, findings: Findings) -> None:
         self._folder = folder
@@ -294,7 +294,9 @@ class LineageChecks:
         self._frames: set[int] = set()  # the hashes of the frames of tracklets
         self._tracklets: set[int] = set()
         self._reached: dict[str, _Marks] = {}
+        self._rows = 0
         self._is_read = False
+        self._unread: tuple[str, str] | None = None  # a file with a row without ids, and the reason
 
     def check_tables(self) -> None:
         """Report inconsistencies of the tables, and between them and the manifest."""
@@ -665,8 +667,8 @@ class LineageChecks:
     def check_rows(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Check rows against the entities that they name; reports the first fault of each.
 
-        `rows` are rows without images, and `shard` is their file. They are not checked if the
-        tables could not be read.
+        `rows` are the next rows, without images, and `shard` is their file. They are not checked if
+        the tables could not be read. Rows that name no valid ids are reported by `check_used`.
         """
         if not self._is_read:
             return
@@ -674,9 +676,7 @@ class LineageChecks:
             self._check_rows(shard, rows)
         except READING_FAULTS as error:
             self._is_read = False
-            if not self._findings.concerns(shard):
-                message = f"{shard} cannot be read: {fault_of(error)}"
-                self._findings.add("rows_unreadable", message, shard)
+            self._unread = shard, f"{shard} cannot be read: {fault_of(error)}"
 
     def _check_rows(self, shard: str, rows: Sequence[Mapping[str, Any]]) -> None:
         known, used = self._ids[ENTITIES.name], self._used[ENTITIES.name]
@@ -687,9 +687,11 @@ class LineageChecks:
         entities = map(_Entity._make, self._entities[places].tolist())
         found = zip(places.tolist(), entities, strict=True)
         for row, many in zip(rows, named, strict=True):
+            self._rows += 1
             held = [(one, *next(found)) for one in many]
             if fault := next(self._faults_of(row, held), None):
-                self._findings.add_row(*fault, shard, number_in(row["file_path"]) or 0)
+                number = number_in(row["file_path"]) or self._rows
+                self._findings.add_row(*fault, shard, number)
 
     def _faults_of(
         self, row: Mapping[str, Any], held: list[tuple[_Named, int, _Entity]]
@@ -722,8 +724,11 @@ class LineageChecks:
     def check_used(self) -> None:
         """Check that every row of a table is referenced by another, the rows, or the manifest.
 
-        Skipped if there are other problems, which may be the reason.
+        Skipped if there are other problems, which may be the reason. Rows that could not be checked
+        are reported, unless their file has other problems.
         """
+        if self._unread and not self._findings.concerns(self._unread[0]):
+            self._findings.add("rows_unreadable", self._unread[1], self._unread[0])
         if self._findings.problems or not self._is_read:
             return
         stated = self._manifest.statistics.tracklets

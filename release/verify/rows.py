@@ -178,7 +178,7 @@ class RowChecks:
     def _embedded_rows(self, shard: str) -> Iterator[tuple[_Row, ImageCheck]]:
         """The rows of a Parquet file, each with the check of its image.
 
-        The lineage of rows is checked after they were used.
+        The lineage of a batch is checked as it is read.
         """
         if not is_plain(self._folder / shard):  # a link, or a file that reading might never end of
             raise FileNotFoundError(shard)
@@ -195,8 +195,8 @@ class RowChecks:
         )
         # without decoding, threads have no advantage, because there is no waiting
         for rows in ordered_map(checked, read) if self._decode else map(checked, read):
-            yield from rows
             self._lineage.check_rows(shard, [row for row, _ in rows])
+            yield from rows
 
     def _numbered(self, shard: str) -> Iterator[tuple[int, _Row, ImageCheck]]:
         """The numbered rows of a file, up to a fault after which checks make no sense."""

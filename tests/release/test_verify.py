@@ -171,6 +171,19 @@ def test_a_duplicated_row_with_a_new_file_name_is_reported(copy: Path) -> None:
     assert "row_duplicated" in {one.fault for one in verify_release(copy)}
 
 
+def test_lineage_is_checked_in_rows_after_which_reading_stops(copy: Path) -> None:
+    def change_and_swap(rows: list[dict[str, Any]]) -> None:
+        rows[0]["captions"][0] = "Another text."
+        rows[0]["file_path"] = "images/x.jpg"
+        rows[1:3] = rows[2:0:-1]
+
+    edit_parquet(copy, change_and_swap)
+    reseal_listed(copy)
+    problems = verify_release(copy)
+    assert "row_out_of_order" in {one.fault for one in problems}
+    assert {one.row for one in problems if one.fault == "lineage_differs"} == {1}
+
+
 def test_a_malformed_or_too_short_id_is_refused(sound: Path) -> None:
     for cited in ("", "2", "0" * 11, "0" * 65, "x" * 12, " " * 12):
         with pytest.raises(UsageError, match="12 to 64 hex digits"):

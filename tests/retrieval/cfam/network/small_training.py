@@ -6,7 +6,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from multiprocessing.context import ForkProcess
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any
 
@@ -102,12 +102,11 @@ class Notes:
         self.validations.append(line)
 
 
-def forked(function: Callable[..., None], *arguments: Any) -> ForkProcess:
-    """Start a process as a fork of this one, because importing torch takes longer than training.
-
-    Tests that use it ignore the warning of Python 3.12 that this process has threads.
-    """
-    process = multiprocessing.get_context("fork").Process(target=function, args=arguments)
+def forked(function: Callable[..., None], *arguments: Any) -> ForkServerProcess:
+    """Start a process from a fork server that has imported torch, like image loading workers."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "retrieval.cfam.network.training", "open_clip"])
+    process = context.Process(target=function, args=arguments)
     process.start()
     return process
 

@@ -19,6 +19,8 @@ from tests.retrieval.cfam.network.small_training import (
     train_as,
 )
 
+pytestmark = pytest.mark.xdist_group("cfam_training")  # its fork server has imported torch
+
 
 def test_rows_of_a_single_process_are_returned_unchanged() -> None:
     rows = torch.eye(3)
@@ -37,8 +39,8 @@ def test_backward_does_not_modify_the_incoming_gradient(tmp_path: Path) -> None:
     assert torch.equal(back, flowing)
 
 
-@pytest.mark.filterwarnings("ignore:.*is multi-threaded:DeprecationWarning")
-def test_two_processes_train_like_one(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_two_processes_train_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare losses and gradient norms of each step; Adam amplifies rounding in the weights.
 
     This process is the first of two, with the environment variables of torchrun.
