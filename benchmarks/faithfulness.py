@@ -1,10 +1,9 @@
 """Print false alarms and catch rates of the faithfulness check by set and kind.
 
 The second table is about pairs written by hand. It prints no single pair, because nothing may be
-developed on most of them.
+developed on the sets in `UNTOUCHED`; `--development` leaves these sets out.
 
-Run from the repository root: `python -m benchmarks.faithfulness`, in development with
-`--development`, which leaves these out.
+Run from the repository root: `python -m benchmarks.faithfulness`.
 """
 
 import sys

@@ -7,9 +7,9 @@
 `--captions` captions, four per image, are imported into shards and their images compared; one image
 of a hundred is a re-encoded copy. Of a smaller source, `--rewritten` captions are also rewritten by
 a built-in model and checked, and the images embedded. `--same` captions go through all steps twice,
-in shards and record by record, and the results are compared. `--rewrite` only imports so many
-captions, rewrites and checks them. Images are drawn at random; captions repeat 20,000 descriptions
-with a number added.
+in shards and record by record, and the results are compared. `--rewrite` does nothing but import so
+many captions, rewrite and check them. Images are drawn at random; captions repeat 20,000
+descriptions with a number added.
 """
 
 import argparse

@@ -335,7 +335,10 @@ def _group_of(entity: StoredEntity) -> str:
 
 
 class _ShardModel:
-    """A model whose calls are kept by subject, to be stored with a shard; equal ones once."""
+    """A model whose calls are kept by subject, to be stored with a shard; equal ones once.
+
+    There is one request per subject.
+    """
 
     def __init__(self, spec: ChatModelSpec, dataset: str) -> None:
         self._model = OnDemandChatModel(spec)

@@ -457,8 +457,8 @@ def _sums_up_clothes(item: Thing, present: list[Thing]) -> bool:
 
 
 def _name(thing: Thing) -> Fact:
-    """Return the fact that names an item; if it only has attributes, its first fact."""
-    return thing.facts[0]
+    """Return the fact that names an item; if it has only attributes or parts, the first of them."""
+    return (thing.facts or thing.parts[0].facts)[0]
 
 
 def _compare_kinds(source: Thing, rewrite: Thing) -> Iterator[Finding]:

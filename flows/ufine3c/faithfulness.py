@@ -164,7 +164,7 @@ def _bare(text: str) -> str:
 VERSION = "8"
 STAGE = "check_faithfulness"
 _ENOUGH_FACTS = 3
-_STEM = 5  # letters
+_BEGINNING = 5  # letters
 
 
 def check_faithfulness(
@@ -181,7 +181,7 @@ def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessRep
     source, rewrite = parse_description(pair.source), parse_description(pair.rewrite)
     count = len(source.facts())
     says_nothing = count >= _ENOUGH_FACTS and not rewrite.states_anything()
-    if says_nothing and _share_no_words(pair):
+    if says_nothing and _share_few_words(pair):
         detail = f"The rewrite states none of the {count} facts of its source."
         return _rejected("unrelated", detail, pair)
     findings = find_differences(source, rewrite)
@@ -191,10 +191,10 @@ def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessRep
     return FaithfulnessReport(verdict="suspect" if is_suspect else "faithful", findings=findings)
 
 
-def _share_no_words(pair: RewritePair) -> bool:
-    """Whether the texts have fewer than two of the longer words in common."""
+def _share_few_words(pair: RewritePair) -> bool:
+    """Whether fewer than two longer words of one text begin like words of the other."""
     ours, theirs = (
-        {word[:_STEM] for word in _words(text) if len(word) >= _STEM}
+        {word[:_BEGINNING] for word in _words(text) if len(word) >= _BEGINNING}
         for text in (pair.source, pair.rewrite)
     )
     return len(ours & theirs) < 2

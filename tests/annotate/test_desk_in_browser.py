@@ -298,4 +298,5 @@ def settle(person: Person, names: list[str]) -> None:
     person.keep("adjudication")
     person.submit()
     assert person.has_finished()
+    assert person.projects() == [f"Loupe · {QUEUE.name} · conflicts"]
     assert person.failed == []

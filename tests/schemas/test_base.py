@@ -1,11 +1,15 @@
-"""Digests, entity ids and canonical JSON."""
+"""Digests, entity ids, canonical JSON and records."""
+
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from schemas.base import canonical_json, digest_of, entity_id
+import schemas
+from schemas.base import Record, canonical_json, digest_of, entity_id
 from schemas.records import Caption
 
 parts = st.lists(st.text(alphabet="0123:ab", max_size=4), max_size=4).map(tuple)
@@ -41,3 +45,14 @@ def test_a_record_is_frozen_and_refuses_unknown_fields() -> None:
     with pytest.raises(ValidationError, match="colour"):
         Caption.model_validate({**caption.model_dump(), "colour": "blue"})
     assert caption.payload() == '{"source":"s","text":"t","position":0}'
+
+
+def test_every_record_can_be_built() -> None:
+    """Validators are otherwise built on first use."""
+    for module in iter_modules(schemas.__path__, "schemas."):
+        import_module(module.name)
+    records = [Record]
+    for record in records:
+        records += record.__subclasses__()
+        record.model_rebuild()
+    assert len(records) > 100

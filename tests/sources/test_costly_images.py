@@ -48,7 +48,7 @@ def run_length_bmp(width: int, height: int) -> bytes:
 
 @cache
 def bomb() -> bytes:
-    """200 MB of zeros, compressed; not when tests are collected, because it takes a second."""
+    """200 MB of zeros, compressed at first use: it takes a second."""
     return zlib.compress(bytes(200 << 20), 9)
 
 

@@ -41,6 +41,7 @@ def test_added_and_contradicted_facts_are_found(subtests: pytest.Subtests) -> No
         ("A woman with a bag.", "A woman with three bags.", ("added", "3")),
         ("She has a large bag.", "She has a tiny bag.", ("contradicted", "small")),
         ("A bag on his back.", "A bag on his chest.", ("contradicted", "chest")),
+        ("A woman in a coat.", "A woman in a coat with a white laced oddity.", ("added", "white")),
         (
             "A shirt with letters on the back.",
             "A shirt with letters on the front.",

@@ -99,7 +99,7 @@ def test_the_best_checkpoint_has_the_best_validation_score(
 def test_a_data_loading_worker_does_not_change_the_weights(
     trainings: Trainings, uninterrupted: Notes
 ) -> None:
-    """One worker, because each imports torch anew if the fork server had started before."""
+    """One worker, because importing torch takes most of the time of each."""
     trainings.run("worker", trainings.settings(workers=1))
     assert same(trainings.weights("worker"), trainings.weights("uninterrupted"))
 
@@ -170,7 +170,6 @@ def test_the_error_names_an_unreadable_image(trainings: Trainings) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.filterwarnings("ignore:.*is multi-threaded:DeprecationWarning")
 def test_a_killed_and_resumed_training_gives_the_same_weights(
     trainings: Trainings, uninterrupted: Notes
 ) -> None:
