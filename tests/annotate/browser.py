@@ -160,12 +160,7 @@ class LabellingPage:
 
     def read_instructions(self) -> str:
         """Return the instructions that open with the page, and close them."""
-        dialog = self.browser_page.locator(".lsf-modal-ls__content")
-        dialog.wait_for()
-        text = str(dialog.inner_text())
-        self.browser_page.keyboard.press("Escape")
-        dialog.wait_for(state="hidden")
-        return text
+        return read_instructions(self.browser_page)
 
     def reload(self) -> None:
         """Reload the page and close the instructions."""
@@ -266,6 +261,16 @@ class LabellingPage:
         ran = [frame.evaluate("window.hacked") for frame in self.browser_page.frames]
         assert not any(ran), ran
         assert self.console_errors == []
+
+
+def read_instructions(browser_page: Any) -> str:
+    """Return the instructions that are open on a labelling page, and close them."""
+    dialog = browser_page.locator(".lsf-modal-ls__content")
+    dialog.wait_for()
+    text = str(dialog.inner_text())
+    browser_page.keyboard.press("Escape")
+    dialog.wait_for(state="hidden")
+    return text
 
 
 def _stores_an_answer(response: Any) -> bool:

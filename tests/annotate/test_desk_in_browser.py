@@ -19,7 +19,15 @@ from flows.engine.desks import open_desks
 from schemas.records import Rewrite
 from services.blob_server import create_app
 from services.process import free_port
-from tests.annotate.browser import HEIGHT_PX, PAGE_TEST, SAVED, SUBMIT, WIDTH_PX, WITHOUT_ANIMATIONS
+from tests.annotate.browser import (
+    HEIGHT_PX,
+    PAGE_TEST,
+    SAVED,
+    SUBMIT,
+    WIDTH_PX,
+    WITHOUT_ANIMATIONS,
+    read_instructions,
+)
 from tests.annotate.world import DATASET, REWRITE, World
 from tests.services.fixtures import AnnotatorAccount, LabelStudioServer
 
@@ -62,15 +70,6 @@ class Person:
         self.keep("home")
         assert self.offered() == []
 
-    def start(self) -> str:
-        """Close the instructions and return them."""
-        dialog = self.page.locator(".lsf-modal-ls__content")
-        dialog.wait_for()
-        text = str(dialog.inner_text())
-        self.page.keyboard.press("Escape")
-        dialog.wait_for(state="hidden")
-        return text
-
     def projects(self) -> list[str]:
         """Return the titles of all visible projects."""
         self.page.goto(f"{self._url}/projects/")
@@ -84,7 +83,7 @@ class Person:
         self.page.get_by_text(title, exact=True).click()
         self.page.locator(SUBMIT).wait_for()
         assert self.offered() == []
-        return self.start()
+        return read_instructions(self.page)
 
     def shown(self) -> str:
         """Wait for the rewrite and its image, and return the rewrite."""
@@ -211,7 +210,7 @@ def test_an_adjudicator_settles_a_conflict_of_two_annotators(
     assert "Is the rewrite as true" in first.open(f"Loupe · {QUEUE.name}")
     judge_both(first, verdict_on_plain="1", reloads=True)
     person = sit_down(bea)
-    assert "Is the rewrite as true" in person.start()
+    assert "Is the rewrite as true" in read_instructions(person.page)
     judge_both(person, verdict_on_plain="3", reloads=False)
     assert first.failed == person.failed == []
 
@@ -285,7 +284,7 @@ def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
 
 def settle(person: Person, names: list[str]) -> None:
     """Look at both answers, check that no names are shown, and correct the text."""
-    assert "Annotators disagree" in person.start()
+    assert "Annotators disagree" in read_instructions(person.page)
     assert person.shown() == PLAIN
     given = person.page.locator(".loupe-given").all_inner_texts()
     assert len(given) == 2
