@@ -119,9 +119,7 @@ class Build(Record):
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"sources must differ in name; got {', '.join(twice)} twice")
         if self.dataset in names:
-            raise ValueError(
-                f"dataset must be named otherwise than its sources; got {self.dataset!r}"
-            )
+            raise ValueError(f"dataset must not have the name of a source; got {self.dataset!r}")
         return self
 
 
