@@ -32,14 +32,20 @@ IMAGE_TYPE = "image/png"
 _WAIT_MS = 120_000
 SUBMIT = "[aria-label='Submit current annotation']"
 """The selector of the submit button."""
-WITHOUT_ANIMATIONS = """document.addEventListener("DOMContentLoaded", () => {
+FEWER_FRAMES = f"""document.addEventListener("DOMContentLoaded", () => {{
   const still = new CSSStyleSheet();
-  still.replaceSync(`*, ::before, ::after {
+  still.replaceSync(`*, ::before, ::after {{
     animation-duration: 1ms !important; animation-iteration-count: 1 !important;
-    transition-duration: 1ms !important; }`);
+    transition-duration: 1ms !important; }}`);
+  if (window === top)
+    still.insertRule(`body:not(:has({SUBMIT})) {{ opacity: 0 !important; }}`);
   document.adoptedStyleSheets.push(still);
-});"""
-"""Disables animations, because spinners take a third of the CPU time while a page loads."""
+}});"""
+"""Disables animations, and makes a page transparent until it has its submit button.
+
+Otherwise drawing takes half of the CPU time while a page loads. Playwright sees and clicks
+transparent elements.
+"""
 SAVED = "Annotation saved successfully"
 """The message of the page after an annotation is saved."""
 _BROKEN_IMAGE = """() => new Promise(done => {
@@ -146,7 +152,7 @@ class LabellingPage:
     """An open labelling page, with the first task of its project.
 
     Attributes:
-        browser_page: Playwright's page, for everything else.
+        browser_page: Playwright's page (the browser's tab), for everything else.
         console_errors: errors of the page since it was opened.
     """
 
@@ -154,7 +160,7 @@ class LabellingPage:
         self.browser_page = browser_page
         self.console_errors: list[str] = []
         self._submitted = 0
-        browser_page.on("pageerror", lambda error: self.console_errors.append(str(error)))
+        browser_page.on("pageerror", self._note_error)
         browser_page.goto(f"{url}/projects/{project_id}/data?labeling=1", wait_until="commit")
         browser_page.locator(SUBMIT).wait_for()
 
@@ -262,6 +268,16 @@ class LabellingPage:
         assert not any(ran), ran
         assert self.console_errors == []
 
+    def leave(self) -> None:
+        """Assert that the page was harmless, and free the tab for another page."""
+        self.assert_harmless()
+        self.browser_page.remove_listener("pageerror", self._note_error)
+        self.browser_page.unroute_all()
+        self.browser_page.mouse.move(0, 0)
+
+    def _note_error(self, error: Any) -> None:
+        self.console_errors.append(str(error))
+
 
 def read_instructions(browser_page: Any) -> str:
     """Return the instructions that are open on a labelling page, and close them."""
@@ -280,15 +296,15 @@ def _stores_an_answer(response: Any) -> bool:
 
 
 class Bench:
-    """Opens labelling pages, each in its own project."""
+    """Opens labelling pages one after the other in a tab, each in its own project."""
 
     def __init__(
-        self, server: LabelStudioServer, context: Any, pictures: Pictures, images_url: str
+        self, server: LabelStudioServer, tab: Any, pictures: Pictures, images_url: str
     ) -> None:
         self.images_url = images_url
-        self._url, self._context, self._pictures = server.url, context, pictures
+        self._url, self._tab, self._pictures = server.url, tab, pictures
         self._desk = Desk(server)
-        self._opened: list[LabellingPage] = []
+        self._opened: LabellingPage | None = None
         self._projects: list[int] = []
 
     def open(
@@ -302,6 +318,8 @@ class Bench:
     ) -> LabellingPage:
         """Open the page with the first of the contents, and read its instructions.
 
+        A page that was opened before must have been harmless.
+
         Args:
             interface: the interface whose page is opened.
             contents: created with this bench's `images_url`.
@@ -313,33 +331,36 @@ class Bench:
         listed = [contents] if isinstance(contents, TaskContent) else contents
         project_id = self._desk.create_project(interface, listed)
         self._projects.append(project_id)
-        browser_page = self._context.new_page()
-        browser_page.set_default_timeout(_WAIT_MS)
-        page = LabellingPage(browser_page, self._url, project_id)
-        self._opened.append(page)
+        self._leave()
+        self._opened = page = LabellingPage(self._tab, self._url, project_id)
         assert question in page.read_instructions()
         if has_images:
             page.wait_for_images()
         return page
 
     def close(self) -> None:
-        """Close the pages, which must be harmless, and delete their projects."""
-        for page in self._opened:
-            page.assert_harmless()
-            page.browser_page.close()
+        """Leave the last page, which must be harmless, and delete the projects."""
+        self._leave()
         for project_id in self._projects:
             self._desk.delete_project(project_id)
         self._desk.close()
 
+    def _leave(self) -> None:
+        if self._opened is not None:
+            self._opened.leave()
+
 
 @pytest.fixture(scope="session")
 def person(label_studio: LabelStudioServer, browser: Any) -> Iterator[Any]:
-    """A browser context in which the person has logged in to Label Studio."""
+    """A tab of a browser (Playwright's page) in which the person has logged in to Label Studio.
+
+    All tests use one tab, because it keeps the compiled scripts of Label Studio.
+    """
     context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
     context.set_default_timeout(_WAIT_MS)
-    context.add_init_script(WITHOUT_ANIMATIONS)
+    context.add_init_script(FEWER_FRAMES)
     _log_in(context, label_studio)
-    yield context
+    yield context.new_page()
     context.close()
 
 

@@ -53,7 +53,7 @@ from services.label_studio import (
 )
 from services.process import free_port, record_path, running, stop
 from tests.annotate.answering import Regions, about, accepting, rejecting
-from tests.annotate.browser import SAVED, SUBMIT, WITHOUT_ANIMATIONS
+from tests.annotate.browser import FEWER_FRAMES, SAVED, SUBMIT
 from tests.annotate.fault_proxy import Fault, fault_proxy
 from tests.annotate.interfaces.proposed import (
     Proposal,
@@ -296,7 +296,7 @@ class Screen:
         self._url, self._store = url, store
         self._page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         self._page.set_default_timeout(60_000)
-        self._page.add_init_script(WITHOUT_ANIMATIONS)
+        self._page.add_init_script(FEWER_FRAMES)
         self._page.goto(f"{url}/user/login/")
         password = login.credentials.password
         assert password is not None

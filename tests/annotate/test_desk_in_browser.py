@@ -20,12 +20,12 @@ from schemas.records import Rewrite
 from services.blob_server import create_app
 from services.process import free_port
 from tests.annotate.browser import (
+    FEWER_FRAMES,
     HEIGHT_PX,
     PAGE_TEST,
     SAVED,
     SUBMIT,
     WIDTH_PX,
-    WITHOUT_ANIMATIONS,
     read_instructions,
 )
 from tests.annotate.world import DATASET, REWRITE, World
@@ -55,7 +55,7 @@ class Person:
         self._url, self._account, self._shots = url, account, shots
         self._context = browser.new_context(viewport={"width": WIDTH_PX, "height": HEIGHT_PX})
         self._context.set_default_timeout(_PATIENCE_MS)
-        self._context.add_init_script(WITHOUT_ANIMATIONS)
+        self._context.add_init_script(FEWER_FRAMES)
         self.page = self._context.new_page()
         self.page.on("response", self._note)
 
