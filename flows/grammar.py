@@ -10,13 +10,9 @@ from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from schemas.phrases import QUOTED
-
-if TYPE_CHECKING:
-    from harper import Lint
-
 
 # The language of a caption is checked before its grammar.
 
@@ -256,17 +252,16 @@ def _hidden(match: re.Match[str]) -> str:
 
 def _findings(text: str, plain: str, allowed: frozenset[str], *, names: bool) -> Iterator[Finding]:
     ignored_rules, ignored_kinds = _words("ignored_rules"), _words("ignored_kinds")
-    for rule, lint in _lints(plain, "AMERICAN"):
-        start, end = lint.span.start, lint.span.end
-        if rule in ignored_rules or lint.lint_kind in ignored_kinds:
+    for rule, kind, start, end, message, _ in _lints(plain, "AMERICAN"):
+        if rule in ignored_rules or kind in ignored_kinds:
             continue
         if plain[start : end + 2] != text[start : end + 2] or not _is_sure(rule, plain, start):
             continue
-        if lint.lint_kind in _OF_WORDS and text[start:end] in allowed:
+        if kind in _OF_WORDS and text[start:end] in allowed:
             continue
         if rule == SPELLING and _is_right(plain, start, end, allowed, names=names):
             continue
-        yield Finding(start, end, rule, lint.message.replace("“", "‘").replace("”", "’"))
+        yield Finding(start, end, rule, message.replace("“", "‘").replace("”", "’"))
 
 
 def _repetitions(plain: str, found: list[Finding]) -> Iterator[Finding]:
@@ -294,7 +289,7 @@ def _is_right(text: str, start: int, end: int, allowed: frozenset[str], *, names
         return True
     if names and word[:1].isupper() and _CHECK_WORD.search(text[:start]) is not None:
         return True
-    british = {lint.problem_text for rule, lint in _lints(text, "BRITISH") if rule == SPELLING}
+    british = {one.problem for one in _lints(text, "BRITISH") if one.rule == SPELLING}
     return word not in british
 
 
@@ -312,12 +307,29 @@ def _language_finding(start: int, end: int, what: str) -> Finding:
     return Finding(start, end, LANGUAGE, f"The caption must be in English; this is {what}.")
 
 
-def _lints(text: str, dialect: str) -> "list[tuple[str, Lint]]":
+class _Lint(NamedTuple):
+    """A finding of Harper: its rule and kind, its position, its message and the text in it."""
+
+    rule: str
+    kind: str
+    start: int
+    end: int
+    message: str
+    problem: str
+
+
+@lru_cache(maxsize=4096)
+def _lints(text: str, dialect: str) -> tuple[_Lint, ...]:
+    """Return Harper's findings; a build checks many texts again in its later steps and rounds."""
     from harper import Language
 
     with _AT_ONCE:
         found = _linter(dialect).organized_lints(text, language=Language.PLAINTEXT)
-    return [(rule, lint) for rule, lints in found.items() for lint in lints]
+    return tuple(
+        _Lint(rule, one.lint_kind, one.span.start, one.span.end, one.message, one.problem_text)
+        for rule, lints in found.items()
+        for one in lints
+    )
 
 
 @lru_cache(maxsize=2)

@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from models.tls import trusted_authorities
 from schemas.chat import ServedModel
 from schemas.profile import OpenAIChat
 
@@ -29,6 +30,7 @@ def list_models(spec: OpenAIChat, key: str | None) -> httpx.Response:
         headers=headers,
         params=spec.query,
         timeout=_TIMEOUT_SECONDS,
+        verify=trusted_authorities(),
     )
 
 

@@ -17,6 +17,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from models.adapter import Adapter
 from models.chat import always, chat_messages
 from models.model_list import list_models, listed_model, listed_models
+from models.tls import trusted_authorities
 from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ServedModel
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat
@@ -105,7 +106,10 @@ class OpenAIChatModel(Adapter[OpenAIChat]):
             default_query=self._spec.query,
             max_retries=self._spec.max_retries,
             http_client=openai.DefaultAsyncHttpxClient(
-                timeout=timeout, limits=limits, event_hooks={"request": [self._refuse_retry]}
+                timeout=timeout,
+                limits=limits,
+                event_hooks={"request": [self._refuse_retry]},
+                verify=trusted_authorities(),
             ),
         )
         # The client takes these from the environment: an account at OpenAI must not be sent to

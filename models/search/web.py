@@ -5,11 +5,9 @@ import logging
 import math
 import os
 import random
-import ssl
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import cache
 from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
@@ -17,6 +15,7 @@ import httpx
 
 from models.adapter import Adapter
 from models.image_search import always, plain_query
+from models.tls import trusted_authorities
 from schemas.errors import ConfigurationError
 from schemas.image_search import (
     GoogleSearch,
@@ -81,7 +80,7 @@ class WebSearch(Adapter[SearchT], ABC):
         size, counted = min(count, self._most_hits), 0
         with httpx.Client(
             base_url=self._base_url,
-            verify=_trusted(),
+            verify=trusted_authorities(),
             timeout=self._spec.timeout_seconds,
             headers={"Accept": "application/json", "User-Agent": "loupe-datasets"},
             follow_redirects=False,
@@ -243,9 +242,3 @@ def size_of(value: Any) -> int | None:
 def _backoff(retries_made: int) -> float:
     longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0**retries_made)
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - jitter, nothing secret
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """Load the TLS authorities once, which takes longer than a request."""
-    return httpx.create_ssl_context()

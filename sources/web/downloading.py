@@ -7,6 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Final, NamedTuple, Self
 
 import aiohttp
@@ -176,7 +177,7 @@ class ImageDownloader:
         trusted: ssl.SSLContext | None = None,
     ) -> None:
         self._settings = settings
-        self._connect = (allow, lookup, trusted or ssl.create_default_context())
+        self._connect = (allow, lookup, trusted or _system_authorities())
         self._decoders = ThreadPoolExecutor(os.cpu_count(), "decode-download")
         self._ready: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
         self._thread = threading.Thread(
@@ -359,3 +360,9 @@ def _target(base: URL, location: str) -> str:
         return str(base.join(URL(location)))
     except (ValueError, TypeError):
         return location
+
+
+@cache
+def _system_authorities() -> ssl.SSLContext:
+    """Load the system's TLS authorities once, which takes longer than a request."""
+    return ssl.create_default_context()

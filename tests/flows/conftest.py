@@ -72,7 +72,7 @@ def reviewed_tasks(
     """
     folder = tmp_path_factory.mktemp("reviewed_tasks")
     with new_run(migrated_sqlite, folder) as run:
-        reviewed = review_tasks(run, drawn_stills(80), folder.parent / f"{folder.name}-states")
+        reviewed = review_tasks(run, drawn_stills(60), folder.parent / f"{folder.name}-states")
         yield reviewed
         reviewed.questions_wait[0].store.close()
 

@@ -103,7 +103,7 @@ class TakedownWorld:
             copy_first=False,
         )
         self.known = KnownStreet(self._street)
-        self._stills: StillsWorld = write_stills_world(folder / "stills", seed=11, count=48)
+        self._stills: StillsWorld = write_stills_world(folder / "stills", seed=11, count=30)
 
     def build_all(self, version: str = "0.1.0") -> None:
         """Build and release all four as `version`, continuing from the stored state."""
@@ -196,7 +196,7 @@ class TakedownWorld:
     @cached_property
     def pictures(self) -> Collection:
         """Stills, and some crops of each of three people."""
-        return self._collection("pictures", 48, {PERSON: 4} | dict.fromkeys(_OTHERS, 3))
+        return self._collection("pictures", 30, {PERSON: 4} | dict.fromkeys(_OTHERS, 3))
 
     @cached_property
     def photographs(self) -> Collection:

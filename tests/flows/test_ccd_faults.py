@@ -39,7 +39,7 @@ WRONG_KEY = Reply(401, {"detail": "Authentication credentials were not provided.
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(80)
+    return drawn_stills(40)
 
 
 @pytest.fixture

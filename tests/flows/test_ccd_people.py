@@ -106,7 +106,7 @@ class Work(NamedTuple):
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(40)
+    return drawn_stills(24)
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ DAILY_BUDGET = 2
 
 @pytest.fixture(scope="module")
 def stills(drawn_stills: DrawnStills) -> StillsWorld:
-    return drawn_stills(80)
+    return drawn_stills(40)
 
 
 @pytest.fixture

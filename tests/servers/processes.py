@@ -23,6 +23,7 @@ FORKED.set_forkserver_preload(
         "models.openai_chat",
         "pyarrow.parquet",
         "tests.flows.asking_run",
+        "tests.flows.loaded_linter",
         "tests.flows.searching",
         "tests.flows.worlds",
         "tests.release.export.test_kill",
