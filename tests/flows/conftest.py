@@ -17,7 +17,7 @@ from sources.demonstration.stills import StillsWorld
 from sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, run_unattended
-from tests.flows.command_line import Finished, Loupe
+from tests.flows.command_line import COMMAND, Finished, Loupe
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, found_variants
 from tests.flows.prefect_runs import Prefect
@@ -177,7 +177,7 @@ def loupe(home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
         monkeypatch.setattr("sys.argv", ["loupe", *map(str, arguments)])
         capsys.readouterr()
         with pytest.raises(SystemExit) as ended:
-            main()
+            main(COMMAND)
         return Finished(int(ended.value.code or 0), *capsys.readouterr())
 
     return run
