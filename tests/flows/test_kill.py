@@ -100,7 +100,7 @@ class Kills(NamedTuple):
 FEW = Kills(people_build, 6, 0.05)
 MANY = (
     FEW._replace(times=20),
-    Kills(recos_build, 5, 0.02, lambda: caption_completion),
+    Kills(recos_build, 5, 0.1, lambda: caption_completion),
     Kills(ccd_build, 5, 0.1, lambda: remembered(spoiled(sometimes_cut))),
 )
 
