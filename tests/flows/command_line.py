@@ -4,13 +4,6 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from typer.main import get_command
-
-from flows.cli.main import app
-
-COMMAND = get_command(app)
-"""The command line. `app` builds all its commands again in each call, which takes 30 ms."""
-
 
 class Finished(NamedTuple):
     """The result of a command."""

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.main import get_command
 
 from db.store import Store
-from flows.cli.main import main
+from flows.cli.main import app, main
 from flows.engine.context import RunContext
 from models.profiles.settings import load_settings
 from services.components import Component
@@ -17,7 +18,7 @@ from sources.demonstration.stills import StillsWorld
 from sources.demonstration.street import StreetWorld
 from tests.annotate.memory_desk import MemoryOffice
 from tests.flows.ccd_world import contrast_build, run_unattended
-from tests.flows.command_line import COMMAND, Finished, Loupe
+from tests.flows.command_line import Finished, Loupe
 from tests.flows.drawn_stills import DrawnStills
 from tests.flows.found_variants import FoundVariants, found_variants
 from tests.flows.prefect_runs import Prefect
@@ -29,6 +30,9 @@ from tests.flows.street import KnownStreet, write_short_street
 from tests.flows.worlds import own_environment
 from tests.servers.counting_server import CountingServer, counting_server
 from tests.services.fixtures import LabelStudioServer
+
+COMMAND = get_command(app)
+"""The command line. `app` builds all its commands again in each call, which takes 30 ms."""
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Load the grammar checker on import, which takes longer than most runs: for `FORKED`."""
+"""Loads the grammar checker when imported, so that forked processes do not load it again."""
 
 from flows.grammar import check_grammar
 
