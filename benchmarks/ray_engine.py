@@ -29,7 +29,7 @@ RECORDS = [(number, "said of them " * 40) for number in range(200)]
 
 
 @dataclass(frozen=True)
-class Digests(Program[tuple[int, str], tuple[int, str]]):
+class Digests(Program[tuple[int, str]]):
     """Computes the digest of each text many times."""
 
     stage = "bench"
@@ -48,10 +48,6 @@ class Digests(Program[tuple[int, str], tuple[int, str]]):
         return WorkResult(
             number, rejection=Rejection(stage="bench", reason=digest.hex(), detail="")
         )
-
-    def refused(self, item: tuple[int, str], rejection: Rejection) -> WorkResult:
-        """Return the rejection of an item."""
-        return WorkResult(item[0], rejection=rejection)
 
 
 def main() -> None:

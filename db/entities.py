@@ -22,7 +22,6 @@ from db.tables import (
     ParentEntity,
     escape_like,
     insert_new,
-    insert_new_text,
 )
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
@@ -222,6 +221,13 @@ def fetch(connection: Connection, ids: Iterable[str]) -> dict[str, StoredEntity]
     """Return the entities with these ids; unknown ids are left out."""
     rows = rows_in(connection, select_entities(), Entity.id, ids)
     return {row.id: StoredEntity._make(row) for row in rows}
+
+
+@reads
+def entities_numbered(connection: Connection, numbers: Iterable[int]) -> list[StoredEntity]:
+    """Return the entities with these numbers in the store, in their order there."""
+    rows = rows_in(connection, select_entities(), Entity.seq, numbers)
+    return sorted(map(StoredEntity._make, rows))
 
 
 def find(
@@ -443,16 +449,38 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
     Raises:
         IntegrityError: a parent is not stored.
     """
-    named = [(role, entity.id, parent) for entity in entities for role, parent in entity.parents]
-    ids = {id_ for _, child, parent in named for id_ in (child, parent)}
-    seqs = dict(rows_in(connection, select(Entity.id, Entity.seq), Entity.id, ids))
-    for role, child, parent in named:
-        if parent not in seqs:
-            raise IntegrityError(
-                f"entity {child} names {parent} as its '{role}', but no such entity is stored"
-            )
-    rows = [(role, seqs[child], seqs[parent]) for role, child, parent in named]
-    insert_new_text(connection, Derivation, ("role", "child_seq", "parent_seq"), rows)
+    # SQLite's driver takes longer for an enumeration than for its text
+    links = [(str(role), one.id, parent) for one in entities for role, parent in one.parents]
+    if links and _insert_links(connection, links) < len(links):  # some exist, or a parent does not
+        parents = sorted({parent for _, _, parent in links})
+        stored = {id_ for (id_,) in rows_in(connection, select(Entity.id), Entity.id, parents)}
+        for role, child, parent in links:
+            if parent not in stored:
+                raise IntegrityError(
+                    f"entity {child} names {parent} as its '{role}', but no such entity is stored"
+                )
+
+
+def _insert_links(connection: Connection, links: list[tuple[str, str, str]]) -> int:
+    """Insert those of `links` (role, child, parent) whose ends are stored; return how many are new.
+
+    The database looks up the numbers of both ends, as reading them takes longer.
+    """
+    into = "INSERT INTO derivation (role, child_seq, parent_seq)"
+    if connection.dialect.name == "postgresql":
+        columns = tuple(map(list, zip(*links, strict=True)))
+        return connection.exec_driver_sql(
+            f"{into} SELECT link.role, child.seq, parent.seq "  # noqa: S608 our own names
+            "FROM unnest(%s::text[], %s::text[], %s::text[]) AS link (role, child, parent) "
+            "JOIN entity AS child ON child.id = link.child "
+            "JOIN entity AS parent ON parent.id = link.parent ON CONFLICT DO NOTHING",
+            columns,
+        ).rowcount
+    return connection.exec_driver_sql(
+        f"{into} SELECT ?, child.seq, parent.seq FROM entity AS child, entity AS parent "  # noqa: S608
+        "WHERE child.id = ? AND parent.id = ? ON CONFLICT DO NOTHING",
+        links,
+    ).rowcount
 
 
 # What a stage gives to the store besides entities.

@@ -7,12 +7,14 @@ is pending.
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
     BindParameter,
     ColumnElement,
     Connection,
+    Select,
     and_,
     bindparam,
     delete,
@@ -28,13 +30,11 @@ from db.decisions import append_decisions
 from db.entities import (
     ActivityRecord,
     NewEntity,
-    StoredEntity,
     WorkResult,
     change_in,
     insert_derivations,
     register_agents,
     rows_in,
-    select_entities,
 )
 from db.store import Store, acquire_lock, reads, retried, writes
 from db.tables import (
@@ -326,11 +326,15 @@ _ENTITY_COLUMNS = (
     *("id", "dataset", "kind", "payload", "split", "group_key"),
     *("model_call_key", "state", "activity_id"),
 )
+_LAST = (1 << 63) - 1
 _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
 
 
 class ClaimedChunk(NamedTuple):
-    """Inputs that are processed together, and the claim on them if other runs could take them."""
+    """Inputs that are processed together, and the claim on them if other runs could take them.
+
+    Claimed inputs are the numbers of entities.
+    """
 
     claim_id: str | None
     inputs: Sequence[Any]
@@ -365,32 +369,45 @@ def claim_chunk(
     Inputs in `passed_over` are left for other runs. Inputs are searched while others write; the
     transaction that writes the claim only checks those that were found.
     """
-    subject = _subject(plan_id, pending.dataset)
-    is_wanted = and_(_is_pending(plan_id, pending), _is_not_in(passed_over))
+
+    def free(connection: Connection, ended: Iterable[str], lower: int, upper: int) -> Sequence[int]:
+        query = _free(plan_id, pending, tuple(ended)).where(_is_not_in(passed_over))
+        limits = {"lower": lower, "upper": upper, "size": size}
+        return connection.execute(query, limits).scalars().all()
+
     while True:
         with store.read() as connection:
             ended = store.claims.ended(connection)
-            is_free = and_(is_wanted, _is_unclaimed(subject, [*ended]))
-            query = select_entities().where(is_free, Entity.seq > after)
-            rows = connection.execute(query.order_by(Entity.seq).limit(size)).all()
-        found = list(map(StoredEntity._make, rows))
+            found = free(connection, ended, after + 1, _LAST)
         if not found:
             return None
-        lower, upper = found[0].seq, found[-1].seq
         with store.write() as connection:
             acquire_lock(connection, f"plan {plan_id}")
             if ended:
                 store.claims.drop_ended(connection)
-            is_free = and_(is_wanted, _is_unclaimed(subject))
-            still_free = select(Entity.seq).where(is_free, Entity.seq.between(lower, upper))
-            free = set(connection.execute(still_free).scalars().all())  # at once: faster
-            inputs = tuple(one for one in found if one.seq in free)
+            still_free = set(free(connection, (), found[0], found[-1]))
+            inputs = tuple(one for one in found if one in still_free)
             if inputs:
-                claim_id = store.claims.take(connection, subject, inputs[0].seq, inputs[-1].seq)
+                subject = _subject(plan_id, pending.dataset)
+                claim_id = store.claims.take(connection, subject, inputs[0], inputs[-1])
                 return ClaimedChunk(claim_id, inputs) if claim_id else None
 
 
-def _is_unclaimed(subject: str, ended: Sequence[str] = ()) -> ColumnElement[bool]:
+@lru_cache(64)  # building it takes longer than the query
+def _free(plan_id: int, pending: Pending, ended: tuple[str, ...]) -> Select[int]:
+    """Return a query for the first `size` pending inputs from `lower` to `upper` without a claim.
+
+    Claims of the processes `ended` do not count.
+    """
+    is_free = and_(
+        _is_pending(plan_id, pending),
+        _is_unclaimed(_subject(plan_id, pending.dataset), ended),
+        Entity.seq.between(bindparam("lower"), bindparam("upper")),
+    )
+    return select(Entity.seq).where(is_free).order_by(Entity.seq).limit(bindparam("size"))
+
+
+def _is_unclaimed(subject: str, ended: Sequence[str]) -> ColumnElement[bool]:
     """Return the condition that an entity has no claim, except by ended processes."""
     claimed = exists().where(
         Claim.subject == subject,

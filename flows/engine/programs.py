@@ -1,9 +1,9 @@
 """Programs: the pure work of a stage, run in this process, in worker processes or on a cluster.
 
-The store is used only in this process, which prepares the items of a program and commits its
-results. If a worker process dies, only time is lost: its items are divided until the one that
-reproducibly ends its process is found, and that item is rejected. Worker processes run on this
-machine, or beside actors of Ray (`flows.engine.ray`).
+This process claims inputs and commits results. Worker processes on this machine read the inputs
+from the store; those beside actors of Ray (`flows.engine.ray`), which cannot access it, are sent
+theirs. If a worker process dies, only time is lost: its inputs are divided until the one that
+reproducibly ends its process is found, and that input is rejected.
 """
 
 import threading
@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property, partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from db.blobs import BlobStore
-from db.entities import StoredEntity, WorkResult
+from db.entities import StoredEntity, WorkResult, entities_numbered
 from db.store import Store
+from db.store import open_engine as open_database
 from models.profiles.settings import Settings
 from schemas.errors import ServiceError
 from schemas.limited import LimitExceededError, run_limited
@@ -26,12 +27,11 @@ from schemas.records import Rejection
 _WORTH_SECONDS = 10.0
 """CPU seconds below which work is done in this process; starting workers takes two seconds."""
 
-InputT = TypeVar("InputT")
 ItemT = TypeVar("ItemT")
 
 
-class Program(ABC, Generic[InputT, ItemT]):
-    """The CPU-bound work of a stage, which never waits for people or services.
+class Program(ABC, Generic[ItemT]):
+    """The CPU-bound work of a stage on entities, which never waits for people or services.
 
     A program is a frozen dataclass at module level with pickleable fields and items.
 
@@ -52,7 +52,11 @@ class Program(ABC, Generic[InputT, ItemT]):
         """The URL or folder that `work` reads from; empty if it uses only its items."""
         return ""
 
-    def prepare(self, inputs: Sequence[InputT], reader: Store) -> Sequence[ItemT]:  # noqa: ARG002
+    def prepare(
+        self,
+        inputs: Sequence[StoredEntity],
+        reader: Store,  # noqa: ARG002
+    ) -> Sequence[ItemT]:
         """Return one item to work on for each input, in order; by default the inputs."""
         return cast("Sequence[ItemT]", inputs)
 
@@ -63,13 +67,13 @@ class Program(ABC, Generic[InputT, ItemT]):
     def work(self, items: Sequence[ItemT]) -> list[WorkResult]:
         """Return the result of each item, in order, which must depend only on that item."""
 
-    @abstractmethod
-    def refused(self, item: ItemT, rejection: Rejection) -> WorkResult:
-        """Return the result of an item that cannot be processed."""
+    def refused(self, input_: StoredEntity, rejection: Rejection) -> WorkResult:
+        """Return the result of an input that cannot be processed; by default, a rejection."""
+        return WorkResult(input_.seq, rejection=rejection)
 
 
 @dataclass(frozen=True)
-class BlobProgram(Program[StoredEntity, StoredEntity]):
+class BlobProgram(Program[StoredEntity]):
     """A program on entities with files in a blob store."""
 
     blobs_url: str
@@ -84,16 +88,12 @@ class BlobProgram(Program[StoredEntity, StoredEntity]):
         """The blob store."""
         return BlobStore(self.blobs_url)
 
-    def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
-        """Return a rejection: nothing is computed from the entity."""
-        return WorkResult(item.seq, rejection=rejection)
-
 
 class Engine(NamedTuple):
     """Where a program runs.
 
     Attributes:
-        work: returns the results of the program for items, or raises `LimitExceededError` if the
+        work: returns the results of the program for inputs, or raises `LimitExceededError` if the
             worker process died. Thread-safe.
         threads: how many threads keep it busy.
     """
@@ -102,10 +102,10 @@ class Engine(NamedTuple):
     threads: int
 
 
-_opened: list[Program[Any, Any]] = []  # in this worker process: one program or none
+_opened: list[Program[Any]] = []  # in this worker process: one program or none
 
 
-def work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[WorkResult]:
+def work_in_process(program: Program[Any], items: Sequence[Any]) -> list[WorkResult]:
     """Run a program on `items` in this worker process, opening it once."""
     if _opened != [program]:
         _opened.clear()
@@ -114,63 +114,91 @@ def work_in_process(program: Program[Any, Any], items: Sequence[Any]) -> list[Wo
     return _opened[0].work(items)
 
 
+def read_and_work_in_process(
+    program: Program[Any], url: str, numbers: Sequence[int]
+) -> list[WorkResult]:
+    """Run a program on the numbered entities of the store at `url` in this worker process."""
+    return work_in_process(program, _items_of(program, numbers, _reader(url)))
+
+
+@cache
+def _reader(url: str) -> Store:
+    return Store(open_database(url))
+
+
+def _items_of(program: Program[ItemT], numbers: Sequence[int], store: Store) -> Sequence[ItemT]:
+    return program.prepare(entities_numbered(store, numbers), store)
+
+
 @contextmanager
 def open_engine(
-    settings: Settings, program: Program[Any, Any], inputs: int | None
+    settings: Settings, program: Program[Any], count: int | None, store: Store | None = None
 ) -> Iterator[Engine]:
-    """Open the engine of the settings for `program` and so many inputs (None: not known).
+    """Open the engine of the settings for `program` and `count` inputs (None: not known).
+
+    Inputs are the numbers of entities in `store`; without a store, they are the program's items.
 
     Raises:
         UsageError, ServiceError: Ray is not installed, or its cluster cannot be used.
     """
-    if settings.engine == "ray" and inputs != 0:
+
+    def items_of(inputs: Sequence[Any]) -> Sequence[Any]:
+        return inputs if store is None else _items_of(program, inputs, store)
+
+    if settings.engine == "ray" and count != 0:
         from flows.engine.ray import open_ray
 
         with open_ray(settings, program) as actors:
-            yield Engine(actors.work, actors.threads)
+            yield Engine(lambda inputs: actors.work(items_of(inputs)), actors.threads)
         return
     workers = settings.engine_workers or processors()
-    is_worth = workers > 1 and (inputs or 0) * program.seconds >= _WORTH_SECONDS
+    is_worth = workers > 1 and (count or 0) * program.seconds >= _WORTH_SECONDS
     if settings.engine == "processes" or (settings.engine == "auto" and is_worth):
         free = threading.Semaphore(workers)
+        limited = partial(run_limited, work_in_process, program)
+        if store is not None:
+            url = store.engine.url.render_as_string(hide_password=False)
+            limited = partial(run_limited, read_and_work_in_process, program, url)
 
-        def work(items: Sequence[Any]) -> list[WorkResult]:
+        def work(inputs: Sequence[Any]) -> list[WorkResult]:
             with free:
-                return run_limited(work_in_process, program, items, seconds=settings.engine_seconds)
+                return limited(inputs, seconds=settings.engine_seconds)
 
-        # Half of the threads prepare and commit while the others wait for worker processes.
+        # Half of the threads commit while the others wait for worker processes.
         yield Engine(work, 2 * workers)
         return
-    if inputs != 0:
+    if count != 0:
         program.open()
-    yield Engine(program.work, 2)
+    yield Engine(lambda inputs: program.work(items_of(inputs)), 2)
 
 
 def work_through(
-    engine: Engine, program: Program[Any, ItemT], items: Sequence[ItemT]
+    engine: Engine, program: Program[Any], numbers: Sequence[int], store: Store
 ) -> list[WorkResult]:
-    """Return the results of all items, in order; items that end their process twice are refused.
+    """Return the results of all inputs, in order; those that end their process twice are refused.
 
     Raises:
-        ServiceError: worker processes die even without an item.
+        ServiceError: worker processes die even without an input.
     """
     try:
-        return engine.work(items)
+        return engine.work(numbers)
     except LimitExceededError:
-        if len(items) > 1:
-            half = len(items) // 2
-            parts = items[:half], items[half:]
-            return [result for part in parts for result in work_through(engine, program, part)]
+        if len(numbers) > 1:
+            half = len(numbers) // 2
+            parts = numbers[:half], numbers[half:]
+            return [
+                result for part in parts for result in work_through(engine, program, part, store)
+            ]
     try:
-        return engine.work(items)
+        return engine.work(numbers)
     except LimitExceededError as fault:
         _require_processes(engine, program)
         detail = f"Two processes ended while they worked on it: it {fault}."
         rejection = Rejection(stage=program.stage, reason="ends_its_process", detail=detail)
-        return [program.refused(item, rejection) for item in items]
+        return [program.refused(one, rejection) for one in entities_numbered(store, numbers)]
 
 
-def _require_processes(engine: Engine, program: Program[Any, Any]) -> None:
+def _require_processes(engine: Engine, program: Program[Any]) -> None:
     try:
         engine.work(())
     except LimitExceededError as fault:

@@ -38,7 +38,7 @@ _MOST_LOSSES = 3
 class _Ray:
     """Runs a program in actors, which are started on demand."""
 
-    def __init__(self, ray: Any, program: Program[Any, Any], settings: Settings) -> None:
+    def __init__(self, ray: Any, program: Program[Any], settings: Settings) -> None:
         cpus = program.cpus if settings.engine_cpus is None else settings.engine_cpus
         gpus = program.gpus if settings.engine_gpus is None else settings.engine_gpus
         self._ray = ray
@@ -161,7 +161,7 @@ class _Ray:
 
 
 @contextmanager
-def open_ray(settings: Settings, program: Program[Any, Any]) -> Iterator[_Ray]:
+def open_ray(settings: Settings, program: Program[Any]) -> Iterator[_Ray]:
     """Open an engine that runs `program` on the cluster of the settings.
 
     Raises:

@@ -3,14 +3,21 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
+from db.entities import (
+    AgentRef,
+    NewEntity,
+    StoredEntity,
+    WorkResult,
+    entities_numbered,
+    new_entity,
+)
 from db.store import claim_subject, drop_claims, pauses
 from db.work import (
     ClaimedChunk,
@@ -122,7 +129,7 @@ def run_stage(
     context: RunContext,
     stage: Stage,
     pending: Pending,
-    work: Work[StoredEntity] | Program[StoredEntity, Any],
+    work: Work[StoredEntity] | Program[Any],
 ) -> StageReport:
     """Run `work` over all pending entities, shared with concurrent runs."""
     plan_id = register_plan(context.store, stage.name, stage.version, stage.configuration)
@@ -145,7 +152,7 @@ def run_stage(
                 chunk = claim_chunk(context.store, plan_id, pending, size, after, passed_over)
                 if chunk is None:
                     break
-                after = chunk.inputs[-1].seq
+                after = chunk.inputs[-1]
                 claimed += 1
                 yield chunk
             if report.finished > before:
@@ -155,14 +162,15 @@ def run_stage(
             else:
                 return
 
-    return _run(context, stage, plan_id, total, chunks, work)
+    opened = _opened(context, stage, work, total)
+    return _run(context, stage, plan_id, total, chunks, opened)
 
 
 def run_stream(
     context: RunContext,
     stage: Stage,
     items: Iterable[tuple[int, T]],
-    work: Work[tuple[int, T]] | Program[tuple[int, T], Any],
+    work: Work[tuple[int, T]],
     total: int | None = None,
     *,
     fixed: bool = False,
@@ -192,7 +200,8 @@ def run_stream(
             if new := [item for item in chunk if item[0] not in done]:
                 yield ClaimedChunk(None, new)
 
-    report = _run(context, stage, plan_id, total, chunks, work)
+    opened = nullcontext((work, stage.workers))
+    report = _run(context, stage, plan_id, total, chunks, opened)
     if fixed and read and report.already_done + report.finished == read:
         finish_stream(context.store, plan_id, mark._replace(seq=read))
     return report
@@ -243,7 +252,7 @@ def _run(
     plan_id: int,
     total: int | None,
     chunks: Callable[[StageReport], Iterator[ClaimedChunk]],
-    work: Work[Any] | Program[Any, Any],
+    opened: AbstractContextManager[tuple[Work[Any], int]],
 ) -> StageReport:
     """Run every chunk on the stage's threads; a chunk that fails or finds no thread is released.
 
@@ -272,7 +281,7 @@ def _run(
         try:
             with (
                 context.store.claims.renewed(),
-                _opened(context, stage, work, total) as (function, threads),
+                opened as (function, threads),
                 ThreadPoolExecutor(threads, thread_name_prefix=stage.title) as pool,
                 context.stopped_by_interruption(),
             ):
@@ -307,19 +316,15 @@ def _wait_for(running: set[Future[None]], most: int) -> set[Future[None]]:
 
 @contextmanager
 def _opened(
-    context: RunContext, stage: Stage, work: Work[Any] | Program[Any, Any], total: int | None
-) -> Iterator[tuple[Work[Any], int]]:
-    """Yield the function that computes the results of a chunk, and the number of threads."""
-    if not isinstance(work, Program):
-        yield work, stage.workers
-        return
-    program = work
-    with open_engine(context.settings, program, total) as engine:
-
-        def run(inputs: Sequence[Any]) -> Sequence[StageResult]:
-            return work_through(engine, program, program.prepare(inputs, context.store))
-
-        yield run, engine.threads
+    context: RunContext, stage: Stage, work: Work[StoredEntity] | Program[Any], total: int
+) -> Iterator[tuple[Work[int], int]]:
+    """Yield the function that computes the results of numbered inputs, and the count of threads."""
+    store = context.store
+    if isinstance(work, Program):
+        with open_engine(context.settings, work, total, store) as engine:
+            yield lambda numbers: work_through(engine, work, numbers, store), engine.threads
+    else:
+        yield lambda numbers: work(entities_numbered(store, numbers)), stage.workers
 
 
 @contextmanager

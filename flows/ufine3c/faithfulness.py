@@ -236,7 +236,7 @@ class _Rewritten(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RewriteChecks(Program[StoredEntity, _Rewritten]):
+class RewriteChecks(Program[_Rewritten]):
     """The check of the rewrites of a dataset; see `check_rewrites`."""
 
     stage = STAGE
@@ -299,7 +299,7 @@ class RewriteChecks(Program[StoredEntity, _Rewritten]):
         entity = new_entity(report, self.dataset, parents=parents, group=item.group)
         return WorkResult(item.seq, entities=(entity,))
 
-    def refused(self, item: _Rewritten, rejection: Rejection) -> WorkResult:
+    def refused(self, input_: StoredEntity | _Rewritten, rejection: Rejection) -> WorkResult:
         """Reject the rewrite without review."""
-        decision = NewDecision(item.id, "reject", software(), reason=rejection.reason)
-        return WorkResult(item.seq, decisions=(decision,), rejection=rejection)
+        decision = NewDecision(input_.id, "reject", software(), reason=rejection.reason)
+        return WorkResult(input_.seq, decisions=(decision,), rejection=rejection)

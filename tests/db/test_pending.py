@@ -56,7 +56,7 @@ def decide(store: Store, verdict: Verdict, *entities: StoredEntity) -> None:
 def claimed(store: Store, plan_id: int, pending: Pending = CAPTIONS) -> list[int]:
     """Return the inputs of the next chunk, found as the stage runner finds them."""
     chunk = claim_chunk(store, plan_id, pending, 10, low_water(store, plan_id, pending))
-    return [one.seq for one in chunk.inputs] if chunk else []
+    return list(chunk.inputs) if chunk else []
 
 
 def test_the_search_for_inputs_starts_after_the_finished_ones(store: Store) -> None:

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 
-from db.entities import NewDecision, WorkResult, fetch
+from db.entities import NewDecision, WorkResult, entities_numbered, fetch
 from db.store import Store, drop_claims
 from db.tables import Activity, Association, Claim, Decision, Derivation, Entity, Work
 from db.work import (
@@ -53,11 +53,11 @@ def claim(store: Store, plan_id: int, size: int = 4, after: int = 0) -> ClaimedC
 
 
 def inputs(chunk: ClaimedChunk) -> set[int]:
-    return {one.seq for one in chunk.inputs}
+    return set(chunk.inputs)
 
 
 def commit(store: Store, plan_id: int, chunk: ClaimedChunk) -> None:
-    results = [WorkResult(one.seq) for one in chunk.inputs]
+    results = [WorkResult(one) for one in chunk.inputs]
     commit_chunk(store, activity_of(plan_id), results, chunk.claim_id)
 
 
@@ -105,7 +105,7 @@ def test_a_claim_is_respected_until_it_ends(store: Store, plan_id: int) -> None:
     theirs = claim(store, plan_id)
     hand_over_claims(store)
     rest = claim(store, plan_id, size=100)
-    assert inputs(theirs) | inputs(rest) == {one.seq for one in (*theirs.inputs, *rest.inputs)}
+    assert inputs(theirs) | inputs(rest) == {*theirs.inputs, *rest.inputs}
     assert not inputs(theirs) & inputs(rest)
     drop_claims(store, str(rest.claim_id))
     assert live_claims(store, plan_id, DATASET)
@@ -128,7 +128,7 @@ def test_a_chunk_is_claimed_again_if_released_or_its_process_died(
 def test_a_chunk_is_stored_with_its_entities_decisions_and_rejections(
     store: Store, plan_id: int
 ) -> None:
-    one, two = claim(store, plan_id, size=2).inputs
+    one, two = entities_numbered(store, claim(store, plan_id, size=2).inputs)
     child = caption(100, [(Role.EDITED_FROM, one.id)])
     rejection = Rejection(stage="rewrite", reason="refusal", detail="It would not.")
     before = {table: row_count(store, table) for table in (Activity, Association)}
@@ -161,8 +161,8 @@ def test_a_chunk_with_one_invalid_row_is_not_stored(store: Store, plan_id: int) 
     before = {table: row_count(store, table) for table in tables}
     bad = NewDecision("0" * 32, "accept", SOFTWARE)
     results = [
-        WorkResult(chunk.inputs[0].seq, entities=(caption(100),)),
-        WorkResult(chunk.inputs[1].seq, decisions=(bad,)),
+        WorkResult(chunk.inputs[0], entities=(caption(100),)),
+        WorkResult(chunk.inputs[1], decisions=(bad,)),
     ]
     with pytest.raises(DBAPIError):
         commit_chunk(store, activity_of(plan_id), results, chunk.claim_id)
@@ -172,7 +172,7 @@ def test_a_chunk_with_one_invalid_row_is_not_stored(store: Store, plan_id: int) 
 def test_an_input_finished_by_another_run_keeps_that_result(store: Store, plan_id: int) -> None:
     """The claim had ended, another run took the input over, and its model answered differently."""
     chunk = claim(store, plan_id, size=2)
-    one, two = chunk.inputs
+    one, two = entities_numbered(store, chunk.inputs)
     theirs, ours, fresh = (caption(number, [(Role.EDITED_FROM, one.id)]) for number in (1, 2, 3))
     decision = NewDecision(one.id, "reject", SOFTWARE)
     commit_chunk(store, activity_of(plan_id), [WorkResult(one.seq, (theirs,))])

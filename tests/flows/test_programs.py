@@ -34,7 +34,7 @@ from models.profiles.settings import load_settings
 from schemas.errors import ConfigurationError, ServiceError
 from schemas.profile import FaithfulnessSettings
 from schemas.provenance import Role
-from schemas.records import Caption, Image, Rejection, Rewrite
+from schemas.records import Caption, Image, Rewrite
 from tests.db.samples import DATASET, caption, row_count, store_entities
 from tests.flows.homes import contents_of
 from tests.flows.ray_cluster import add_node, lose_node, ray_cluster
@@ -77,7 +77,7 @@ def process_engines(ray: EngineCase) -> tuple[EngineCase, ...]:
 
 
 @dataclass(frozen=True)
-class UpperCase(Program[StoredEntity, StoredEntity]):
+class UpperCase(Program[StoredEntity]):
     """Puts captions in capitals. Captions with a word in `deadly` end their process, or hang.
 
     `numbers` says how, word by word and repeated: a signal, 0 (hang) or `OUT_OF_MEMORY` (allocate
@@ -93,9 +93,6 @@ class UpperCase(Program[StoredEntity, StoredEntity]):
     pause: float = 0.0
     alive: Path | None = None
     opened: Path | None = None
-
-    def prepare(self, inputs: Sequence[StoredEntity], _: Store) -> Sequence[StoredEntity]:
-        return inputs
 
     def open(self) -> None:
         if self.opened is not None:
@@ -122,9 +119,6 @@ class UpperCase(Program[StoredEntity, StoredEntity]):
         rewrite = Rewrite(source="test", text=text.upper(), author=f"{os.getpid()}@1")
         parents = [(Role.REWRITE_OF, one.id)]
         return WorkResult(one.seq, (new_entity(rewrite, DATASET, parents=parents),))
-
-    def refused(self, item: StoredEntity, rejection: Rejection) -> WorkResult:
-        return WorkResult(item.seq, rejection=rejection)
 
 
 @pytest.fixture
