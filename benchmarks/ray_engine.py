@@ -19,34 +19,37 @@ from importlib import import_module
 from pathlib import Path
 from statistics import median
 
-from db.entities import WorkResult
+from db.entities import StoredEntity, WorkResult, find, new_entity
+from flows.engine.context import RunContext, open_context
 from flows.engine.programs import Engine, Program, open_engine
+from flows.engine.runner import Stage, run_each
 from models.profiles.settings import load_settings
-from schemas.records import Rejection
+from schemas.records import Caption, Rejection
 
 WANTED = 1.05
-RECORDS = [(number, "said of them " * 40) for number in range(200)]
+RECORDS = 200
+DATASET = "bench"
 
 
 @dataclass(frozen=True)
-class Digests(Program[tuple[int, str]]):
-    """Computes the digest of each text many times."""
+class Digests(Program[StoredEntity]):
+    """Computes the digest of each caption many times."""
 
     stage = "bench"
     seconds = 0.005
 
     turns: int
 
-    def work(self, items: Sequence[tuple[int, str]]) -> list[WorkResult]:
-        """Compute the digests of all items."""
-        return [self._result(*item) for item in items]
+    def work(self, items: Sequence[StoredEntity]) -> list[WorkResult]:
+        """Compute the digests of all captions."""
+        return [self._result(one) for one in items]
 
-    def _result(self, number: int, text: str) -> WorkResult:
-        digest = text.encode()
+    def _result(self, one: StoredEntity) -> WorkResult:
+        digest = one.payload.encode()
         for _ in range(self.turns):
             digest = hashlib.sha256(digest * 8).digest()
         return WorkResult(
-            number, rejection=Rejection(stage="bench", reason=digest.hex(), detail="")
+            one.seq, rejection=Rejection(stage="bench", reason=digest.hex(), detail="")
         )
 
 
@@ -57,23 +60,28 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     arguments = parser.parse_args()
     importable = import_module("benchmarks.ray_engine")  # workers cannot import `__main__`
-    program: Digests = importable.Digests(turns_of_a_second() // len(RECORDS))
-    print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors", flush=True)
     taken: dict[str, list[float]] = {"processes": [], "ray": []}
     with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+        context = open_context(load_settings(home=Path(folder)))
+        captions = stored_captions(context)
+        program: Digests = importable.Digests(turns_of_a_second(captions[:10]) // RECORDS)
+        numbers = [one.seq for one in captions]
         engines = {}
+        print(f"load before: {os.getloadavg()[0]:.2f} on {os.cpu_count()} processors", flush=True)
         for way in taken:
             settings = load_settings(
                 home=Path(folder), engine=way, engine_workers=arguments.workers
             )
-            engines[way] = opened.enter_context(open_engine(settings, program, None))
+            engines[way] = opened.enter_context(
+                open_engine(settings, program, RECORDS, context.store)
+            )
             started = time.perf_counter()
-            work(engines[way], arguments.workers)
+            work(engines[way], numbers, arguments.workers)
             print(f"{way:<10} first chunks {time.perf_counter() - started:.2f} s", flush=True)
         for _ in range(arguments.rounds):
             for way, engine in engines.items():
                 started = time.perf_counter()
-                work(engine, arguments.chunks)
+                work(engine, numbers, arguments.chunks)
                 taken[way].append(time.perf_counter() - started)
     print(f"load after: {os.getloadavg()[0]:.2f}")
     for way, times in taken.items():
@@ -84,17 +92,29 @@ def main() -> None:
     print(f"ray to processes {ratio:.3f}  (wanted: {WANTED})")
 
 
-def work(engine: Engine, chunks: int) -> None:
+def stored_captions(context: RunContext) -> list[StoredEntity]:
+    """Store the captions of a chunk and return them."""
+
+    def stored(number: int, text: str) -> WorkResult:
+        caption = Caption(source="bench", text=text, position=number)
+        return WorkResult(number, entities=(new_entity(caption, DATASET),))
+
+    texts = [(number, "said of them " * 40) for number in range(RECORDS)]
+    run_each(context, Stage("seed", "1", DATASET, {}), texts, stored)
+    return list(find(context.store, DATASET, Caption.kind))
+
+
+def work(engine: Engine, numbers: Sequence[int], chunks: int) -> None:
     """Process `chunks` chunks, on enough threads to keep the engine busy."""
     with ThreadPoolExecutor(engine.threads) as threads:
-        list(threads.map(engine.work, [RECORDS] * chunks))
+        list(threads.map(engine.work, [numbers] * chunks))
 
 
-def turns_of_a_second() -> int:
+def turns_of_a_second(captions: Sequence[StoredEntity]) -> int:
     """Number of digests computed in a second of processor time."""
     program, started = Digests(2000), time.process_time()
-    program.work(RECORDS[:10])
-    return int(20_000 / (time.process_time() - started))
+    program.work(captions)
+    return int(program.turns * len(captions) / (time.process_time() - started))
 
 
 if __name__ == "__main__":

@@ -448,15 +448,14 @@ def on_ray(home: Path) -> worker_processes.Times:
 def ray_trip() -> float:
     """Median seconds of an empty chunk."""
     program = RewriteChecks(worker_processes.DATASET, FaithfulnessSettings(), ())
-    with (
-        tempfile.TemporaryDirectory() as home,
-        open_engine(load_settings(home=Path(home)), program, 1) as engine,
-    ):
-        times = []
-        for _ in range(30):
-            started = time.perf_counter()
-            engine.work(())
-            times.append(time.perf_counter() - started)
+    with tempfile.TemporaryDirectory() as home:
+        context = open_context(load_settings(home=Path(home)))
+        with open_engine(context.settings, program, 1, context.store) as engine:
+            times = []
+            for _ in range(30):
+                started = time.perf_counter()
+                engine.work(())
+                times.append(time.perf_counter() - started)
     return median(times)
 
 

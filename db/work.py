@@ -326,7 +326,7 @@ _ENTITY_COLUMNS = (
     *("id", "dataset", "kind", "payload", "split", "group_key"),
     *("model_call_key", "state", "activity_id"),
 )
-_LAST = (1 << 63) - 1
+_HIGHEST = (1 << 63) - 1  # of the numbers that databases store
 _WORK_COLUMNS = ("plan_id", "input", "status", "activity_id", "reason", "rejection")
 
 
@@ -378,7 +378,7 @@ def claim_chunk(
     while True:
         with store.read() as connection:
             ended = store.claims.ended(connection)
-            found = free(connection, ended, after + 1, _LAST)
+            found = free(connection, ended, after + 1, _HIGHEST)
         if not found:
             return None
         with store.write() as connection:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from db.blobs import BlobStore
@@ -93,12 +93,12 @@ class Engine(NamedTuple):
     """Where a program runs.
 
     Attributes:
-        work: returns the results of the program for inputs, or raises `LimitExceededError` if the
-            worker process died. Thread-safe.
+        work: returns the results of the program for numbered inputs, or raises
+            `LimitExceededError` if the worker process died. Thread-safe.
         threads: how many threads keep it busy.
     """
 
-    work: Callable[[Sequence[Any]], list[WorkResult]]
+    work: Callable[[Sequence[int]], list[WorkResult]]
     threads: int
 
 
@@ -115,7 +115,7 @@ def work_in_process(program: Program[Any], items: Sequence[Any]) -> list[WorkRes
 
 
 def read_and_work_in_process(
-    program: Program[Any], url: str, numbers: Sequence[int]
+    program: Program[Any], numbers: Sequence[int], url: str
 ) -> list[WorkResult]:
     """Run a program on the numbered entities of the store at `url` in this worker process."""
     return work_in_process(program, _items_of(program, numbers, _reader(url)))
@@ -132,44 +132,41 @@ def _items_of(program: Program[ItemT], numbers: Sequence[int], store: Store) -> 
 
 @contextmanager
 def open_engine(
-    settings: Settings, program: Program[Any], count: int | None, store: Store | None = None
+    settings: Settings, program: Program[Any], count: int, store: Store
 ) -> Iterator[Engine]:
-    """Open the engine of the settings for `program` and `count` inputs (None: not known).
-
-    Inputs are the numbers of entities in `store`; without a store, they are the program's items.
+    """Open the engine of the settings for `program` and its `count` inputs in `store`.
 
     Raises:
         UsageError, ServiceError: Ray is not installed, or its cluster cannot be used.
     """
-
-    def items_of(inputs: Sequence[Any]) -> Sequence[Any]:
-        return inputs if store is None else _items_of(program, inputs, store)
-
     if settings.engine == "ray" and count != 0:
         from flows.engine.ray import open_ray
 
         with open_ray(settings, program) as actors:
-            yield Engine(lambda inputs: actors.work(items_of(inputs)), actors.threads)
+            yield Engine(
+                lambda numbers: actors.work(_items_of(program, numbers, store)), actors.threads
+            )
         return
     workers = settings.engine_workers or processors()
-    is_worth = workers > 1 and (count or 0) * program.seconds >= _WORTH_SECONDS
+    is_worth = workers > 1 and count * program.seconds >= _WORTH_SECONDS
     if settings.engine == "processes" or (settings.engine == "auto" and is_worth):
         free = threading.Semaphore(workers)
-        limited = partial(run_limited, work_in_process, program)
-        if store is not None:
-            url = store.engine.url.render_as_string(hide_password=False)
-            limited = partial(run_limited, read_and_work_in_process, program, url)
+        url = store.engine.url.render_as_string(hide_password=False)
 
-        def work(inputs: Sequence[Any]) -> list[WorkResult]:
+        def work(numbers: Sequence[int]) -> list[WorkResult]:
             with free:
-                return limited(inputs, seconds=settings.engine_seconds)
+                return run_limited(
+                    read_and_work_in_process,
+                    *(program, numbers, url),
+                    seconds=settings.engine_seconds,
+                )
 
         # Half of the threads commit while the others wait for worker processes.
         yield Engine(work, 2 * workers)
         return
     if count != 0:
         program.open()
-    yield Engine(lambda inputs: program.work(items_of(inputs)), 2)
+    yield Engine(lambda numbers: program.work(_items_of(program, numbers, store)), 2)
 
 
 def work_through(

@@ -60,26 +60,28 @@ class _Ray:
 
     def work(self, items: Sequence[Any]) -> list[WorkResult]:
         chunk = pickle.dumps((self._program, items))
+        loss: Exception | None = None
         for _ in range(_MOST_LOSSES):
             actor = self._take()
             is_lost = True
             try:
                 answer = actor.work.remote(self._module, chunk, self._seconds)
                 patience = _CLOCK_PER_PROCESSOR_SECOND * self._seconds + _GRACE_SECONDS
-                results, error = self._ray.get(answer, timeout=patience)
+                results, failure = self._ray.get(answer, timeout=patience)
                 is_lost = False
             except self._ray.exceptions.RayTaskError:
                 is_lost = False
                 raise
-            except self._ray.exceptions.RayError:
-                continue  # the actor, its node or the answer is lost, or it never answers
+            except self._ray.exceptions.RayError as error:
+                loss = error  # the actor, its node or the answer is lost, or it never answers
+                continue
             finally:
                 self._give_back(actor, is_lost=is_lost)
-            if error is not None:
-                raise unpacked_error(error)
+            if failure is not None:
+                raise unpacked_error(failure)
             return cast("list[WorkResult]", pickle.loads(results))  # noqa: S301 - of our own actor
         what = f"lost {_MOST_LOSSES} actors of Ray that processed it, or their nodes"
-        raise LimitExceededError("actors_lost", what)
+        raise LimitExceededError("actors_lost", what) from loss
 
     def _take(self) -> Any:
         """Return an idle actor, or a new one if all are busy.

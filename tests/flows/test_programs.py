@@ -24,7 +24,7 @@ from db.store import Store
 from db.tables import Claim
 from db.work import Pending
 from flows.engine.contamination import fingerprint_images
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, open_context
 from flows.engine.programs import Program, open_engine
 from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_stage
@@ -144,15 +144,15 @@ def authors_by_caption(context: RunContext) -> dict[int, str]:
     return {int(one.text.rsplit(" ", 1)[1]): one.author for one in found}
 
 
-def test_a_pool_is_only_started_for_much_work(tmp_path: Path) -> None:
+def test_a_pool_is_only_started_for_much_work(context: RunContext, tmp_path: Path) -> None:
     """The program states that a caption takes a second."""
 
-    def threads(inputs: int | None, workers: int = 3, engine: str = "auto") -> int:
+    def threads(inputs: int, workers: int = 3, engine: str = "auto") -> int:
         settings = load_settings(home=tmp_path, engine=engine, engine_workers=workers)
-        with open_engine(settings, UpperCase(), inputs) as opened:
+        with open_engine(settings, UpperCase(), inputs, context.store) as opened:
             return opened.threads
 
-    assert [threads(inputs) for inputs in (None, 0, 9, 10, 1000)] == [2, 2, 2, 6, 6]
+    assert [threads(inputs) for inputs in (0, 9, 10, 1000)] == [2, 2, 6, 6]
     assert threads(1000, workers=1) == 2
     assert threads(1000, engine="threads") == 2
     assert threads(1, engine="processes") == 6
@@ -282,7 +282,11 @@ def refusal_of_other_code(folder: Path) -> str:
     sys.path.append(str(folder))
     program = import_module("only_here").OtherProgram()
     settings = load_settings(home=folder, engine="ray", engine_workers=2)
-    with open_engine(settings, program, 1) as engine, pytest.raises(ConfigurationError) as refused:
+    store = open_context(settings).store
+    with (
+        open_engine(settings, program, 1, store) as engine,
+        pytest.raises(ConfigurationError) as refused,
+    ):
         engine.work(())
     return str(refused.value)
 
@@ -361,6 +365,18 @@ def test_a_killed_process_loses_no_result(
         opened = [f"{one}@1" for one in (tmp_path / f"opened-{engine_name}").read_text().split()]
         assert len(opened) == len(set(opened)) <= 4, engine_name
         assert killed | authors <= set(opened), engine_name
+
+
+@pytest.mark.postgres
+def test_worker_processes_read_their_inputs_from_postgresql(
+    postgres_store: Store, tmp_path: Path
+) -> None:
+    store_entities(postgres_store, [caption(number) for number in range(12)])
+    context = with_engine(context_of(postgres_store, tmp_path), "processes")
+    assert run_upper_case(context, UpperCase()).done == 12
+    authors = authors_by_caption(context)
+    assert sorted(authors) == list(range(12))
+    assert f"{os.getpid()}@1" not in authors.values()
 
 
 @pytest.mark.parametrize("act", [kill_actors, kill_node])

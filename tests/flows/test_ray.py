@@ -20,13 +20,15 @@ ROOT = Path(__file__).parents[2]
 LOCAL = """
 import os, signal, sys
 from pathlib import Path
+from flows.engine.context import open_context
 from flows.engine.programs import open_engine
 from models.profiles.settings import load_settings
 from tests.flows.test_programs import UpperCase
 
 before = signal.getsignal(signal.SIGTERM)
 settings = load_settings(home=Path(sys.argv[1]), engine="ray", engine_workers=1)
-with open_engine(settings, UpperCase(), 1) as engine:
+store = open_context(settings).store
+with open_engine(settings, UpperCase(), 1, store) as engine:
     assert engine.threads == 2
     assert engine.work(()) == []
     assert signal.getsignal(signal.SIGTERM) is before
@@ -41,7 +43,8 @@ LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
 
 def refusal(home: Path, address: str) -> str:
     settings = load_settings(home=home, engine="ray", ray_address=address)
-    with pytest.raises(ConfigurationError) as refused, open_engine(settings, None, 1):  # type: ignore[arg-type]
+    opened = open_engine(settings, None, 1, None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError) as refused, opened:
         pass
     return str(refused.value)
 
