@@ -22,6 +22,7 @@ from db.tables import (
     ParentEntity,
     escape_like,
     insert_new,
+    insert_rows,
 )
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
@@ -450,7 +451,9 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
         IntegrityError: a parent is not stored.
     """
     # SQLite's driver takes longer for an enumeration than for its text
-    links = [(str(role), one.id, parent) for one in entities for role, parent in one.parents]
+    links: list[tuple[Any, ...]] = [
+        (str(role), one.id, parent) for one in entities for role, parent in one.parents
+    ]
     if links and _insert_links(connection, links) < len(links):  # some exist, or a parent does not
         parents = sorted({parent for _, _, parent in links})
         stored = {id_ for (id_,) in rows_in(connection, select(Entity.id), Entity.id, parents)}
@@ -461,7 +464,7 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
                 )
 
 
-def _insert_links(connection: Connection, links: list[tuple[str, str, str]]) -> int:
+def _insert_links(connection: Connection, links: list[tuple[Any, ...]]) -> int:
     """Insert those of `links` (role, child, parent) whose ends are stored; return how many are new.
 
     The database looks up the numbers of both ends, as reading them takes longer.
@@ -476,11 +479,13 @@ def _insert_links(connection: Connection, links: list[tuple[str, str, str]]) -> 
             "JOIN entity AS parent ON parent.id = link.parent ON CONFLICT DO NOTHING",
             columns,
         ).rowcount
-    return connection.exec_driver_sql(
-        f"{into} SELECT ?, child.seq, parent.seq FROM entity AS child, entity AS parent "  # noqa: S608
-        "WHERE child.id = ? AND parent.id = ? ON CONFLICT DO NOTHING",
-        links,
-    ).rowcount
+    statement = (
+        f"{into} WITH link (role, child, parent) AS (VALUES {{}}) "  # noqa: S608 our own names
+        "SELECT link.role, child.seq, parent.seq FROM link "
+        "CROSS JOIN entity AS child ON child.id = link.child "
+        "CROSS JOIN entity AS parent ON parent.id = link.parent WHERE true ON CONFLICT DO NOTHING"
+    )
+    return insert_rows(connection, statement, links)
 
 
 # What a stage gives to the store besides entities.

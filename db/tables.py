@@ -12,6 +12,7 @@ digests costs a page write per row, one over increasing numbers almost nothing.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sqlalchemy import (
@@ -700,10 +701,28 @@ def insert_new_text(
             f"{into} SELECT * FROM unnest({arrays}) ON CONFLICT DO NOTHING",  # noqa: S608 our own names
             tuple(map(list, zip(*rows, strict=True))),
         ).rowcount
-    marks = ", ".join("?" for _ in columns)
-    return connection.exec_driver_sql(
-        f"{into} VALUES ({marks}) ON CONFLICT DO NOTHING", rows
-    ).rowcount
+    return insert_rows(connection, f"{into} VALUES {{}} ON CONFLICT DO NOTHING", rows)
+
+
+_STATEMENT_ROWS = (1000, 100)
+"""How many rows a statement inserts on SQLite. Only a few numbers, as each is a new statement."""
+
+
+def insert_rows(connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> int:
+    """Execute an `INSERT` on SQLite with `rows` in place of `{}`; return how many rows were new.
+
+    It inserts many rows at once because other threads run while SQLite executes a statement.
+    """
+    row_marks = f"({', '.join('?' for _ in rows[0])})"
+    new = 0
+    for size in _STATEMENT_ROWS:
+        while len(rows) >= size:
+            page, rows = rows[:size], rows[size:]
+            many = statement.format(", ".join([row_marks] * size))
+            new += connection.exec_driver_sql(many, tuple(chain.from_iterable(page))).rowcount
+    if rows:
+        new += connection.exec_driver_sql(statement.format(row_marks), rows).rowcount
+    return new
 
 
 _ARRAYS = {str: "text[]", int: "bigint[]", bytes: "bytea[]"}

@@ -77,7 +77,7 @@ def test_storing_an_entity_again_changes_nothing(store: Store) -> None:
 
 def test_children_and_parents_of_a_role_are_found(store: Store) -> None:
     parent = caption(0)
-    several_pages = range(1, 2050)
+    several_pages = range(1, 2150)
     children = [caption(number, [(Role.EDITED_FROM, parent.id)]) for number in several_pages]
     other_role = caption(9999, [(Role.CHECKS, parent.id)])
     store_entities(store, [parent, *children, other_role])
