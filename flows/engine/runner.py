@@ -89,7 +89,7 @@ def get_or_create_entity(
 _MANY_CHUNKS = 1000
 _MOST_INPUTS = 2000
 _CHUNKS_OF_PROGRAM = 16
-_MOST_SECONDS = 2.0  # of processor time of a program
+_MOST_SECONDS = 4.0  # of processor time of a program
 T = TypeVar("T")
 
 
@@ -99,7 +99,7 @@ class Stage:
 
     `configuration` contains everything that determines the results besides the input; it is part of
     the key of the work. `chunk_size` is the minimum number of inputs in a chunk. With many inputs,
-    chunks grow: to at most 2,000 inputs, or to two seconds of a program.
+    chunks grow: to at most 2,000 inputs, or to four seconds of a program.
 
     `independent` is for inputs that take long and fail independently, such as videos: chunks do not
     grow, and a deferred input is not retried in this run and does not stop the stage.
