@@ -226,7 +226,7 @@ class BlobStore:
 
 
 def _remove_abandoned(incoming: Path) -> None:
-    """Delete partial files of killed processes, which nobody has written to for a day."""
+    """Delete partial files of killed processes, which have not changed for a day."""
     for file in incoming.glob(f"{_INCOMING}*"):
         with contextlib.suppress(OSError):
             if file.stat().st_mtime < time.time() - _ABANDONED_SECONDS:

@@ -76,14 +76,14 @@ class ParentFilter(NamedTuple):
 class Pending(NamedTuple):
     """The entities that a stage takes as inputs.
 
-    `group` selects those that belong to it, `beneath` those with such a parent.
+    `group` selects the members of a group, `parent` those with such a parent.
     """
 
     dataset: str
     kind: str
     states: tuple[str, ...]
     group: str | None = None
-    beneath: ParentFilter | None = None
+    parent: ParentFilter | None = None
 
 
 def _is_pending(plan_id: int, pending: Pending) -> ColumnElement[bool]:
@@ -96,7 +96,7 @@ def _is_unworked(plan_id: int, pending: Pending) -> ColumnElement[bool]:
     return and_(
         Entity.state.in_(pending.states),
         true() if pending.group is None else Entity.group_key == pending.group,
-        true() if pending.beneath is None else _has_parent(pending.beneath),
+        true() if pending.parent is None else _has_parent(pending.parent),
         ~worked,
     )
 
@@ -150,7 +150,7 @@ def low_water(store: Store, plan_id: int, pending: Pending) -> int:
 
     Reads at most a few hundred finished inputs; if there are more, the mark is moved past them.
     """
-    if pending.group is not None or pending.beneath is not None:
+    if pending.group is not None or pending.parent is not None:
         return 0
     with store.read() as connection:
         mark, decision, activation = _read_mark(connection, plan_id, _selection(pending))

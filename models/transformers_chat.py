@@ -128,7 +128,7 @@ class TransformersChatModel(Adapter[TransformersChat]):
     """Answers in batches of `spec.batch_size`, with text models and vision-language models.
 
     transformers itself knows no JSON schemas: llguidance keeps answers to them, token by token. An
-    answer under one seed does not depend on its batch, but for the rounding that padding brings.
+    answer under one seed does not depend on its batch, except for the rounding that padding brings.
     The seconds of an answer are its share of its batch's time.
 
     Raises:

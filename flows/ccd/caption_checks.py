@@ -192,7 +192,7 @@ def _contrast_warnings(group: CaptionGroup) -> Iterator[str]:
         for column, others in enumerate(indistinct(captions, differences)):
             if others:
                 name, letters = caption_name(row, column), " and ".join(map(image_letter, others))
-                yield f"Caption {name} says nothing that tells it from {letters}."
+                yield f"Caption {name} says nothing that distinguishes it from {letters}."
 
 
 def _repeated(group: CaptionGroup) -> Iterator[str]:

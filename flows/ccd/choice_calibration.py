@@ -87,9 +87,8 @@ def _ceiling(
     if least > split:
         reason = f"{1 - LOST_SHARE:.0%} of the candidates that people accepted are below it"
         return SuggestedBound(value=_rounded(least), known=len(accepted), reason=reason)
-    reason = (
-        f"tells near-duplicates from other results but for {wrong:,} of {known + len(others):,}"
-    )
+    errors = f"{wrong:,} of {known + len(others):,} wrong"
+    reason = f"separates near-duplicates from other results best, with {errors}"
     return SuggestedBound(value=_rounded(split), known=known, reason=reason)
 
 

@@ -124,10 +124,10 @@ def answer_schema(brief: RefinementBrief) -> dict[str, Any]:
 
 def _prompt_values(brief: RefinementBrief, prompt: Prompt) -> dict[str, str]:
     """Return the values of `prompt`: the brief, or only the coarse caption as in the paper."""
-    told = {"caption": brief.caption} if _tells_caption_alone(prompt) else {"brief": brief.text()}
+    shown = {"caption": brief.caption} if _tells_caption_alone(prompt) else {"brief": brief.text()}
     return {
         "images": str(brief.images),
-        **told,
+        **shown,
         "second_language": brief.second_language or "",
     }
 
@@ -384,9 +384,9 @@ def _sync_active_groups(run: CcdRun, settings_id: str) -> None:
     written = parents_of(run.store, groups, Role.WRITTEN_WITH)
     current = {one.id for one in run.find(ContrastGroup, *LIVE)}
 
-    def stands(group: str) -> bool | None:
+    def is_active(group: str) -> bool | None:
         if group not in refined:
             return None
         return refined[group][0] in current and written[group] == [settings_id]
 
-    sync_active_edits(run.context, run.dataset, CaptionGroup.kind, stands)
+    sync_active_edits(run.context, run.dataset, CaptionGroup.kind, is_active)

@@ -444,8 +444,8 @@ def _take_strategies(run: CcdRun, settings_id: str) -> StageReport:
     drafted = parents_of(run.store, [one.id for one in run.find(Strategy)], Role.DRAFTED_AS)
     written = parents_of(run.store, {one[0] for one in drafted.values()}, Role.WRITTEN_WITH)
 
-    def stands(strategy: str) -> bool | None:
+    def is_active(strategy: str) -> bool | None:
         return written[drafted[strategy][0]] == [settings_id] if strategy in drafted else None
 
-    sync_active_edits(run.context, run.dataset, Strategy.kind, stands)
+    sync_active_edits(run.context, run.dataset, Strategy.kind, is_active)
     return report

@@ -69,7 +69,7 @@ def write_leaderboard(board: Leaderboard, out: Path) -> Written:
 
 _METHODS_NOTE = (
     "Edited or found: how often logistic regression on a contrastive image's vector, "
-    "cross-validated by group, tells which it is; – with too few images of either kind."
+    "cross-validated by group, is right; – with too few images of either kind."
 )
 
 

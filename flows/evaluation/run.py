@@ -154,7 +154,7 @@ def _groups(manifest: Manifest, rows: list[ReleaseRow]) -> Groups:
 
 
 def _telling(groups: Groups) -> Groups:
-    """The dimensions with several groups; of those that divide alike, the first."""
+    """The dimensions with several groups; of dimensions with the same groups, only the first."""
     divisions: dict[tuple[int, ...], str] = {}
     for dimension, labels in groups.items():
         numbers = {label: number for number, label in enumerate(dict.fromkeys(labels))}

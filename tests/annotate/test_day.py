@@ -429,15 +429,15 @@ def assert_day(store: Store, day: Day, gold: Mapping[str, Sequence[StoredEntity]
     assert not any(day.named[person] for person in GOOD)
 
 
-def test_what_the_lead_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_day_of_five_people_in_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The day in memory, where nothing fails."""
     store, office = fill(tmp_path / "world").store, MemoryOffice()
     everybody = (*PEOPLE, ADJUDICATOR)
     hire(store, office.server.url, {one: office(one).user_id for one in everybody})
-    told: Counter[str] = Counter()
+    answered: Counter[str] = Counter()
 
     def work(hour: int) -> int:
-        before = told.total()
+        before = answered.total()
         for person in everybody:
             tasks = [*office(person).open_tasks(), *office(person).open_tasks("adjudication")]
             waiting = {task.key: task.id for task in tasks}
@@ -446,13 +446,13 @@ def test_what_the_lead_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str
                 regions = answer_of(person, queues[key].queue, shown[key])
                 seconds = seconds_of(person, shown[key])
                 office(person).annotate(waiting[key], regions, seconds=seconds)
-                told[person] += 1
-        return told.total() - before
+                answered[person] += 1
+        return answered.total() - before
 
     day, gold = play(store, office, "http://127.0.0.1/blobs", work, call_once)
     report(store, gold, day, tmp_path, capsys)
     assert_day(store, day, gold)
-    assert stored_answers(store) == told.total()
+    assert stored_answers(store) == answered.total()
 
 
 @pytest.mark.label_studio

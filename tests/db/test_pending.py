@@ -111,7 +111,7 @@ def test_an_input_with_a_reopened_parent_is_found(store: Store) -> None:
     order = caption(MANY)
     hits = [caption(number, parents=[(Role.FOUND_FOR, order.id)]) for number in range(MANY)]
     store_entities(store, [order, *hits])
-    wanted = CAPTIONS._replace(beneath=ParentFilter(Role.FOUND_FOR, ("proposed",)))
+    wanted = CAPTIONS._replace(parent=ParentFilter(Role.FOUND_FOR, ("proposed",)))
     plan_id = register_plan(store, "look at", "1", {})
     stored = {one.id: one for one in captions(store)}
     work_on(store, plan_id, [stored[one.id] for one in hits[1:]])

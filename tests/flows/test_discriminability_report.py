@@ -51,7 +51,7 @@ class Model:
             return Rejection(stage="revise_caption", reason="empty", detail=detail)
         dis = history.current.dis
         nearer = dis + self.random.uniform(0.2, 0.6) * (1.15 - dis)
-        return f"{history.key}, written anew {nearer:.4f}"
+        return f"{history.key}, regenerated {nearer:.4f}"
 
 
 def validated_histories(images: int = 120) -> tuple[CaptionHistory, ...]:
@@ -118,7 +118,7 @@ def test_the_page_marks_images_that_are_not_stored(report: ValidationReport) -> 
     assert firsts == sorted(firsts)
     lowest, highest = report.by_first_dis[0], report.by_first_dis[-1]
     detailed, general = page.index("The most detailed"), page.index("The most general")
-    assert "written anew" in page
+    assert "regenerated" in page
     assert detailed < page.index(lowest.attempts[-1].text) < general
     assert general < page.index(highest.attempts[-1].text)
     rewritten = sum(one.written for one in report.rounds[1:])

@@ -1,4 +1,4 @@
-"""Databases of a Label Studio that nobody has used, made once and copied from then on.
+"""Databases of a new Label Studio, created once and copied after that.
 
 Migrations take most of Label Studio's first start. Their outcome depends on its lock file, on the
 settings that we run it with, and on PostgreSQL, so the databases are kept beside its environment
@@ -22,7 +22,7 @@ SQLITE = Path("label-studio") / "label_studio.sqlite3"
 
 
 def migrated_database(environment: Path, server: Postgres) -> str:
-    """The URL of a new PostgreSQL database in which that Label Studio can start at once."""
+    """Return the URL of a new PostgreSQL database with the tables of Label Studio."""
 
     def make(target: Path) -> None:
         name = server.create_database()
@@ -34,7 +34,7 @@ def migrated_database(environment: Path, server: Postgres) -> str:
 
 
 def migrate_home(environment: Path, home: Path) -> None:
-    """Gives a new home the SQLite database with which that Label Studio can start at once."""
+    """Copy an SQLite database with the tables of Label Studio to a new home."""
 
     def make(target: Path) -> None:
         with TemporaryDirectory(prefix="loupe-migrations-") as elsewhere:
@@ -46,14 +46,14 @@ def migrate_home(environment: Path, home: Path) -> None:
 
 
 def _migrate(environment: Path, home: Path, database_url: str = "") -> None:
-    """Any command of Label Studio begins with the migrations."""
+    """Run the migrations, with which every command of Label Studio begins."""
     program = environment / "bin" / "label-studio"
     variables = label_studio_variables(home, database_url)
     subprocess.run([program, "version"], env=variables, check=True, capture_output=True)
 
 
 def _kept(environment: Path, kind: str, make: Callable[[Path], None]) -> Path:
-    """The file that `make` writes, made by the first process that needs it."""
+    """Return the file that `make` writes; the first process that needs it calls `make`."""
     folder = environment.with_name("label-studio-migrated")
     folder.mkdir(exist_ok=True)
     name = kind.partition("-")[0]

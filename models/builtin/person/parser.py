@@ -255,7 +255,7 @@ def _state_modifiers(reading: Reading, thing: Thing) -> None:
 
 
 def _without_part_colours(reading: Reading, thing: Thing) -> list[Mention]:
-    """Return the modifiers of `thing` but for colours of a part («white-soled»), which it gets."""
+    """Return the modifiers of `thing` except colours of a part («white-soled»), which it gets."""
     modifiers, rest = reading.phrase.modifiers, list[Mention]()
     if thing.role is not Role.ITEM:
         return modifiers

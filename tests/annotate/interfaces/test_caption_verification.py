@@ -22,7 +22,7 @@ from tests.annotate.world import DATASET, World
 PAGE = CaptionVerification()
 TEXT = "A red bicycle is chained to a post on a city street."
 DOUBTS = (
-    "It is under-detailed, and was written anew 2 times.",
+    "It is under-detailed, and was regenerated 2 times.",
     "“chained” may be misspelt: “chaired”?",
 )
 

@@ -189,7 +189,7 @@ def test_an_annotator_edits_captions_and_a_translation(
     bench: Bench, sqlite_store: Store, keep_screenshot: Callable[[LabellingPage], Path]
 ) -> None:
     warnings = (
-        "Caption B3 says nothing that tells it from A.",
+        "Caption B3 says nothing that distinguishes it from A.",
         "Caption C2 names what is not there: 'without'.",
         "Caption D5 fits image A as well as its own or better (0.412 and 0.398).",
         f"Caption A1 is 4.3 times as long as the coarse caption {HOSTILE}.",

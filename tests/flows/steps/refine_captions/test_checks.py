@@ -64,7 +64,7 @@ def test_a_caption_without_a_distinguishing_word_is_doubted() -> None:
         "Two dogs chase a cat over a snowy lawn.",
     )
     check = check_group(a_group(row, kinds=kinds))
-    assert check.warnings == ("Caption A1 says nothing that tells it from B and C.",)
+    assert check.warnings == ("Caption A1 says nothing that distinguishes it from B and C.",)
 
 
 def test_a_style_unlike_the_coarse_caption_is_doubted(subtests: pytest.Subtests) -> None:
