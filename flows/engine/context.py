@@ -156,10 +156,15 @@ def sync_active(
     to its previous state.
     """
     for page in pages(find(context.store, dataset, kind, states=(*states, "inactive")), _PAGE):
-        called_for = {one.id: is_active(one) for one in page}
+        needed = [(one, is_active(one)) for one in page]
         for active in (False, True):
-            ids = [one.id for one in page if called_for[one.id] is active]
-            set_active(context.store, ids, software(), active=active)
+            changed = [
+                one.id
+                for one, value in needed
+                if value is active and (one.state == "inactive") is active
+            ]
+            if changed:  # else no transaction, which would wait for other runs
+                set_active(context.store, changed, software(), active=active)
 
 
 def sync_active_edits(

@@ -12,7 +12,7 @@ from db.entities import StoredEntity, WorkResult, find, new_entity
 from db.store import Store
 from db.tables import Claim, Entity, Work
 from db.work import Pending, claim_chunk, count_pending, drop_rejections, register_plan
-from flows.engine.context import RunContext
+from flows.engine.context import RunContext, sync_active
 from flows.engine.report import Deferred, StageReport, StageResult
 from flows.engine.runner import Stage, run_stage, run_stream
 from schemas.provenance import Role
@@ -314,3 +314,15 @@ def test_a_stream_that_fails_keeps_the_items_before(context: RunContext) -> None
     again = run_stream(context, stage, number_stream(10, 11, 12), store_item)
     assert again.already_done + again.done == 3
     assert again.already_done >= 2
+
+
+def test_entities_that_stay_active_do_not_wait_for_other_runs(context: RunContext) -> None:
+    def is_active(one: StoredEntity) -> bool:
+        return one.group != "image 3"
+
+    sync_active(context, DATASET, Caption.kind, is_active)
+    assert [one.state for one in find(context.store, DATASET, Caption.kind)].count("inactive") == 1
+    other = Store.open(str(context.store.engine.url))
+    with other.write():
+        sync_active(context, DATASET, Caption.kind, is_active)
+    other.close()
