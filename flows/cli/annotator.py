@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from services.label_studio import Workspace
 
 
-app = group("Manage the people who review.")
+app = group("Manage annotators and their accounts.")
 
-NameArgument = Annotated[str, typer.Argument(help="The name that colleagues know.")]
+NameArgument = Annotated[str, typer.Argument(help="Name of the annotator (not the pseudonym).")]
 
 
 @command(app)
@@ -36,14 +36,14 @@ def add(
 ) -> Answer:
     """Create an account and a workspace for a person.
 
-    If the person already has one, this sets a new password and adds roles. On an external Label
-    Studio, Loupe cannot create accounts: the person creates one in their own organization and gives
-    you its personal access token for --token-file.
+    For an existing account, this sets a new password, adds roles and reactivates the person. On an
+    external Label Studio, Loupe cannot create accounts: the person creates one in an organisation
+    of their own and gives you a personal access token for --token-file.
 
     Args:
-        adjudicator: Also resolves conflicts.
-        only_adjudicator: Only resolves conflicts.
-        token_file: File with the person's access token of an external Label Studio.
+        adjudicator: The person also resolves conflicts.
+        only_adjudicator: The person only resolves conflicts.
+        token_file: File with the person's access token for an external Label Studio.
     """
     from db.reviews import add_annotator
     from db.store import Store
@@ -103,10 +103,10 @@ def show(name: NameArgument, *, reveal: bool = False) -> Answer:
 
 @command(app)
 def report(name: NameArgument) -> Answer:
-    """Show a person's progress, and the gold items that they answered wrongly, with reasons.
+    """Show an annotator's progress and wrong answers to gold items.
 
-    Use it to review the answers with the person: it shows their answer, the known one and its
-    explanation.
+    For each wrong answer, shows the given answer, the known answer and its explanation, to discuss
+    with the person.
     """
     from annotate.gold import gold_feedback
     from annotate.interfaces.registry import interface_of
@@ -152,7 +152,7 @@ def reactivate(name: NameArgument) -> Answer:
 
 @command(app)
 def pause(name: NameArgument) -> Answer:
-    """Stop sending tasks to a person until they are resumed.
+    """Pause a person: send no tasks until `loupe annotator resume`.
 
     The person can still log in. The next push sends their open tasks to others.
     """
@@ -169,7 +169,7 @@ def resume(name: NameArgument) -> Answer:
 def reinstate(name: NameArgument, queue: QueueArgument) -> Answer:
     """Lift the suspension of a person from a queue.
 
-    People are suspended for wrong answers to gold items. From now on only new gold answers count.
+    People are suspended for wrong answers to gold items. After this, only new gold answers count.
     Answers that were revoked stay revoked.
     """
     from db.gold import reinstate_annotator
@@ -232,7 +232,7 @@ def _workspace(own: "Settings", url: str, name: str, token_file: Path | None) ->
         return add_workspaces(own, [name])[0]
     if token_file is None:
         raise UsageError(
-            f"Loupe cannot create accounts on {url}: let {name} create one there, in an "
+            f"Loupe cannot create accounts on {url}: ask {name} to create one there, in an "
             "organisation of their own, and pass its personal access token with --token-file"
         )
     try:

@@ -24,17 +24,18 @@ def check(
     rewrite: str | None = None,
     profile: str | None = None,
 ) -> Answer:
-    """Check whether rewrites say what their descriptions say.
+    """Check whether rewrites are faithful to their descriptions.
 
     Each pair is faithful, suspect (a fact was added or contradicted: a person should check it) or
     rejected (not a rewrite: empty, a copy, a refusal, another language …). With --json, prints a
-    list in the order of the pairs. The exit code is always 0.
+    list in the order of the pairs. The exit code does not depend on the verdicts.
 
     Args:
-        pairs: One pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard input.
-        source: One description.
-        rewrite: Its rewrite.
-        profile: Profile whose [faithfulness] settings count.
+        pairs: File with one pair per line: {"source": "…", "rewrite": "…"}; "-" reads standard
+            input.
+        source: A single description.
+        rewrite: The rewrite of --source.
+        profile: Profile whose [faithfulness] settings are used.
     """
     from flows.ufine3c.faithfulness import check_faithfulness
     from models.imported_rewrites import read_pairs, read_pairs_of

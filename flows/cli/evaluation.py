@@ -24,15 +24,15 @@ def train(
     out_: Path | None = None,
     resume: bool = False,
 ) -> Answer:
-    """Train CFAM on a release, or a CLIP on the contrastive pairs of a build-ccd release.
+    """Train CFAM on a release, or a CLIP model on the pairs of a build-ccd release.
 
-    The best checkpoint is chosen on held-out identities of the train split, never on the test
-    split. On several GPUs: accelerate launch -m flows.cli.main train …
+    The best checkpoint is chosen on the val split, or on identities or groups held out of the train
+    split, never on the test split. On several GPUs: accelerate launch -m flows.cli.main train …
 
     Args:
         release: Folder of a release with a train split, or a JSON file of rows.
-        config: Training file in TOML, 'paper', 'demo' or 'pairs' (default: docs/training.md).
-        pairs: Train on contrastive pairs (default of --config: pairs).
+        config: Training file (TOML), or 'paper', 'demo' or 'pairs' (defaults: docs/training.md).
+        pairs: Train on contrastive pairs; --config is then "pairs" by default.
         out_: Output folder (default: trainings/NAME in LOUPE_HOME).
         resume: Resume from the last checkpoint in the output folder.
     """
@@ -65,15 +65,15 @@ def evaluate(
 ) -> Answer:
     """Score models on a release.
 
-    Embeddings are cached: nothing is embedded twice.
+    Embeddings and results are cached and reused.
 
     Args:
         profile: Score the embedders of this profile (name or file).
         embedder: Score this embedder: builtin or PROVIDER:NAME@REVISION.
         checkpoint: Score the CFAM checkpoint in this folder.
-        embeddings: Score these embeddings, in the order of the release; needs --name.
+        embeddings: Score these embeddings, with rows in the order of the release; needs --name.
         name: Name of the checkpoint or embeddings on the leaderboard.
-        check_images: First compare each image with its digest, or only with its size.
+        check_images: Check every image against its digest first, or only against its size.
     """
     from flows.evaluation.run import EvaluationRequest, run_evaluation
 
@@ -152,12 +152,12 @@ def reproduce(
 ) -> Answer:
     """Reproduce a table of the papers on the data you have.
 
-    Trains and scores what is not done yet, and prints the results beside the published numbers. Run
-    it again to continue.
+    Trains and scores the models that are not done yet, and prints the results next to the published
+    numbers. Run it again to continue.
 
     Args:
-        table: Such as ufinebench/2.
-        row: Only rows with these words, such as CFAM or 'no. 4'; repeatable.
+        table: Table to reproduce, such as ufinebench/2.
+        row: Only rows that contain these words, such as CFAM or 'no. 4'; repeatable.
         list_: List all tables.
         config: TOML file with releases, models and training settings.
         check: Only show what is missing and its cost.

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def lineage(entity_id: str, *, release: Path | None = None) -> Answer:
     """Show the provenance of an entity.
 
-    Lists the models, prompts, people and source files it was made from. With --json, print the
-    W3C PROV graph as PROV-JSON.
+    Lists the models, prompts, people and source files it was made from. With --json, prints
+    the W3C PROV graph as PROV-JSON.
 
     Args:
         entity_id: Entity id, or at least its first 6 digits; with --release also a row number or

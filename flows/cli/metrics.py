@@ -33,7 +33,7 @@ def metrics(
 ) -> None:
     """Score embeddings from .npy files.
 
-    Without a command: retrieval by identity. Prints R@k, mAP, mSD and mINP in percent, and the
+    Without a command, scores retrieval by identity: R@k, mAP, mSD and mINP in percent, and the
     median rank. All four arrays are required. For the other direction, swap queries and gallery.
 
     Args:
@@ -41,8 +41,8 @@ def metrics(
         gallery: Embeddings of the gallery, .npy of shape (m, d).
         query_ids: Integer identity of each query, .npy.
         gallery_ids: Integer identity of each gallery item, .npy.
-        intervals: Also 95 % intervals (bootstrap over identities).
-        memory_mib: Working memory in MiB, without the embeddings.
+        intervals: Also print 95 % confidence intervals (bootstrap over identities).
+        memory_mib: Working memory in MiB, in addition to the embeddings.
     """
     given = {
         "--queries": queries,
@@ -124,13 +124,13 @@ def ccd(
 ) -> Answer:
     """Score a contrastive benchmark (CCD): R@1, R@5 and FG-CDA.
 
-    Recall is computed in three settings, FG-CDA by type, all in percent; ties count as errors. The
-    anchor of a group is its sample with contrastive_type null.
+    Recall is computed in three settings, FG-CDA per type of difference, all in percent; ties count
+    as errors. The anchor of a group is its sample whose contrastive_type is null.
 
     Args:
         text_embeddings: Row 5·i + j is caption j of image i, .npy of shape (5n, d).
         samples: JSON list of {"image", "group", "contrastive_type"}.
-        distractors: Also measure the similarity of the nearest other samples.
+        distractors: Also print the mean cosine with the nearest other samples.
     """
     from retrieval.contrastive import DEPTHS, contrastive_samples, read_list, score_contrastive
     from retrieval.distractors import NEAREST, benchmark_distractors
@@ -213,10 +213,10 @@ def recos(
     text_embeddings: Path,
     samples: Path,
 ) -> Answer:
-    """Score a benchmark of tasks (ReCoS): R@1, R@5 and R@10 by task.
+    """Score a benchmark of tasks (ReCoS): R@1, R@5 and R@10 per task.
 
-    In percent; ties count as errors. Images without captions are candidates only; if there are any,
-    as in version 2, only text to image is scored.
+    Scores are in percent; ties count as errors. Images without captions are only candidates; if
+    there are any, as in version 2, only text-to-image retrieval is scored.
 
     Args:
         text_embeddings: One row per caption, image by image, .npy of shape (m, d).

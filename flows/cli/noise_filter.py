@@ -61,9 +61,9 @@ def sheet(
     out_: Annotated[Path, typer.Option(dir_okay=False)] = Path("sheet.html"),
     profile: str | None = None,
 ) -> Answer:
-    """Write a contact sheet with the crops of each rule.
+    """Write an HTML contact sheet of the crops, grouped by rule.
 
-    Crops are sorted by the measurement of the rule.
+    Within each rule, crops are sorted by its measurement.
 
     Args:
         dataset: The dataset whose tracks were filtered.

@@ -34,12 +34,14 @@ T = TypeVar("T")
 _SQLITE = "sqlite:///"
 MEMORY_BYTES: Final = 4 << 30
 """Memory available to a command that reads a release, in addition to that of the program."""
-FolderArgument = Annotated[Path, typer.Argument(help="The folder of a release.")]
-_NAMES = "DATASET (its newest), DATASET@VERSION, or an id's beginning."
-NameArgument = Annotated[str, typer.Argument(help=_NAMES, autocompletion=lambda: _releases())]
+FolderArgument = Annotated[Path, typer.Argument(help="Folder of the release.")]
+_NAMES = "DATASET (newest version), DATASET@VERSION, or the first digits of its id."
+NameArgument = Annotated[
+    str, typer.Argument(help=f"Release: {_NAMES}", autocompletion=lambda: _releases())
+]
 ReleaseArgument = Annotated[
     str,
-    typer.Argument(help=f"The folder of a release, {_NAMES}", autocompletion=lambda: _releases()),
+    typer.Argument(help=f"Release: its folder, {_NAMES}", autocompletion=lambda: _releases()),
 ]
 ProfileOption = Annotated[
     str | None, typer.Option(help="Profile name or file (default: the configured profile).")
@@ -47,7 +49,7 @@ ProfileOption = Annotated[
 VerifyOption = Annotated[
     bool,
     typer.Option(
-        "--verify/--no-verify", help="First check every file of the release against its digest."
+        "--verify/--no-verify", help="Check every file of the release against its digest first."
     ),
 ]
 
@@ -110,8 +112,8 @@ def folder_called(name: str) -> Path:
     if not release.folder.is_dir():
         known = f"{release.manifest.dataset} {release.manifest.version}"
         raise UsageError(
-            f"{known} was built in {release.folder}, which is gone; name its folder, or make it "
-            f"again with `loupe release rebuild`"
+            f"{known} was built in {release.folder}, which no longer exists; give the folder of a "
+            f"copy, or rebuild it with `loupe release rebuild`"
         )
     return release.folder
 
@@ -164,7 +166,7 @@ def notices_at_hand() -> "tuple[WithdrawalNotice, ...]":
     try:
         return known_withdrawals()
     except (ConfigurationError, ServiceError) as error:
-        warn(f"withdrawals that only the store of this installation knows are left out: {error}")
+        warn(f"withdrawals that only the store of this installation has are left out: {error}")
         return notices_of_home(own.home)
 
 
@@ -207,8 +209,8 @@ def within_memory(command: Callable[P, T]) -> Callable[P, T]:
             return command(*args, **kwargs)
         except MemoryError as error:
             raise IntegrityError(
-                f"reading it needs more than {MEMORY_BYTES:,} bytes of memory, which no release "
-                f"does; `loupe release verify` may show which file is wrong"
+                f"reading it needs more than {MEMORY_BYTES:,} bytes of memory, more than any valid "
+                f"release needs; `loupe release verify` may show which file is wrong"
             ) from error
         finally:
             resource.setrlimit(resource.RLIMIT_DATA, before)

@@ -21,7 +21,7 @@ app.add_typer(choices, name="choices")
 
 
 OfOption = Annotated[
-    str | None, typer.Option("--of", help="Only what this annotator answered, by name.")
+    str | None, typer.Option("--of", help="Only items that this annotator (by name) answered.")
 ]
 
 
@@ -34,7 +34,7 @@ def draw(
     by: str = "split,source,verdict",
     of: OfOption = None,
 ) -> Answer:
-    """Draw an audit sample of accepted items, of all people or of one.
+    """Draw an audit sample of accepted items, of all annotators or of one.
 
     The sample is stratified. The next push sends it to people who did not review those items.
 
@@ -49,7 +49,7 @@ def draw(
     names = tuple(name.strip() for name in by.split(",") if name.strip())
     drawn = draw_audit_sample(store, chosen, size, seed, names, _pseudonym(store, of))
     waiting = len(wanted(store, chosen))
-    what = "drawn" if drawn.is_new else "were drawn before"
+    what = "drawn" if drawn.is_new else "were already drawn"
     sentence = (
         f"{chosen.name}: {drawn.drawn:,} of {sum(drawn.strata.values()):,} accepted items {what}; "
         f"{waiting:,} wait for an audit (loupe queue push {chosen.name})"
@@ -92,7 +92,7 @@ def _pseudonym(store: "Store", name: str | None) -> str:
     return "" if name is None else annotator_named(store, name).pseudonym
 
 
-DatasetArgument = Annotated[str, typer.Argument(help="The dataset, like 'mscoco-ccd'.")]
+DatasetArgument = Annotated[str, typer.Argument(help="The dataset, e.g. mscoco-ccd.")]
 
 
 @command(choices, "draw")
@@ -106,15 +106,16 @@ def draw_choices(
 ) -> Answer:
     """Create forced-choice tests from the samples of the next release.
 
-    The next push sends the tests to testers. Rows of embeddings are in the order of the release:
-    images by number, captions image by image.
+    The next push sends the tests to testers. Embeddings must have their rows in the order of the
+    release: images by number, captions image by image.
 
     Args:
         size: Number of samples; each gets two tests.
         seed: Seed of the sample.
-        text_embeddings: A .npy file with one row per released caption (default: compare words).
-        image_embeddings: A .npy file with one row per released image (default: compare caption
-            words).
+        text_embeddings: A .npy file with one row per released caption, to find similar captions
+            (default: by their words).
+        image_embeddings: A .npy file with one row per released image, to find similar images
+            (default: by the words of their captions).
     """
     from flows.ccd.choice_test import draw_and_store, released_samples, similarities
     from flows.engine.software import code_revision, software
@@ -149,7 +150,7 @@ def draw_choices(
 def result(dataset: DatasetArgument) -> Answer:
     """Show the accuracy of each tester in forced-choice tests.
 
-    Exit code 1 if a tester is below 95 % in a direction.
+    Exit code 1 if the accuracy of a tester is below 95 % in a direction.
     """
     from annotate.audits import EXPECTED, PUBLISHED, choice_results
     from annotate.queues import load_queues

@@ -93,11 +93,12 @@ def push(queue: QueuesArgument = None, *, policy: str | None = None) -> Answer:
     """Send the items that need review to Label Studio.
 
     Items that are already there are not sent again. Each item goes to as many annotators as the
-    queue declares, in their own workspaces; conflicts go to an adjudicator. Without annotators,
-    tasks go to the account of Loupe itself.
+    queue declares, each in their own workspace; conflicts go to an adjudicator. If there are no
+    annotators, tasks go to the account of Loupe itself.
 
     Args:
-        policy: Policy of this push: required, sample:RATE[:SEED] or auto (default: as declared).
+        policy: Review policy of this push: required, sample:RATE[:SEED] or auto (default: that of
+            the queue).
     """
     from annotate.push import push as push_queue
     from flows.engine.desks import images_url, open_desks
@@ -179,13 +180,13 @@ def watch(
 ) -> None:
     """Pull and push in a loop until Ctrl+C; `loupe up` runs this as a service.
 
-    Without QUEUE: the queues that a build or `loupe queue push` has opened, under the policy of the
-    build, and those that the queues file declares. Our Label Studio announces answers by itself;
-    point a webhook of another one at the printed address.
+    Without QUEUE, watches the queues that a build or `loupe queue push` opened, with the policy
+    used last, and those in the queues file. The Label Studio of `loupe up` reports new answers by
+    webhook; in an external one, add a webhook that posts to the printed address.
 
     Args:
         every: Seconds between two pulls.
-        webhook_port: Also pull when a webhook posts to this port.
+        webhook_port: Port for webhooks, which start a pull at once (default: any free port).
     """
     from flows.engine.desks import Webhooks, webhook_server
 

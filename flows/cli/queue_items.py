@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _SHOWN = 20
 
 IdsArgument = Annotated[
-    list[str] | None, typer.Argument(help="The ids of the items; - reads them from standard input.")
+    list[str] | None, typer.Argument(help="Ids of the items; - reads them from standard input.")
 ]
 
 
@@ -31,16 +31,17 @@ def reopen(
     entities: IdsArgument = None,
     *,
     found_wrong: Annotated[bool, typer.Option("--found-wrong/--no-found-wrong")] = False,
-    reason: str = "the lead asks again",
+    reason: str | None = None,
 ) -> Answer:
-    """Reopen items that people decided, so that others decide them.
+    """Reopen items that people decided, for review by others.
 
     The answers stay in the store but no longer count. The next push asks people who have not seen
     the items, or an adjudicator.
 
     Args:
-        found_wrong: Reopen all accepted items that an audit found wrong.
-        reason: Why, for the record.
+        found_wrong: Also reopen all accepted items that an audit found wrong.
+        reason: Reason, stored with the decision (default: "the lead asks again", or "an audit found
+            it wrong").
     """
     from db.entities import AgentRef
     from db.gold import reopen_items
@@ -50,8 +51,10 @@ def reopen(
     more: list[str] = []
     if found_wrong:
         more = wrong_in_audits(store, chosen.name)
-        reason = "an audit found it wrong"
+        if not more and not entities:
+            raise UsageError(f"no audit found an accepted item of {chosen.name} wrong")
     ids = _ids(store, chosen, entities, more)
+    reason = reason or ("an audit found it wrong" if found_wrong else "the lead asks again")
     work = reopen_items(store, chosen.name, ids, AgentRef("software", f"lead:{queue}"), reason)
     asked = len(set(ids))
     sentence = (
@@ -69,15 +72,15 @@ def search(
     suspect: Annotated[bool | None, typer.Option("--suspect/--faithful")] = None,
     ids: bool = False,
 ) -> Answer:
-    """Find items of a queue, to look at, prioritize, reopen or accept.
+    """Find items of a queue, to inspect, prioritize, reopen or accept.
 
-    Other commands read ids from standard input: loupe queue search … --ids | loupe queue accept
-    QUEUE - --reason "…"
+    Pipe the ids to another command: loupe queue search … --ids | loupe queue accept QUEUE -
+    --reason "…"
 
     Args:
-        words: Words that the record of an item contains.
-        state: Only items in this state, such as proposed.
-        suspect: Only undecided items that are (not) flagged.
+        words: Text that the record of an item contains; case is ignored.
+        state: Only items in this state, such as proposed; repeatable.
+        suspect: Only undecided items that the automatic check flagged, or did not flag.
         ids: Print only ids, one per line.
     """
     from annotate.queues import search_items
@@ -96,10 +99,11 @@ def search(
 def accept(queue: QueueArgument, entities: IdsArgument = None, *, reason: str) -> Answer:
     """Accept undecided items in bulk, as the lead.
 
-    The card of a release counts them separately, as "lead". The next push removes their tasks.
+    The dataset card of a release counts them separately, as "lead". The next push removes their
+    tasks.
 
     Args:
-        reason: Why, for the record.
+        reason: Reason, stored with the decision.
     """
     from annotate.queues import accept_items
 
@@ -118,7 +122,7 @@ def prioritize(
     *,
     priority: Annotated[int, typer.Option(min=0)] = 1,
 ) -> Answer:
-    """Hand out these items of a queue before others.
+    """Send these items of a queue to annotators before others.
 
     Args:
         priority: Items with a higher number come first; 0: normal priority.
@@ -131,14 +135,14 @@ def prioritize(
     items = len(set(ids))
     return Answer(
         {"queue": chosen.name, "items": items, "priority": priority},
-        [f"{chosen.name}: priority {priority} for {items:,} of its items"],
+        [f"{chosen.name}: {items:,} items now have priority {priority}"],
     )
 
 
 def acceptance(queue: QueueArgument) -> Answer:
-    """Predict which items people will accept unchanged, with the error of the prediction.
+    """Predict which items people will accept unchanged, with the prediction error.
 
-    The model is fitted on the decided items of the queue. It decides nothing.
+    The model is fitted on the decided items of the queue. It makes no decisions.
     """
     from annotate.acceptance import acceptance as fitted
 
@@ -164,15 +168,15 @@ def hours(
 ) -> Answer:
     """Show the hours of each annotator by day and queue, for a timesheet.
 
-    The time of an answer is Label Studio's: from opening its task until it is saved. Skipped tasks
-    have none.
+    The time of an answer is as Label Studio measures it: from opening the task until the answer is
+    saved. Skipped tasks have no time.
 
     Args:
         since: First day (UTC).
         until: Last day (UTC).
         longest: Maximum minutes counted per answer.
         names: Show names instead of pseudonyms.
-        as_csv: Write CSV.
+        as_csv: Print CSV.
     """
     from annotate.statistics import TimesheetRow, timesheet
 
@@ -214,7 +218,7 @@ def _ids(
     given = sys.stdin.read().split() if entities == ["-"] else entities or []
     ids = [*given, *(more or [])]
     if not ids:
-        raise UsageError(f"name items of {queue.name} by their ids; none was found or given")
+        raise UsageError(f"no items were given; pass the ids of items of {queue.name}")
     found = fetch(store, ids)
     wanted = (queue.dataset, queue.kind)
     known = {id_ for id_, one in found.items() if (one.dataset, one.kind) == wanted}
@@ -226,7 +230,7 @@ def _ids(
     return ids
 
 
-app = group("Gold items: known answers to measure annotators with.")
+app = group("Manage gold items, whose known answers measure annotators.")
 
 
 @command(app)
@@ -249,7 +253,7 @@ def add(queue: QueueArgument, file: Path) -> Answer:
     """Add gold items from a file. Exit code 1 if a line cannot be used.
 
     Args:
-        file: JSON lines: {"entity": "ID", "answer": {"verdict": "accept", …}}.
+        file: JSON Lines file: {"entity": "ID", "answer": {"verdict": "accept", …}}.
     """
     from annotate.gold import add_gold_file
 
@@ -288,7 +292,7 @@ def list_(queue: QueueArgument) -> Answer:
 
 @command(app)
 def remove(queue: QueueArgument, entities: list[str]) -> Answer:
-    """Remove gold items; answers to them are kept. Exit code 1 if an id is no gold item.
+    """Remove gold items; answers to them are kept. Exit code 1 if an id is not a gold item.
 
     Args:
         entities: The ids of the items.

@@ -23,15 +23,16 @@ def stats(
     names: Annotated[bool | None, typer.Option("--names/--pseudonyms")] = None,
     hourly_rate: Annotated[float | None, typer.Option(min=0)] = None,
 ) -> Answer:
-    """Show what builds wait for, what is wrong, and the work left, over all queues.
+    """Show what builds wait for, problems, and the remaining work.
 
-    With QUEUE also its tables: throughput, lead times, agreement and accuracy; --json and --html
-    have those of all queues. Pipes and pages use pseudonyms unless --names is given.
+    With QUEUE, also prints its tables: throughput, lead times, agreement and accuracy; --json and
+    --html always include the tables. Piped output and HTML pages show pseudonyms unless --names is
+    given.
 
     Args:
         html: Write a page with charts to this file.
         names: Show names or pseudonyms (default: names on a terminal only).
-        hourly_rate: Cost of an hour of an annotator, to estimate the remaining cost.
+        hourly_rate: Cost of an annotator per hour, to estimate the remaining cost.
     """
     from annotate.overview import overview
     from annotate.statistics_page import render_page

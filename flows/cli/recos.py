@@ -35,9 +35,9 @@ def discriminability(
 ) -> Answer:
     """Score how well captions identify their images.
 
-    dis is the entropy of softmax(cosines / temperature) over the k images that are most similar to
-    the caption, without its own image: from 0 to log k. A caption below (1 - eta)/2 log k is
-    over-detailed, above (1 + eta)/2 log k under-detailed.
+    The score dis is the entropy of softmax(cosines / temperature) over the k images most similar to
+    the caption, excluding its own: from 0 to log k. A caption is over-detailed below
+    (1 - eta)/2 log k and under-detailed above (1 + eta)/2 log k.
 
     Args:
         text_embeddings: One row per caption, .npy of shape (n, d).

@@ -48,19 +48,19 @@ def build(
 
     Args:
         dataset: The dataset to release.
-        version: Three numbers, such as 1.0.0.
+        version: Version of the release: three numbers, such as 1.0.0.
         out_folder: The folder to write; must not exist.
-        tier: For a benchmark with tiers: v0, v1 or v2; the version starts with 0, 1 or 2.
-        measure: Measure how similar other samples are (contrastive benchmarks), with the model of
-            the profile.
+        tier: For a benchmark with tiers: v0, v1 or v2; the version must start with the same number.
+        measure: For contrastive benchmarks: measure the similarity of the nearest other samples,
+            with the embedder of the profile.
         strict_version: Refuse a version that is too small for the differences from the previous
             release, which is rebuilt if missing. Default: only report it.
         date: Date of publication, such as 2026-11-22. Default: none.
-        permitted_by: Why the terms of a source without a known licence permit the release. May be
-            given several times.
-        against: Compare with this release, dataset of the store, or folder of images (NAME=DIR to
-            name it). May be given several times.
-        refuse_contaminated: Refuse a release that shares content with the data it is compared with.
+        permitted_by: Reason why the terms of a source without a known licence permit the release.
+            May be given several times.
+        against: Check for content shared with this release, dataset in the store, or folder of
+            images (NAME=DIR to name it). May be given several times.
+        refuse_contaminated: Refuse a release that shares content with the data given by --against.
             Default: only report it.
     """
     from db.blobs import BlobStore
@@ -179,9 +179,9 @@ def list_(dataset: str | None = None) -> Answer:
 
 
 def show(name: ReleaseArgument) -> Answer:
-    """Show the card of a release.
+    """Show the dataset card of a release.
 
-    With --json: its manifest, without the list of files.
+    With --json, prints its manifest without the list of files.
     """
     from rich.markdown import Markdown
 
@@ -247,7 +247,7 @@ def _place(release: "StoredRelease") -> dict[str, Any]:
 
 def _folder_or_gone(place: dict[str, Any]) -> str:
     folder: str = place["folder"]
-    return folder if place["is_there"] else f"{folder} (not there any more)"
+    return folder if place["is_there"] else f"{folder} (no longer exists)"
 
 
 # The command group.

@@ -55,12 +55,12 @@ def diff(
 ) -> None:
     """Compare two releases: rows, captions, terms, lineage.
 
-    Ends with exit code 0 if they are the same, 1 if they differ, 2 if they cannot be compared.
-    Folders need no database.
+    Exit code 0 if they are the same, 1 if they differ, 2 if they cannot be compared. Comparing
+    folders needs no database.
 
     Args:
-        before: The folder of a release, or DATASET (its newest), DATASET@VERSION, or an id's
-            beginning.
+        before: Release: its folder, DATASET (newest version), DATASET@VERSION, or the first digits
+            of its id.
         after: Release to compare with A.
         examples: How many rows to show of each kind. Default: 5; all with --json.
     """
@@ -165,7 +165,7 @@ def _counts(found: "Difference") -> Iterator[str]:
         splits = ", ".join(f"{count:,} from {old} to {new}" for old, new, count in found.splits)
         yield f"splits: {splits}"
     if found.metadata:
-        yield f"beside rows: {len(found.metadata):,} values"
+        yield f"outside the rows: {len(found.metadata):,} values"
 
 
 def _row(row: "RowDifference") -> Iterator[str]:
@@ -204,7 +204,7 @@ def _metadata(found: "Difference", limit: int) -> Iterator[str]:
     details = sorted(found.metadata, key=lambda one: one.field.startswith("statistics."))
     if details:
         rest = f", the first {limit:,} of {len(details):,}" if len(details) > limit else ""
-        yield f"\nbeside rows{rest}"
+        yield f"\noutside the rows{rest}"
         yield from (f"  {_change(change)}" for change in details[:limit])
 
 
@@ -248,20 +248,20 @@ def contamination(
     other_split: str | None = None,
     hash_bits: Annotated[int, typer.Option(min=0, max=10)] = 6,
 ) -> Answer:
-    """Find what A and B share.
+    """Find content that A and B share.
 
     Compares files, pictures, videos, identities and captions.
 
-    Ends with exit code 1 if they share anything, or if A states something else about B, otherwise
-    with 0. Folders need no database.
+    Exit code 1 if they share anything, or if release A contains a different statement about B;
+    otherwise 0. Comparing folders needs no database.
 
     Args:
-        ours: A release (folder, DATASET, DATASET@VERSION, or an id's beginning), a dataset of the
-            store, or a folder of images.
-        theirs: Release or image folder to compare with A.
+        ours: Release (folder, DATASET, DATASET@VERSION, or the first digits of its id), dataset in
+            the store, or folder of images.
+        theirs: Release, dataset or folder of images to compare with A.
         split: Compare only this split of release A.
         other_split: Compare only this split of release B.
-        hash_bits: Maximum number of bits in which perceptual hashes of a leak differ.
+        hash_bits: Images are a leak if their perceptual hashes differ in at most this many bits.
     """
     from flows.engine.contamination import dataset_called
     from flows.engine.context import open_context

@@ -43,19 +43,19 @@ def verify(
 ) -> Answer:
     """Check every file, row and reference of a release.
 
-    Works offline, from the folder alone.
+    Works offline and needs only the folder.
 
-    Ends with exit code 1 and the list of problems if something is wrong or was withdrawn.
+    Lists the problems and ends with exit code 1 if something is wrong or was withdrawn.
 
     Args:
-        folder: The folder of a release.
-        expected_id: The release's id as cited: at least 12 of its 64 hex digits.
+        folder: Folder of the release.
+        expected_id: Expected id of the release: at least 12 of its 64 hex digits.
         decode: Decode every image in full and recompute its perceptual hash.
-        contains: The folder of another release whose rows must all be in this one.
-        public_key: The key that must have signed it: 64 hex digits, or a file (PEM).
-        notices: What was withdrawn: a later release, its withdrawals.json, or a folder of published
-            notices. Those of this installation are always included.
-        without_images: Allow missing image files; the bytes in the rows are checked.
+        contains: Folder of another release whose rows must all be in this one.
+        public_key: Public key of the expected signature: 64 hex digits, or a file (PEM).
+        notices: Also check these withdrawals: a later release, its withdrawals.json, or a folder of
+            published notices. Those of this installation are always checked.
+        without_images: Allow missing image files; the image bytes in the rows are still checked.
     """
     from release.files import shown_path
     from release.notices import notice_source
@@ -123,7 +123,8 @@ def sign(folder: FolderArgument) -> Answer:
 
     The key is read from LOUPE_SIGNING_KEY or LOUPE_SIGNING_KEY_FILE.
 
-    The release is verified first. A damaged or withdrawn release is not signed.
+    The release is verified first. A release that is damaged, or withdrawn in whole or in part, is
+    not signed.
     """
     from flows.engine.releasing import release_signer, sign_release
 
@@ -132,8 +133,8 @@ def sign(folder: FolderArgument) -> Answer:
     signer = release_signer(settings())
     if signer is None:
         raise ConfigurationError(
-            "there is no key to sign with; set LOUPE_SIGNING_KEY_FILE to a file as "
-            "`openssl genpkey -algorithm ed25519` makes it"
+            "there is no key to sign with; set LOUPE_SIGNING_KEY_FILE to a key file, created with "
+            "`openssl genpkey -algorithm ed25519`"
         )
     signature, is_new = sign_release(folder, signer)
     lines = [
@@ -160,9 +161,9 @@ def export(
     The same release always gives the same bytes.
 
     Args:
-        name: The folder of a release, or DATASET (its newest), DATASET@VERSION, or an id's
-            beginning.
-        format_name: webdataset, hf, coco, parquet or published.
+        name: Release: its folder, DATASET (newest version), DATASET@VERSION, or the first digits of
+            its id.
+        format_name: Format: webdataset, hf, coco, parquet or published.
         target: The folder to write; must not exist.
         shard_megabytes: webdataset only: megabytes per shard. Default: 500.
     """
@@ -199,14 +200,14 @@ def report(
     """Write an HTML report on a release.
 
     It shows a gallery, statistics, lineage and the differences from an earlier release. Open its
-    index.html.
+    index.html in a browser.
 
     Args:
-        target: The folder to write; must not exist. Beside the release, the pages show its images
-            at full size.
-        previous: The folder of an earlier release to compare with.
+        target: The folder to write; must not exist. If it is next to the release, the pages show
+            the images at full size.
+        previous: Folder of an earlier release to compare with.
         previews: Copy pictures of up to 800 pixels into the report. Default: only if the report is
-            not beside the release.
+            not next to the release.
     """
     from release.report.writing import write_report
 
@@ -222,7 +223,9 @@ def report(
         )
     record, page = written.record, written.folder / "index.html"
     if record.withdrawn:
-        warn(f"of {record.withdrawn:,} rows nothing, or not all, is shown: it was withdrawn")
+        warn(
+            f"{record.withdrawn:,} rows are hidden in whole or in part because they were withdrawn"
+        )
     if written.unreadable:
         warn(f"no preview could be made of: {', '.join(written.unreadable)}")
     place = {"page": page, "is_new": written.is_new, "unreadable": written.unreadable}
@@ -246,18 +249,18 @@ def upload(
 ) -> Answer:
     """Upload a release to the Hugging Face Hub.
 
-    One commit with a tag. Default: dry run.
+    Creates one commit with a tag. Default: dry run.
 
     An interrupted upload continues where it stopped. The token is read from HF_TOKEN.
 
     Args:
         repository: The repository: OWNER/NAME.
-        send: Upload it. Default: dry run.
+        send: Upload the release. Default: dry run.
         private: Whether the repository is private. Uploading to a public one needs --public.
-        replace: Replace whatever the repository holds. Default: replace only an earlier version of
+        replace: Replace any content of the repository. Default: replace only an earlier version of
             the same dataset.
-        images: Also send the image files, which the Parquet files contain. Default: if there are at
-            most 10,000.
+        images: Also upload the image files, although the Parquet files contain the images. Default:
+            if there are at most 10,000.
     """
     from release.hub import planned_upload
 
@@ -292,7 +295,7 @@ def _dry(plan: "UploadPlan", *, private: bool) -> list[str]:
     return [
         f"{plan.dataset} {plan.version} would be uploaded to {plan.repository}, {what}:",
         f"  {plan.files:,} files, {decimal(plan.size_bytes)}, one commit, with the tag {plan.tag}",
-        f"  a new repository would be {'private' if private else 'open to all'}",
+        f"  a new repository would be {'private' if private else 'public'}",
         *([f"  it is marked as: {', '.join(marks)}"] if marks else []),
         "nothing was uploaded; add --upload to upload it",
     ]

@@ -42,7 +42,7 @@ def run(
         str,
         typer.Argument(
             metavar="FLOW",
-            help=", ".join(_FLOWS),
+            help=f"Flow: {', '.join(_FLOWS)}.",
             callback=_known_flow,
             autocompletion=lambda: list(_FLOWS),
         ),
@@ -62,13 +62,13 @@ def run(
     work is not repeated.
 
     Args:
-        config: Build file in TOML, or a paper's: ufine3c, ufine6926, recos, ccd-coco, ccd-flickr
-            (default: the demonstration data).
+        config: Build file (TOML), or the build of a paper: ufine3c, ufine6926, recos, ccd-coco or
+            ccd-flickr (default: build the demonstration data).
         max_cost: Stop when model calls have cost this much.
         max_tokens: Stop when model calls have used this many tokens.
         wait: Wait for reviews instead of ending.
-        check: Only check files, terms, keys, servers and models, as every run does first.
-        in_process: Run in this process, even if a Prefect server is up.
+        check: Only run the checks that start every run: files, terms, keys, servers and models.
+        in_process: Run in this process, even if a Prefect server is running.
     """
     if check:
         return _check(flow_name, config, profile)
@@ -157,7 +157,7 @@ Try next:
 def demo(*, quiet: Annotated[bool, typer.Option("--quiet/--no-quiet")] = False) -> Answer:
     """Build and score a small demonstration dataset.
 
-    Needs no network and no GPU: people are drawn, and the built-in models describe them.
+    Needs no network or GPU: the images are drawings of people, described by built-in models.
 
     Args:
         quiet: Print only the result.

@@ -23,7 +23,7 @@ def up(
 ) -> Answer:
     """Start Prefect, Label Studio, the image server and the queue watcher.
 
-    The watcher pulls answers and pushes tasks. Also registers the deployments of the flows in
+    The watcher pulls answers and pushes tasks. The flows are also registered as deployments in
     Prefect.
 
     Args:
@@ -56,7 +56,7 @@ def down() -> Answer:
 
 
 def status(*, show_credentials: bool = False) -> Answer:
-    """Show which servers run. Exit code 1 if one crashed or does not answer.
+    """Show which servers are running. Exit code 1 if one crashed or does not answer.
 
     Args:
         show_credentials: Also print passwords and tokens.

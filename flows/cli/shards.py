@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from flows.engine.context import RunContext
     from schemas.profile import Profile
 
-app = group("Work on millions of records, in files of 10,000, before people see any.")
+app = group("Process millions of records, in shards of 10,000.")
 SourceArgument = Annotated[str, typer.Argument(help="Name of a source imported with --shards.")]
 
 
@@ -28,7 +28,7 @@ def _opened(source: str, profile: str | None = None) -> "tuple[RunContext, Profi
 
 @command(app)
 def list_() -> Answer:
-    """List shards by source and step, with their records and rejections."""
+    """List shards by source and step, with counts of records and rejections."""
     from db.entities import LIVE, datasets_of, find
     from schemas.records import Shard
 
@@ -64,9 +64,10 @@ def embed(source: SourceArgument, *, profile: ProfileOption = None) -> None:
 
 @command(app)
 def duplicates(source: SourceArgument, *, profile: ProfileOption = None) -> Answer:
-    """Find near-duplicates among all images; builds draw one image of each content.
+    """Find near-duplicates among all images.
 
-    Embeddings are compared as well if all images have one.
+    Builds use only one image of each group of duplicates. Embeddings are also compared if all
+    shards have them.
     """
     from flows.shards.steps import find_shard_duplicates
 
@@ -81,12 +82,13 @@ def duplicates(source: SourceArgument, *, profile: ProfileOption = None) -> Answ
 
 @command(app)
 def promote(source: SourceArgument, records: list[str]) -> None:
-    """Make entities of records, for example to withdraw them; builds do it with what they draw.
+    """Create entities from records, for example to withdraw them.
 
-    Exit code 1 if a record was rejected or withdrawn.
+    Builds do this for the records that they draw. Exit code 1 if a record was rejected or
+    withdrawn.
 
     Args:
-        records: Numbers of records from 0, or SHA-256 of their images.
+        records: Numbers of records (from 0), or SHA-256 digests of their images.
     """
     from flows.shards.promotion import find_records, promote_records
 
@@ -98,7 +100,7 @@ def promote(source: SourceArgument, records: list[str]) -> None:
 
 @command(app)
 def verify(source: SourceArgument) -> None:
-    """Compare all shards with their Merkle roots, and the proofs of promoted records.
+    """Verify all shards and the proofs of promoted records against their Merkle roots.
 
     Exit code 1 if something is wrong.
     """

@@ -43,12 +43,13 @@ def import_(
         format_name: Annotation format: cuhk-pedes, icfg-pedes, rstpreid, ufine6926, ufine3c,
             coco-captions, karpathy-coco, karpathy-flickr30k, mscoco-fg, flickr30k-fg, json-lines,
             image-list, ccd, total-text, coco-instances, licensed-images or videos.
-        path: Annotation file; for videos a folder, a file, a pattern, a list or a URL.
-        images: Folder that image paths are relative to (default: that of the file).
+        path: Annotation file; for videos a folder, file, glob pattern, list (.txt) or URL.
+        images: Folder that image paths are relative to (default: that of the annotation
+            file).
         name: Name of the source (default: the name of the format).
         licence: Licence, if it differs from the known licence of the format.
         citation: Citation, if it differs from the known citation of the format.
-        shards: Import into files of 10,000 records, for millions of them (`loupe shards`).
+        shards: Import into shards of 10,000 records, for sources with millions (`loupe shards`).
     """
     from flows.engine.importing import import_source
     from schemas.build import SourceSpec, VideoSourceSpec
@@ -89,9 +90,9 @@ def duplicates(
 ) -> Answer:
     """List duplicate images in a folder.
 
-    Finds exact, near and mirrored duplicates. Of each cluster, the largest image is marked as kept
-    (of equally large ones, the first by name). The folder is not changed. Exit code 1 if a file
-    could not be read; it is skipped.
+    Finds exact, near and mirrored duplicates. In each cluster, the largest image is marked as kept
+    (if several are equally large, the first by name). The folder is not changed. Unreadable files
+    are skipped; exit code 1 if there are any.
 
     Args:
         folder: The folder, searched recursively.

@@ -26,7 +26,7 @@ def cost(
 
     Args:
         dataset: A dataset (default: all).
-        config: Also forecast what a run of this build file would still use.
+        config: Also forecast the remaining calls of a run of this build file (build-ufine3c only).
         profile: Profile for the forecast.
     """
     from db.calls import CostRow, cost_rows
@@ -77,7 +77,7 @@ def quarantine(
 
     Args:
         dataset: A source or dataset (default: all).
-        reason: Only this reason.
+        reason: Only records with this reason.
         limit: Show at most this many records.
         retry: Let the next run retry the records of DATASET with this --reason.
     """
@@ -135,10 +135,10 @@ def check(
     from_: Annotated[list[Path] | None, typer.Option(exists=True, file_okay=False)] = None,
     orphans: bool = False,
 ) -> Answer:
-    """Compare every file with its digest.
+    """Check every file against its digest.
 
-    With --repair, missing and damaged files are copied from a release or a backup, read from their
-    source, cropped from their video, or drawn or edited again; only bytes with the right digest are
+    With --repair, missing and damaged files are copied from a release, a backup or their source, or
+    made again (crops of videos, drawings, edited images); only bytes with the right digest are
     stored. Exit code 1 if a file is still missing or damaged.
 
     Args:

@@ -20,9 +20,9 @@ def track(
 ) -> Answer:
     """Track people in a video or in given detections.
 
-    Writes result.txt in MOTChallenge format; for a video also crops and tracklets.json, after the
-    noise filter. Given detections are associated by motion only. Exit code 1 if part of the input
-    could not be used and was skipped.
+    Writes result.txt in MOTChallenge format; for a video also crops and tracklets.json, after
+    noise filtering. Given detections are associated by motion only. Exit code 1 if part of the
+    input could not be used and was skipped.
 
     Args:
         video: A video, unless --detections is given.
@@ -38,7 +38,7 @@ def track(
         rate = _USUAL_FRAME_RATE if frame_rate is None else frame_rate
         tracked = track_detections(detections, out_, association, rate)
         bad = tracked.bad_lines
-        for line in first([one.detail for one in bad], _SHOWN_LINES, "and {:,} lines more"):
+        for line in first([one.detail for one in bad], _SHOWN_LINES, "and {:,} more lines"):
             note(line)
         if bad:
             note(f"lines that could not be used: {len(bad):,}")

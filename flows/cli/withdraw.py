@@ -43,28 +43,29 @@ def withdraw(
 ) -> Answer:
     """Withdraw an item and everything derived from it.
 
-    It is removed from every dataset and later release.
+    They are removed from all datasets and later releases.
 
-    The plan is shown first, and nothing is changed before it is confirmed. After an interruption,
-    the same command, or --resume, finishes the withdrawal.
+    Shows the plan first and changes nothing until it is confirmed. If it is interrupted, run the
+    same command again, or use --resume, to finish the withdrawal.
 
     Args:
-        entity: What to withdraw: an entity's id, or its first digits, or the SHA-256 of an image,
-            also in shards; with --release the file or number of a row, such as images/12.jpg.
-        identity: A person: by the name in the source, with --dataset; or by the published id, with
-            --release.
-        source: A source, or with --identity the source that uses this name.
-        video: A video, by its file name.
-        annotator: The work of an annotator, by pseudonym.
-        dataset: With --identity, --source or --video: only this dataset.
-        release: The release that names the row or person: its folder, DATASET (its newest),
-            DATASET@VERSION, or an id's beginning.
-        ground: privacy, copyright, law, consent, quality or other.
-        reason: In your own words; not released.
-        erase: Whether to erase the files. Default: for privacy, copyright and law.
-        dry_run: Show the plan, and change nothing.
+        entity: Entity id or its first digits, or SHA-256 of an image (also in shards); with
+            --release the image file or number of a row, such as images/12.jpg.
+        identity: Withdraw a person: by the name in the source, with --dataset; or by the published
+            id, with --release.
+        source: Withdraw a source; with --identity, the source in which the person has this name.
+        video: Withdraw a video, by its file name.
+        annotator: Withdraw the work of an annotator, by pseudonym.
+        dataset: With --identity, --source or --video: only in this dataset.
+        release: The release that contains the row or person: its folder, DATASET (newest version),
+            DATASET@VERSION, or the first digits of its id.
+        ground: Ground: privacy, copyright, law, consent, quality or other.
+        reason: Reason in your own words; not published in releases.
+        erase: Whether to erase the files. Default: erase them if the ground is privacy, copyright
+            or law.
+        dry_run: Show the plan and change nothing.
         yes: Do not ask for confirmation.
-        resume: Finish all withdrawals that are not finished.
+        resume: Finish all unfinished withdrawals.
     """
     from db.entities import AgentRef
     from flows.cli.withdrawal_display import plan_lines
@@ -92,7 +93,7 @@ def withdraw(
                     raise UsageError(f"{where}; there is no plan before it is withdrawn")
                 _require_reason(reason)
                 if not yes:
-                    note(f"{where}; it becomes an entity first")
+                    note(f"{where}; an entity is created from it first")
                     _ask(len(names))
                 yes = True
 
@@ -110,7 +111,7 @@ def withdraw(
             return Answer(planned, lines)
         if dry_run:
             missing = "" if (reason or "").strip() else ", with a --reason"
-            hint = f"\nNothing was changed: leave out --dry-run to do it{missing}."
+            hint = f"\nNothing was changed: leave out --dry-run to withdraw it{missing}."
             return Answer(planned, [*lines, hint])
         _require_reason(reason)
         print_lines(lines, err)
@@ -276,10 +277,10 @@ def _carried_out(context: "RunContext", withdrawal: "StoredWithdrawal") -> Answe
 def withdrawals(name: str | None = None) -> Answer:
     """List the withdrawals, or show one.
 
-    Who, when, why, what was withdrawn, and the steps done.
+    Shows who withdrew what, when and why, and the completed steps.
 
     Args:
-        name: A withdrawal: its number, or the first digits of its key.
+        name: Number of a withdrawal, or the first 6 or more digits of its key.
     """
     from db.withdrawals import counts_of, find_withdrawal, list_withdrawals, notices_of, steps_of
     from flows.cli.withdrawal_display import UNFINISHED, files_of, residual_lines, withdrawal_lines

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from db.decisions import last_reasons
 from db.entities import fetch
 from db.reviews import add_annotator, priorities
 from db.store import Store
@@ -33,8 +34,10 @@ def test_items_found_wrong_in_an_audit_are_reopened(loupe: Loupe, desk: Desk) ->
         desk.answer(entity_id, "c", "reject" if entity_id == hers[0] else "accept", "audit")
     assert loupe("quality", "estimate", QUEUE).exit_code == 2  # no sample over all annotators
     assert hers[0] in loupe("quality", "estimate", QUEUE, "--of", "Ann").out
-    reopened = loupe("queue", "reopen", QUEUE, "--found-wrong", "--json").json
+    why = ("--reason", "a bag is missing")
+    reopened = loupe("queue", "reopen", QUEUE, "--found-wrong", *why, "--json").json
     assert (reopened["reopened"], reopened["tasks"]) == (1, 1)
+    assert last_reasons(desk.store, hers[:1]) == {hers[0]: "a bag is missing"}
     states = {one: entity.state for one, entity in fetch(desk.store, hers).items()}
     assert [one for one, state in states.items() if state == "proposed"] == [hers[0]]
     assert desk.task_state(hers[0], ann) == "returned"

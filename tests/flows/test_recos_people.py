@@ -102,7 +102,7 @@ def test_the_search_for_a_similar_image_ends_after_the_limit(
     office = MemoryOffice()
     base = small_build(drawn_stills(60), tmp_path, last="v1", confusions_gate="required")
     build = base.model_copy(update={"tasks": base.tasks[1:2]})
-    profile = small_profile(DiscriminabilitySettings(k=3, eta=0.9, rounds=0))
+    profile = small_profile(DiscriminabilitySettings(k=2, eta=0.9, rounds=0))
     first, second = (build_once(run, build, office, profile) for _ in range(2))
     assert first.waiting == second.waiting == len(proposed(run, Confusion.kind)) > 0
     assert_each_caption_has_a_question(

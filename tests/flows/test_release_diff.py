@@ -166,7 +166,7 @@ def test_an_unreadable_release_gives_exit_code_2(home: Home) -> None:
         assert reason in result.stderr
     shutil.rmtree(release)
     gone = loupe_release("diff", DATASET, torn)
-    assert (gone.exit_code, "which is gone" in gone.stderr) == (2, True)
+    assert (gone.exit_code, "which no longer exists" in gone.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("harm", ["damaged", "another"])

@@ -62,7 +62,7 @@ def test_messages_on_invalid_lines_are_limited(loupe: Loupe, file: Path, tmp_pat
     file.write_text(file.read_text() + "\nnonsense" * 50)
     ran = loupe("track", "--detections", file, "--out", tmp_path / "out")
     assert ran.exit_code == 1
-    assert "and 30 lines more" in ran.err
+    assert "and 30 more lines" in ran.err
     assert len(ran.err.splitlines()) == 22
 
 

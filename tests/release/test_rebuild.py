@@ -343,7 +343,7 @@ def test_the_rebuild_command_reports_identical_bytes(
     assert again["known_in"] == str(built.folder)
     assert f"is already in {built.folder};" in details.stdout
     shutil.rmtree(built.folder)
-    assert f"{built.folder} (not there any more)" in loupe_release("show", DATASET).stdout
+    assert f"{built.folder} (no longer exists)" in loupe_release("show", DATASET).stdout
     (listed,) = json.loads(loupe_release("list", "--json").stdout)
     assert (listed["folder"], listed["is_there"]) == (str(built.folder), False)
     assert "it is the release that lies" not in loupe_release(*command).stdout
