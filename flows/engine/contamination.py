@@ -297,7 +297,8 @@ def _in_store(context: RunContext, text: str, split: str | None) -> Other:
         return StoredImages(context, text)
     if not is_release(release.folder):
         known = f"{release.manifest.dataset} {release.manifest.version}"
-        raise UsageError(f"{known} was built in {release.folder}, which is gone; name a copy")
+        what = f"{known} was built in {release.folder}, which no longer exists"
+        raise UsageError(f"{what}; give the folder of a copy")
 
     def known_looks(ids: Sequence[str]) -> dict[str, Look]:
         return {id_: _look_of(one) for id_, one in fingerprints_of(context.store, ids).items()}
