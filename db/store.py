@@ -224,9 +224,6 @@ class Store:
         engine: the database, with tables at the newest version.
         spool: a folder for paid answers that could not be stored; see `db.calls`.
         patience_seconds: how long to wait for the database.
-
-    Attributes:
-        plans: the numbers of known plans by key, which never change (`db.work.register_plan`).
     """
 
     def __init__(
@@ -239,7 +236,6 @@ class Store:
         self.spool = spool
         self.patience_seconds = patience_seconds
         self.claims = Claims(self.write)
-        self.plans: dict[str, int] = {}
         # SQLite has one writer; our threads queue here instead of polling for its lock
         alone = engine.dialect.name == "sqlite"
         self._write_lock: AbstractContextManager[object] = (

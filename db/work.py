@@ -340,22 +340,16 @@ class ClaimedChunk(NamedTuple):
     inputs: Sequence[Any]
 
 
+@retried
 def register_plan(store: Store, stage: str, version: str, configuration: dict[str, Any]) -> int:
     """Store the plan and return its number; the same three values have the same number."""
     key = digest_of(stage, version, canonical_json(configuration))
-    if key not in store.plans:
-        row = {"key": key, "stage": stage, "version": version, "configuration": configuration}
-        store.plans[key] = _register_plan(store, row)
-    return store.plans[key]
-
-
-@retried
-def _register_plan(store: Store, row: dict[str, Any]) -> int:
-    number = select(Plan.id).where(Plan.key == row["key"])
+    number = select(Plan.id).where(Plan.key == key)
     with store.read() as connection:
         known = connection.execute(number).scalar_one_or_none()
     if known is not None:
         return known
+    row = {"key": key, "stage": stage, "version": version, "configuration": configuration}
     with store.write() as connection:
         insert_new(connection, Plan, [row])
         return connection.execute(number).scalar_one()
