@@ -86,9 +86,9 @@ class Person:
         return read_instructions(self.page)
 
     def shown(self) -> str:
-        """Wait for the rewrite and its image, and return the rewrite."""
+        """Wait for the rewrite, its image and the keys, and return the rewrite."""
         self.page.wait_for_function(
-            """() => [...document.images].some(
+            """() => window.Htx?.annotationStore?.selected && [...document.images].some(
                 image => image.src.startsWith("blob:") && image.naturalWidth > 0
             )"""
         )
@@ -248,6 +248,7 @@ def judge_both(person: Person, verdict_on_plain: str, *, reloads: bool) -> None:
             person.write(MENDED)
         else:
             person.press(*verdict_on_plain.replace("3", "34"))
+        person.page.locator("label:has(input:checked)").first.wait_for()
         person.keep(f"labelling-{len(judged)}")
         if len(judged) == 1:
             assert_the_next_task_is_prefetched(person)
@@ -277,7 +278,8 @@ def assert_a_lost_answer_can_be_sent_again(person: Person) -> None:
     """Assert that the page keeps an answer if the connection is lost while it is sent."""
     answers = "**/api/tasks/*/annotations/?*"
     person.page.route(answers, lambda route: route.abort(), times=1)
-    person.press("Control+Enter")
+    with person.page.expect_event("requestfailed", lambda request: request.method == "POST"):
+        person.press("Control+Enter")
     person.page.get_by_text("Annotation is not saved").first.wait_for()
     person.page.locator(SUBMIT).wait_for()
 
