@@ -451,9 +451,7 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
         IntegrityError: a parent is not stored.
     """
     # SQLite's driver takes longer for an enumeration than for its text
-    links: list[tuple[Any, ...]] = [
-        (str(role), one.id, parent) for one in entities for role, parent in one.parents
-    ]
+    links = [(str(role), one.id, parent) for one in entities for role, parent in one.parents]
     if links and _insert_links(connection, links) < len(links):  # some exist, or a parent does not
         parents = sorted({parent for _, _, parent in links})
         stored = {id_ for (id_,) in rows_in(connection, select(Entity.id), Entity.id, parents)}
@@ -464,7 +462,7 @@ def insert_derivations(connection: Connection, entities: Iterable[NewEntity]) ->
                 )
 
 
-def _insert_links(connection: Connection, links: list[tuple[Any, ...]]) -> int:
+def _insert_links(connection: Connection, links: list[tuple[str, str, str]]) -> int:
     """Insert those of `links` (role, child, parent) whose ends are stored; return how many are new.
 
     The database looks up the numbers of both ends, as reading them takes longer.

@@ -708,20 +708,21 @@ _STATEMENT_ROWS = (1000, 100)
 """How many rows a statement inserts on SQLite. Only a few numbers, as each is a new statement."""
 
 
-def insert_rows(connection: Connection, statement: str, rows: list[tuple[Any, ...]]) -> int:
+def insert_rows(connection: Connection, statement: str, rows: Sequence[tuple[Any, ...]]) -> int:
     """Execute an `INSERT` on SQLite with `rows` in place of `{}`; return how many rows were new.
 
     It inserts many rows at once because other threads run while SQLite executes a statement.
     """
     row_marks = f"({', '.join('?' for _ in rows[0])})"
-    new = 0
+    first = new = 0
     for size in _STATEMENT_ROWS:
-        while len(rows) >= size:
-            page, rows = rows[:size], rows[size:]
+        while len(rows) - first >= size:
+            page = rows[first : first + size]
+            first += size
             many = statement.format(", ".join([row_marks] * size))
             new += connection.exec_driver_sql(many, tuple(chain.from_iterable(page))).rowcount
-    if rows:
-        new += connection.exec_driver_sql(statement.format(row_marks), rows).rowcount
+    if rest := rows[first:]:
+        new += connection.exec_driver_sql(statement.format(row_marks), rest).rowcount
     return new
 
 
