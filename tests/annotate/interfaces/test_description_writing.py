@@ -218,10 +218,20 @@ def red_columns(page: LabellingPage) -> list[int]:
 
 
 def assert_on_a_phone_the_text_is_below_the_image(page: LabellingPage) -> None:
+    """Label Studio adapts the image to the new width by a script, a moment after the layout."""
     before = page.browser_page.viewport_size
     page.browser_page.set_viewport_size({"width": 390, "height": 844})
-    shown, texts, submit = map(page.box, (".loupe-image", ".loupe-texts", SUBMIT))
-    assert texts.top >= shown.bottom
-    assert min(one.right - one.left for one in (shown, texts)) > 250
-    assert submit.right <= 390
-    page.browser_page.set_viewport_size(before)
+    try:
+        page.browser_page.wait_for_function(
+            """() => {
+                const [image, texts] = [".loupe-image", ".loupe-texts"].map(
+                    selector => document.querySelector(selector).getBoundingClientRect()
+                );
+                return image.bottom <= texts.top;
+            }"""
+        )
+        shown, texts, submit = map(page.box, (".loupe-image", ".loupe-texts", SUBMIT))
+        assert min(one.right - one.left for one in (shown, texts)) > 250
+        assert submit.right <= 390
+    finally:
+        page.browser_page.set_viewport_size(before)
