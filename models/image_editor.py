@@ -1,10 +1,14 @@
 """The protocol of image editors."""
 
+import io
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
-from schemas.chat import ModelRef
-from schemas.image_edit import EditOutcome, EditRequest
+from PIL import Image
+
+from schemas.base import Box
+from schemas.chat import ChatImage, ModelRef
+from schemas.image_edit import EditedPicture, EditOutcome, EditRequest
 
 
 @runtime_checkable
@@ -24,3 +28,18 @@ class ImageEditor(Protocol):
     def edit(self, requests: Iterable[EditRequest]) -> Iterator[tuple[int, EditOutcome]]:
         """(position, outcome) of each request, in order."""
         ...
+
+
+def edited_picture(
+    picture: Image.Image, seconds: float, regions: tuple[Box, ...] = ()
+) -> EditedPicture:
+    """The outcome of an edit, as PNG."""
+    buffer = io.BytesIO()
+    picture.save(buffer, "PNG")
+    return EditedPicture(
+        image=ChatImage(media_type="image/png", data=buffer.getvalue()),
+        width_px=picture.width,
+        height_px=picture.height,
+        regions=regions,
+        seconds=seconds,
+    )

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.adapter import Adapter
+from models.image_editor import edited_picture
 from models.weights import hub_commit, loading_faults, needs_extra, torch_device
-from schemas.chat import ChatImage
 from schemas.decoders import as_rgb
 from schemas.errors import ModelError
-from schemas.image_edit import EditedPicture, EditFailure, EditOutcome, EditRequest, QwenImageEdit
+from schemas.image_edit import EditFailure, EditOutcome, EditRequest, QwenImageEdit
 
 _PIPELINES = {False: "QwenImageEditPipeline", True: "QwenImageEditPlusPipeline"}
 _MODULES = {
@@ -265,7 +265,10 @@ def _opened(request: EditRequest) -> _Job | EditFailure:
 def _outcome(values: NDArray[np.float32], image: Image.Image, seconds: float) -> EditOutcome:
     if problem := _bad_values(values, image):
         return EditFailure(reason="bad_values", detail=problem)
-    return _picture(values, image.size, seconds)
+    picture = Image.fromarray(np.clip(values * 255, 0, 255).round().astype(np.uint8))
+    if picture.size != image.size:
+        picture = picture.resize(image.size, Image.Resampling.LANCZOS)
+    return edited_picture(picture, seconds)
 
 
 def _bad_values(values: NDArray[np.float32], image: Image.Image) -> str | None:
@@ -275,21 +278,6 @@ def _bad_values(values: NDArray[np.float32], image: Image.Image) -> str | None:
     if values.max() <= _DARKEST < np.asarray(image).max() / 255:
         return "the picture is black; a wider dtype may help"
     return None
-
-
-def _picture(values: NDArray[np.float32], size: tuple[int, int], seconds: float) -> EditedPicture:
-    pixels = np.clip(values * 255, 0, 255).round().astype(np.uint8)
-    picture = Image.fromarray(pixels)
-    if picture.size != size:
-        picture = picture.resize(size, Image.Resampling.LANCZOS)
-    buffer = io.BytesIO()
-    picture.save(buffer, "PNG")
-    return EditedPicture(
-        image=ChatImage(media_type="image/png", data=buffer.getvalue()),
-        width_px=size[0],
-        height_px=size[1],
-        seconds=seconds,
-    )
 
 
 def _first_line(error: Exception) -> str:

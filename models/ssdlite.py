@@ -4,7 +4,6 @@ The package contains a frozen TensorFlow graph for pictures of 300×300 pixels. 
 convolutional part on frames of any size; anchors and boxes are computed here.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import cv2
@@ -121,46 +120,21 @@ def _layer(
 # The part of the graph that is a network. A graph is a protocol buffer with a field 1 for each
 # node; a node has a name in field 1 and an operation in field 2.
 
-_INPUT: Final = b"Preprocessor/sub"
+_INPUT: Final = b"\x0a\x10Preprocessor/sub\x12\x0bPlaceholder"
 _SHAPES: Final = (b"/Shape", b"/Reshape", b"/strided_slice")
 
 
 def _network_part(graph: bytes) -> bytes:
     """The graph without scaling and box selection, which OpenCV cannot read."""
-    nodes = [_field(1, _INPUT) + _field(2, b"Placeholder")]
-    for number, node in _fields(graph):
-        name = next(_fields(node))[1] if number == 1 else b""
-        is_network = name.startswith((b"FeatureExtractor/", b"BoxPredictor_"))
-        if is_network and not any(part in name for part in _SHAPES):
-            nodes.append(node)
-    return b"".join(_field(1, node) for node in nodes)
+    from google.protobuf.empty_pb2 import Empty
+    from google.protobuf.unknown_fields import UnknownFieldSet
+    from google.protobuf.wrappers_pb2 import BytesValue
 
-
-def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """Number and content of length-delimited fields, in order."""
-    place = 0
-    while place < len(message):
-        key, place = _varint(message, place)
-        value, place = _varint(message, place)
-        if key & 7 == 2:
-            yield key >> 3, message[place : place + value]
-            place += value
-
-
-def _varint(message: bytes, place: int) -> tuple[int, int]:
-    """A varint, and the position after it."""
-    value = shift = 0
-    while True:
-        byte = message[place]
-        value |= (byte & 127) << shift
-        place, shift = place + 1, shift + 7
-        if byte < 128:
-            return value, place
-
-
-def _field(number: int, content: bytes) -> bytes:
-    """An encoded length-delimited field."""
-    length, size = b"", len(content)
-    while size > 127:
-        length, size = length + bytes([size & 127 | 128]), size >> 7
-    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+    nodes = [_INPUT]
+    for field in UnknownFieldSet(Empty.FromString(graph)):
+        if field.field_number == 1:
+            name, *_ = (part.data for part in UnknownFieldSet(Empty.FromString(field.data)))
+            is_network = name.startswith((b"FeatureExtractor/", b"BoxPredictor_"))
+            if is_network and not any(part in name for part in _SHAPES):
+                nodes.append(field.data)
+    return b"".join(BytesValue(value=node).SerializeToString() for node in nodes)

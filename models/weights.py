@@ -111,10 +111,18 @@ def file_of_package(package: str, *parts: str) -> Path:
     Raises:
         MissingExtraError: the package is not installed.
     """
+    folder = installed_folder(package)
+    if folder is None:
+        raise MissingExtraError(f"the model in the package {package!r}", "vision")
+    return folder.joinpath(*parts)
+
+
+def installed_folder(package: str) -> Path | None:
+    """The folder of a top-level package, without importing it; None if it is not installed."""
     found = find_spec(package)
     if found is None or not found.submodule_search_locations:
-        raise MissingExtraError(f"the model in the package {package!r}", "vision")
-    return Path(found.submodule_search_locations[0], *parts)
+        return None
+    return Path(found.submodule_search_locations[0])
 
 
 _NAMED_AT_MOST = 3

@@ -4,6 +4,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar, get_args
 
@@ -122,6 +123,11 @@ def _short(text: str) -> str:
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
 _INTEGERS: Final = range(-(2**63), 2**63)
+
+
+def packaged_toml(package: str, file: str) -> dict[str, Any]:
+    """Return the tables of a TOML file that ships in a package."""
+    return tomllib.loads(files(package).joinpath(file).read_text("utf-8"))
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:

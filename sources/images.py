@@ -38,7 +38,6 @@ _UPRIGHT_BY_ORIENTATION: Final = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-SIDEWAYS: Final = frozenset({5, 6, 7, 8})  # orientations in which width and height change places
 _SAVE_OPTIONS: Final[dict[str, dict[str, object]]] = {
     "JPEG": {"quality": 95, "subsampling": 0},
     "WEBP": {"lossless": True},

@@ -1,7 +1,6 @@
 """The formats that can be imported, and the two passes in which a source is read."""
 
 import sqlite3
-import tomllib
 from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Final
 from schemas.build import format_name
 from schemas.errors import FormatError, UsageError
 from schemas.json_stream import open_annotations
-from schemas.validation import nearest_hint
+from schemas.validation import nearest_hint, packaged_toml
 from sources.annotations import Field, FieldError, Importer, bad_row, checked_path
 from sources.captioned import CaptionedImporter, FineGrainedImporter
 from sources.ccd import CcdImporter
@@ -69,15 +68,10 @@ _READERS: Final[dict[str, type[Importer]]] = {
 }
 
 
-def _known_formats() -> dict[str, Importer]:
-    listed = tomllib.loads(Path(__file__).with_name("formats.toml").read_text(encoding="utf-8"))
-    return {
-        name: _READERS[fields.pop("reader", name)](format=name, **fields)
-        for name, fields in listed.items()
-    }
-
-
-IMPORTERS: Final = _known_formats()
+IMPORTERS: Final[dict[str, Importer]] = {
+    name: _READERS[fields.pop("reader", name)](format=name, **fields)
+    for name, fields in packaged_toml(__package__, "formats.toml").items()
+}
 
 
 def importer_for(format: str) -> Importer:  # noqa: A002 - the word of the command line

@@ -1,8 +1,6 @@
 """A describer of people based on colours and their position on a body."""
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +11,7 @@ from models.adapter import BuiltinChatModel, picture_of
 from schemas.chat import ChatRequest
 from schemas.errors import FormatError
 from schemas.profile import BuiltinDescriber
+from schemas.validation import packaged_toml
 
 # Names of colours, as in the lexicon, and perceptual distances between colours.
 
@@ -20,7 +19,7 @@ Lab = NDArray[np.float32]
 """Colours of shape (…, 3) in CIE L*a*b*: lightness 0 to 100, then green-red and blue-yellow."""
 
 COLOURS = TypeAdapter(dict[str, tuple[int, int, int]]).validate_python(
-    tomllib.loads(files(__package__).joinpath("colours.toml").read_text("utf-8"))
+    packaged_toml(__package__, "colours.toml")
 )
 """Each name with an sRGB colour that most people would call by it."""
 
@@ -36,14 +35,14 @@ def lab_of(pixels: NDArray[np.uint8]) -> Lab:
 
 def nearest_names(colours: Lab) -> NDArray[np.intp]:
     """Return the index in `NAMES` of the nearest name for each of `colours`, of shape (n, 3)."""
-    distances = np.linalg.norm(colours[:, None] - _anchors(), axis=2)
+    distances = np.linalg.norm(colours[:, None] - anchors(), axis=2)
     return np.asarray(distances.argmin(axis=1), np.intp)
 
 
 @cache
-def _anchors() -> Lab:
-    anchors: Lab = lab_of(np.array([list(COLOURS.values())], np.uint8)).reshape(-1, 3)
-    return anchors
+def anchors() -> Lab:
+    """Return the colours of `NAMES`, of shape (names, 3)."""
+    return lab_of(np.array([list(COLOURS.values())], np.uint8)).reshape(-1, 3)
 
 
 # Reads the colours of a person from a crop, by the usual position of a body in its box.

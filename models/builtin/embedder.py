@@ -1,11 +1,9 @@
 """Built-in embedders of drawn people and of stills, without weights."""
 
 import re
-import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from importlib.resources import files
 from itertools import product
 
 import numpy as np
@@ -13,7 +11,17 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from models.adapter import Adapter
-from models.builtin.describer import COLOURS, HEAD, LOWER, UPPER, Lab, Zone, lab_of, person_colours
+from models.builtin.describer import (
+    COLOURS,
+    HEAD,
+    LOWER,
+    UPPER,
+    Lab,
+    Zone,
+    anchors,
+    lab_of,
+    person_colours,
+)
 from models.builtin.person.description import Description, Role, Thing
 from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description
@@ -34,6 +42,7 @@ from models.embedding import Vectors
 from schemas.decoders import plain_picture
 from schemas.embedding import BuiltinEmbedder, BuiltinStillsEmbedder
 from schemas.faithfulness import Attribute
+from schemas.validation import packaged_toml
 
 # Colours as vectors of their similarity to each named colour.
 
@@ -59,7 +68,7 @@ _LIGHTNESS = {"dark": 0.65, "light": 1.2}
 
 def _likeness_of(colours: Lab) -> Likeness:
     """Return the mean similarity of `colours`, of shape (n, 3), to each name, less the average."""
-    ordinary = _soft_names(_anchors()).mean(axis=0)
+    ordinary = _soft_names(anchors()).mean(axis=0)
     return np.asarray(_soft_names(colours).mean(axis=0) - ordinary, np.float64)
 
 
@@ -78,16 +87,11 @@ def likeness_of_word(colour: str, shade: str = "") -> Likeness:
 
 def _soft_names(colours: Lab) -> Likeness:
     """Of shape (n, names): rows of similarities that sum to 1."""
-    anchors = _anchors()
+    named = anchors()
     # |a - b|² without |a|², which is the same for all names and cancels in the softmax.
-    nearness = (colours @ anchors.T - (anchors**2).sum(axis=1) / 2) / _BLUR**2
+    nearness = (colours @ named.T - (named**2).sum(axis=1) / 2) / _BLUR**2
     weights = np.exp(nearness - nearness.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True), np.float64)
-
-
-@cache
-def _anchors() -> Lab:
-    return lab_of(np.array([list(COLOURS.values())], np.uint8)).reshape(-1, 3)
 
 
 # The space of the built-in embedder: a block of similarities for each zone, then single features.
@@ -239,7 +243,7 @@ def paint(text: str) -> Vectors:
 @cache
 def _sceneries() -> tuple[dict[str, tuple[str, Likeness]], re.Pattern[str]]:
     """Return (zone, colour) of backgrounds by word, and the pattern that finds them."""
-    data = tomllib.loads(files(__package__).joinpath("scenery.toml").read_text("utf-8"))
+    data = packaged_toml(__package__, "scenery.toml")
     known: dict[str, tuple[str, Likeness]] = {}
     for entry in data.values():
         shade, _, colour = entry["colour"].rpartition(" ")

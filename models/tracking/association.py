@@ -408,25 +408,6 @@ def smoothed(
     return embeddings
 
 
-def _start_tracks(
-    kind: np.dtype[Any],
-    found: PersonDetections,
-    rows: NDArray[np.intp],
-    frame: int,
-    first_number: int,
-) -> Tracks:
-    """Start tracks with the detections `rows` in `frame`; those of frame 1 are confirmed."""
-    tracks = np.zeros(len(rows), kind)
-    tracks["number"] = np.arange(first_number, first_number + len(rows))
-    tracks["started"] = tracks["seen"] = frame
-    tracks["detection"] = rows
-    tracks["score"] = found.scores[rows]
-    tracks["motion"] = kalman.started(found.boxes_xyah[rows])
-    tracks["look"] = found.embeddings[rows]
-    tracks["confirmed"] = frame == 1
-    return tracks
-
-
 def after(tracks: Tracks, new: Tracks, frame: int, remembered_frames: int) -> Tracks:
     """Return the tracks after `frame`: followed, new and returned ones, then the lost ones.
 
@@ -525,13 +506,19 @@ class Association:
         return found
 
     def _started(self, found: PersonDetections) -> Tracks:
-        """Start tracks for the confident detections that no track took."""
+        """Start tracks for confident detections that no track took; in frame 1 confirmed ones."""
         is_left = found.sure.copy()
         taken = self._tracks["detection"]
         is_left[taken[taken >= 0]] = False
         rows = np.flatnonzero(is_left)
-        kind = self._tracks.dtype
-        new = _start_tracks(kind, found, rows, self._frame, self._next_number)
+        new = np.zeros(len(rows), self._tracks.dtype)
+        new["number"] = np.arange(self._next_number, self._next_number + len(rows))
+        new["started"] = new["seen"] = self._frame
+        new["detection"] = rows
+        new["score"] = found.scores[rows]
+        new["motion"] = kalman.started(found.boxes_xyah[rows])
+        new["look"] = found.embeddings[rows]
+        new["confirmed"] = self._frame == 1
         self._next_number += len(new)
         return new
 
@@ -540,24 +527,16 @@ class Association:
         tracks = self._tracks
         rows = np.flatnonzero(tracks["confirmed"] & ~tracks["lost"])
         seen = tracks["detection"][rows]
-        boxes = (
-            boxes_xyxy(tracks.take(rows)) if self._gives_filtered_boxes else found.boxes_xyxy[seen]
-        )
-        fit = np.flatnonzero(self._fits(boxes))
+        settings, boxes = self._settings, found.boxes_xyxy[seen]
+        if settings.filtered_boxes and tracks["look"].shape[1]:
+            boxes = boxes_xyxy(tracks.take(rows))
+        width, height = (boxes[:, 2:] - boxes[:, :2]).T
+        is_large = width * height > settings.least_area_px2
+        fit = np.flatnonzero(is_large & (width <= settings.widest_aspect * height))
         rows, embeddings = rows[fit], found.embeddings[seen[fit]]
         numbers, scores = (tracks[name][rows].tolist() for name in ("number", "score"))
         given = embeddings if embeddings.shape[1] else [None] * len(rows)
         return tuple(map(TrackedPerson, numbers, boxes[fit], scores, given))
-
-    @property
-    def _gives_filtered_boxes(self) -> bool:
-        return self._settings.filtered_boxes and self._tracks["look"].shape[1] > 0
-
-    def _fits(self, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-        width, height = (boxes[:, 2:] - boxes[:, :2]).T
-        is_large = width * height > self._settings.least_area_px2
-        fits: NDArray[np.bool_] = is_large & (width <= self._settings.widest_aspect * height)
-        return fits
 
     def state(self) -> bytes:
         """Return the complete state."""

@@ -5,17 +5,16 @@ camera is on the left of the image. No sentence negates an item ("no hat"), beca
 the field only state what is present.
 """
 
-import tomllib
 from collections.abc import Mapping
-from importlib.resources import files
 from string import Formatter
 
-from models.builtin.stills.text import with_article
+from models.builtin.english import with_article
 from schemas.records import Granularity
+from schemas.validation import packaged_toml
 from sources.demonstration.figure import Pose, View
 from sources.demonstration.people import Chance, Garment, Person, Sex
 
-_TABLES = tomllib.loads(files(__package__).joinpath("descriptions.toml").read_text("utf-8"))
+_TABLES = packaged_toml(__package__, "descriptions.toml")
 _PLURAL = ("jeans", "trousers", "shorts")
 
 

@@ -1,9 +1,7 @@
 """People with known attributes and clothes."""
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from importlib.resources import files
 from typing import TypeVar
 
 import numpy as np
@@ -11,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from schemas.base import Record, digest_of
+from schemas.validation import packaged_toml
 
 T = TypeVar("T")
 
@@ -59,7 +58,7 @@ class Chance:
 
 Rgb = tuple[int, int, int]
 
-TABLES = tomllib.loads(files(__package__).joinpath("people.toml").read_text("utf-8"))
+TABLES = packaged_toml(__package__, "people.toml")
 _COLOURS = TypeAdapter(dict[str, Rgb])
 CLOTH, HAIR, SKIN = (_COLOURS.validate_python(TABLES[of]) for of in ("cloth", "hair", "skin"))
 _WEIGHTS: dict[str, dict[str, float]] = TABLES["weights"]

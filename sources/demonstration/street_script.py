@@ -1,10 +1,8 @@
 """The script of a street video, decided before painting."""
 
 import math
-import tomllib
 from collections.abc import Iterator
 from enum import StrEnum
-from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
@@ -12,6 +10,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from schemas.base import Record
+from schemas.validation import packaged_toml
 from sources.demonstration.figure import STATURE_METRES, Action, Pose
 from sources.demonstration.people import Chance, Person, draw_person_attributes
 
@@ -204,7 +203,7 @@ class _Theme(Record):
     walks: tuple[_Walk, ...]
 
 
-_TABLES = tomllib.loads(files(__package__).joinpath("street.toml").read_text("utf-8"))
+_TABLES = packaged_toml(__package__, "street.toml")
 _THEMES = TypeAdapter(tuple[_Theme, ...]).validate_python(_TABLES["themes"])
 
 

@@ -11,11 +11,13 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from pydantic import TypeAdapter
 
+from models.builtin.english import joined
 from schemas.base import Record
+from schemas.validation import packaged_toml
 from sources.demonstration.people import Chance
-from sources.rendered.pen import Box, Pen, Point, Written, tables, with_article
+from sources.rendered.pen import Box, Pen, Point, Written, with_article
 
-_TABLES = tables("calculations.toml")
+_TABLES = packaged_toml(__package__, "calculations.toml")
 _TERM = re.compile(r"([-+]?[0-9.]*)([a-d]+)")
 _FIGURES_SHARE = 0.3
 
@@ -142,8 +144,7 @@ class Figure(NamedTuple):
     def named(self) -> str:
         """The figure with its measures: `a triangle with base 6 cm and height 4 cm`."""
         said = [f"{name} {decimal_text(size)} {self.unit}" for name, size in self.measures.items()]
-        measures = " and ".join([", ".join(said[:-1]), said[-1]] if len(said) > 2 else said)
-        return with_article(f"{self.shape} with {measures}")
+        return with_article(f"{self.shape} with {joined(said)}")
 
     @property
     def answer(self) -> str:

@@ -3,12 +3,13 @@
 from itertools import pairwise
 
 from schemas.taxonomy import RetrievalTask
+from schemas.validation import packaged_toml
 from sources.demonstration.people import Chance
-from sources.rendered.pen import Box, Pen, Point, Written, tables
+from sources.rendered.pen import Box, Pen, Point, Written
 
 CHARTS, FLOWCHARTS = RetrievalTask("chart reading"), RetrievalTask("flowchart reading")
 _VALUES = range(10, 100, 5)
-_TABLES = tables("charts.toml")
+_TABLES = packaged_toml(__package__, "charts.toml")
 
 
 def draw_chart(chance: Chance) -> Written:

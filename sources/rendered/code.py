@@ -14,6 +14,7 @@ from schemas.base import Record
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.taxonomy import RetrievalTask
+from schemas.validation import packaged_toml
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
     GENERATOR,
@@ -21,12 +22,11 @@ from sources.rendered.pen import (
     FontShelf,
     RenderedImage,
     rendered,
-    tables,
     with_article,
 )
 from sources.rendered.sandbox import LANGUAGES, STAGE, Limits, run_program
 
-_TABLES = tables("programs.toml")
+_TABLES = packaged_toml(__package__, "programs.toml")
 FAMILIES: list[dict[str, Any]] = _TABLES["family"]
 _OTHER_LANGUAGES = ("javascript", "perl", "ruby", "bash")
 

@@ -5,13 +5,10 @@ free: SIL Open Font License 1.1, except Permanent Marker (Apache 2.0), and DejaV
 and STIX (OFL), which are part of matplotlib.
 """
 
-import importlib.util
 import io
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, lru_cache
-from importlib import resources
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -19,22 +16,18 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from models.weights import installed_folder
 from schemas.base import Record
 from schemas.errors import ConfigurationError
 from schemas.records import Rejection
 from schemas.recos import RenderedTruth
 from schemas.taxonomy import RetrievalTask
+from schemas.validation import packaged_toml
 from sources.demonstration.people import Chance
 
 Colour = tuple[int, int, int]
 Size = tuple[int, int]
 Box = tuple[int, int, int, int]
-
-
-@cache
-def tables(file: str) -> dict[str, Any]:
-    """Return the tables of a TOML file of this package."""
-    return tomllib.loads(resources.files(__package__).joinpath(file).read_text("utf-8"))
 
 
 class Ink(Record):
@@ -67,10 +60,9 @@ class Surface(Record):
     handwritten: bool = True
 
 
-_LOOKS = tables("looks.toml")
+LOOKS = packaged_toml(__package__, "looks.toml")
 SURFACES = tuple(
-    Surface.model_validate({**one, "inks": _LOOKS["inks"][one["inks"]]})
-    for one in _LOOKS["surfaces"]
+    Surface.model_validate({**one, "inks": LOOKS["inks"][one["inks"]]}) for one in LOOKS["surfaces"]
 )
 
 
@@ -154,16 +146,8 @@ class Typeface(Record):
     scale: float = 1.0
 
 
-TYPEFACES = tuple(map(Typeface.model_validate, _LOOKS["typefaces"]))
+TYPEFACES = tuple(map(Typeface.model_validate, LOOKS["typefaces"]))
 BY_NAME = {typeface.name: typeface for typeface in TYPEFACES}
-
-
-def installed_folder(module: str) -> Path | None:
-    """Return the folder of a top-level package without importing it, or None if not installed."""
-    spec = importlib.util.find_spec(module)
-    if spec is None or not spec.submodule_search_locations:
-        return None
-    return Path(spec.submodule_search_locations[0])
 
 
 class FontShelf:

@@ -23,6 +23,7 @@ from schemas.taxonomy import RetrievalTask
 from sources.demonstration.people import Chance
 from sources.rendered.pen import (
     GENERATOR,
+    LOOKS,
     Box,
     Colour,
     Draft,
@@ -30,14 +31,12 @@ from sources.rendered.pen import (
     RenderedImage,
     rendered,
     shaded,
-    tables,
     with_article,
 )
 
 # The look of a sign, a notice or a menu: its place, its colours, its typeface.
 
-_LOOKS = tables("looks.toml")
-_COLOURS = TypeAdapter(dict[str, Colour]).validate_python(_LOOKS["colours"])
+_COLOURS = TypeAdapter(dict[str, Colour]).validate_python(LOOKS["colours"])
 _LATIN = ("Open Sans", "DejaVu Sans", "Roboto Slab", "Lora", "EB Garamond")
 _LINE = 1.28
 _MOST_LINES = 4
@@ -82,7 +81,7 @@ class _Place(Record):
     together: tuple[int, int] = (1, 1)
 
 
-_PLACES = {one["name"]: _Place.model_validate(one) for one in _LOOKS["places"]}
+_PLACES = {one["name"]: _Place.model_validate(one) for one in LOOKS["places"]}
 
 
 def _draw_signs(

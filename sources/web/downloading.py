@@ -20,7 +20,6 @@ from schemas.image_search import DownloadedImage, DownloadSettings
 from schemas.records import Rejection
 from sources.bare_image import bare_image
 from sources.images import (
-    SIDEWAYS,
     UPRIGHT,
     ImageRefusedError,
     decoded,
@@ -54,12 +53,11 @@ _ZIP_END_WITHIN_BYTES: Final = 22 + 0xFFFF  # its last record with the longest c
 
 
 class Content(NamedTuple):
-    """An image: its bytes, its size in pixels, and its upright size before scaling."""
+    """An image: its bytes, and its size in pixels."""
 
     data: bytes
     media_type: str
     size: tuple[int, int]
-    source_size: tuple[int, int]
 
 
 def read_content(body: bytes, settings: DownloadSettings) -> Content:
@@ -98,14 +96,13 @@ def _content(body: bytes, settings: DownloadSettings) -> Content:
             picture.draft("L", (1, 1))
             load_pixels(picture)
     orientation = orientation_of(picture)  # which may follow the pixels
-    source_size = stored_size[::-1] if orientation in SIDEWAYS else stored_size
     if small is not None:
         data, size = encoded_upright(small, orientation, lossy=True)
     elif bare is None or orientation != UPRIGHT:
         data, size = encoded_upright(decoded(body, settings.max_pixels), orientation)
     else:
         data, size = bare, stored_size
-    return Content(b"" if data is body else data, media_type, size, source_size)
+    return Content(b"" if data is body else data, media_type, size)
 
 
 def _refuse_an_archive(body: bytes) -> None:

@@ -20,6 +20,7 @@ from flows.recos.captioning import facts_of
 from flows.recos.pipeline import recos_pipeline
 from flows.recos.run import RecosRun
 from flows.recos.task_images import take_images
+from models.weights import installed_folder
 from schemas.build import RecosBuild, SourceSpec, TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.profile import OpenAIChat, Profile
@@ -30,7 +31,6 @@ from schemas.recos import DiscriminabilitySettings, TaskDraw
 from schemas.taxonomy import RetrievalTask, in_order
 from sources.demonstration.stills import StillsWorld, load_stills_truth, write_stills_world
 from sources.rendered import FontShelf, RenderOptions
-from sources.rendered.pen import installed_folder
 from tests.flows.recos_world import no_desks, small_profile, stills_source
 from tests.servers.counting_server import CountingServer, Fault
 

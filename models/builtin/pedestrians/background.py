@@ -223,8 +223,7 @@ class Background:
     def _gain(self, now: MatLike) -> NDArray[np.float32]:
         """Return by how much each channel is brighter than usual, over the whole image, (3,)."""
         ratio = (now[::_GRID, ::_GRID] + 1.0) / (self.pixels[::_GRID, ::_GRID] + 1.0)
-        gain: NDArray[np.float32] = np.median(ratio.reshape(-1, 3), axis=0).astype(np.float32)
-        return gain
+        return np.median(ratio.reshape(-1, 3), axis=0).astype(np.float32)
 
 
 def _evened(frame: MatLike, gain: NDArray[np.float32]) -> MatLike:

@@ -176,14 +176,7 @@ _STILL: Final = 0.1
 _STILL_WEIGHT: Final = -1.6
 
 
-class People(NamedTuple):
-    """Boxes (n, 4) xyxy and scores (n,), in decreasing order of score."""
-
-    boxes: Boxes
-    scores: NDArray[np.float32]
-
-
-def people_of(sights: Sights, blobs: Blobs | None) -> People:
+def people_of(sights: Sights, blobs: Blobs | None) -> Detections:
     """Return the people in `sights` and `blobs`; without blobs, only those in the sights."""
     kept = best_apart(sights.boxes, sights.margins, _MOST_OVERLAP, _MOST_INSIDE)
     boxes, margins = sights.boxes[kept], sights.margins[kept]
@@ -196,7 +189,7 @@ def people_of(sights: Sights, blobs: Blobs | None) -> People:
         fills = np.array([fill(box, blobs.mask) for box in boxes], np.float32)
     scores = score(margins, fills)
     order = best_apart(boxes, scores, _MOST_OVERLAP, _MOST_INSIDE)
-    return People(boxes[order], scores[order])
+    return Detections(boxes[order], scores[order], None)
 
 
 def score(margins: NDArray[np.float32], fills: NDArray[np.float32] | None) -> NDArray[np.float32]:
@@ -258,8 +251,7 @@ def _distances(boxes: Boxes, rows: MatLike, columns: MatLike) -> NDArray[np.floa
     middles, halves = (boxes[:, :2] + boxes[:, 2:]) / 2, (boxes[:, 2:] - boxes[:, :2]) / 2
     across = np.abs(columns[None] - middles[:, :1]) / np.maximum(halves[:, :1], 1)
     down = np.abs(rows[None] - middles[:, 1:]) / np.maximum(halves[:, 1:], 1)
-    distance: NDArray[np.float32] = np.maximum(across * 0.7, down).astype(np.float32)
-    return distance
+    return np.maximum(across * 0.7, down).astype(np.float32)
 
 
 def _around(rows: MatLike, columns: MatLike) -> Boxes:
@@ -312,22 +304,14 @@ _TINT_SHARE: Final = 0.6
 DIMENSIONS: Final = _STRIPES * (_LIGHT_BINS + _TINT_BINS**2)
 
 
-def _column_weights() -> NDArray[np.float32]:
-    """Return the weights of pixels, (columns,); smallest at the sides."""
-    across = np.linspace(-1, 1, _WIDTH_PX, dtype=np.float32)
-    weights: NDArray[np.float32] = np.exp(-((across / np.float32(0.55)) ** 2))
-    return weights
+_ACROSS = np.linspace(-1, 1, _WIDTH_PX, dtype=np.float32)
+_COLUMNS: Final[NDArray[np.float32]] = np.exp(-((_ACROSS / np.float32(0.55)) ** 2))
+"""The weights of pixels, (columns,); smallest at the sides."""
 
-
-def _stripe_weights() -> NDArray[np.float32]:
-    """Return how much a row belongs to a stripe, (stripes, rows); neighbouring rows do slightly."""
-    rows = (np.arange(_STRIPES * _STRIPE_PX, dtype=np.float32) + 0.5) / _STRIPE_PX - 0.5
-    distance = np.abs(rows[None] - np.arange(_STRIPES, dtype=np.float32)[:, None])
-    return np.clip(1.25 - distance, 0, 1).astype(np.float32)
-
-
-_COLUMNS: Final = _column_weights()
-_ROWS: Final = _stripe_weights()
+_DOWN = (np.arange(_STRIPES * _STRIPE_PX, dtype=np.float32) + 0.5) / _STRIPE_PX - 0.5
+_AWAY = np.abs(_DOWN[None] - np.arange(_STRIPES, dtype=np.float32)[:, None])
+_ROWS: Final = np.clip(1.25 - _AWAY, 0, 1).astype(np.float32)
+"""How much a row belongs to a stripe, (stripes, rows); neighbouring rows do slightly."""
 
 MEAN: Final[NDArray[np.float32]] = np.load(Path(__file__).with_name("appearance_mean.npy"))
 """(d,): the mean of `signatures` over people of the demonstration street, each counted once."""
@@ -435,9 +419,9 @@ class BuiltinPedestrianDetector(Adapter[BuiltinDetector]):
         pixels = _scaled(frame.pixels, scale)
         view = self._background.view(pixels) if self._background is not None else None
         people = self._moving(pixels) if view is None else self._still(view)
-        self._known = people.boxes[people.scores >= _KNOWN_SCORE]
+        self._known = people.boxes_xyxy[people.scores >= _KNOWN_SCORE]
         shown = people.scores >= _LEAST_SCORE
-        boxes, scores = people.boxes[shown], people.scores[shown]
+        boxes, scores = people.boxes_xyxy[shown], people.scores[shown]
         embeddings = embeddings_of(view.pixels if view is not None else pixels, boxes)
         if view is not None:
             boxes = boxes + np.array(view.shift * 2, np.float32)
@@ -461,7 +445,7 @@ class BuiltinPedestrianDetector(Adapter[BuiltinDetector]):
         self._known = parts["known"]
         self._since_scan = int(parts["since_scan"])
 
-    def _moving(self, pixels: Pixels) -> People:
+    def _moving(self, pixels: Pixels) -> Detections:
         """Find people by shape only; the frame becomes the background of those after it."""
         is_first = self._background is None
         self._background = Background.of(pixels)
@@ -469,7 +453,7 @@ class BuiltinPedestrianDetector(Adapter[BuiltinDetector]):
         least = _LEAST_HEIGHT_STILL if is_first else _LEAST_HEIGHT_MOVING
         return people_of(self._sights(pixels, self._known, every, least), None)
 
-    def _still(self, view: View) -> People:
+    def _still(self, view: View) -> Detections:
         """Find people by shape and motion."""
         background = self._background
         assert background is not None  # noqa: S101 - there is no view without a background
@@ -481,7 +465,7 @@ class BuiltinPedestrianDetector(Adapter[BuiltinDetector]):
         places = np.concatenate([blobs.boxes, known])
         sights = self._sights(view.pixels, places, _SCAN_EVERY_STILL, _LEAST_HEIGHT_STILL)
         people = people_of(sights, blobs)
-        found = people.boxes[people.scores >= _KNOWN_SCORE]
+        found = people.boxes_xyxy[people.scores >= _KNOWN_SCORE]
         background.learn(view.pixels, differs, _painted(found, differs.shape))
         return people
 

@@ -2,12 +2,11 @@
 
 import json
 import re
-import tomllib
-from importlib.resources import files
 from random import Random
 from typing import Literal
 
 from models.adapter import BuiltinChatModel
+from models.builtin.english import joined, with_article
 from models.builtin.person.description import Description, Thing
 from models.builtin.person.lexicon import load_lexicon
 from models.builtin.person.parser import parse_description
@@ -15,6 +14,7 @@ from schemas.base import digest_of
 from schemas.chat import ChatRequest
 from schemas.faithfulness import Attribute, Fact, Span
 from schemas.profile import BuiltinRewriter
+from schemas.validation import packaged_toml
 
 Style = Literal["plain", "flowing", "brief"]
 
@@ -24,7 +24,7 @@ _ON_FEET = frozenset(("feet", "socks"))
 _BEARD = frozenset(("beard",))
 _NEVER_HELD = _ON_FEET | {"waist", "lower"}
 _NEEDS_OBJECT = ("pushing", "pulling", "riding")
-_TABLES = tomllib.loads(files(__package__).joinpath("composer.toml").read_text("utf-8"))
+_TABLES = packaged_toml(__package__, "composer.toml")
 _SWAPS = tuple(
     (re.compile(rf"(?<![\w-]){re.escape(word)}(?![\w-])", re.IGNORECASE), choices)
     for word, choices in _TABLES["synonyms"].items()
@@ -32,7 +32,6 @@ _SWAPS = tuple(
 _SINGULAR_S = ("dress", "glass", "canvas", "headdress", "cutlass")
 _UNCOUNTED = ("clothing", "clothes", "attire", "apparel", "luggage", "footwear", "headwear", "hair")
 _PAIRED_SLOTS = ("feet", "socks", "lower", "face")
-_VOWEL_SOUND = re.compile(r"(?!uni|one|us[ei]|eu)[aeiou]|hour|heir|honest|slr\b", re.IGNORECASE)
 _STRAY_START = re.compile(r"^(?:\w+ing,? and |(?:\w+ing|two|three|same|own) )")
 
 
@@ -72,7 +71,7 @@ class Composer:
         ]
         clothes = self._listed(worn)
         features = self._features()
-        who = self._noun() + (f" with {listed(features)}" if features else "")
+        who = self._noun() + (f" with {joined(features)}" if features else "")
         share = 0.6 if self._brief or self._flowing else 0.3
         dressed = bool(worn) and self._draw.random() < share
         opening = self._say("opening dressed" if dressed else "opening", clothes, who)
@@ -88,7 +87,7 @@ class Composer:
             for item in self._missing:
                 held = self._lexicon.slot(item.kind) in ("bag", "held")
                 sections.append(self._sentences("missing bag" if held else "missing", item.kind))
-        sections.append(self._sentences("doing", listed(self._actions())))
+        sections.append(self._sentences("doing", joined(self._actions())))
         return " ".join([opening, *(sentence for section in sections for sentence in section)])
 
     def _sentences(self, form: str, things: str) -> list[str]:
@@ -140,7 +139,7 @@ class Composer:
     # Items
 
     def _listed(self, items: list[Thing], *, placed: bool = False) -> str:
-        return listed(
+        return joined(
             [self.item(i, self._brief) + (self.place(i) if placed else "") for i in items]
         )
 
@@ -222,7 +221,7 @@ class Composer:
             else:
                 groups.append(self.said(fact.span))
             previous = fact
-        return listed(groups)
+        return joined(groups)
 
     def _swap(self, phrase: str) -> str:
         """Replace at most one word of the phrase by a synonym, with probability one half."""
@@ -249,7 +248,7 @@ class Composer:
 
     def _parts(self, item: Thing) -> str:
         parts = [self._part(part) for part in item.parts if part.values(Attribute.COLOUR)]
-        return f" with {listed(parts)}" if parts else ""
+        return f" with {joined(parts)}" if parts else ""
 
     def _part(self, part: Thing) -> str:
         noun = self.said(part.phrase)
@@ -277,22 +276,10 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def with_article(phrase: str) -> str:
-    """`phrase` with «a» or «an»."""
-    return f"{'an' if _VOWEL_SOUND.match(phrase) else 'a'} {phrase}"
-
-
 def _is_plural(phrase: str) -> bool:
     """Whether the head of a noun phrase («boots with a zip», «bunch of keys») is plural."""
     head = re.split(r" (?:of|with|that) ", phrase, maxsplit=1)[0].lower()
     return head.endswith("s") and not head.endswith(_SINGULAR_S)
-
-
-def listed(phrases: list[str]) -> str:
-    """«a, b and c»."""
-    if len(phrases) < 2:
-        return "".join(phrases)
-    return f"{', '.join(phrases[:-1])} and {phrases[-1]}"
 
 
 def _within(inner: Span, outer: Span) -> bool:

@@ -1,7 +1,6 @@
 """The vocabulary of descriptions of persons, its words in a text, and statements without sense."""
 
 import re
-import tomllib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from itertools import chain, permutations, takewhile
 from typing import Any, NamedTuple
 
 from schemas.faithfulness import Attribute, Span
+from schemas.validation import packaged_toml
 
 # The words of descriptions of persons, with their meanings and relations.
 
@@ -223,7 +223,7 @@ class Lexicon:
 @lru_cache(maxsize=1)
 def load_lexicon() -> Lexicon:
     """The lexicon that ships with this package."""
-    data = tomllib.loads(files(__package__).joinpath("lexicon.toml").read_text("utf-8"))
+    data = packaged_toml(__package__, "lexicon.toml")
     meanings: dict[Phrase, dict[Tag, str]] = defaultdict(dict)
     for words, tag, value, inflects in chain(_entries(data), _numbers(**data["years"])):
         for word in words:
@@ -464,7 +464,7 @@ def find_nonsense(mentions: Sequence[Mention]) -> list[Span]:
 @cache
 def _table() -> tuple[list[re.Pattern[str]], dict[str, str]]:
     """Return the patterns, and the class of each part of the body that has one."""
-    data = tomllib.loads(files(__package__).joinpath("nonsense.toml").read_text("utf-8"))
+    data = packaged_toml(__package__, "nonsense.toml")
     patterns = []
     for pattern in chain.from_iterable(data["patterns"].values()):
         for name, classes in data["sets"].items():
@@ -497,20 +497,12 @@ def _words(mentions: Sequence[Mention]) -> Iterator[tuple[str, Span]]:
         yield f"[{noun}]", (start or 0, end)
 
 
-class _Sort(NamedTuple):
-    """What a mention is in a pattern; `inside` noun phrases, or `opens` one."""
-
-    noun: str
-    word: str
-    inside: bool
-    opens: bool
-
-
 @lru_cache(maxsize=KEPT_WORDS)
-def _sort_of(phrase: str) -> _Sort:
+def _sort_of(phrase: str) -> tuple[str, str, bool, bool]:
+    """Return a phrase's noun and word, and whether it is inside noun phrases, or opens one."""
     lexicon = load_lexicon()
     mention = lexicon.mention(phrase)
-    return _Sort(
+    return (
         _class_of(mention, lexicon),
         _word(mention),
         mention.among(_MODIFIERS),

@@ -1,6 +1,6 @@
 """Parse the facts that an English description states about a person."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 
@@ -104,20 +104,22 @@ class Reading:
             offset -= 1
         return self.at(offset + 1)
 
-    def back_over(self, tags: frozenset[Tag], start: int = 1) -> int:
+    def lately(self) -> list[Mention]:
+        """Return the mentions before this one, in which a verb of reaching may be, last first."""
+        return [self.at(-back) for back in range(1, 5)]
+
+    def back_over(self, tags: frozenset[Tag]) -> int:
         """Return the number of mentions back to the first that has none of `tags`."""
-        while self.at(-start).among(tags):
-            start += 1
-        return start
+        back = 1
+        while self.at(-back).among(tags):
+            back += 1
+        return back
 
     def leads_to(self, wanted: frozenset[Tag], through: frozenset[Tag]) -> bool:
         """Whether one of `wanted` follows, with only mentions of `through` before it."""
-        for mention in self.mentions[self.position + 1 :]:
-            if mention.among(wanted):
-                return True
-            if not mention.among(through):
-                return False
-        return False
+        ahead = self.mentions[self.position + 1 :]
+        stops = (one for one in ahead if one.among(wanted) or not one.among(through))
+        return next(stops, NOTHING).among(wanted)
 
     def head_ahead(self) -> bool:
         """Whether only modifiers, commas and conjunctions precede a head without an article."""
@@ -143,6 +145,14 @@ class Reading:
                 break
         return (self.mentions[start].span[0], head.span[1])
 
+    def add_item(self, kind: str, span: Span, phrase: Span, *, negated: bool = False) -> Thing:
+        """Add an item of a kind in the lexicon to the description."""
+        thing = Thing(Role.ITEM, kind, span, phrase, negated=negated)
+        value = f"no {kind}" if negated else kind
+        thing.state(self.lexicon.kinds[kind].attribute, value, span)
+        self.description.items.append(thing)
+        return thing
+
     def end_phrase(self, thing: Thing) -> None:
         """End the noun phrase after its head, as a name of `thing`."""
         phrase = self.phrase
@@ -151,13 +161,6 @@ class Reading:
         self.copula = self.after_with = self.and_after_head = self.carrying = False
         if self.at(1).phrase not in ("or", "nor"):
             self.negated = False
-
-    def end_sentence(self) -> None:
-        """End the sentence; only named things are kept, for «it» or «the hat»."""
-        self.subject, self.open_parts, self.sentence_items = [], [], []
-        self.side = self.pattern_ahead = self.place_ahead = None
-        self.copula = self.person_acts = self.negated = self.carrying = False
-        self.after_with = self.and_after_head = False
 
 
 # Attributes that the modifiers of a noun phrase state about its head.
@@ -395,11 +398,9 @@ def _dressed_in(reading: Reading) -> Thing:
         return last
     span = phrase.modifiers[0].span
     kind = "shoes" if phrase.earlier_still.phrase == "shod" else "clothing"
-    clothing = Thing(Role.ITEM, kind, span, span)
-    clothing.state(reading.lexicon.kinds[kind].attribute, kind, span)
     if any(Tag.COLOUR in mention.tags for mention in phrase.modifiers):
-        reading.description.items.append(clothing)
-    return clothing
+        return reading.add_item(kind, span, span)
+    return Thing(Role.ITEM, kind)
 
 
 # Between noun phrases: verbs, prepositions, «with», «is», «it», and the ends of sentences.
@@ -409,9 +410,12 @@ _HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 
 
 def _take_stop(reading: Reading, _mention: Mention) -> None:
-    """End the sentence."""
+    """End the sentence; only named things are kept, for «it» or «the hat»."""
     _end_predicate(reading)
-    reading.end_sentence()
+    reading.subject, reading.open_parts, reading.sentence_items = [], [], []
+    reading.side = reading.pattern_ahead = reading.place_ahead = None
+    reading.copula = reading.person_acts = reading.negated = reading.carrying = False
+    reading.after_with = reading.and_after_head = False
 
 
 def _take_boundary(reading: Reading, mention: Mention) -> None:
@@ -434,10 +438,7 @@ def _take_negation(reading: Reading, _mention: Mention) -> None:
 
 def _take_denial(reading: Reading, mention: Mention) -> None:
     """Handle «barefoot», «unbelted»: the person has no such item."""
-    kind = mention.value(Tag.DENIAL)
-    thing = Thing(Role.ITEM, kind, mention.span, mention.span, negated=True)
-    thing.state(reading.lexicon.kinds[kind].attribute, f"no {kind}", mention.span)
-    reading.description.items.append(thing)
+    reading.add_item(mention.value(Tag.DENIAL), mention.span, mention.span, negated=True)
 
 
 def _take_it(reading: Reading, _mention: Mention) -> None:
@@ -525,12 +526,13 @@ def _covers_what_follows(reading: Reading) -> bool:
     """Handle «stripes on her bag»: the item with the pattern is named after it."""
     if Tag.COVERING not in reading.at(1).tags or Tag.WITH in reading.phrase.before.tags:
         return False
-    for mention in reading.mentions[reading.position + 2 :]:
-        if Tag.ITEM in mention.tags:
-            return True
-        if mention.has(Tag.STOP, Tag.COMMA, Tag.IT):
-            return False
-    return False
+    ahead = reading.mentions[reading.position + 2 :]
+    return Tag.ITEM in _first_of(ahead, Tag.ITEM, Tag.STOP, Tag.COMMA, Tag.IT).tags
+
+
+def _first_of(mentions: Iterable[Mention], *tags: Tag) -> Mention:
+    """Return the first mention with one of `tags`, or `NOTHING`."""
+    return next((mention for mention in mentions if mention.has(*tags)), NOTHING)
 
 
 def _add_named_part(reading: Reading, owner: Thing, name: str, head: Mention) -> None:
@@ -585,11 +587,9 @@ def _end_part(reading: Reading, part: Thing) -> None:
     if reading.and_after_head and not reading.phrase.modifiers and last is not None:
         for fact in last.all(Attribute.COLOUR):  # «a white toe and sole»
             part.state(Attribute.COLOUR, fact.value, fact.span)
-    _state_modifiers(reading, part)
+    _end_head(reading, part)
     _state_count(reading, part)
     reading.open_parts.append(part)
-    reading.subject = [part]
-    reading.end_phrase(part)
 
 
 # Finds the item of a head noun: one named before, the subject by a closer name, or a new one.
@@ -664,14 +664,11 @@ def _may_be(reading: Reading, earlier: Thing, kind: str) -> bool:
 
 
 def _new_item(reading: Reading, kind: str, mention: Mention) -> Thing:
-    thing = Thing(Role.ITEM, kind, mention.span, reading.name_span(mention))
-    thing.negated = reading.negated
+    name = reading.name_span(mention)
+    thing = reading.add_item(kind, mention.span, name, negated=reading.negated)
     thing.carried = reading.carrying
-    value = f"no {kind}" if reading.negated else kind
-    thing.state(reading.lexicon.kinds[kind].attribute, value, mention.span)
     if reading.and_after_head and not reading.phrase.modifiers and reading.last is not None:
         thing.inherited = reading.last.values(Attribute.COLOUR)
-    reading.description.items.append(thing)
     return thing
 
 
@@ -738,8 +735,7 @@ def _state_hair_reach(reading: Reading, mention: Mention, place: str) -> None:
     back = reading.back_over(_BACK_TO_HAIR)
     if not reading.at(-back).has(Tag.HAIR, Tag.HAIR_STYLE):
         return
-    before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
-    if any(Tag.REACHES in one.tags or one.phrase in _CUT for one in before):
+    if any(Tag.REACHES in one.tags or one.phrase in _CUT for one in reading.lately()):
         hair.state(Attribute.LENGTH, length, mention.span)
 
 
@@ -748,9 +744,8 @@ def _state_sleeve_reach(reading: Reading, mention: Mention) -> None:
     sleeves = reading.lexicon.sleeve_reach.get(mention.phrase.removesuffix("s"))
     if sleeves is not None and reading.owner is not None:
         back = reading.back_over(_BACK_TO_SLEEVE)
-        before = [reading.at(-near) for near in range(1, _VERB_REACH + 1)]
-        reaches = any(Tag.REACHES in one.tags for one in before)
-        if reaches and reading.at(-back).value(Tag.PART) == "sleeve":
+        verb = _first_of(reading.lately(), Tag.REACHES)
+        if verb is not NOTHING and reading.at(-back).value(Tag.PART) == "sleeve":
             reading.owner.state(Attribute.LENGTH, sleeves, mention.span)
 
 
@@ -821,9 +816,9 @@ def _take_item(reading: Reading, mention: Mention) -> None:
         return
     if mention.phrase.endswith("ed"):  # «white and bearded» describes the person before
         _end_predicate(reading)
-    if Tag.PART in follows.tags:
-        kind = mention.value(Tag.ITEM)
-        reading.owner = _earlier_of_kind(reading, kind) or _implied(reading, kind, mention)
+    if Tag.PART in follows.tags:  # «a white shirt collar shows» implies a shirt
+        kind, span = mention.value(Tag.ITEM), mention.span
+        reading.owner = _earlier_of_kind(reading, kind) or reading.add_item(kind, span, span)
         return
     thing = _find_item(reading, mention)
     if reading.open_parts and _has_parts_before(reading):
@@ -903,14 +898,6 @@ def _take_measure(reading: Reading) -> None:
         _state_modifiers(reading, subject)
         reading.phrase.modifiers = []
     _end_predicate(reading)
-
-
-def _implied(reading: Reading, kind: str, mention: Mention) -> Thing:
-    """Handle «a white shirt collar shows», which implies a shirt."""
-    thing = Thing(Role.ITEM, kind, mention.span, mention.span)
-    thing.state(reading.lexicon.kinds[kind].attribute, kind, mention.span)
-    reading.description.items.append(thing)
-    return thing
 
 
 def _names_a_thing(reading: Reading, mention: Mention) -> bool:
@@ -994,18 +981,16 @@ _PREDICATE_GOES_ON = _MODIFIERS | {Tag.AND}
 
 
 def _take_article(reading: Reading, mention: Mention) -> None:
-    """Handle «a», «the»; «one» is an article or, after modifiers, a noun."""
+    """Handle «a», «the», «his»; «one» is an article or, after modifiers, a noun."""
     if mention.phrase == "one" and (
         reading.phrase.modifiers or Tag.DEFINITE in reading.at(-1).tags
     ):
         _take_other(reading, mention)
         return
-    _begin(reading, definite=Tag.DEFINITE in mention.tags)
-
-
-def _take_possessive(reading: Reading, mention: Mention) -> None:
-    """Handle «his», «her»: an article that states the sex."""
-    _begin(reading, definite=True)
+    _end_predicate(reading)
+    reading.phrase.definite = mention.has(Tag.DEFINITE, Tag.POSSESSIVE)
+    reading.phrase.indefinite = not reading.phrase.definite
+    reading.and_after_head = False
     _state_sex(reading, mention.value(Tag.POSSESSIVE), mention.span)
 
 
@@ -1023,12 +1008,6 @@ def _take_conjunction(reading: Reading, mention: Mention) -> None:
         reading.carrying = reading.after_with = False
     if reading.negated and mention.phrase != "or":
         reading.negated = mention.phrase == "nor"
-
-
-def _begin(reading: Reading, *, definite: bool) -> None:
-    _end_predicate(reading)
-    reading.phrase.definite, reading.phrase.indefinite = definite, not definite
-    reading.and_after_head = False
 
 
 def _ends_phrase(reading: Reading, mention: Mention) -> bool:
@@ -1081,12 +1060,11 @@ def _take_person(reading: Reading, mention: Mention) -> None:
     person = reading.description.person
     if Tag.AGE in mention.tags:
         reading.phrase.modifiers.append(mention)
-    _state_modifiers(reading, person)
+    _end_head(reading, person)
     _state_sex(reading, mention.value(Tag.PERSON), mention.span)
     if person.span == (0, 0):
         person.span = mention.span
-    reading.end_phrase(person)
-    reading.subject, reading.person_acts = [person], reading.at(1).phrase != "'s"
+    reading.person_acts = reading.at(1).phrase != "'s"
 
 
 def _take_pronoun(reading: Reading, mention: Mention) -> None:
@@ -1118,10 +1096,8 @@ def _take_hair_style(reading: Reading, mention: Mention) -> None:
     """Handle «in a ponytail», «straight hair», «her hair is loose»."""
     style, hair = mention.value(Tag.HAIR_STYLE), reading.description.hair
     if style in _STYLE_NOUNS or mention.phrase in _CURLS:
-        _state_modifiers(reading, hair)
+        _end_head(reading, hair)
         hair.state(Attribute.HAIR, style, mention.span)
-        reading.subject = [hair]
-        reading.end_phrase(hair)
     elif (
         _leads_to_hair(reading)
         or reading.at(1).among(_HEADS)
@@ -1182,13 +1158,11 @@ def _is_depicted(reading: Reading) -> bool:
     position = reading.position
     before = reading.mentions[max(0, position - _DEPICTED_WITHIN) : position]
     after = reading.mentions[position + 1 : position + 1 + _DEPICTED_WITHIN]
-    for mentions, tag in ((reversed(before), Tag.DEPICTING), (after, Tag.DEPICTED)):
-        for mention in mentions:
-            if tag in mention.tags:
-                return True
-            if mention.has(Tag.STOP, Tag.COMMA, Tag.ITEM, Tag.PRONOUN, Tag.WEAR, Tag.WITH):
-                break
-    return False
+    ends = (Tag.STOP, Tag.COMMA, Tag.ITEM, Tag.PRONOUN, Tag.WEAR, Tag.WITH)
+    return (
+        Tag.DEPICTING in _first_of(reversed(before), Tag.DEPICTING, *ends).tags
+        or Tag.DEPICTED in _first_of(after, Tag.DEPICTED, *ends).tags
+    )
 
 
 def _is_on_item(reading: Reading) -> bool:
@@ -1219,20 +1193,18 @@ def _item_acts(reading: Reading) -> bool:
         return not first.has(Tag.PREPOSITION, Tag.WEAR)
     if reading.leads_to(frozenset((Tag.PERSON,)), _BEFORE_HEAD | {Tag.INDEFINITE, Tag.DEFINITE}):
         return False  # «under an umbrella stands a girl»
-    for mention in reversed(reading.mentions[: reading.position]):
-        if mention.has(Tag.STOP, Tag.PERSON, Tag.PRONOUN, Tag.AND):
-            return False
-        if mention.has(*_ACTORS):
-            return not reading.person_acts
-    return False
+    others, before = (
+        (Tag.STOP, Tag.PERSON, Tag.PRONOUN, Tag.AND),
+        reading.mentions[: reading.position],
+    )
+    actor = _first_of(reversed(before), *_ACTORS, *others)
+    return actor.has(*_ACTORS) and not actor.has(*others) and not reading.person_acts
 
 
 _ACTORS = (Tag.ITEM, Tag.PART, Tag.HAIR, Tag.HAIR_STYLE, Tag.PATTERN_NOUN)
 
 
 # Descriptions after a noun: «with long sleeves», «reaches his hips».
-
-_VERB_REACH = 4  # how many mentions before its end point a verb of reaching may be
 
 
 def _take_sleeve(reading: Reading, mention: Mention) -> None:
@@ -1255,16 +1227,14 @@ def _take_level(reading: Reading, mention: Mention) -> None:
     _state_hair_reach(reading, mention, mention.value(Tag.LEVEL))
     last = reading.last
     garment = last if last is not None and last.role is Role.ITEM else reading.owner
-    before = [reading.at(-back) for back in range(1, _VERB_REACH + 1)]
-    verb = next((mention for mention in before if Tag.REACHES in mention.tags), None)
-    if verb is None and reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE):
-        waits = _wait_for_item(reading, mention.value(Tag.LEVEL), mention.span)
+    verb, level = _first_of(reading.lately(), Tag.REACHES), mention.value(Tag.LEVEL)
+    if verb is NOTHING and reading.at(-1).has(Tag.POSSESSIVE, Tag.DEFINITE):
+        waits = _wait_for_item(reading, level, mention.span)
         if last is not None and not waits:
-            last.state(Attribute.PLACE, mention.value(Tag.LEVEL), mention.span)
-    if verb is not None and reading.sentence_items and _goes_on(reading, verb):
+            last.state(Attribute.PLACE, level, mention.span)
+    if verb is not NOTHING and reading.sentence_items and _goes_on(reading, verb):
         garment = reading.sentence_items[0]
-    if verb is not None and garment is not None:
-        level = mention.value(Tag.LEVEL)
+    if verb is not NOTHING and garment is not None:
         if verb.phrase.startswith("expos"):  # exposed parts are below the hem
             levels = reading.lexicon.scales["reach"]
             level = levels[max(0, levels.index(level) - 1)]
@@ -1276,10 +1246,7 @@ def _goes_on(reading: Reading, verb: Mention) -> bool:
     place = reading.mentions.index(verb)
     if place == 0 or reading.mentions[place - 1].phrase != "and":
         return False
-    for mention in reversed(reading.mentions[:place]):
-        if mention.has(Tag.STOP, Tag.IT):
-            return Tag.STOP in mention.tags
-    return True
+    return Tag.IT not in _first_of(reversed(reading.mentions[:place]), Tag.STOP, Tag.IT).tags
 
 
 # Reads a description from left to right and collects what it states about the person.
@@ -1305,7 +1272,7 @@ _HANDLERS: dict[Tag, _Handler] = {
     Tag.ACTION: _take_action,
     Tag.LEVEL: _take_level,
     Tag.PRONOUN: _take_pronoun,
-    Tag.POSSESSIVE: _take_possessive,
+    Tag.POSSESSIVE: _take_article,
     Tag.INDEFINITE: _take_article,
     Tag.DEFINITE: _take_article,
     Tag.IT: _take_it,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from itertools import chain, combinations, permutations
+from itertools import chain, combinations, islice, permutations
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ from PIL import Image
 
 from models.adapter import BuiltinChatModel, picture_of
 from models.builtin.describer import NAMES, lab_of, nearest_names
+from models.builtin.english import joined
 from models.builtin.stills.scene import read_scene
 from models.builtin.stills.text import (
     Content,
@@ -282,6 +283,5 @@ class ColourTeller:
     def captions(self, size: int) -> Iterator[str]:
         """Return the colours of `size` positions."""
         for details in _choices(self._details, size):
-            for *others, last in list(permutations(details))[:3]:
-                colours = f"{', '.join(others)} and {last}" if others else last
-                yield f"A picture that is {colours}."
+            for ordered in islice(permutations(details), 3):
+                yield f"A picture that is {joined(ordered)}."

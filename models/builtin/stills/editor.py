@@ -13,6 +13,7 @@ from PIL import Image
 from pydantic import TypeAdapter
 
 from models.adapter import Adapter
+from models.builtin.english import with_article
 from models.builtin.stills.drawing import BLACK_AND_WHITE, draw_still, in_style
 from models.builtin.stills.scene import (
     ACTIONS,
@@ -35,11 +36,11 @@ from models.builtin.stills.scene import (
     is_free,
     read_scene,
 )
-from models.builtin.stills.text import content_of, with_article
+from models.builtin.stills.text import content_of
+from models.image_editor import edited_picture
 from schemas.base import Box
-from schemas.chat import ChatImage
 from schemas.decoders import as_rgb
-from schemas.image_edit import BuiltinEditor, EditedPicture, EditFailure, EditOutcome, EditRequest
+from schemas.image_edit import BuiltinEditor, EditFailure, EditOutcome, EditRequest
 from schemas.taxonomy import DifferenceType
 
 # The built-in editor.
@@ -75,15 +76,7 @@ def _edited(request: EditRequest) -> EditOutcome:
         return EditFailure(reason="image_unreadable", detail=f"the image cannot be read: {fault}")
     except UneditableError as fault:
         return EditFailure(reason=fault.reason, detail=str(fault))
-    buffer = io.BytesIO()
-    result.save(buffer, "PNG")
-    return EditedPicture(
-        image=ChatImage(media_type="image/png", data=buffer.getvalue()),
-        width_px=result.width,
-        height_px=result.height,
-        regions=regions,
-        seconds=perf_counter() - started,
-    )
+    return edited_picture(result, perf_counter() - started, regions)
 
 
 class UneditableError(Exception):

@@ -1,16 +1,16 @@
 """The vocabulary of drawn stills, a scene as a value, and the strip of squares that encodes it."""
 
 import math
-import tomllib
 import zlib
 from collections.abc import Iterator
-from importlib.resources import files
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
+
+from schemas.validation import packaged_toml
 
 # The vocabulary, and how it is drawn.
 
@@ -23,7 +23,7 @@ Shape = tuple[str | float, ...]
 A line has its width, in shares of the box's height, before its points.
 """
 
-TABLES = tomllib.loads(files(__package__).joinpath("stills.toml").read_text("utf-8"))
+TABLES = packaged_toml(__package__, "stills.toml")
 COLOURS = TypeAdapter(dict[str, Rgb]).validate_python(TABLES["colours"])
 PERSON, SIGN = "person", "sign"
 

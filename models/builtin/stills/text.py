@@ -7,6 +7,7 @@ from functools import cache, lru_cache
 from itertools import combinations
 from typing import NamedTuple
 
+from models.builtin.english import joined, with_article
 from models.builtin.stills.scene import (
     ACTIONS,
     COLOURS,
@@ -331,16 +332,6 @@ def phrase(content: Content, place: int, details: set[Detail]) -> str:
 def _place_phrase(place: str) -> str:
     """Return the place after its preposition: `on a beach`, `in a park`."""
     return f"{_PREPOSITIONS.get(place, 'in')} {with_article(place)}"
-
-
-def with_article(words: str) -> str:
-    """Return the words with `a` or `an`, by their first letter."""
-    return f"{'an' if words[0] in 'aeiou' else 'a'} {words}"
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Return `a`, `a and b`, `a, b and c`."""
-    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _subject(content: Content, details: set[Detail], shown: list[int], *, turned: bool) -> str:

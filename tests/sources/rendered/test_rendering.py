@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image, ImageStat
 
+from models.weights import installed_folder
 from schemas.base import sha256_of
 from schemas.errors import ConfigurationError, ServiceError, UsageError
 from schemas.requests import SignCategory, SignPair
@@ -17,7 +18,7 @@ from sources.rendered import FontShelf, RenderOptions, task_refusal
 from sources.rendered.calculations import draw_calculation_task
 from sources.rendered.charts import draw_chart, draw_flowchart
 from sources.rendered.collection import render_tasks
-from sources.rendered.pen import SURFACES, Pen, installed_folder, paint_surface
+from sources.rendered.pen import SURFACES, Pen, paint_surface
 from sources.rendered.sandbox import Limits
 from sources.rendered.signs import BETWEEN, draw_translation_task, shipped_pairs
 

@@ -4,9 +4,10 @@ import pytest
 from fontTools.ttLib import TTFont
 from pydantic import ValidationError
 
+from models.weights import installed_folder
 from schemas.errors import FormatError, UsageError
 from schemas.requests import SignCategory, SignPair
-from sources.rendered.pen import TYPEFACES, installed_folder
+from sources.rendered.pen import TYPEFACES
 from sources.rendered.signs import checked_pairs, shipped_pairs
 
 
