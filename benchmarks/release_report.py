@@ -82,11 +82,11 @@ def rows(count: int, images: list[bytes]) -> Iterator[tuple[ReleaseRow, bytes]]:
         ]
         captions = tuple(
             ReleasedCaption(
-                identifier(number, place),
                 text,
+                identifier(number, place),
                 "source" if place < 2 else f"model-{place}@1",
-                chance.random() < 0.3,
                 "source" if place < 2 else "rewrite",
+                reviewed=chance.random() < 0.3,
             )
             for place, text in enumerate(texts)
         )

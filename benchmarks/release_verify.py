@@ -36,7 +36,7 @@ def built(home: Path, rows: int, kilobytes: int, rewrites: int) -> Path:
 
 def verified(folder: Path, *, decode: bool = False) -> None:
     """Verify a release that must be valid."""
-    if problems := verify_release(folder, decode=decode):
+    if problems := verify_release(folder, decode=decode).problems:
         raise SystemExit(f"the release is not sound: {problems[:3]}")
 
 

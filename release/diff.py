@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 
-import pyarrow as pa
 from rapidfuzz.distance import Indel
 
 from release.changes import (
@@ -27,11 +26,9 @@ from release.changes import (
 )
 from release.lineage import TABLES
 from release.notices_files import WITHDRAWALS, read_mark, read_notices
-from release.parquet import opened_parquet
 from release.row_files import ListedRelease
-from release.rows import COLUMNS, natural_key
+from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, COLUMNS, captions_in, natural_key
 from schemas.base import canonical_json
-from schemas.errors import IntegrityError
 from schemas.withdrawal import WithdrawalNotice
 
 Texts = list[dict[str, Any]]
@@ -46,15 +43,6 @@ _FIELDS = [
     if f"{column.name}.{part}" not in _PLACES
 ]
 """The compared columns; nested columns by part."""
-_CAPTIONS = {
-    "text": "captions",
-    "entity_id": "caption_entity_ids",
-    "author": "caption_authors",
-    "origin": "caption_origins",
-    "reviewed": "caption_reviewed",
-}
-_COARSE = {"text": "coarse_captions", "entity_id": "coarse_caption_entity_ids"}
-
 ANCHOR = "contrast.anchor"
 """The anchor, named by its path in its source, because the names of files may change."""
 _TOLD_FIELDS = frozenset(
@@ -115,8 +103,8 @@ def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> Compa
         fields["licence"] = licences.get(row["source"])
     contrast = row.get("contrast")
     texts = {
-        "captions": _text_columns(row, _CAPTIONS),
-        "coarse_captions": _text_columns(row, _COARSE) if "coarse_captions" in row else [],
+        "captions": _texts(row, CAPTION_COLUMNS),
+        "coarse_captions": _texts(row, COARSE_COLUMNS) if "coarse_captions" in row else [],
         "translations": [_translation(row, one) for one in row.get("translations") or ()],
     }
     return ComparableRow(
@@ -138,9 +126,8 @@ def comparable_row(row: Mapping[str, Any], licences: Mapping[str, str]) -> Compa
     )
 
 
-def _text_columns(row: Mapping[str, Any], names: Mapping[str, str]) -> Texts:
-    columns = (row[column] for column in names.values())
-    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+def _texts(row: Mapping[str, Any], columns: Mapping[str, str]) -> Texts:
+    return [dict(zip(columns, one, strict=True)) for one in captions_in(row, columns)]
 
 
 def _translation(row: Mapping[str, Any], one: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,17 +156,6 @@ def _read_release(folder: Path) -> ListedRelease:
 def _comparable_rows(release: ListedRelease) -> Iterator[ComparableRow]:
     licences = {source.name: source.licence for source in release.manifest.sources}
     return release.rows(lambda row: comparable_row(row, licences))
-
-
-def _columns(release: ListedRelease) -> list[str]:
-    for shard in release.shards()[:1]:
-        try:
-            with opened_parquet(release.folder / shard) as file:
-                return list(file.schema_arrow.names)
-        except (pa.ArrowException, OSError, ValueError) as error:
-            path = release.folder / shard
-            raise IntegrityError(f"{path}: it cannot be read as Parquet") from error
-    return []
 
 
 WITHHELD = "(withdrawn)"
@@ -599,5 +575,6 @@ def _compared(release: ListedRelease) -> ComparedRelease:
 def _metadata(release: ListedRelease) -> dict[str, Any]:
     """The manifest, the columns and the digests of the lineage; documents follow from these."""
     values = release.manifest.model_dump(mode="json", exclude=_ALWAYS_DIFFERENT)
+    columns = ["image", *next(release.rows(list), ())]
     digests = {table.path: release.digest(table.path) for table in TABLES}
-    return {**values, "columns": _columns(release), "files": digests}
+    return {**values, "columns": columns, "files": digests}

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import lru_cache
 from importlib.resources import files
 from itertools import starmap
@@ -168,17 +168,44 @@ class ReleasedCaption(NamedTuple):
     `drafter` is the model whose draft a person's description began as.
     """
 
-    entity_id: str
     text: str
+    entity_id: str
     author: str
-    reviewed: bool
     origin: CaptionOrigin
+    reviewed: bool
     drafter: str = ""
 
     @property
     def is_rewrite(self) -> bool:
         """Whether it rephrases another caption."""
         return self.origin in ("rewrite", "edited_rewrite")
+
+
+CAPTION_COLUMNS = {
+    "text": "captions",
+    "entity_id": "caption_entity_ids",
+    "author": "caption_authors",
+    "origin": "caption_origins",
+    "reviewed": "caption_reviewed",
+}
+"""The columns of captions, by the fields of `ReleasedCaption`, whose order they have."""
+COARSE_COLUMNS = {"text": "coarse_captions", "entity_id": "coarse_caption_entity_ids"}
+"""The same for coarse captions."""
+
+
+def captions_in(row: Mapping[str, Any], columns: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
+    """The captions of a row, or its coarse ones, given `CAPTION_COLUMNS` or `COARSE_COLUMNS`.
+
+    Raises:
+        ValueError: if the columns have different lengths.
+    """
+    return zip(*(row[name] for name in columns.values()), strict=True)
+
+
+def _columns_of(
+    captions: Iterable[ReleasedCaption], columns: Mapping[str, str]
+) -> dict[str, list[Any]]:
+    return {column: [getattr(one, name) for one in captions] for name, column in columns.items()}
 
 
 class ReleasedCrop(NamedTuple):
@@ -287,21 +314,17 @@ class ReleaseRow(NamedTuple):
             TypeError: if they have a fault.
         """
         crop, contrast, task = row["crop"], row.get("contrast"), row.get("task")
-        coarse = zip(
-            row.get("coarse_caption_entity_ids") or (),
-            row.get("coarse_captions") or (),
-            strict=True,
-        )
-        names = ("caption_entity_ids", "captions", "caption_authors", "caption_reviewed")
-        captions = zip(*(row[name] for name in (*names, "caption_origins")), strict=True)
+        coarse = captions_in(row, COARSE_COLUMNS) if "coarse_captions" in row else ()
         return cls(
             number=number_in(row["file_path"]) or 0,
-            captions=tuple(starmap(ReleasedCaption, captions)),
+            captions=tuple(starmap(ReleasedCaption, captions_in(row, CAPTION_COLUMNS))),
             media_type="",
             crop=crop and ReleasedCrop(**crop),
             task=task and RetrievalTask(task),
             tier=row.get("tier"),
-            coarse_captions=tuple(ReleasedCaption(*one, "", False, "source") for one in coarse),
+            coarse_captions=tuple(
+                ReleasedCaption(text, id_, "", "source", reviewed=False) for text, id_ in coarse
+            ),
             translations=tuple(ReleasedTranslation(**one) for one in row.get("translations") or ()),
             contrast=contrast
             and ReleasedContrast(**contrast)._replace(
@@ -315,19 +338,14 @@ class ReleaseRow(NamedTuple):
         """All columns of the row but `image`."""
         row: dict[str, Any] = {
             **{name: getattr(self, name) for name in _SAME},
-            "captions": [caption.text for caption in self.captions],
-            "caption_entity_ids": [caption.entity_id for caption in self.captions],
-            "caption_authors": [caption.author for caption in self.captions],
-            "caption_origins": [caption.origin for caption in self.captions],
-            "caption_reviewed": [caption.reviewed for caption in self.captions],
+            **_columns_of(self.captions, CAPTION_COLUMNS),
             "crop": self.crop and self.crop._asdict(),
         }
         if form.tasks:
             row |= {"task": self.task, "tier": self.tier}
         if form.contrasts:
             row |= {
-                "coarse_captions": [caption.text for caption in self.coarse_captions],
-                "coarse_caption_entity_ids": [one.entity_id for one in self.coarse_captions],
+                **_columns_of(self.coarse_captions, COARSE_COLUMNS),
                 "translations": [one._asdict() for one in self.translations],
                 "contrast": self.contrast and self.contrast._asdict(),
             }
@@ -344,8 +362,7 @@ class ReleaseRow(NamedTuple):
         return [
             self.image_entity_id,
             *tracklet,
-            *(caption.entity_id for caption in self.captions),
-            *(caption.entity_id for caption in self.coarse_captions),
+            *(one.entity_id for one in (*self.captions, *self.coarse_captions)),
             *(one.entity_id for one in self.translations),
         ]
 
@@ -355,13 +372,6 @@ _NAME = re.compile(
 )
 """Short enough for every export, which write files with the endings `json` and `txt`."""
 _MAY_BE_ABSENT = {"crop", "task", "tier", "contrast", "creator", "source_url"}
-CAPTION_COLUMNS = (
-    *("captions", "caption_entity_ids", "caption_authors", "caption_origins"),
-    "caption_reviewed",
-)
-"""The columns of captions: their texts, their entities, and what is stated of each."""
-COARSE_COLUMNS = ("coarse_captions", "coarse_caption_entity_ids")
-"""Those of coarse captions."""
 _ORIGINS = frozenset(get_args(CaptionOrigin))
 _TYPES = tuple(kind.value for kind in DifferenceType)
 _METHODS = ("search", "edit", None)
@@ -427,14 +437,13 @@ class RowFaults:
 
 def _faults_of_texts(columns: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Faults of parallel lists, which must have the same length and no missing values."""
-    for names in (
-        (CAPTION_COLUMNS, COARSE_COLUMNS) if "coarse_captions" in columns else (CAPTION_COLUMNS,)
-    ):
-        count = len(columns[names[0]])
-        for name in names:
+    tables = (CAPTION_COLUMNS, COARSE_COLUMNS)
+    for table in tables if "coarse_captions" in columns else tables[:1]:
+        count = len(columns[table["text"]])
+        for name in table.values():
             texts = columns[name]
             if len(texts) != count:
-                what = f"has {count:,} {names[0]} and {len(texts):,} {name}"
+                what = f"has {count:,} {table['text']} and {len(texts):,} {name}"
                 yield "captions_differ", what
             if None in texts:
                 yield "row_malformed", f"has a missing value in {name}"

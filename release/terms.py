@@ -217,7 +217,6 @@ _BY_FILTER = (
     "The service that found these images states the licence of none: it gives only images that "
     "pass a filter for these licences. Which one holds, the page of an image says.\n\n"
 )
-_ADDRESS = re.compile(r"https?://\S+")
 
 
 def attribution_text(name: str, credit: Iterable[Credit]) -> Iterator[bytes]:
@@ -240,11 +239,7 @@ def attribution_text(name: str, credit: Iterable[Credit]) -> Iterator[bytes]:
 
 
 def _owed(one: Credit) -> str:
-    page = one.source_url
-    if not page:
-        where = as_text(one.source)
-    else:
-        where = as_link(page) if _ADDRESS.fullmatch(page) else as_text(page)
+    where = as_link(one.source_url) if one.source_url else as_text(one.source)
     return f"{as_text(one.creator) if one.creator else _UNKNOWN}, {where}"
 
 

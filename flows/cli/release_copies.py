@@ -60,13 +60,13 @@ def verify(
     from release.files import shown_path
     from release.notices import notice_source
     from release.signing import read_signature
-    from release.verify import examine_release
+    from release.verify import verify_release
 
     known = notices_at_hand()
     asked = None if notices is None else notice_source(notices)
     if asked is not None:
         known += asked.notices
-    problems, manifest, release_id, withdrawn = examine_release(
+    problems, manifest, release_id, withdrawn = verify_release(
         folder,
         expected_id=expected_id,
         decode=decode,

@@ -326,7 +326,7 @@ def sign_release(folder: Path, signer: Signer) -> tuple[Signature, bool]:
         IntegrityError: it fails verification and should not be signed.
     """
     manifest = ListedRelease(folder).manifest
-    problems = [one for one in verify_release(folder) if one.file != SIGNATURE]
+    problems = [one for one in verify_release(folder).problems if one.file != SIGNATURE]
     if problems:
         raise IntegrityError(
             f"{folder} is not signed because it is not sound: {problems[0].message}"

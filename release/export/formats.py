@@ -32,7 +32,7 @@ from release.row_files import (
     read_parquet_batches,
     shards_among,
 )
-from release.rows import RowFaults
+from release.rows import CAPTION_COLUMNS, RowFaults, captions_in
 from release.scratch import Scratch
 from release.verify.files import files_fault
 from schemas.base import Count, DatasetName, HexSha256, Record, Version
@@ -298,16 +298,10 @@ def _is_published(path: str, manifest: Manifest) -> bool:
 # a row are in the record of its image, those of each caption in its annotation, under their own
 # names; readers of COCO ignore unknown keys.
 
-_ANNOTATION = {
-    "captions": "caption",
-    "caption_entity_ids": "entity_id",
-    "caption_authors": "author",
-    "caption_origins": "origin",
-    "caption_reviewed": "reviewed",
-}
-"""The columns of captions, and their names in annotations."""
+_ANNOTATION = ("caption", "entity_id", "author", "origin", "reviewed")
+"""The keys of annotations for the values in `CAPTION_COLUMNS`."""
 _RENAMED = {"id": "identity_id", "width_px": "width", "height_px": "height"}
-_ELSEWHERE = {"file_path", *_ANNOTATION}
+_ELSEWHERE = {"file_path", *CAPTION_COLUMNS.values()}
 
 
 def _write_coco(source: ReleaseSource, folder: Path) -> Iterator[ReleasedFile]:
@@ -324,11 +318,11 @@ def _write_coco(source: ReleaseSource, folder: Path) -> Iterator[ReleasedFile]:
                 licence = licences.of(row.columns)
                 file.write((b",\n" if place else b"\n") + _coco_image(row, licence))
                 used.add(licence)
-                for values in zip(*(row.columns[name] for name in _ANNOTATION), strict=True):
+                for values in captions_in(row.columns, CAPTION_COLUMNS):
                     comma = b",\n" if annotations.tell() else b"\n"
                     number += 1
                     annotation = {"id": number, "image_id": row.number}
-                    annotation |= zip(_ANNOTATION.values(), values, strict=True)
+                    annotation |= zip(_ANNOTATION, values, strict=True)
                     annotations.write(comma + orjson.dumps(annotation))
             file.write(b'\n],\n"annotations": [')
             annotations.seek(0)

@@ -110,10 +110,6 @@ class SortedIds:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def is_sorted(self) -> bool:
-        """Whether the ids are strictly ascending."""
-        return bool(np.all(self.ids[:-1] < self.ids[1:]))
-
     def places(self, ids: Ids) -> NDArray[np.int64]:
         """The position of each of these ids, -1 for missing ones; shape (n,)."""
         if not len(self):

@@ -40,9 +40,9 @@ def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
         return not withdrawn.is_whole and entity_id not in gone
 
     for names in (CAPTION_COLUMNS, COARSE_COLUMNS):
-        if row.get(names[1]) is not None:
-            places = [at for at, one in enumerate(row[names[1]]) if keep(one)]
-            left |= {name: [row[name][at] for at in places] for name in names}
+        if (ids := row.get(names["entity_id"])) is not None:
+            places = [at for at, one in enumerate(ids) if keep(one)]
+            left |= {name: [row[name][at] for at in places] for name in names.values()}
             if names is CAPTION_COLUMNS:
                 moved = {at: place for place, at in enumerate(places)}
     if row.get("translations"):

@@ -8,7 +8,7 @@ them. Files and rows are streamed; files are read by several threads.
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple, TypedDict, Unpack
+from typing import NamedTuple
 
 from release.findings import Findings, Problem, TooManyProblemsError
 from release.manifest import MANIFEST, VerifiedManifest, verify_manifest
@@ -42,27 +42,7 @@ class VerifiedRelease(NamedTuple):
     withdrawn: tuple[WithdrawnRow, ...]
 
 
-class VerifyOptions(TypedDict, total=False):
-    """Options of `examine_release`."""
-
-    expected_id: str | None
-    decode: bool
-    contains: Path | None
-    public_key: str | None
-    notices: Sequence[WithdrawalNotice]
-    without_images: bool
-
-
-def verify_release(folder: Path, **options: Unpack[VerifyOptions]) -> list[Problem]:
-    """List every problem of the release in `folder`; empty if there are none.
-
-    Raises:
-        UsageError, IntegrityError: as raised by `examine_release`.
-    """
-    return examine_release(folder, **options).problems
-
-
-def examine_release(
+def verify_release(
     folder: Path,
     *,
     expected_id: str | None = None,

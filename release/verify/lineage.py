@@ -11,7 +11,6 @@ import json
 import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -56,7 +55,7 @@ from release.lineage.ids import (
 )
 from release.manifest import MANIFEST
 from release.model_use import model_uses
-from release.rows import number_in
+from release.rows import CAPTION_COLUMNS, COARSE_COLUMNS, number_in
 from schemas.base import ID_BYTES, EntityRecord, digest_of, entity_id, unframed
 from schemas.provenance import (
     ANSWERED,
@@ -114,10 +113,6 @@ _TEXTS = frozenset({_KINDS["caption"], _KINDS["rewrite"]})
 _IMAGES, _TRACKLETS, _VIDEOS = (
     frozenset({_KINDS[kind]}) for kind in ("image", "tracklet", "video")
 )
-_SAID_OF_CAPTIONS = (
-    *("caption_entity_ids", "captions", "caption_authors", "caption_origins", "caption_reviewed"),
-)
-"""The columns of captions in the order of the attributes of `_Named`."""
 
 
 class _Entity(NamedTuple):
@@ -194,10 +189,11 @@ def _named_by(row: Mapping[str, Any]) -> Iterator[_Named]:
     if row["image_entity_id"] is None:
         raise ValueError("a row has no image_entity_id")
     yield _Named(row["image_entity_id"], _IMAGES, row["sha256"])
-    ids, *said = (row[name] or () for name in _SAID_OF_CAPTIONS)
-    yield from map(_Named._make, zip(ids, repeat(_TEXTS), *said, repeat(True)))
-    coarse = (row.get(name) or () for name in ("coarse_caption_entity_ids", "coarse_captions"))
-    for id_, text in zip(*coarse, strict=False):
+    captions = (row[name] or () for name in CAPTION_COLUMNS.values())
+    for text, id_, author, origin, reviewed in zip(*captions, strict=False):
+        yield _Named(id_, _TEXTS, text, author, origin, reviewed, of_image=True)
+    coarse = (row.get(name) or () for name in COARSE_COLUMNS.values())
+    for text, id_ in zip(*coarse, strict=False):
         yield _Named(id_, _TEXTS, text, of_image=True)
     for one in filter(None, row.get("translations") or ()):
         yield _Named(one["entity_id"], _TEXTS, one["text"], one["author"])

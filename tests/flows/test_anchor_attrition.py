@@ -54,7 +54,7 @@ def test_each_lost_anchor_is_counted_at_the_step_that_lost_it(
     both = build.model_copy(update={"sources": (*build.sources, bare)})
     run_unattended(run, both)
     assert [one.reason for one in quarantined(run.store, DATASET)].count("no_caption") == 2
-    assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0") == []
+    assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0").problems == []
     whole, *lost = map(int, re.findall(r"(\d+) (?:of 4|without)", messages[-1]))
     assert lost[0] == 2
     assert whole == 4 - sum(lost)
@@ -76,7 +76,7 @@ def test_an_anchor_without_contrastive_images_is_kept_with_keep_lone_anchors(
         again = build.model_copy(update={"version": version, "keep_lone_anchors": keep})
         run_unattended(run, again)
         folder = run.settings.home / "releases" / f"{DATASET}-{version}"
-        assert verify_release(folder) == []
+        assert verify_release(folder).problems == []
         released.append({row.image_entity_id for row in read_release(folder).rows})
     assert released[1] - released[0] == {lone}
     assert messages[-1] == "3 of 3 anchors came to a group with captions"

@@ -88,7 +88,7 @@ def anchors_of_strategies(run: RunContext) -> Counter[str]:
 
 def released(run: RunContext, version: str = "0.1.0") -> list[dict[str, Any]]:
     folder = run.settings.home / "releases" / f"{DATASET}-{version}"
-    assert verify_release(folder) == []
+    assert verify_release(folder).problems == []
     rows: list[dict[str, Any]] = json.loads((folder / f"{DATASET}.json").read_text())
     return rows
 

@@ -42,7 +42,7 @@ def built(edited_contrasts: RunContext) -> RunContext:
 
 def released(run: RunContext) -> list[dict[str, Any]]:
     folder = run.settings.home / "releases" / f"{DATASET}-0.1.0"
-    assert verify_release(folder) == []
+    assert verify_release(folder).problems == []
     rows: list[dict[str, Any]] = json.loads((folder / f"{DATASET}.json").read_text())
     return rows
 

@@ -116,7 +116,7 @@ def test_a_release_is_the_same_whether_items_are_decided_at_once_or_one_by_one(
                 chosen = ann.deepest()
                 assert ann.answer(mixed_opinion, chosen.__eq__)
             assert report.release is not None
-            assert verify_release(report.release) == []
+            assert verify_release(report.release).problems == []
             released[way] = report.release_id
             states = {one.state for one in entities(run, Candidate.kind)}
             assert states == {"accepted", "rejected"}

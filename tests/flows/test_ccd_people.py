@@ -95,7 +95,7 @@ class Work(NamedTuple):
     def released(self, build: CcdBuild) -> Rows:
         """Return the rows of a release by the entity of their image."""
         folder = self.folder(build)
-        assert verify_release(folder) == []
+        assert verify_release(folder).problems == []
         assert not read_release(folder).manifest.unreviewed
         table = parquet.read_table(folder / "data").drop_columns("image")
         return {row["image_entity_id"]: row for row in table.to_pylist()}

@@ -106,7 +106,7 @@ def test_with_review_found_images_are_rejected_and_edits_are_released(
         assert_light_or_style_changed(run, one)
     folder = run.settings.home / "releases" / f"{DATASET}-{build.version}"
     assert report.release is not None
-    assert verify_release(folder) == []
+    assert verify_release(folder).problems == []
     rows = json.loads((folder / f"{DATASET}.json").read_text())
     assert len(rows) == 3 * ANCHORS
     assert {one["contrast"]["method"] for one in rows if one["contrast"]} == {"edit"}

@@ -151,7 +151,7 @@ def releases(run: RunContext, build: CcdBuild, office: MemoryOffice, profile: Pr
             raise
         return False
     assert report.release is not None
-    assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0") == []
+    assert verify_release(run.settings.home / "releases" / f"{DATASET}-0.1.0").problems == []
     return True
 
 

@@ -105,7 +105,7 @@ class Together(NamedTuple):
     @property
     def release_id(self) -> str | None:
         """The release that all runs returned, after its verification."""
-        assert verify_release(self.home / RELEASE) == []
+        assert verify_release(self.home / RELEASE).problems == []
         (release_id,) = {report.release_id for report in self.reports}
         return release_id
 

@@ -263,7 +263,7 @@ def web(
 
 
 def test_permitted_images_are_released_with_licence_and_creator(web: Web) -> None:
-    assert verify_release(web.release) == []
+    assert verify_release(web.release).problems == []
     pages = {f"https://example.org/{name}": credit for name, credit in CREDITS.items()}
     assert {row["source_url"]: (row["licence"], row["creator"]) for row in web.rows} == pages
     assert {row["source"] for row in web.rows} == {"openverse"}

@@ -137,7 +137,7 @@ def test_one_of_two_annotators_starts_from_a_draft_and_the_card_counts_it(
     assert write(office, answer) == len(images)
     built = run_build()
     assert built.release is not None
-    assert verify_release(built.release) == []
+    assert verify_release(built.release).problems == []
     unchanged = sum(keeps(name, draft_in(task) or "") for name, task in shown)
     assert 0 < unchanged < len(images)
     card = (built.release / "README.md").read_text("utf-8")

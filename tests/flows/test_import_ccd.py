@@ -62,7 +62,7 @@ def test_published_files_can_be_imported_released_and_evaluated(
     home_run: RunContext, published: Path, tmp_path: Path
 ) -> None:
     release = imported(home_run, published / "data")
-    assert verify_release(release) == []
+    assert verify_release(release).problems == []
     ours, theirs = rows_of(release, NAME), rows_of(published / "release", "coco-ccd")
     assert sorted(ours, key=order) == sorted(theirs, key=order)
     read = read_release(release)

@@ -145,7 +145,7 @@ def test_kills_change_neither_the_releases_nor_the_cost(tmp_path: Path, kills: K
     releases = sorted(path.name for path in (undisturbed / "releases").iterdir())
     assert releases
     for name in releases:
-        assert verify_release(killed / "releases" / name) == []
+        assert verify_release(killed / "releases" / name).problems == []
     assert bytes_of(killed / "releases") == bytes_of(undisturbed / "releases")
     assert files_of(killed) == files_of(undisturbed)
     assert problems_of(killed) == []

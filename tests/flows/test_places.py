@@ -25,7 +25,7 @@ def test_no_file_of_a_release_contains_a_gps_position(sqlite_store: Store, tmp_p
     report = BuildReport(SOURCE)
     release(run, report, Released(), "1.0.0")
     assert report.release is not None
-    assert verify_release(report.release) == []
+    assert verify_release(report.release).problems == []
     files = [path for path in report.release.rglob("*") if path.is_file()]
     assert len([path for path in files if path.parent.name == "images"]) == len(CARRIERS)
     assert [path.name for path in files if contains_place(path.read_bytes())] == []

@@ -115,7 +115,9 @@ def test_three_versions_are_released_each_contained_in_the_next(
 ) -> None:
     versions = [rows(built, version) for version in ("0.1.0", "1.1.0", "2.1.0")]
     for version in ("0.1.0", "1.1.0", "2.1.0"):
-        assert verify_release(built.settings.home / "releases" / f"{DATASET}-{version}") == []
+        assert (
+            verify_release(built.settings.home / "releases" / f"{DATASET}-{version}").problems == []
+        )
     captions = [
         {(row["source"], tuple(row["captions"])) for row in release if row["captions"]}
         for release in versions
@@ -264,7 +266,7 @@ def test_a_withdrawal_does_not_change_the_validation_of_other_captions(
     assert (validated.done, validated.rejected) == (0, Counter())
     assert again.release_id != first[1].release_id
     assert again.release is not None
-    assert verify_release(again.release) == []
+    assert verify_release(again.release).problems == []
 
 
 def described(run: RunContext) -> dict[str, dict[str, str]]:

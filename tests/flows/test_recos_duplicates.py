@@ -72,7 +72,7 @@ def questions(run: RunContext) -> list[StoredEntity]:
 def released(run: RunContext, version: str) -> int:
     """The number of images in a release."""
     folder = run.settings.home / "releases" / f"{DATASET}-{version}"
-    assert verify_release(folder) == []
+    assert verify_release(folder).problems == []
     return len(read_release(folder).rows)
 
 

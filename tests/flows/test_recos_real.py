@@ -110,7 +110,7 @@ def test_photographs_become_a_benchmark_and_broken_files_are_quarantined(
     assert counts.new == counts.outside - counts.exact - counts.near
     assert counts.new == sum(one.tier == "v2" for one in images)
     for version in ("0.1.0", "1.1.0", "2.1.0"):
-        assert verify_release(run.settings.home / "releases" / f"real-{version}") == []
+        assert verify_release(run.settings.home / "releases" / f"real-{version}").problems == []
 
     other = build.model_copy(update={"dataset": "other"})
     with pytest.raises(ModelError, match="can caption no photograph; choose a profile"):

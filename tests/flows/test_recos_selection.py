@@ -119,7 +119,7 @@ def test_captions_are_generated_only_for_accepted_images(
     assert len(set(pictures)) == len(pictures) == 8 + 3 + 2
 
     folder = run.settings.home / "releases" / f"{DATASET}-0.1.0"
-    assert verify_release(folder) == []
+    assert verify_release(folder).problems == []
     released = read_release(folder)
     assert last.release_id == released.manifest.id
     before = sizes(run)

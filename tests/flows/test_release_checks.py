@@ -92,7 +92,7 @@ def test_the_card_states_the_results_of_choice_tests(
     assert "9 of 10: 90.0 %" in card
     assert "| image to caption | tester-1 | " in card
     assert "96.5 % and 95.8 %" in card
-    assert verify_release(out) == []
+    assert verify_release(out).problems == []
 
 
 def test_the_card_compares_similarities_with_table_1_of_the_paper(

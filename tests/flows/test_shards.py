@@ -193,7 +193,7 @@ def test_a_build_from_shards_equals_a_build_from_entities(
     assert before == 0
     promoted = list(find(run.store, NAME, Image.kind))
     assert len(promoted) == len(list(find(run.store, BUILT, Image.kind)))
-    assert verify_release(run.settings.home / "releases" / f"{BUILT}-0.1.0") == []
+    assert verify_release(run.settings.home / "releases" / f"{BUILT}-0.1.0").problems == []
     assert cost_rows(run.store, BUILT) == []  # all answers came from the shards
     assert cost_rows(item_by_item.store, BUILT) != []
     rewrite = next(find(run.store, BUILT, Rewrite.kind))
@@ -222,7 +222,7 @@ def test_a_build_from_shards_equals_a_build_from_entities(
     plan = plan_withdrawal(run.store, request)
     carry_out(run, confirm(run.store, plan, "a bad model", AgentRef("person", "operator")))
     build_release(run.store, run.blobs, BUILT, "0.2.0", run.settings.home / "later")
-    assert verify_release(run.settings.home / "later") == []
+    assert verify_release(run.settings.home / "later").problems == []
 
 
 def check_forged(folder: Path) -> None:

@@ -226,7 +226,7 @@ def test_a_patch_lacks_exactly_the_rows_of_the_person(taken: Takedown) -> None:
         assert {(one.source, one.source_file_path) for one in found.examples} == withdrawn_rows, (
             name
         )
-        assert verify_release(taken.patch(name)) == [], name
+        assert verify_release(taken.patch(name)).problems == [], name
 
 
 def test_an_old_release_is_marked_with_exactly_the_rows_of_the_person(taken: Takedown) -> None:
@@ -237,7 +237,7 @@ def test_an_old_release_is_marked_with_exactly_the_rows_of_the_person(taken: Tak
         assert [row.number for row in notice.rows] == taken.numbers(name), name
         assert all(row.is_whole for row in notice.rows), name
         assert (notice.ground, notice.superseded_by) == ("privacy", version), name
-        problems = {one.fault for one in verify_release(taken.world.release(name))}
+        problems = {one.fault for one in verify_release(taken.world.release(name)).problems}
         assert problems == {"withdrawn", "erased"}, name
 
 
@@ -340,7 +340,7 @@ def test_rebuilding_everything_does_not_restore_the_person(taken: Takedown) -> N
     for version in ("0.2.0", "1.2.0", "2.2.0"):
         for dataset in (WALKERS, FINE, TASKS, CONTRASTS) if version == "0.2.0" else (TASKS,):
             later = taken.world.release(f"{dataset}-{version}")
-            assert verify_release(later) == []
+            assert verify_release(later).problems == []
             assert taken.world.showing(PERSON, released_rows(later)) == []
     assert blobs_in(taken.home).isdisjoint(taken.stored)
     assert files_containing(taken.home / "releases", taken.shown) == []

@@ -130,13 +130,13 @@ def test_withdrawing_the_work_of_an_annotator_removes_texts_but_no_images(
     kept = [one for row in before for one in texts_of(row) if one[1] != who]
     assert [one for row in after for one in texts_of(row)] == kept
     assert {author for _, author in kept} == {"reviewer-bb"}
-    assert verify_release(installation.patch(STREET)) == []
+    assert verify_release(installation.patch(STREET)).problems == []
     notice = installation.notice(STREET)
     assert not any(row.is_whole for row in notice.rows)
     taken = {text: author for row in before for text, author in texts_of(row)}
     assert {taken[text] for row in notice.rows for text in row.texts} == {who}
     assert len(notice.rows) == len(before)
-    (problem,) = verify_release(installation.old(STREET))
+    (problem,) = verify_release(installation.old(STREET)).problems
     assert (problem.fault, f"texts of {len(before)} of its" in problem.message) == (
         "withdrawn",
         True,

@@ -91,7 +91,7 @@ def test_texts_read_in_photographs_appear_in_their_captions(
     )
     report = run_pipeline(run, recos_pipeline(), build, reading_profile(), no_desks)
     assert report.release is not None
-    assert verify_release(report.release) == []
+    assert verify_release(report.release).problems == []
     (stage,) = (one for one in report.stages if one.stage == "read texts of v0")
     assert (stage.done, stage.rejected) == (SIGNS, {"no_text_found": 1})
     images = list(find(run.store, "read", Image.kind))

@@ -73,7 +73,7 @@ def test_every_rewrite_of_a_real_model_is_released_or_has_a_reason(
     built = loupe("run", "build-ufine3c", "--config", config, "--profile", profile)
     assert built.exit_code == 0, built.err
     release = home / "releases" / "people-0.1.0"
-    assert verify_release(release) == []
+    assert verify_release(release).problems == []
     rewrites = list(find(home_store, "people", Rewrite.kind))
     unread = loupe("quarantine", "people", "--json").json["records"]
     assert len(rewrites) + sum(one["stage"] == STAGE for one in unread) == captions

@@ -113,7 +113,7 @@ def test_a_run_without_review_ends_in_a_verified_release(
 ) -> None:
     run, report = released
     assert report.release is not None
-    assert verify_release(report.release) == []
+    assert verify_release(report.release).problems == []
     images = [one.record(Image) for one in entities(run, Image.kind)]
     assert {image.split for image in images} == {"train", "test"}
     captions = entities(run, Caption.kind)
@@ -152,7 +152,7 @@ def test_two_annotators_select_frames_and_describe_images(
 
     built = go_on()
     assert built.release is not None
-    assert verify_release(built.release) == []
+    assert verify_release(built.release).problems == []
     rows = json.loads((built.release / f"{DATASET}.json").read_text())
     assert len(rows) == len(images)
     for row in rows:

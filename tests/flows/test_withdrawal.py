@@ -167,7 +167,7 @@ def test_the_patch_equals_the_release_without_the_withdrawn_rows(withdrawn: With
     new = find_release(home.store, f"{DATASET}@1.0.1").manifest
     assert (patch.version, patch.rows) == ("1.0.1", new.statistics.images)
     assert new.statistics.images == old.statistics.images - 2
-    assert not verify_release(home.release("1.0.1"))
+    assert not verify_release(home.release("1.0.1")).problems
     notices = read_notices(home.release("1.0.1") / "withdrawals.json").notices
     assert [one.superseded_by for one in notices] == ["1.0.1"]
     assert {row.entity_id for row in notices[0].rows} == withdrawn.shown.own.keys()
@@ -294,7 +294,7 @@ def test_a_release_contains_the_notices_of_all_earlier_releases(home: Home) -> N
         ("1.0.0", "1.0.2"),
         ("1.0.1", "1.0.2"),
     }
-    assert not verify_release(home.release("1.0.2"))
+    assert not verify_release(home.release("1.0.2")).problems
 
 
 def test_a_file_used_by_another_dataset_is_kept_and_reported(home: Home) -> None:
@@ -386,7 +386,7 @@ def test_a_missing_folder_is_skipped(home: Home, tmp_path: Path) -> None:
     (last,) = list_withdrawals(home.store)
     details = {one.step: one.details for one in steps_of(home.store, last.id)}
     assert details[f"mark {DATASET} 1.0.0"]["skipped"]
-    assert not verify_release(home.release("1.0.1"))
+    assert not verify_release(home.release("1.0.1")).problems
 
 
 def test_an_unwritable_folder_does_not_block_the_other_steps(

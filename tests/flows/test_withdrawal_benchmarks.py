@@ -59,7 +59,7 @@ def test_an_anchor_is_withdrawn_with_its_group_and_a_contrast_alone(make_home: M
     home.withdraw("entity", group.anchor)
     assert withdrawn(home, Image.kind) & images.keys() == {group.anchor, *group.contrasts}
     assert images_in(home, f"{CCD}@1.0.1") == images_in(home, f"{CCD}@1.0.0") - 3
-    assert not verify_release(home.release("1.0.1", CCD))
+    assert not verify_release(home.release("1.0.1", CCD)).problems
     for contrast in group.contrasts:
         record = images[contrast]
         assert record.contrast is not None
@@ -69,7 +69,7 @@ def test_an_anchor_is_withdrawn_with_its_group_and_a_contrast_alone(make_home: M
     reached = {id_ for id_, one in plan.reached.items() if one.kind == Image.kind}
     assert reached == {other.contrasts[0]}
     assert images_in(home, f"{CCD}@1.0.2") == images_in(home, f"{CCD}@1.0.1") - 1
-    assert not verify_release(home.release("1.0.2", CCD))
+    assert not verify_release(home.release("1.0.2", CCD)).problems
 
 
 def test_a_group_whose_anchor_has_no_captions_is_not_released(make_home: MakeHome) -> None:
@@ -109,7 +109,7 @@ def test_all_tiers_are_patched_together_and_contain_each_other(
         assert mark.notices[0].superseded_by == f"{tier}.2"
         before, after = (images_in(home, f"{RECOS}@{tier}.{patch}") for patch in (1, 2))
         assert after == before - 1
-        assert not verify_release(home.release(f"{tier}.2", RECOS))
+        assert not verify_release(home.release(f"{tier}.2", RECOS)).problems
 
 
 def test_a_person_is_withdrawn_alone_and_a_video_with_all_people(
@@ -131,7 +131,7 @@ def test_a_person_is_withdrawn_alone_and_a_video_with_all_people(
     erased = {blob.sha256 for blob in plan.erased}
     assert len(erased) == 3
     assert images_in(home, f"{dataset}@1.0.1") == images_in(home, f"{dataset}@1.0.0") - 3
-    assert not verify_release(home.release("1.0.1", dataset))
+    assert not verify_release(home.release("1.0.1", dataset)).problems
     plan = home.withdraw("video", "square.mp4", "law")
     assert sum(one.kind == "image" for one in plan.reached.values()) == 2
     (video,) = (one for one in plan.reached.values() if one.kind == "video")

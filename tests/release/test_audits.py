@@ -32,7 +32,7 @@ def test_the_card_and_the_manifest_state_the_error_rate(world: World, tmp_path: 
     assert (
         "- ufine3c-rewrites: audit sample: 3 of 20 wrong, 15.0 % (95 % interval 5.2–36.0 %)" in card
     )
-    assert verify_release(tmp_path / "out") == []
+    assert verify_release(tmp_path / "out").problems == []
     assert read_manifest(tmp_path / "out") == built.manifest
 
 

@@ -54,7 +54,7 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
 
 
 def faults(folder: Path) -> list[str]:
-    return [one.fault for one in verify_release(folder)]
+    return [one.fault for one in verify_release(folder).problems]
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +84,7 @@ def test_groups_are_contiguous_and_start_with_their_anchor(released: BuiltReleas
         assert (released.folder / row["file_path"]).is_file()
         assert len(row["captions"]) == CAPTIONS
     assert len(rows) == 18
-    assert verify_release(released.folder) == []
+    assert verify_release(released.folder).problems == []
 
 
 def test_rows_contain_their_contrast_and_licence_terms(released: BuiltRelease) -> None:
@@ -154,7 +154,7 @@ def test_translations_are_grouped_by_language_and_null_if_missing(tmp_path: Path
     assert built.manifest.statistics.contrasts is not None
     assert built.manifest.statistics.contrasts.translations == (("zh", CAPTIONS + 1),)
     assert "captions_zh" in (built.folder / CCD_LINES).read_text(encoding="utf-8")
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
 
 
 def test_contrastive_images_of_anchors_without_captions_are_left_out(tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_contrastive_images_of_anchors_without_captions_are_left_out(tmp_path: P
     assert found is not None
     assert (found.anchors, found.contrastive) == (3, 6)
     assert (found.without_captions, found.without_anchor) == (2, 1)
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     assert "2 images without fine captions are left out" in card
     assert "1 contrastive image is left out because its anchor is" in card
@@ -193,7 +193,7 @@ def test_left_out_groups_are_counted_by_reason(tmp_path: Path) -> None:
     assert found is not None
     assert found.left_out == LeftOutGroups(alone=3, rejected=2, undecided=1)
     assert (found.without_captions, found.without_anchor) == (3 + 2 * 2 + 2, 0)
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     assert "- 9 images without fine captions are left out:\n" in card
     assert "\n  - 3 anchors without contrastive images;\n" in card
@@ -222,7 +222,7 @@ def test_repeated_images_and_captions_are_stated(tmp_path: Path) -> None:
     anchors = [rows[one]["contrast"]["anchor"] for one in pair]
     assert len(set(anchors)) == 2
     assert all(rows[one]["contrast"] is None for one in captioned)
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     limits = card.split("## Known limits")[1]
     assert (
@@ -258,7 +258,7 @@ def test_verify_finds_repeats_that_are_not_stated(copy: Path) -> None:
         (_repeat_a_caption, "captions_repeated", "caption_pairs"),
     ):
         _rewrite_parquet(copy, change)
-        found = [one.message for one in verify_release(copy) if one.fault == fault]
+        found = [one.message for one in verify_release(copy).problems if one.fault == fault]
         assert any(what in one and files[0] in one and files[4] in one for one in found), found
 
 
@@ -300,7 +300,7 @@ def test_editors_of_images_are_listed(tmp_path: Path) -> None:
     assert built.manifest.statistics.contrasts is not None
     assert built.manifest.statistics.contrasts.editors == ((editor, 1),)
     assert "1 image was edited by" in (built.folder / "README.md").read_text(encoding="utf-8")
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
 
 
 def test_models_and_prompts_of_strategies_are_listed(tmp_path: Path) -> None:
@@ -324,7 +324,7 @@ def test_models_and_prompts_of_strategies_are_listed(tmp_path: Path) -> None:
     card = (built.folder / "README.md").read_text(encoding="utf-8")
     assert "Prompt `contrast_strategies`, version 3" in card
     assert f"| {LLAMA.name} |" in card
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
 
 
 def test_the_attribution_lists_creators_by_licence(released: BuiltRelease) -> None:

@@ -53,7 +53,7 @@ def state(folder: Path, change: Callable[[dict[str, Any]], object]) -> None:
 
 
 def faults(folder: Path) -> set[str]:
-    return {one.fault for one in verify_release(folder)}
+    return {one.fault for one in verify_release(folder).problems}
 
 
 def test_required_fields_of_the_manifest_cannot_be_left_out(sound: Path, tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_required_fields_of_the_manifest_cannot_be_left_out(sound: Path, tmp_pat
         if name == "lineage":
             shutil.rmtree(copy / "lineage")
         state(copy, leave_out)
-        problems = verify_release(copy)
+        problems = verify_release(copy).problems
         assert any(one.fault == "manifest_invalid" and name in one.message for one in problems)
 
     check_on_copies(sound, tmp_path, product(["terms", "lineage"], [True, False]), check)
@@ -128,7 +128,7 @@ def test_rows_that_contradict_their_lineage_are_reported(sound: Path, tmp_path: 
     def check(copy: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
         change_rows(copy, change)
         reseal(copy)
-        found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
+        found = [one for one in verify_release(copy).problems if one.fault == "lineage_differs"]
         assert found
         assert {one.row for one in found} <= {4, 5}
         assert all(one.file == SHARD and f"row {one.row}" in one.message for one in found)
@@ -191,7 +191,7 @@ def test_a_manifest_that_contradicts_the_lineage_is_reported(sound: Path, tmp_pa
 
         state(copy, restate)
         reseal(copy)
-        found = [one for one in verify_release(copy) if one.fault == "lineage_differs"]
+        found = [one for one in verify_release(copy).problems if one.fault == "lineage_differs"]
         assert [one.file for one in found] == [MANIFEST]
 
     check_on_copies(sound, tmp_path, cases, check)

@@ -116,7 +116,7 @@ def test_a_release_states_what_it_shares_with_other_collections(
     # our dataset was sampled from this one
     assert dataset.other == "dataset"
     assert (measure(dataset, "file").leaks, measure(dataset, "identity").leaks) == (12, 12)
-    assert not verify_release(tmp_path / "ours", decode=True)
+    assert not verify_release(tmp_path / "ours", decode=True).problems
     text = (tmp_path / "ours" / LEAKS).read_text()
     assert len(json.loads(text)["contamination"]) == 3
     assert str(tmp_path) not in text
@@ -197,7 +197,7 @@ def test_a_comparison_without_leaks_is_stated(tmp_path: Path) -> None:
     assert measure(statement, "perceptual_hash").nearest
     card = (tmp_path / "out" / CARD).read_text(encoding="utf-8")
     assert "No part of this release was found in other datasets." in card
-    assert not verify_release(tmp_path / "out", decode=True)
+    assert not verify_release(tmp_path / "out", decode=True).problems
 
 
 def edited(statement: Contamination, name: str, **changes: object) -> Contamination:
@@ -253,7 +253,7 @@ def test_verify_finds_false_contamination_statements(tmp_path: Path) -> None:
         copy = tmp_path / "copy"
         shutil.copytree(tmp_path / "ours", copy)
         state(copy, changed)
-        problems = verify_release(copy, decode=True)
+        problems = verify_release(copy, decode=True).problems
         messages = [one.message for one in problems if one.fault == "contamination_differs"]
         assert any(wanted in one for one in messages), (wanted, problems)
         shutil.rmtree(copy)

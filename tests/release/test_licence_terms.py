@@ -53,7 +53,7 @@ def test_a_stated_reason_permits_custom_terms_and_is_released(
     tmp_path: Path,
 ) -> None:
     folder = build_with_licence(tmp_path, WORDS, {"CUHK-PEDES": REASON, "another": "not needed"})
-    assert verify_release(folder) == []
+    assert verify_release(folder).problems == []
     assert REASON in (folder / "README.md").read_text("utf-8")
     assert REASON in (folder / "manifest.json").read_text("utf-8")
     assert "not needed" not in (folder / "manifest.json").read_text("utf-8")
@@ -64,7 +64,7 @@ def test_a_stated_reason_permits_custom_terms_and_is_released(
         return manifest.model_copy(update={"terms": terms})
 
     reseal_listed(folder, without)
-    (problem,) = verify_release(folder)
+    (problem,) = verify_release(folder).problems
     assert problem.fault == "licence_forbids"
     assert "1 images are under the terms of their source, 'CUHK-PEDES'" in problem.message
 
@@ -103,10 +103,10 @@ def test_an_edited_image_keeps_the_share_alike_of_its_anchor(tmp_path: Path) -> 
         refused.value
     )
     folder = contrast_release(tmp_path / "b", alike, alike)
-    assert verify_release(folder) == []
+    assert verify_release(folder).problems == []
     edit_parquet(folder, lambda rows: rows[1].update(licence="CC-BY-4.0"))
     reseal_listed(folder)
-    faults = {problem.fault: problem.message for problem in verify_release(folder)}
+    faults = {problem.fault: problem.message for problem in verify_release(folder).problems}
     assert "row 2 is under 'CC-BY-4.0', and was edited" in faults["licence_incompatible"]
     assert "terms_differ" in faults
 

@@ -99,7 +99,7 @@ def test_rebuild_after_decisions_edits_imports_and_audits(stored: Stored, tmp_pa
     audit_rewrites(world, 3)
     assert_rebuilt(world, first, tmp_path / "first")
     assert_rebuilt(world, second, tmp_path / "second")
-    assert verify_release(tmp_path / "first") == []
+    assert verify_release(tmp_path / "first").problems == []
 
 
 def test_rebuild_of_tiers_with_their_contained_releases(stored: Stored, tmp_path: Path) -> None:

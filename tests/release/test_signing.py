@@ -59,7 +59,7 @@ def copy(signed: Path, tmp_path: Path) -> Path:
 
 
 def faults(folder: Path, public_key: str | None = None) -> list[str]:
-    return [one.fault for one in verify_release(folder, public_key=public_key)]
+    return [one.fault for one in verify_release(folder, public_key=public_key).problems]
 
 
 def test_a_signed_release_verifies(signed: Path) -> None:

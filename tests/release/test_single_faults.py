@@ -116,7 +116,9 @@ class Release(NamedTuple):
 
     def problems(self) -> list[Problem]:
         """Problems that verification finds with the expected id and key."""
-        return verify_release(self.folder, expected_id=self.id, public_key=SIGNER.public_key)
+        return verify_release(
+            self.folder, expected_id=self.id, public_key=SIGNER.public_key
+        ).problems
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +159,7 @@ def test_a_valid_copy_has_no_problems(valid_releases: dict[str, Release], tmp_pa
     for name, sound in valid_releases.items():
         copy = sound._replace(folder=Path(shutil.copytree(sound.folder, tmp_path / name)))
         assert details(copy.problems()) == "nothing"
-        assert details(verify_release(copy.folder, decode=True)) == "nothing"
+        assert details(verify_release(copy.folder, decode=True).problems) == "nothing"
         copy.reseal()
         assert read_manifest(copy.folder).id == copy.id
 
@@ -561,9 +563,9 @@ def test_an_image_without_a_row_is_reported(plain: Release) -> None:
 def test_leaving_out_all_images_is_one_fault_unless_allowed(plain: Release) -> None:
     shutil.rmtree(plain.folder / "images")
     assert {one.fault for one in plain.problems()} == {"images_left_out"}
-    assert verify_release(plain.folder, without_images=True) == []
+    assert verify_release(plain.folder, without_images=True).problems == []
     plain.edit_parquet(put(sha256="0" * 64))
-    faults = {one.fault for one in verify_release(plain.folder, without_images=True)}
+    faults = {one.fault for one in verify_release(plain.folder, without_images=True).problems}
     assert "image_wrong" in faults
 
 

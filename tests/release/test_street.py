@@ -156,7 +156,7 @@ def test_only_accepted_drafts_are_released_and_counted(tmp_path: Path) -> None:
     assert "| drafted by a model, unchanged | 2 (66.7 %) |" in card
     assert "1 of 2 descriptions drafted by a model were accepted without human review" in card
     assert made.manifest.prompts[0].text in card
-    assert verify_release(made.folder) == []
+    assert verify_release(made.folder).problems == []
 
 
 def test_descriptions_based_on_drafts_are_counted_by_model(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_descriptions_based_on_drafts_are_counted_by_model(tmp_path: Path) -> No
     assert "5 descriptions started as a draft by Qwen/Qwen-14B-Chat@" in card
     assert ", 3 of them unchanged." in card
     assert {one.name for one in made.manifest.models} == {QWEN.name, LLAMA.name}
-    assert verify_release(made.folder) == []
+    assert verify_release(made.folder).problems == []
 
 
 def test_a_rejected_draft_still_counts_as_base_of_its_edit(tmp_path: Path) -> None:
@@ -267,7 +267,7 @@ def test_leaks_between_splits_of_sources_are_stated(tmp_path: Path) -> None:
     leaking = [(one.splits, one.measure) for one in made.manifest.leaks.leaks]
     assert leaking == [(("val", "test"), "file"), (("val", "test"), "perceptual_hash")]
     assert "**The splits leak**" in (made.folder / "README.md").read_text("utf-8")
-    assert verify_release(made.folder) == []
+    assert verify_release(made.folder).problems == []
 
 
 def reseal_listed(folder: Path, change: Callable[[Manifest], Manifest] = lambda same: same) -> None:
@@ -286,16 +286,16 @@ def edit_parquet(
 
 
 def test_a_valid_release_has_no_problems(copy: Path) -> None:
-    assert verify_release(copy) == []
-    assert verify_release(copy, decode=False) == []
+    assert verify_release(copy).problems == []
+    assert verify_release(copy, decode=False).problems == []
 
 
 def test_a_changed_leak_certificate_is_reported(copy: Path) -> None:
     path = copy / "leaks.json"
     path.write_text(path.read_text("utf-8").replace('"pairs": 12', '"pairs": 13'), "utf-8")
-    assert [one.fault for one in verify_release(copy)] == ["file_changed"]
+    assert [one.fault for one in verify_release(copy).problems] == ["file_changed"]
     reseal_listed(copy)
-    (problem,) = verify_release(copy)
+    (problem,) = verify_release(copy).problems
     assert problem.fault == "leaks_differ"
     assert problem.message.startswith("leaks.json: line ")
 
@@ -319,7 +319,7 @@ def test_an_overstated_distance_in_the_certificate_is_reported(
             return manifest.model_copy(update={"leaks": leaks})
 
         reseal_listed(copy, overstate_distance)
-        problems = verify_release(copy, decode=decode)
+        problems = verify_release(copy, decode=decode).problems
         assert [one.fault for one in problems] == (["leaks_differ"] if decode else [])
         if decode:
             assert "perceptual_hash.nearest.distance 60.0; the rows" in problems[0].message
@@ -330,7 +330,7 @@ def test_an_overstated_distance_in_the_certificate_is_reported(
 def test_a_missing_leak_certificate_is_reported(copy: Path) -> None:
     (copy / "leaks.json").unlink()
     reseal_listed(copy, lambda manifest: manifest.model_copy(update={"leaks": None}))
-    (problem,) = verify_release(copy)
+    (problem,) = verify_release(copy).problems
     assert problem.fault == "leaks_differ"
     assert problem.message.startswith("manifest.json says leaks None; the rows make it ")
 
@@ -341,7 +341,7 @@ def test_a_training_image_planted_in_test_is_reported(copy: Path) -> None:
     edit_parquet(copy, "test", lambda rows: rows[1]["image"].update(bytes=data))
     edit_parquet(copy, "test", lambda rows: rows[1].update(sha256=sha256_of(data)))
     reseal_listed(copy)
-    problems = verify_release(copy, decode=True)
+    problems = verify_release(copy, decode=True).problems
     leaks = [one.message for one in problems if one.fault == "leak"]
     assert len(leaks) == 1
     assert "train and test have 1 pair of images" in leaks[0]
@@ -353,7 +353,7 @@ def test_a_training_video_planted_in_test_is_reported(copy: Path) -> None:
     train = pq.read_table(copy / PARQUET.format("train")).to_pylist()
     edit_parquet(copy, "test", lambda rows: rows[0].update(crop=train[0]["crop"]))
     reseal_listed(copy)
-    messages = [one.message for one in verify_release(copy) if one.fault == "leak"]
+    messages = [one.message for one in verify_release(copy).problems if one.fault == "leak"]
     assert any("have 5 pairs of images from one video" in message for message in messages)
 
 
@@ -386,7 +386,7 @@ def test_changed_provenance_is_reported(sound: BuiltRelease, tmp_path: Path) -> 
         change, fault, says = case
         edit_parquet(copy, "test", change)
         reseal_listed(copy)
-        problems = verify_release(copy)
+        problems = verify_release(copy).problems
         assert any(one.fault == fault and says in one.message for one in problems), problems
 
     check_on_copies(sound.folder, tmp_path, cases, check)
@@ -398,5 +398,5 @@ def test_rejected_images_are_not_compared(tmp_path: Path) -> None:
     (twin,) = world.walk(Walk("new.mp4", "new", "test", (2,)), 50)
     world.described(twin, 30)
     world.decisions.append(NewDecision(twin, "reject", PERSON))
-    assert verify_release(built(world, tmp_path).folder) == []
+    assert verify_release(built(world, tmp_path).folder).problems == []
     assert STREET.name == "LUPerson-NL"

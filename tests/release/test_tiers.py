@@ -72,7 +72,7 @@ def test_each_tier_contains_the_lower_tiers(
     numbers = []
     for tier in TIERS:
         built = build(world, tmp_path, tier)
-        assert verify_release(built.folder) == []
+        assert verify_release(built.folder).problems == []
         statistics = built.manifest.statistics
         numbers.append((statistics.images, statistics.captions, statistics.candidates))
         assert {row["tier"] for row in rows_of(built)} == set(TIERS[: TIERS.index(tier) + 1])
@@ -110,7 +110,7 @@ def test_a_dataset_without_tiers_is_released_without_a_tier(stored: Stored, tmp_
     with pytest.raises(UsageError, match="no image of 'recos' is in a tier"):
         build(world, tmp_path, "v0")
     built = build(world, tmp_path, None)
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
     (row,) = rows_of(built)
     assert (row["task"], row["tier"]) == ("OCR", None)
     (task,) = built.manifest.statistics.tasks
@@ -209,7 +209,7 @@ def test_a_revised_caption_replaces_the_earlier_one(
     described = built.manifest.statistics.descriptions
     assert described is not None
     assert (described.drafted, described.reviewed) == (16, 0)
-    assert verify_release(built.folder) == []
+    assert verify_release(built.folder).problems == []
 
 
 def test_released_samples_are_those_with_captions(composed: Benchmark, stored: Stored) -> None:

@@ -24,9 +24,9 @@ PARQUET = "data/test-00000-of-00001.parquet"
 
 
 def test_a_valid_copy_has_no_problems(copy: Path) -> None:
-    assert verify_release(copy) == []
-    assert verify_release(copy, decode=True) == []
-    assert verify_release(copy, expected_id=read_manifest(copy).id) == []
+    assert verify_release(copy).problems == []
+    assert verify_release(copy, decode=True).problems == []
+    assert verify_release(copy, expected_id=read_manifest(copy).id).problems == []
 
 
 def flip(path: Path, place: int = -20) -> None:
@@ -148,7 +148,7 @@ def is_reported(problems: list[Problem], fault: Fault) -> bool:
 def test_any_single_fault_is_reported(sound: Path, tmp_path: Path) -> None:
     def check(copy: Path, fault: Fault) -> None:
         fault.do(copy)
-        problems = verify_release(copy)
+        problems = verify_release(copy).problems
         assert is_reported(problems, fault), "\n".join(one.message for one in problems)
         assert len(problems) <= 8, "one fault must not cause many problems"
         assert all("\n" not in one.message for one in problems)
@@ -168,7 +168,7 @@ def test_a_duplicated_row_with_a_new_file_name_is_reported(copy: Path) -> None:
     edit_parquet(copy, repeat_last_parquet_row)
     shutil.copy(copy / "images/12.jpg", copy / "images/13.jpg")
     reseal_listed(copy)
-    assert "row_duplicated" in {one.fault for one in verify_release(copy)}
+    assert "row_duplicated" in {one.fault for one in verify_release(copy).problems}
 
 
 def test_lineage_is_checked_in_rows_after_which_reading_stops(copy: Path) -> None:
@@ -179,7 +179,7 @@ def test_lineage_is_checked_in_rows_after_which_reading_stops(copy: Path) -> Non
 
     edit_parquet(copy, change_and_swap)
     reseal_listed(copy)
-    problems = verify_release(copy)
+    problems = verify_release(copy).problems
     assert "row_out_of_order" in {one.fault for one in problems}
     assert {one.row for one in problems if one.fault == "lineage_differs"} == {1}
 
@@ -192,9 +192,11 @@ def test_a_malformed_or_too_short_id_is_refused(sound: Path) -> None:
 
 def test_twelve_digits_of_an_id_are_sufficient(copy: Path) -> None:
     right = read_manifest(copy).id
-    assert verify_release(copy, expected_id=right[:12].upper()) == []
+    assert verify_release(copy, expected_id=right[:12].upper()).problems == []
     wrong = right[:11] + ("0" if right[11] != "0" else "1")
-    assert [one.fault for one in verify_release(copy, expected_id=wrong)] == ["other_release"]
+    assert [one.fault for one in verify_release(copy, expected_id=wrong).problems] == [
+        "other_release"
+    ]
 
 
 def test_an_undecodable_image_is_reported(copy: Path) -> None:
@@ -202,16 +204,16 @@ def test_an_undecodable_image_is_reported(copy: Path) -> None:
     (copy / "images/1.jpg").write_bytes(broken)
     embed(copy, 0, broken)
     reseal_listed(copy)
-    details = {one.fault: one.message for one in verify_release(copy, decode=True)}
+    details = {one.fault: one.message for one in verify_release(copy, decode=True).problems}
     assert details.keys() == {"image_wrong", "lineage_differs"}
     assert "row 1 has an image that does not decode" in details["image_wrong"]
-    assert [one.fault for one in verify_release(copy)] == ["lineage_differs"]
+    assert [one.fault for one in verify_release(copy).problems] == ["lineage_differs"]
 
 
 def test_a_manifest_cannot_list_files_outside_the_folder(copy: Path) -> None:
     (copy.parent / "secret.txt").write_text("secret")
     edit_manifest(copy, lambda m: m["files"][0].update(path="../secret.txt"))
-    problems = verify_release(copy)
+    problems = verify_release(copy).problems
     assert "a path must stay below the folder of the release" in problems[0].message
 
 
@@ -223,7 +225,7 @@ def test_a_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
 def test_problems_beyond_the_limit_are_not_collected(copy: Path) -> None:
     for number in range(LIMIT + 5):
         (copy / f"extra-{number}").touch()
-    assert len(verify_release(copy)) == LIMIT
+    assert len(verify_release(copy).problems) == LIMIT
 
 
 def test_hostile_json_is_reported_without_an_exception(sound: Path, tmp_path: Path) -> None:
@@ -242,10 +244,10 @@ def test_hostile_json_is_reported_without_an_exception(sound: Path, tmp_path: Pa
 
     def check(copy: Path, hostile: bytes) -> None:
         (copy / JSON).write_bytes(hostile)
-        found = {problem.fault for problem in verify_release(copy)}
+        found = {problem.fault for problem in verify_release(copy).problems}
         assert found & {"rows_unreadable", "rows_differ", "row_missing", "rows_missing"}
         for manifest in (hostile, b'{"files": %s}' % hostile, b'{"id": %s}' % hostile):
             (copy / "manifest.json").write_bytes(manifest)
-            assert verify_release(copy)
+            assert verify_release(copy).problems
 
     check_on_copies(sound, tmp_path, hostile, check)

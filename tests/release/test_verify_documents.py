@@ -16,7 +16,7 @@ DOCUMENTS = (*OF_MANIFEST, CROISSANT)
 
 
 def faults(folder: Path) -> list[tuple[str, str]]:
-    return [(one.fault, one.file) for one in verify_release(folder)]
+    return [(one.fault, one.file) for one in verify_release(folder).problems]
 
 
 def test_a_missing_document_is_reported(sound: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def check_forged(copy: Path, forged: Forged) -> None:
     assert details != before
     path.write_bytes(details.encode())
     reseal(copy, left=[forged.path])
-    (problem,) = verify_release(copy)
+    (problem,) = verify_release(copy).problems
     assert (problem.fault, problem.file) == ("document_differs", forged.path)
     theirs, ours = details.split("\n"), before.split("\n")
     line = next(
@@ -121,6 +121,6 @@ def test_a_manifest_whose_documents_cannot_be_generated_is_reported(copy: Path) 
         return manifest.model_copy(update={"statistics": statistics})
 
     reseal(copy, change=with_invalid_histograms, left=DOCUMENTS)
-    problems = [one for one in verify_release(copy) if one.file == "README.md"]
+    problems = [one for one in verify_release(copy).problems if one.file == "README.md"]
     assert [one.fault for one in problems] == ["document_differs"]
     assert "cannot be generated" in problems[0].message

@@ -20,7 +20,7 @@ from tests.release.worlds import DATASET
 
 def details(folder: Path, *, without_images: bool = False) -> list[tuple[str, str]]:
     """Faults and messages of the problems found."""
-    problems = verify_release(folder, without_images=without_images)
+    problems = verify_release(folder, without_images=without_images).problems
     return [(one.fault, one.message) for one in problems]
 
 

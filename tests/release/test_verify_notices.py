@@ -41,7 +41,7 @@ def write_notices(path: Path, *notices: WithdrawalNotice, erased: Sequence[str] 
 
 def faults(folder: Path, *notices: WithdrawalNotice) -> dict[str, str]:
     """Messages of the problems by fault; every fault must occur only once."""
-    problems = verify_release(folder, notices=notices)
+    problems = verify_release(folder, notices=notices).problems
     found = {one.fault: one.message for one in problems}
     assert len(found) == len(problems), problems
     return found
@@ -122,7 +122,7 @@ def test_special_files_in_place_of_notices_are_refused(sound: Path, tmp_path: Pa
             read_notices(beside)
         (copy / name).unlink(missing_ok=True)
         kind(copy / name)
-        assert any(one.file == name for one in verify_release(copy))
+        assert any(one.file == name for one in verify_release(copy).problems)
         if name == WITHDRAWN:
             for reading in (read_mark, notice_source, lambda one: known_of("0" * 64, one)):
                 with pytest.raises(IntegrityError, match=name):
@@ -139,7 +139,7 @@ def test_special_files_in_place_of_listed_notices_are_refused(sound: Path, tmp_p
         kind(copy / WITHDRAWALS)
         with pytest.raises(IntegrityError, match=WITHDRAWALS):
             notice_source(copy)
-        assert any(one.file == WITHDRAWALS for one in verify_release(copy))
+        assert any(one.file == WITHDRAWALS for one in verify_release(copy).problems)
 
     check_on_copies(sound, tmp_path, (fifo, endless, dangling, linked), check)
 
@@ -236,14 +236,14 @@ def test_a_later_release_without_the_withdrawn_items_is_valid(copy: Path) -> Non
 
 def test_withdrawals_missing_in_the_manifest_are_reported(copy: Path) -> None:
     with_withdrawals(copy, later_notice(copy, row("f" * 32)), counted=False)
-    (problem,) = verify_release(copy)
+    (problem,) = verify_release(copy).problems
     assert (problem.fault, problem.file) == ("withdrawals_differ", WITHDRAWALS)
 
 
 def test_a_withdrawn_image_in_a_later_release_is_reported(copy: Path) -> None:
     image = rows_of(copy)[4]["image_entity_id"]
     with_withdrawals(copy, later_notice(copy, row(image)))
-    (problem,) = verify_release(copy)
+    (problem,) = verify_release(copy).problems
     assert (problem.fault, problem.file, problem.row) == ("withdrawn_present", "images/5.jpg", 5)
     assert "was withdrawn from ufine3c 0.9.0" in problem.message
 
@@ -251,7 +251,7 @@ def test_a_withdrawn_image_in_a_later_release_is_reported(copy: Path) -> None:
 def test_a_withdrawn_text_in_a_later_release_is_reported(copy: Path) -> None:
     shown = rows_of(copy)[4]
     with_withdrawals(copy, later_notice(copy, row("f" * 32, shown["caption_entity_ids"][1])))
-    (problem,) = verify_release(copy)
+    (problem,) = verify_release(copy).problems
     assert (problem.fault, problem.row) == ("withdrawn_present", 5)
     assert f"has the text {shown['caption_entity_ids'][1]}" in problem.message
 

@@ -145,7 +145,7 @@ FAULTS = [
 def test_every_fault_is_reported(sound: dict[str, Path], tmp_path: Path) -> None:
     def check(copy: Path, fault: Fault) -> None:
         fault.do(copy)
-        problems = verify_release(copy, decode=False)
+        problems = verify_release(copy, decode=False).problems
         assert any(
             problem.fault == fault.fault and fault.says in problem.message for problem in problems
         ), [problem.message for problem in problems]
@@ -155,11 +155,11 @@ def test_every_fault_is_reported(sound: dict[str, Path], tmp_path: Path) -> None
 
 def test_valid_releases_have_no_problems_and_contain_each_other(sound: dict[str, Path]) -> None:
     for lower in ("v0", "v1", "v2"):
-        assert verify_release(sound["v2"], contains=sound[lower]) == []
+        assert verify_release(sound["v2"], contains=sound[lower]).problems == []
 
 
 def test_items_that_are_not_contained_are_reported(sound: dict[str, Path]) -> None:
-    problems = verify_release(sound["later"], contains=sound["v0"])
+    problems = verify_release(sound["later"], contains=sound["v0"]).problems
     assert {problem.fault for problem in problems} == {"not_contained"}
     named = [problem.message for problem in problems]
     assert len(named) == 1 + 2 + 1  # an image with its two captions, and one more caption
@@ -170,7 +170,7 @@ def test_items_that_are_not_contained_are_reported(sound: dict[str, Path]) -> No
 
 def test_changed_captions_are_not_contained(sound: dict[str, Path], copy: Path) -> None:
     edit_both(copy, "v0", {"captions": ["Put in its place.", "A color scene, v0 0, told 1."]})
-    found = verify_release(copy, contains=sound["v1"])
+    found = verify_release(copy, contains=sound["v1"]).problems
     (problem,) = (one for one in found if one.fault != "lineage_differs")
     assert len(found) == 2
     assert "the caption 'A color scene, v0 0, told 0.' of recos 1.1.0" in problem.message
@@ -179,7 +179,7 @@ def test_changed_captions_are_not_contained(sound: dict[str, Path], copy: Path) 
 def test_a_false_id_of_a_contained_release_is_reported(sound: dict[str, Path], copy: Path) -> None:
     edit_manifest(copy, lambda values: values["contains"][0].update(id="f" * 64))
     reseal_listed(copy)
-    (problem,) = verify_release(copy, contains=sound["v0"])
+    (problem,) = verify_release(copy, contains=sound["v0"]).problems
     right = read_manifest(sound["v0"]).id
     assert problem.message.endswith(f"contained as version 0.1.0; that version is {right}")
 

@@ -64,7 +64,7 @@ def test_the_same_release_gives_the_same_bytes(
         assert again.is_new
         assert content_of(again.folder) == content_of(exports[f"contrasts/{format_name}"])
         assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
-    assert verify_release(elsewhere, decode=False) == []
+    assert verify_release(elsewhere, decode=False).problems == []
 
 
 def test_exporting_again_leaves_the_files_untouched(copy: Path, tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_exporting_into_the_release_is_refused(copy: Path) -> None:
     for out in (copy, copy / "exports" / "coco"):
         with pytest.raises(UsageError, match="is inside the release, which never changes"):
             export_release(copy, FORMATS["coco"], out)
-    assert verify_release(copy) == []
+    assert verify_release(copy).problems == []
 
 
 def test_a_damaged_release_is_not_exported(copy: Path, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_the_repository_contains_exactly_the_release(
     (tmp_path / "copy/.git").mkdir()
     (tmp_path / "copy/.git/HEAD").write_text("ref: refs/heads/main")
     assert (tmp_path / "copy/.cache/huggingface").is_dir()
-    assert verify_release(Path(downloaded), expected_id=built.manifest.id) == []
+    assert verify_release(Path(downloaded), expected_id=built.manifest.id).problems == []
 
 
 def test_a_second_upload_sends_nothing(hub: LoopbackHub, built: BuiltRelease) -> None:
