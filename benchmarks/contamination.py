@@ -17,6 +17,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +27,10 @@ from rich.table import Table
 
 from benchmarks.near_duplicates import correlated_hashes, random_hashes
 from benchmarks.planted_duplicates import VARIANTS, originals, photographs, planted
-from release.contamination import OwnImages, SeenImage, compare, look_at
-from release.other_datasets import FolderOfImages
+from release.contamination import Other, OwnImages, SeenImage, compare, look_at
+from release.other_datasets import folder_of_images
 from retrieval.similarity.hamming import nearest_hashes
-from schemas.similarity import SEARCHED_BITS, ContaminationLimits, OtherKind
+from schemas.similarity import SEARCHED_BITS, ContaminationLimits
 
 Hashes = NDArray[np.uint64]
 SAMPLE = 500
@@ -87,7 +88,7 @@ def _within(own: OwnImages, pictures: list[bytes]) -> dict[int, int]:
     with tempfile.TemporaryDirectory() as folder:
         for at, data in enumerate(pictures):
             (Path(folder) / f"renamed-{at}.jpg").write_bytes(data)
-        found = compare(own, FolderOfImages(Path(folder)))
+        found = compare(own, folder_of_images(Path(folder)))
     looks = next(one for one in found.measures if one.measure == "perceptual_hash")
     return dict(looks.splits[0].within)
 
@@ -141,30 +142,21 @@ def _by_numpy(left: Hashes, right: Hashes) -> object:
     return [int(np.argmin(np.bitwise_count(right ^ one))) for one in left]
 
 
-class _SyntheticCollection:
-    """A collection of images with captions and these hashes."""
-
-    name = "others"
-    kind: OtherKind = "dataset"
-    release_id: str | None = None
-
-    def __init__(self, hashes: Hashes) -> None:
-        self._hashes = hashes
-
-    def contents(self) -> Iterator[SeenImage]:
-        for place, look in enumerate(self._hashes):
-            captions = (f"A person number {place} walks by.", f"Number {place} wears a coat.")
-            yield SeenImage(f"{place:07}.jpg", f"{place:064x}", int(look), captions=captions)
+def synthetic_images(hashes: Hashes) -> Iterator[SeenImage]:
+    """Images with captions and these hashes."""
+    for place, look in enumerate(hashes):
+        captions = (f"A person number {place} walks by.", f"Number {place} wears a coat.")
+        yield SeenImage(f"{place:07}.jpg", f"{place:064x}", int(look), captions=captions)
 
 
 def report_comparison(images: int, others: int, console: Console) -> None:
     random = np.random.default_rng(1)
     theirs, ours = random_hashes(others, random), random_hashes(images, random)
     ours[: images // 100] = theirs[: images // 100]
-    own = OwnImages(one._replace(split="test") for one in _SyntheticCollection(ours).contents())
+    own = OwnImages(one._replace(split="test") for one in synthetic_images(ours))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.perf_counter()
-    found = compare(own, _SyntheticCollection(theirs))
+    found = compare(own, Other("others", "dataset", partial(synthetic_images, theirs)))
     seconds = time.perf_counter() - started
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
     leaks = {one.measure: one.leaks for one in found.measures}

@@ -99,7 +99,7 @@ class StoredRelease(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its dataset and version, as `dataset@version`."""
+        """Return its dataset and version, such as `people 1.0.0`."""
         return f"{self.manifest.dataset} {self.manifest.version}"
 
 

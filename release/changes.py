@@ -235,18 +235,15 @@ def is_successor(difference: Difference) -> bool:
     return (before.dataset, before.tier) == (after.dataset, after.tier)
 
 
-def check_version(old_version: str, new_version: str, difference: Difference) -> str | None:
-    """The problem with the new version, or None: "is 0.1.1, must be at least 0.2.0: …".
+def check_version(difference: Difference, version: str) -> str | None:
+    """The problem with a version of the second release: "is 0.1.1, must be at least 0.2.0: …".
 
-    None for releases of different datasets, or of different tiers of a benchmark.
+    None if it is high enough, or if the releases are of different datasets or tiers.
     """
-    if not is_successor(difference):
+    wanted = least_version(difference)
+    if not is_successor(difference) or not is_earlier(version, wanted):
         return None
-    in_tier = difference.before.tier is not None
-    wanted = _raised(old_version, required_bump(difference), in_tier=in_tier)
-    if version_numbers(new_version) >= version_numbers(wanted):
-        return None
-    return f"is {new_version}, must be at least {wanted}: {_reason(difference)}"
+    return f"is {version}, must be at least {wanted}: {_reason(difference)}"
 
 
 def is_earlier(version: str, other: str) -> bool:

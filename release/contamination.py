@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from schemas.release import (
     ChoiceStatistics,
     GateStatistics,
     JudgeStatistics,
+    Manifest,
     NearestStatistics,
     ReleaseAbout,
     UnusedStatistics,
@@ -165,16 +166,17 @@ class SeenVideo(NamedTuple):
     sha256: str
 
 
-class Other(Protocol):
-    """A dataset that a release is compared with; `release_id` is the id of a release, else None."""
+class Other(NamedTuple):
+    """A dataset that a release is compared with.
+
+    `contents` yields all images and videos in any order; unreadable images are included with their
+    `fault`. `manifest` is that of a release, else None.
+    """
 
     name: str
     kind: OtherKind
-    release_id: str | None
-
-    def contents(self) -> Iterator[SeenImage | SeenVideo]:
-        """All images and videos in any order; unreadable images are included with their `fault`."""
-        ...
+    contents: Callable[[], Iterator[SeenImage | SeenVideo]]
+    manifest: Manifest | None = None
 
 
 class _Match(NamedTuple):
@@ -300,7 +302,7 @@ class _Comparison:
         return Contamination(
             name=published_name(self._other.name),
             other=self._other.kind,
-            release_id=self._other.release_id,
+            release_id=self._other.manifest and self._other.manifest.id,
             content_sha256=hashlib.sha256(b"".join(sorted(self._entries))).hexdigest(),
             images=self._images,
             captions=self._captions.theirs,

@@ -14,7 +14,7 @@ import sqlite3
 import stat
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -88,11 +88,8 @@ class DigestingFile:
 
 def write_file(folder: Path, path: str, data: bytes) -> ReleasedFile:
     """Write a new file with these bytes at `path` below `folder`, flushed to disk."""
-    file = DigestingFile(folder / path)
-    try:
+    with closing(DigestingFile(folder / path)) as file:
         file.write(data)
-    finally:
-        file.close()
     return file.as_released(path)
 
 

@@ -7,7 +7,7 @@ time. The id covers the files by the root of a Merkle tree.
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from json.encoder import encode_basestring
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -141,12 +141,9 @@ def manifest_text(manifest: Record, files: Iterable[ReleasedFile]) -> Iterator[b
 
 def write_listing(path: Path, record: Record, files: Iterable[ReleasedFile]) -> None:
     """Write a record and the list of its files to a new file."""
-    target = DigestingFile(path)
-    try:
+    with closing(DigestingFile(path)) as target:
         for piece in manifest_text(record, files):
             target.write(piece)
-    finally:
-        target.close()
 
 
 class NoEntryError(ValueError):
@@ -167,7 +164,7 @@ def read_values(
         ValueError: if it is not a JSON object.
     """
     values: dict[str, Any] = {}
-    with _opened(path) as cursor:
+    with opened_json(path) as cursor:
         if cursor.peek() != "{":
             raise ValueError(f"it must be a JSON object; got {cursor.peek()!r} first")
         for key in stream_members(cursor):
@@ -207,7 +204,7 @@ def read_files(path: Path) -> Iterator[ReleasedFile]:
         IntegrityError: if it cannot be read, or an entry is invalid (after the previous ones).
     """
     try:
-        with _opened(path) as cursor:
+        with opened_json(path) as cursor:
             for key in stream_members(cursor):
                 if key != "files":
                     cursor.value()
@@ -257,7 +254,12 @@ def _checked(index: int, value: Any) -> ReleasedFile | NoEntryError:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[JsonCursor]:
+def opened_json(path: Path) -> Iterator[JsonCursor]:
+    """Open a JSON file, whose values have at most `MAX_CHARACTERS`.
+
+    Raises:
+        ValueError: if it is not valid JSON, as far as it is read.
+    """
     with path.open("rb") as file:
         try:
             yield JsonCursor(file, MAX_CHARACTERS, strict=True)

@@ -5,7 +5,6 @@ the store, or have no history (audit samples, answers of testers, distances of s
 leaks), are taken from the manifest, which the store keeps.
 """
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,10 +94,11 @@ def rebuild_release(
         IntegrityError: if items of it were withdrawn, its images are missing, or the result differs
             (the message says how).
     """
-    name = _name(stored.manifest)
     _refuse_withdrawn(store, stored)
     inputs = rebuild_inputs(stored)
-    lower = _lower_of(store, stored.manifest)
+    contained = {one.id for one in stored.manifest.contains}
+    known = (one.manifest for one in list_releases(store, stored.manifest.dataset))
+    lower = [one for one in known if one.id in contained]
 
     def rebuild(as_of: StoreVersion, *, is_last: bool) -> BuiltRelease:
         def inspect(content: Path, manifest: Manifest) -> None:
@@ -126,7 +126,7 @@ def rebuild_release(
             return rebuild(inputs.as_of._replace(then_withdrawn=True), is_last=True)
     except MissingBlobError as error:
         raise IntegrityError(
-            f"{name} cannot be rebuilt, an image of it is gone: {error}"
+            f"{stored.name} cannot be rebuilt, an image of it is gone: {error}"
         ) from error
 
 
@@ -144,20 +144,11 @@ def _refuse_withdrawn(store: Store, stored: StoredRelease) -> None:
     details = f"{taken.entities:,} of its entities {were} withdrawn"
     details += f" by withdrawal {by}" if by else ""
     later = release_after(store, stored)
-    instead = (
-        f"use {_name(later.manifest)}" if later else "there is no newer release without it yet"
-    )
+    instead = f"use {later.name}" if later else "there is no newer release without it yet"
     raise IntegrityError(
-        f"{_name(stored.manifest)} is not rebuilt: {details}, first {taken.first_kind} "
+        f"{stored.name} is not rebuilt: {details}, first {taken.first_kind} "
         f"{taken.first_id}; {instead}"
     )
-
-
-def _lower_of(store: Store, manifest: Manifest) -> Sequence[Manifest]:
-    """The releases of lower tiers that a release states to contain."""
-    wanted = {one.id for one in manifest.contains}
-    known = (one.manifest for one in list_releases(store, manifest.dataset))
-    return [one for one in known if one.id in wanted]
 
 
 def _refuse_other(
@@ -180,7 +171,7 @@ def _refuse_other(
     else:
         what = _named_files(stored.folder, content)
     raise IntegrityError(
-        f"{_name(wanted)} would not be identical ({wanted.id[:12]}, now {manifest.id[:12]}), "
+        f"{stored.name} would not be identical ({wanted.id[:12]}, now {manifest.id[:12]}), "
         f"and nothing was written: {what}"
     )
 
@@ -202,7 +193,3 @@ def _named_files(folder: Path, content: Path) -> str:
     if files and all(path.endswith(_PARQUET) for path in files):
         return f"only {', '.join(files[:_SHOWN])} differ; {arrow}"
     return f"{', '.join(files[:_SHOWN])} differ; this version of Loupe writes them differently"
-
-
-def _name(manifest: Manifest) -> str:
-    return f"{manifest.dataset} {manifest.version}"

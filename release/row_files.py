@@ -20,7 +20,7 @@ from release.files import DigestingFile, ReleasedFile, content_fault
 from release.findings import ADVICE, Findings, TooManyProblemsError
 from release.manifest import (
     MANIFEST,
-    MAX_CHARACTERS,
+    opened_json,
     read_manifest,
     require_release,
     verify_manifest,
@@ -42,7 +42,7 @@ from release.rows import (
 from release.scratch import Scratch
 from schemas.base import Split
 from schemas.errors import IntegrityError, UsageError
-from schemas.json_stream import JsonBreak, JsonCursor, stream_list
+from schemas.json_stream import stream_list
 from schemas.licences import permits_release
 from schemas.processes import ordered_map
 from schemas.release import Manifest
@@ -78,14 +78,11 @@ def read_json_rows(path: Path) -> Iterator[dict[str, Any]]:
     Raises:
         ValueError: if it is not a JSON list (on the first faulty row).
     """
-    with path.open("rb") as file:
-        try:
-            for element in stream_list(JsonCursor(file, MAX_CHARACTERS, strict=True)):
-                if not isinstance(element.value, dict):
-                    raise ValueError(f"its entries must be objects; got {element.value!r:.200}")  # noqa: TRY004 - a fault of the file
-                yield element.value
-        except JsonBreak as fault:
-            raise ValueError(f"it is not valid JSON ({fault}, byte {fault.offset:,})") from fault
+    with opened_json(path) as cursor:
+        for element in stream_list(cursor):
+            if not isinstance(element.value, dict):
+                raise ValueError(f"its entries must be objects; got {element.value!r:.200}")  # noqa: TRY004 - a fault of the file
+            yield element.value
 
 
 CCD_LINES = "ccd.jsonl"

@@ -391,6 +391,11 @@ def number_in(file_path: object) -> int | None:
     return int(name[1]) if name else None
 
 
+def image_path(name: str) -> str:
+    """The path of the image called `name`, with or without its folder: `images/12.jpg`."""
+    return f"images/{name.removeprefix('images/')}"
+
+
 class RowFaults:
     """Checks rows of a Parquet file called `data/<split>-…`.
 

@@ -128,7 +128,7 @@ def _version(found: "Difference") -> dict[str, Any] | None:
     return {
         "required": required(found).name.lower(),
         "at_least": least_version(found),
-        "fault": check_version(before, after, found),
+        "fault": check_version(found, after),
     }
 
 
@@ -276,7 +276,8 @@ def contamination(
     stated = _stated_otherwise(one, found) if split is None else None
     if stated:
         note(stated)
-    details = {"ours": one.name, "ours_id": one.release_id, "stated_otherwise": stated}
+    id_ = one.manifest and one.manifest.id
+    details = {"ours": one.name, "ours_id": id_, "stated_otherwise": stated}
     document = details | found.model_dump(mode="json") | {"contaminated": bool(found.leaks)}
     return Answer(document, _shared(one.name, found), failed=bool(found.leaks or stated))
 
@@ -284,11 +285,10 @@ def contamination(
 def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
     """Warn of each release, by the given name, from which something was withdrawn."""
     from flows.withdrawal.releases import withdrawal_of
-    from release.other_datasets import ReleasedImages
 
     known = known_withdrawals()
     for name, one in compared.items():
-        if isinstance(one, ReleasedImages):
+        if one.manifest is not None:
             withdrawal = withdrawal_of(one.manifest, Path(name), known)
             if withdrawal is not None:
                 warn(withdrawal.sentence)
@@ -296,9 +296,7 @@ def _warn_of_withdrawals(compared: "dict[str, Other]") -> None:
 
 def _stated_otherwise(ours: "Other", found: "Contamination") -> str | None:
     """Return how a release's own statement about the same dataset differs, or None."""
-    from release.other_datasets import ReleasedImages
-
-    if not isinstance(ours, ReleasedImages):
+    if ours.manifest is None:
         return None
     same = {"name", "other", "release_id"}
     for one in ours.manifest.contamination:

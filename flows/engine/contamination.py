@@ -36,7 +36,7 @@ from release.contamination import (
     contaminated_sentence,
     look_at,
 )
-from release.other_datasets import FolderOfImages, ReleasedImages, is_release
+from release.other_datasets import folder_of_images, images_below, is_release, released_images
 from retrieval.similarity.near_duplicates import (
     FINGERPRINTS_STAGE,
     FINGERPRINTS_VERSION,
@@ -57,7 +57,6 @@ from schemas.similarity import (
     Contamination,
     ImageFingerprint,
     NearDuplicateSettings,
-    OtherKind,
 )
 from schemas.video import Video
 
@@ -165,7 +164,7 @@ def find_in_folder(
     Raises:
         UsageError: it is not a folder, or contains no images.
     """
-    names = FolderOfImages(folder).names
+    names = images_below(folder)
     images: dict[str, ImageFingerprint] = {}
     unreadable: list[Rejection] = []
     report, started = StageReport(FINGERPRINTS_STAGE), time.monotonic()
@@ -200,63 +199,58 @@ def _looked_at(folder: Path, name: str) -> ImageFingerprint | Rejection:
         return unusable(fault.reason, f"decoded: it {fault}")
 
 
-class StoredImages:
-    """The live images of a dataset in the store, with the facts of their import.
+def stored_images(context: RunContext, dataset: str) -> Other:
+    """Return the live images of a dataset in the store, with the facts of their import.
 
     Existing fingerprints are used; missing ones are computed and stored.
     """
+    fingerprint_images(context, dataset)
+    store = context.store
 
-    kind: OtherKind = "dataset"
-    release_id: str | None = None
-
-    def __init__(self, context: RunContext, dataset: str) -> None:
-        self.name = dataset
-        self._context = context
-        fingerprint_images(context, dataset)
-
-    def contents(self) -> Iterator[SeenImage | SeenVideo]:
-        """Yield every image and every video, as described in `release.contamination.Other`."""
-        store = self._context.store
-        for video in find(store, self.name, Video.kind, states=LIVE):
+    def contents() -> Iterator[SeenImage | SeenVideo]:
+        for video in find(store, dataset, Video.kind, states=LIVE):
             record = video.record(Video)
             yield SeenVideo(f"{record.source}/{record.file_path}", record.sha256)
-        for page in pages(find(store, self.name, Image.kind, states=LIVE)):
+        for page in pages(find(store, dataset, Image.kind, states=LIVE)):
             ids = [image.id for image in page]
-            prints, captions = fingerprints_of(store, ids), self._captions(ids)
+            prints, captions = fingerprints_of(store, ids), _captions_of(store, ids)
             for image in page:
-                yield self._seen(image, prints.get(image.id), captions.get(image.id, ()))
+                known = prints.get(image.id)
+                look = _looked_at_stored(context, image) if known is None else _look_of(known)
+                yield _seen(image.record(Image), look, captions.get(image.id, ()))
 
-    def _captions(self, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        return {
-            id_: tuple(
-                one.record(Caption).text
-                for one in many
-                if one.kind == Caption.kind and one.state in LIVE
-            )
-            for id_, many in fetch_children(self._context.store, ids, Role.DESCRIBES).items()
-        }
+    return Other(dataset, "dataset", contents)
 
-    def _seen(
-        self, image: StoredEntity, known: ImageFingerprint | None, captions: tuple[str, ...]
-    ) -> SeenImage:
-        record = image.record(Image)
-        look = _look_of(known) if known is not None else self._looked_at(image)
-        return SeenImage(
-            name=f"{record.source}/{record.file_path}",
-            sha256=record.sha256,
-            look=look.perceptual_hash,
-            split=record.split,
-            identity=(record.source, record.identity),
-            captions=captions,
-            fault=look.fault,
+
+def _captions_of(store: Store, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    return {
+        id_: tuple(
+            one.record(Caption).text
+            for one in many
+            if one.kind == Caption.kind and one.state in LIVE
         )
+        for id_, many in fetch_children(store, ids, Role.DESCRIBES).items()
+    }
 
-    def _looked_at(self, image: StoredEntity) -> Look:
-        """Compute the fingerprint of an image that has none: rejected earlier, or unusable."""
-        try:
-            return look_at(stored_image(self._context.blobs, image).read())
-        except IntegrityError as error:
-            return Look("", None, str(error))
+
+def _seen(image: Image, look: Look, captions: tuple[str, ...]) -> SeenImage:
+    return SeenImage(
+        name=f"{image.source}/{image.file_path}",
+        sha256=image.sha256,
+        look=look.perceptual_hash,
+        split=image.split,
+        identity=(image.source, image.identity),
+        captions=captions,
+        fault=look.fault,
+    )
+
+
+def _looked_at_stored(context: RunContext, image: StoredEntity) -> Look:
+    """Compute the fingerprint of an image that has none: rejected earlier, or unusable."""
+    try:
+        return look_at(stored_image(context.blobs, image).read())
+    except IntegrityError as error:
+        return Look("", None, str(error))
 
 
 def _look_of(fingerprint: ImageFingerprint) -> Look:
@@ -279,11 +273,11 @@ def dataset_called(
     """
     name, folder = _named_folder(text)
     if folder is not None and is_release(folder):
-        return ReleasedImages(folder, split, name)
+        return released_images(folder, split, name)
     if folder is None and "/" not in text and "=" not in text:
         return _in_store(open_run(), text, split)
     _refuse_split(text, split)
-    return FolderOfImages(Path(text) if folder is None else folder, name)
+    return folder_of_images(Path(text) if folder is None else folder, name)
 
 
 def _in_store(context: RunContext, text: str, split: str | None) -> Other:
@@ -294,7 +288,7 @@ def _in_store(context: RunContext, text: str, split: str | None) -> Other:
             message = f"{text!r} is neither a folder nor a dataset with images; as a release: "
             raise UsageError(message + str(error)) from error
         _refuse_split(text, split)
-        return StoredImages(context, text)
+        return stored_images(context, text)
     if not is_release(release.folder):
         known = f"{release.manifest.dataset} {release.manifest.version}"
         what = f"{known} was built in {release.folder}, which no longer exists"
@@ -303,7 +297,7 @@ def _in_store(context: RunContext, text: str, split: str | None) -> Other:
     def known_looks(ids: Sequence[str]) -> dict[str, Look]:
         return {id_: _look_of(one) for id_, one in fingerprints_of(context.store, ids).items()}
 
-    return ReleasedImages(release.folder, split, known=known_looks)
+    return released_images(release.folder, split, known=known_looks)
 
 
 def _refuse_split(text: str, split: str | None) -> None:

@@ -370,7 +370,7 @@ def version_inspection(
                 )
                 return
             found = _compared_with_rebuilt(store, blobs, earlier, content)
-        if (fault := check_version(version, manifest.version, found)) is None:
+        if (fault := check_version(found, manifest.version)) is None:
             return
         message = f"the version of {manifest.dataset} {fault} since {version}"
         if strict:

@@ -26,7 +26,7 @@ from release.notices import (
 )
 from release.notices_files import WITHDRAWN, followed, merged, superseding
 from release.row_files import ListedRelease
-from release.rows import number_in, text_entity_ids
+from release.rows import image_path, number_in, text_entity_ids
 from release.scratch import Scratch
 from schemas.base import Count, HexSha256, Record, Version
 from schemas.errors import IntegrityError, UsageError
@@ -179,13 +179,10 @@ def rows_of(store: Store, release: StoredRelease) -> list[RowEntities]:
 
 # Targets as holders of a release name them: a row by its file, a person by number.
 
-_FILE = re.compile(r"(?:images/)?((?:[0-9]+_)?[1-9][0-9]*\.[a-z]+)")
-_NUMBER = re.compile(r"[1-9][0-9]{0,11}")
-
 
 def is_file_of_row(name: str) -> bool:
     """Tell whether `name` is the file name of a row of releases: `images/12.jpg` or `12.jpg`."""
-    return _FILE.fullmatch(name) is not None
+    return number_in(image_path(name)) is not None
 
 
 def image_in_release(store: Store, release: str, name: str) -> WithdrawalTarget:
@@ -198,12 +195,8 @@ def image_in_release(store: Store, release: str, name: str) -> WithdrawalTarget:
     """
     stored = _find_release(store, release)
     rows = rows_of(store, stored)
-    file = _FILE.fullmatch(name)
     found = [
-        row.image_id
-        for row in rows
-        if (file and row.file_path == f"images/{file[1]}")
-        or (_NUMBER.fullmatch(name) and row.number == int(name))
+        row.image_id for row in rows if name == str(row.number) or image_path(name) == row.file_path
     ]
     if len(found) != 1:
         raise UsageError(

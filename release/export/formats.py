@@ -402,16 +402,13 @@ def _web_dataset(shard_bytes: int = _SHARD_BYTES) -> ExportFormat:
             split = row.columns["split"]
             number = number + 1 if split == last else 0
             last, name = split, f"{split}-{number:06d}.tar"
-            file = DigestingFile(folder / name)
-            stream = cast("IO[bytes]", file)  # tar files are written sequentially
-            try:
+            with closing(DigestingFile(folder / name)) as file:
+                stream = cast("IO[bytes]", file)  # tar files are written sequentially
                 tar = tarfile.TarFile(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT)
                 while row and row.columns["split"] == split and file.tell() < shard_bytes:
                     _add_sample(tar, row)
                     row = next(rows, None)
                 tar.close()  # with two empty blocks, padded to a full record
-            finally:
-                file.close()
             yield file.as_released(name)
 
     return ExportFormat("webdataset", write, {"shard_bytes": shard_bytes})

@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
@@ -242,18 +243,16 @@ def write_table(
     One row group is in memory at a time.
     """
     count = 0
-    file = DigestingFile(folder / table.path)
-    try:
-        with pq.ParquetWriter(pa.PythonFile(file, "w"), table.schema, **_settings(table)) as writer:
-            for page in batches(rows, table.group_rows):
-                count += len(page)
-                values = zip(zip(*page, strict=True), table.schema.types, strict=True)
-                columns = [pa.array(column, type_) for column, type_ in values]
-                writer.write_table(
-                    pa.Table.from_arrays(columns, schema=table.schema), row_group_size=len(page)
-                )
-    finally:
-        file.close()
+    with (
+        closing(DigestingFile(folder / table.path)) as file,
+        pq.ParquetWriter(pa.PythonFile(file, "w"), table.schema, **_settings(table)) as writer,
+    ):
+        for page in batches(rows, table.group_rows):
+            count += len(page)
+            values = zip(zip(*page, strict=True), table.schema.types, strict=True)
+            columns = [pa.array(column, type_) for column, type_ in values]
+            group = pa.Table.from_arrays(columns, schema=table.schema)
+            writer.write_table(group, row_group_size=len(page))
     return file.as_released(table.path), count
 
 

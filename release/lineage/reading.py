@@ -47,6 +47,7 @@ from release.manifest import read_manifest, require_release
 from release.notices_files import erasure_of
 from release.parquet import bounded_batches, opened_parquet
 from release.row_files import find_row
+from release.rows import image_path, number_in
 from schemas.errors import IntegrityError, UsageError
 
 _BARE: Final = "{}"
@@ -221,7 +222,6 @@ def _object(table: LineageTable, id_: str, text: str | None) -> dict[str, Any]:
     return values
 
 
-_FILE_NAME = re.compile(r"(?:images/)?((?:[1-9][0-9]*_)?([1-9][0-9]*)\.[a-z]+)")
 _NUMBER = re.compile(r"[1-9][0-9]{0,11}")
 _HEX = re.compile(r"[0-9a-f]+")
 _LAST = "g"  # sorts after all hex digits
@@ -318,8 +318,9 @@ class ReleasedLineage:
 
     def _row(self, name: str, columns: list[str]) -> dict[str, Any] | None:
         """Columns of the row called `name`; None if no row has this name."""
-        if match := _FILE_NAME.fullmatch(name):
-            return find_row(self._folder, int(match[2]), columns, f"images/{match[1]}")
+        path = image_path(name)
+        if number := number_in(path):
+            return find_row(self._folder, number, columns, path)
         if _NUMBER.fullmatch(name) and int(name) <= self._row_count:
             return find_row(self._folder, int(name), columns)
         return None

@@ -13,6 +13,7 @@ from release.facts import (
     bibtex,
     citation,
     conditions_in_words,
+    is_of_persons,
     texts_sentence,
     whole_sentence,
 )
@@ -141,7 +142,7 @@ def _render_page(manifest: Manifest, difference: dict[str, Any] | None, withdraw
         height=HEIGHT,
         shown_videos=_SHOWN_VIDEOS,
         shown_authors=_SHOWN_AUTHORS,
-        of_persons=not (statistics.tasks or statistics.contrasts),
+        of_persons=is_of_persons(manifest),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
         sentences=[sentence for sentence in sentences if sentence],

@@ -7,13 +7,14 @@ their items that the manifest names. `loupe release contamination` repeats the w
 import hashlib
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from PIL import Image
 
-from release.contamination import OwnImages, SeenImage, SeenVideo, compare, seen_row
+from release.contamination import Other, OwnImages, SeenImage, SeenVideo, compare, seen_row
 from release.files import LEAKS, ReleasedFile
 from release.findings import Findings
 from release.leaks import DEFAULT_LIMITS, find_leaks, leak_sentence
@@ -188,37 +189,34 @@ _NOWHERE = "\0"
 """The name and words of an item that is in no release."""
 
 
-class _StatedItems:
+def _stated_items(held: Contamination) -> Iterator[SeenImage | SeenVideo]:
     """The items of another dataset that a manifest names, to compare the rows with them again."""
+    for source in held.sources:
+        yield SeenImage(_NOWHERE, "", identity=(source, _NOWHERE))
+    for measure in held.measures:
+        if measure.measure == "video":
+            yield SeenVideo(_NOWHERE, _NOWHERE)
+        if measure.measure == "caption":
+            yield SeenImage(_NOWHERE, "", captions=(_NOWHERE,))
+        for pair in measure.nearest:
+            yield from _stated_item(measure.measure, pair.second, pair.value, held.sources)
 
-    def __init__(self, held: Contamination) -> None:
-        self.name, self.kind, self.release_id = held.name, held.other, held.release_id
-        self._held = held
 
-    def contents(self) -> Iterator[SeenImage | SeenVideo]:
-        for source in self._held.sources:
-            yield SeenImage(_NOWHERE, "", identity=(source, _NOWHERE))
-        for measure in self._held.measures:
-            if measure.measure == "video":
-                yield SeenVideo(_NOWHERE, _NOWHERE)
-            if measure.measure == "caption":
-                yield SeenImage(_NOWHERE, "", captions=(_NOWHERE,))
-            for pair in measure.nearest:
-                yield from self._item(measure.measure, pair.second, pair.value)
-
-    def _item(self, measure: str, name: str, value: str) -> Iterator[SeenImage | SeenVideo]:
-        if measure == "file":
-            yield SeenImage(name, value)
-        elif measure == "video":
-            yield SeenVideo(name, value)
-        elif measure == "caption":
-            yield SeenImage(name, "", captions=(value,))
-        elif measure == "perceptual_hash" and _HASH.fullmatch(value):
-            yield SeenImage(name, "", look=int(value, 16))
-        else:
-            for source in self._held.sources:
-                if value.startswith(f"{source}/"):
-                    yield SeenImage(name, "", identity=(source, value[len(source) + 1 :]))
+def _stated_item(
+    measure: str, name: str, value: str, sources: Iterable[str]
+) -> Iterator[SeenImage | SeenVideo]:
+    if measure == "file":
+        yield SeenImage(name, value)
+    elif measure == "video":
+        yield SeenVideo(name, value)
+    elif measure == "caption":
+        yield SeenImage(name, "", captions=(value,))
+    elif measure == "perceptual_hash" and _HASH.fullmatch(value):
+        yield SeenImage(name, "", look=int(value, 16))
+    else:
+        for source in sources:
+            if value.startswith(f"{source}/"):
+                yield SeenImage(name, "", identity=(source, value[len(source) + 1 :]))
 
 
 class ContaminationChecks:
@@ -246,7 +244,8 @@ class ContaminationChecks:
     def run(self) -> None:
         """Check the statements on every other dataset."""
         for held in self._stated:
-            found = {one.measure: one for one in compare(self._own, _StatedItems(held)).measures}
+            other = Other(held.name, held.other, partial(_stated_items, held))
+            found = {one.measure: one for one in compare(self._own, other).measures}
             for measure in held.measures:
                 name = measure.measure.replace("_", " ")
                 for what in self._faults(measure, found.get(measure.measure)):

@@ -1,13 +1,12 @@
 """Collections in memory and variants of images for the tests of contamination."""
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from PIL import Image
 
-from release.contamination import SeenImage, SeenVideo
-from schemas.similarity import OtherKind
+from release.contamination import Other, SeenImage, SeenVideo
 from sources.demonstration.people import Chance
 from sources.demonstration.writing import draw_scene, finish
 
@@ -15,18 +14,9 @@ SIZE = (160, 120)
 Variant = Callable[[Image.Image], bytes]
 
 
-class Collection:
+def collection(contents: Sequence[SeenImage | SeenVideo]) -> Other:
     """A dataset in memory that a release is compared with."""
-
-    kind: OtherKind = "dataset"
-    release_id: str | None = None
-
-    def __init__(self, contents: Sequence[SeenImage | SeenVideo], name: str = "other") -> None:
-        self.name = name
-        self._contents = contents
-
-    def contents(self) -> Iterator[SeenImage | SeenVideo]:
-        yield from self._contents
+    return Other("other", "dataset", lambda: iter(contents))
 
 
 def scene(number: int) -> Image.Image:

@@ -18,10 +18,10 @@ from release.contamination import (
     compare,
     look_at,
 )
-from release.other_datasets import FolderOfImages
+from release.other_datasets import folder_of_images
 from schemas.errors import UsageError
 from schemas.similarity import Contamination, ContaminationLimits, SharedMeasure
-from tests.release.others import VARIANTS, Collection, jpeg, scene
+from tests.release.others import VARIANTS, collection, jpeg, scene
 from tests.requirements import unavailable
 
 PHOTOGRAPHS = Path(__file__).parents[3] / "shared" / "data"
@@ -75,7 +75,7 @@ def test_every_measure_equals_a_search_of_all_pairs(
 ) -> None:
     seen = [SeenVideo(f"{place}.mp4", digest) for place, digest in enumerate(videos)]
     found = compare(
-        OwnImages(ours), Collection([*theirs, *seen]), ContaminationLimits(hash_bits=limit)
+        OwnImages(ours), collection([*theirs, *seen]), ContaminationLimits(hash_bits=limit)
     )
     assert leaks(found, "file") == sum(a.sha256 in {b.sha256 for b in theirs} for a in ours)
     assert leaks(found, "video") == sum(a.video_sha256 in videos for a in ours)
@@ -112,10 +112,10 @@ def test_the_order_and_batch_size_of_the_other_collection_do_not_matter(
     theirs: list[SeenImage],
     chance: random.Random,
 ) -> None:
-    wanted = compare(OwnImages(ours), Collection(theirs))
+    wanted = compare(OwnImages(ours), collection(theirs))
     monkeypatch.setattr(module, "_BATCH", 3)
     shuffled = chance.sample(theirs, len(theirs))
-    assert compare(OwnImages(ours), Collection(shuffled)) == wanted
+    assert compare(OwnImages(ours), collection(shuffled)) == wanted
 
 
 def own(pictures: Sequence[bytes]) -> OwnImages:
@@ -143,7 +143,7 @@ def test_planted_copies_are_found_by_their_perceptual_hash(ours: OwnImages, tmp_
     for kind, vary in VARIANTS.items():
         for number, picture in pictures.items():
             (tmp_path / f"renamed-{number}.jpg").write_bytes(vary(picture))
-        found = compare(ours, FolderOfImages(tmp_path))
+        found = compare(ours, folder_of_images(tmp_path))
         by_hash = measure(found, "perceptual_hash")
         assert by_hash.leaks == len(planted), (kind, by_hash.nearest)
         assert leaks(found, "file") == (len(planted) if kind == "copy" else 0), kind
@@ -157,7 +157,7 @@ def test_unrelated_images_are_no_leaks_and_the_nearest_are_listed(
 ) -> None:
     for number in range(200, 215):
         (tmp_path / f"{number}.jpg").write_bytes(jpeg(scene(number)))
-    found = compare(ours, FolderOfImages(tmp_path))
+    found = compare(ours, folder_of_images(tmp_path))
     assert not found.leaks
     by_hash = measure(found, "perceptual_hash")
     assert len(by_hash.nearest) == SHOWN
@@ -169,14 +169,14 @@ def test_copies_of_photographs_are_found(tmp_path: Path) -> None:
     if not folder.is_dir():
         unavailable("photographs of near-duplicates (../shared/data)")
     ours = own([(folder / "ukbench00120.jpg").read_bytes()])
-    found = compare(ours, FolderOfImages(folder))
+    found = compare(ours, folder_of_images(folder))
     assert leaks(found, "file") == 1
     (pair,) = measure(found, "perceptual_hash").nearest
     assert (pair.second, pair.distance) == ("ukbench00120.jpg", 0)
     assert (found.unreadable, found.unreadable_files) == (1, ("ukbench09268_corrupt.jpg",))
     (tmp_path / "small.jpg").write_bytes((folder / "ukbench00120_resize.jpg").read_bytes())
     (tmp_path / "else.jpg").write_bytes((folder / "ukbench09268.jpg").read_bytes())
-    found = compare(ours, FolderOfImages(tmp_path))
+    found = compare(ours, folder_of_images(tmp_path))
     assert (leaks(found, "file"), leaks(found, "perceptual_hash")) == (0, 1)
     assert measure(found, "perceptual_hash").nearest[0].second == "small.jpg"
 
@@ -190,7 +190,7 @@ def test_broken_files_are_reported_and_the_others_compared(
     (tmp_path / "notes.txt").write_text("nothing to look at")
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "same.JPG").write_bytes(scenes[7])
-    found = compare(ours, FolderOfImages(tmp_path))
+    found = compare(ours, folder_of_images(tmp_path))
     assert (found.images, found.unreadable) == (3, 2)
     assert found.unreadable_files == ("cut.jpg", "no.png")
     assert measure(found, "file").nearest[0].second == "deep/same.JPG"
@@ -200,25 +200,25 @@ def test_a_file_name_that_is_not_utf8_is_escaped(
     scenes: list[bytes], ours: OwnImages, tmp_path: Path
 ) -> None:
     (tmp_path / os.fsdecode(b"caf\xe9.jpg")).write_bytes(scenes[0])
-    found = compare(ours, FolderOfImages(tmp_path))
+    found = compare(ours, folder_of_images(tmp_path))
     assert measure(found, "file").nearest[0].second == "caf\\xe9.jpg"
     assert Contamination.model_validate_json(found.model_dump_json()) == found
 
 
 def test_the_compared_collection_has_a_content_digest(tmp_path: Path) -> None:
     (tmp_path / "one.jpg").write_bytes(jpeg(scene(1)))
-    first = compare(own([]), FolderOfImages(tmp_path, "theirs"))
+    first = compare(own([]), folder_of_images(tmp_path, "theirs"))
     assert first.name == "theirs"
-    assert compare(own([jpeg(scene(3))]), FolderOfImages(tmp_path)).content_sha256 == (
+    assert compare(own([jpeg(scene(3))]), folder_of_images(tmp_path)).content_sha256 == (
         first.content_sha256
     )
     (tmp_path / "one.jpg").write_bytes(jpeg(scene(2)))
-    assert compare(own([]), FolderOfImages(tmp_path)).content_sha256 != first.content_sha256
+    assert compare(own([]), folder_of_images(tmp_path)).content_sha256 != first.content_sha256
 
 
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a folder"):
-        FolderOfImages(tmp_path / "others")
+        folder_of_images(tmp_path / "others")
     (tmp_path / "others").mkdir()
     with pytest.raises(UsageError, match="contains no images"):
-        FolderOfImages(tmp_path / "others")
+        folder_of_images(tmp_path / "others")

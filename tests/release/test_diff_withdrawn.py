@@ -54,8 +54,8 @@ def test_a_withdrawn_image_does_not_count_as_removed(world: World, tmp_path: Pat
     (row,) = found.examples
     assert (row.kind, row.after, row.row is not None) == ("withdrawn", None, True)
     assert required_bump(found) is Bump.PATCH
-    assert check_version("1.0.0", "1.0.1", found) is None
-    assert check_version("1.0.0", "1.0.0", found) == (
+    assert check_version(found, "1.0.1") is None
+    assert check_version(found, "1.0.0") == (
         "is 1.0.0, must be at least 1.0.1: 1 row was withdrawn"
     )
     back = difference(tmp_path, "1.0.1", "1.0.0")

@@ -50,7 +50,7 @@ def test_differences_require_a_version_bump() -> None:
     ]
     for found, bump, least in cases:
         assert (required_bump(found), least_version(found)) == (bump, least), (found, bump, least)
-        assert check_version(found.before.version, least, found) is None, (found, bump, least)
+        assert check_version(found, least) is None, (found, bump, least)
 
 
 def test_a_version_that_is_too_small_is_reported() -> None:
@@ -81,7 +81,7 @@ def test_a_version_that_is_too_small_is_reported() -> None:
         (difference(), "1.2.2", "is 1.2.2, must be at least 1.2.3: nothing is different"),
     ]
     for found, version, sentence in cases:
-        assert check_version(found.before.version, version, found) == sentence, (
+        assert check_version(found, version) == sentence, (
             found,
             version,
             sentence,
@@ -89,6 +89,6 @@ def test_a_version_that_is_too_small_is_reported() -> None:
 
 
 def test_other_datasets_and_tiers_are_not_compared() -> None:
-    assert check_version("0.1.0", "0.1.0", difference(dataset="other", removed=1)) is None
+    assert check_version(difference("0.1.0", dataset="other", removed=1), "0.1.0") is None
     across = difference("0.1.0", tier="v0", later_tier="v1", removed=1)
-    assert check_version("0.1.0", "0.1.0", across) is None
+    assert check_version(across, "0.1.0") is None
