@@ -46,6 +46,7 @@ from release.contents import Contents, FoundRow
 from release.documents import write_documents
 from release.files import (
     DigestingFile,
+    Progress,
     ReleasedFile,
     digest_of_file,
     place_file,
@@ -82,8 +83,6 @@ from schemas.retrieval_task import check_version
 from schemas.similarity import LeakLimits
 from schemas.taxonomy import Tier, tiers_within, version_in
 
-Progress = Callable[[int, int], None]
-"""Called with the rows written so far and the number of images."""
 Inspection = Callable[[Path, Manifest], None]
 """Called with the folder of a complete, unpublished release; raises to reject it."""
 
@@ -515,16 +514,14 @@ def write_rows(
             stack.callback(file.close)
         parquet = stack.enter_context(ParquetRows(folder, form))
         for done, one in enumerate(ordered_map(copied, contents.rows()), 1):
-            (row, left_out, crop), image, hashed, seen = one
+            (row, rewrites, crop), image, hashed, seen = one
             columns = row.columns(form)
             parquet.write(columns, image)
             for name, text in texts.items():
                 files[name].write(text.row(columns, is_first=done == 1))
             embedding = _embedding_of(crop) if tally.has_splits else None
             tally.add(row, hashed, embedding, crop.embedder if crop else "")
-            tally.statistics.add_left_out(
-                rejected=left_out["rejected"], pending=left_out["proposed"]
-            )
+            tally.statistics.rewrites.update(rewrites)
             scratch.add_items(row.entity_ids())
             scratch.add_listed(
                 ReleasedFile(row.file_path, row.sha256, len(image), row.image_entity_id)

@@ -90,10 +90,10 @@ class ReleasableTexts(NamedTuple):
 
 
 class FoundRow(NamedTuple):
-    """A row, the number of its image's rewrites that are not included by state, and its crop."""
+    """A row, the number of its image's rewrites by state, and its crop."""
 
     row: ReleaseRow
-    left_out: Counter[str]
+    rewrites: Counter[str]
     crop: CropOrigin | None
 
 
@@ -215,7 +215,8 @@ class Contents:
             )
             if image.contrast is None:
                 anchor = Anchor(described.image.id, number, row.file_path)
-            yield FoundRow(row, _states_of_rewrites(described), described.crop)
+            rewrites = (one.entity for one in described.texts if one.entity.kind == Rewrite.kind)
+            yield FoundRow(row, Counter(one.state for one in rewrites), described.crop)
 
     def _described(self) -> Iterator[DescribedImage]:
         for page in pages(self._scratch.images(), _PAGE):
@@ -550,11 +551,4 @@ def _caption(text: DescribedText, record: Caption | Rewrite) -> ReleasedCaption:
         reviewed=text.reviewed,
         origin=_origin_of(text),
         drafter=published_name(drafter or ""),
-    )
-
-
-def _states_of_rewrites(described: DescribedImage) -> Counter[str]:
-    """The number of an image's rewrites in each state."""
-    return Counter(
-        text.entity.state for text in described.texts if text.entity.kind == Rewrite.kind
     )

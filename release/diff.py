@@ -461,11 +461,9 @@ def _kind(fields: set[str], texts: set[TextKind]) -> RowKind:
     return "withdrawn" if "withdrawn" in texts else "restated"
 
 
-def _one_sided(pair: Pair, withdrawn: Withdrawn) -> RowDifference | None:
+def _one_sided(pair: Pair, withdrawn: Withdrawn) -> RowDifference:
     before, after = pair
-    row = after or before
-    if row is None:
-        return None
+    (row,) = filter(None, pair)
     values = row.values()
     gone: RowKind = "withdrawn" if withdrawn.takes_row(row.place, values["texts"]) else "removed"
     return RowDifference(

@@ -66,13 +66,8 @@ _HUB: Final = {
 """The hub's identifiers of licences (huggingface.co/docs/hub/repositories-licenses)."""
 
 
-def _front_matter(manifest: Manifest) -> str:
-    """The front matter of a card, without the `---` lines around it."""
-    return "\n".join(yaml_lines(_front_values(manifest)))
-
-
-def _front_values(manifest: Manifest) -> dict[str, Any]:
-    """The values of the front matter, by the hub's names."""
+def _front_matter(manifest: Manifest) -> dict[str, Any]:
+    """The values of the front matter of a card, by the hub's names."""
     statistics, about = manifest.statistics, manifest.about
     published = published_beside(manifest)
     name = f"{published.title}-style {manifest.dataset}" if published else manifest.dataset
@@ -178,7 +173,7 @@ def render_card(manifest: Manifest) -> str:
     gates = {one.gate for one in manifest.statistics.gates if one.by_people}
     return template.render(
         release=manifest,
-        front=_front_matter(manifest),
+        front="\n".join(yaml_lines(_front_matter(manifest))),
         about=manifest.about or ReleaseAbout(),
         bibtex=bibtex(citation(manifest)),
         collected=collection_sentence(manifest),

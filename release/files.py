@@ -31,6 +31,8 @@ OF_FILE_MANAGERS = (".DS_Store", "Thumbs.db", "desktop.ini")
 """Files that file managers create in opened folders, which are ignored."""
 
 _BUFFER_BYTES = 1 << 20
+Progress = Callable[[int, int], None]
+"""Called with the number of rows or files that are done, and their total."""
 
 
 class ReleasedFile(NamedTuple):

@@ -1,7 +1,7 @@
 """Uploads a release to a dataset repository of the Hugging Face Hub."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,7 +20,7 @@ from pydantic import Field
 
 from release.changes import is_earlier
 from release.export.formats import ReleaseSource
-from release.files import is_plain
+from release.files import Progress, is_plain
 from release.findings import Findings
 from release.manifest import MANIFEST, read_values
 from release.signing import SIGNATURE, verify_signature
@@ -158,9 +158,6 @@ def _check_name(repository: str) -> None:
 if TYPE_CHECKING:
     from huggingface_hub.hf_api import GitRefInfo
 
-_Progress = Callable[[int, int], None]
-"""Called with the files sent so far and their total."""
-
 _AT_ONCE: Final = 100
 _DATASET: Final = "dataset"
 _KEPT: Final = (".gitattributes",)  # files of the hub itself
@@ -180,7 +177,7 @@ def upload_release(
     private: bool = True,
     replace: bool = False,
     api: HfApi | None = None,
-    on_progress: _Progress = lambda _done, _total: None,
+    on_progress: Progress = lambda _done, _total: None,
 ) -> Uploaded:
     """Upload what is planned; a missing repository is created, `private` or public.
 

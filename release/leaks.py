@@ -60,10 +60,12 @@ def find_leaks(
 
     The comparison is exact: all pairs are compared, in blocks of bounded memory.
     """
-    comparisons: list[Comparison] = []
-    for pair in combinations(splits, 2):
-        comparisons += _compared(pair, splits[pair[0]], splits[pair[1]], limits)
-    return LeakCertificate(limits=limits, comparisons=tuple(comparisons))
+    comparisons = tuple(
+        comparison
+        for one, other in combinations(splits, 2)
+        for comparison in _compared((one, other), splits[one], splits[other], limits)
+    )
+    return LeakCertificate(limits=limits, comparisons=comparisons)
 
 
 def _compared(
@@ -121,9 +123,10 @@ def _near(
     if ours and theirs:
         values = measure.values(ours), measure.values(theirs)
         within, nearest = nearest_pairs(*values, measure, _SHOWN)
-        for distance, one, other in nearest:
-            pair = NearPair(first=ours[one].name, second=theirs[other].name, distance=distance)
-            named.append(pair)
+        named = [
+            NearPair(first=ours[one].name, second=theirs[other].name, distance=distance)
+            for distance, one, other in nearest
+        ]
     return Comparison(
         splits=splits,
         measure=measure.name,

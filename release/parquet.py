@@ -24,6 +24,13 @@ TYPES = {
     "binary": pa.binary(),
 }
 """The types of columns, by their names in `columns.toml` and `lineage/tables.toml`."""
+WRITING: dict[str, Any] = {
+    "version": "2.6",
+    "data_page_version": "1.0",
+    "write_page_index": True,
+    "store_schema": True,
+}
+"""Settings of all files that are written: the same rows give the same bytes."""
 _MOST_EXPANSION = 200
 _FREE_BYTES = 64 << 20
 GROUP_BYTES = 512 << 20

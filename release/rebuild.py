@@ -13,9 +13,10 @@ import pyarrow as pa
 from db.blobs import BlobStore
 from db.releases import StoredRelease, StoreVersion, list_releases, release_after, withdrawn_items
 from db.store import Store
-from release.build import BuiltRelease, Progress, build_release
+from release.build import BuiltRelease, build_release
 from release.changes import value_changes
 from release.contamination import Checks
+from release.files import Progress
 from release.leaks import DEFAULT_LIMITS
 from release.manifest import MANIFEST, read_files
 from schemas.errors import IntegrityError, MissingBlobError

@@ -26,7 +26,7 @@ from release.manifest import (
     verify_manifest,
 )
 from release.notices_files import erasure_of
-from release.parquet import TYPES, bounded_batches, opened_parquet
+from release.parquet import TYPES, WRITING, bounded_batches, opened_parquet
 from release.rows import (
     BESIDE_IMAGES,
     COLUMNS,
@@ -179,15 +179,12 @@ def _leaves(columns: Iterable[Column], above: str = "") -> Iterator[tuple[str, b
 
 _LEAVES = dict(_leaves(COLUMNS))
 _WRITER = {
-    "version": "2.6",
-    "data_page_version": "1.0",
+    **WRITING,
     # images are compressed already
     "compression": {leaf: "NONE" if leaf == "image.bytes" else "ZSTD" for leaf in _LEAVES},
     "compression_level": {leaf: 3 for leaf in _LEAVES if leaf != "image.bytes"},
     "use_dictionary": [leaf for leaf, repeats in _LEAVES.items() if repeats],
     "write_statistics": [leaf for leaf in _LEAVES if leaf != "image.bytes"],
-    "write_page_index": True,
-    "store_schema": True,
 }
 
 

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from release.files import read_plain, replace_file
 from release.findings import Findings
@@ -135,7 +135,7 @@ def add_signature(folder: Path, signature: Signature) -> bool:
         found = read_signature(folder)
     except (ValueError, OSError) as error:
         raise UsageError(
-            f"{folder / SIGNATURE} cannot be read ({error}); remove it and sign again"
+            f"{folder / SIGNATURE} cannot be read ({fault_of(error)}); remove it and sign again"
         ) from error
     if found == signature:
         return False
@@ -162,10 +162,7 @@ def read_signature(folder: Path) -> Signature | None:
     if not os.path.lexists(path):
         return None
     data = read_plain(path, _MAX_BYTES)
-    try:
-        found = Signature.model_validate_json(data)
-    except ValidationError as error:
-        raise ValueError(fault_of(error)) from error
+    found = Signature.model_validate_json(data)
     if found.text() != data:
         raise ValueError("its bytes are not as they were written")
     return found
@@ -181,7 +178,7 @@ def verify_signature(
     try:
         found = read_signature(folder)
     except (ValueError, OSError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        why = error.strerror if isinstance(error, OSError) else fault_of(error)
         message = f"{SIGNATURE} cannot be read: {why}"
         findings.add("signature_unreadable", message, SIGNATURE)
         return

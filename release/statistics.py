@@ -226,7 +226,10 @@ class _CaptionKind(NamedTuple):
 
 
 class StatisticsCounter:
-    """Counts rows in the order of the release, grouped by their common values."""
+    """Counts rows in the order of the release, grouped by their common values.
+
+    `rewrites` are the states of all rewrites of the images, to be added by the caller.
+    """
 
     def __init__(self) -> None:
         self._last_id = 0
@@ -236,7 +239,7 @@ class StatisticsCounter:
         self._words: defaultdict[str, Counter[int]] = defaultdict(Counter)
         self._drafts: Counter[str] = Counter()
         self._unchanged: Counter[str] = Counter()
-        self._left_out: Counter[str] = Counter()
+        self.rewrites: Counter[str] = Counter()
 
     @property
     def models(self) -> set[str]:
@@ -259,10 +262,6 @@ class StatisticsCounter:
             if one.drafter:
                 self._drafts[one.drafter] += 1
                 self._unchanged[one.drafter] += one.origin == "confirmed_draft"
-
-    def add_left_out(self, *, rejected: int, pending: int) -> None:
-        """Count rewrites of released images that are not in the release themselves."""
-        self._left_out.update(rejected=rejected, pending=pending)
 
     def result(self, granularity_of: Mapping[str, Granularity | None]) -> ReleaseStatistics:
         """All counts so far; `granularity_of` maps source names to granularities."""
@@ -300,8 +299,8 @@ class StatisticsCounter:
                 released=sum(is_rewrite[name, True] for name in by_source),
                 reviewed=reviewed,
                 edited=edited,
-                rejected=self._left_out["rejected"],
-                pending=self._left_out["pending"],
+                rejected=self.rewrites["rejected"],
+                pending=self.rewrites["proposed"],
             ),
             descriptions=self._description_statistics(),
             tasks=task_statistics(

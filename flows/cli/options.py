@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from flows.engine.stopping import Budget
     from flows.withdrawal.releases import ReleaseWithdrawal
     from models.profiles.settings import Settings
-    from release.build import Progress
+    from release.files import Progress
     from schemas.profile import Profile
     from schemas.withdrawal import WithdrawalNotice
 

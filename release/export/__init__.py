@@ -8,12 +8,11 @@ from release.export.formats import (
     EXPORT,
     ExportFormat,
     ExportRecord,
-    Progress,
     ReleaseSource,
     copied,
     is_there,
 )
-from release.files import ATTRIBUTION, refuse_within, remove_abandoned, workspace_for
+from release.files import ATTRIBUTION, Progress, refuse_within, remove_abandoned, workspace_for
 from release.manifest import write_listing
 from release.scratch import Scratch
 

@@ -17,6 +17,7 @@ import orjson
 from release.files import (
     CARD,
     DigestingFile,
+    Progress,
     ReleasedFile,
     digest_of_file,
     found_at,
@@ -149,9 +150,6 @@ def copied(source: Path, released: ReleasedFile, folder: Path) -> ReleasedFile:
 
 
 # A release as exports read it: the manifest is checked first, then the rows are read.
-
-Progress = Callable[[int, int], None]
-"""Called with the rows written so far and their total."""
 
 
 class ExportedRow(NamedTuple):

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from release.files import DigestingFile, ReleasedFile
-from release.parquet import TYPES
+from release.parquet import TYPES, WRITING
 from release.publishable import published_name, published_text, published_values
 from schemas.base import canonical_json
 from schemas.processes import batches
@@ -257,15 +257,11 @@ def write_table(
 
 
 def _settings(table: LineageTable) -> dict[str, Any]:
-    """Fixed settings as in `release.row_files`: the same rows give the same bytes."""
     return {
-        "version": "2.6",
-        "data_page_version": "1.0",
+        **WRITING,
         "compression": "ZSTD",
         "compression_level": 3,
         "use_dictionary": list(table.repeating),
         "write_statistics": True,
-        "write_page_index": True,
-        "store_schema": True,
         "sorting_columns": [pq.SortingColumn(place) for place in range(table.keys)],
     }

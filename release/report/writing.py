@@ -1,13 +1,13 @@
 """Writes the report of a release to a temporary folder, which is renamed when it is complete."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from release.export.formats import ExportedRow, ReleaseSource
-from release.files import Workspace, refuse_within, workspace_for
+from release.files import Progress, Workspace, refuse_within, workspace_for
 from release.lineage import ENTITIES
 from release.lineage.reading import open_lineage
 from release.manifest import read_manifest, require_release
@@ -59,9 +59,6 @@ def _without(row: Mapping[str, Any], withdrawn: WithdrawnRow) -> dict[str, Any]:
     return left
 
 
-_Progress = Callable[[int, int], None]
-"""Called with the rows written so far and their total."""
-
 DETAIL_ROWS = 100
 """Rows in a script of `data/rows`."""
 _TILE_ROWS = 2_000
@@ -89,7 +86,7 @@ def write_report(
     previews: bool | None = None,
     verify: bool = True,
     notices: Iterable[WithdrawalNotice] = (),
-    on_progress: _Progress = lambda _done, _total: None,
+    on_progress: Progress = lambda _done, _total: None,
 ) -> WrittenReport:
     """Write the report of the release in `folder` to `out`, from its files alone.
 
