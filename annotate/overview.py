@@ -22,6 +22,7 @@ from db.store import Store
 from schemas.base import Record
 from schemas.errors import UsageError
 from schemas.quality import LONGEST_MINUTES
+from schemas.wording import many
 
 LEAST_ANSWERS = 20
 """The minimum number of answers (or pairs, or times) on both sides of a comparison."""
@@ -215,14 +216,14 @@ def _blocked(
     settling, answering = (_holders(one, tasks, purpose) for purpose in ("adjudication", "review"))
     parts = []
     if items.conflicting:
-        parts.append(f"{_count(items.conflicting, 'conflict')} ({_listed(settling, name)})")
+        parts.append(f"{many(items.conflicting, 'conflict')} ({_listed(settling, name)})")
     if unanswered:
-        parts.append(f"{_count(unanswered, 'item')} to answer ({_listed(answering, name)})")
+        parts.append(f"{many(unanswered, 'item')} to answer ({_listed(answering, name)})")
     if items.waiting:
         how = f"loupe queue push {queue.name}"
         if queue.batch_size and answering:
             how = "they follow in batches"
-        parts.append(f"{_count(items.waiting, 'item')} not given out ({how})")
+        parts.append(f"{many(items.waiting, 'item')} not given out ({how})")
     total = _undecided(one) + items.decided
     step = queue.name.removeprefix(f"{queue.dataset}-")
     return Blocked(
@@ -258,10 +259,6 @@ def _listed(people: Sequence[str], name: _Name) -> str:
     return ", ".join(sorted(map(name, people))) or "unassigned"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 # What is wrong with a queue.
 
 
@@ -270,7 +267,7 @@ def _problems(
 ) -> Iterator[str]:
     if quarantined := sum(unclear.state == "quarantined" for unclear in one.unclear):
         yield (
-            f"{_count(quarantined, 'answer')} by another person than the assignee: see "
+            f"{many(quarantined, 'answer')} by another person than the assignee: see "
             f"loupe queue stats {queue.name}, then loupe queue discard"
         )
     if not _undecided(one):
@@ -279,7 +276,7 @@ def _problems(
     waiting = [task for task in tasks if task.state in WAITING and task.purpose != "audit"]
     if not waiting:
         return
-    open_tasks = _count(sum(task.tasks for task in waiting), "open task")
+    open_tasks = many(sum(task.tasks for task in waiting), "open task")
     holders = {task.assignee for task in waiting}
     gone = {person.pseudonym for person in annotators(store) if person.state != "active"}
     if holders <= _suspended(one) | gone:
@@ -291,7 +288,7 @@ def _problems(
         yield f"idle: no answer for {days} days; {open_tasks}: " + _listed(sorted(holders), name)
     conflicts = [task for task in waiting if (task.purpose, task.assignee) == ("adjudication", "")]
     if conflicts and holders != {SHARED}:
-        number = _count(sum(task.tasks for task in conflicts), "conflict")
+        number = many(sum(task.tasks for task in conflicts), "conflict")
         yield (
             f"{number} in {_LOUPE}, as no adjudicator is free for them: "
             "loupe annotator add NAME --adjudicator"
@@ -450,7 +447,7 @@ def _compared(one: QueueStatistics) -> Compared:
         people=len(people),
         compared=enough,
         sentence=(
-            f"{one.queue}: {enough} of {_count(len(people), 'annotator')} compared; "
+            f"{one.queue}: {enough} of {many(len(people), 'annotator')} compared; "
             f"both sides need {LEAST_ANSWERS} answers"
         ),
     )
@@ -466,13 +463,13 @@ def _work_left(one: QueueStatistics, hourly_rate: float | None) -> WorkLeft:
         hours = plan.answers_needed * time.median_seconds / 3600
     days = plan.answers_needed / plan.per_day if plan.per_day else None
     cost = _cost(hours, hourly_rate)
-    work = _count(plan.answers_needed, "answer")
+    work = many(plan.answers_needed, "answer")
     parts = [f"{work}, no answer times are known"]
     if hours is not None:
         taken = f"{time.median_seconds:.0f} s (median of {time.known:,})"
         parts = [f"{work} × {taken} = {_duration(hours)}"]
     if plan.per_day and days is not None:
-        pace = f"{plan.per_day:,.1f} answers a day, as in the last {_count(plan.days, 'day')}"
+        pace = f"{plan.per_day:,.1f} answers a day, as in the last {many(plan.days, 'day')}"
         parts.append(f"{days:,.0f} days at {pace}")
     if cost is not None:
         parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
@@ -495,10 +492,10 @@ def _total(left: Sequence[WorkLeft], hourly_rate: float | None) -> WorkLeft:
     hours = sum(known) if known else None
     cost = _cost(hours, hourly_rate)
     answers = sum(one.answers for one in left)
-    parts = [_count(answers, "answer")]
+    parts = [many(answers, "answer")]
     if hours is not None:
         without = len(left) - len(known)
-        some = f", {_count(without, 'queue')} without times left out" if without else ""
+        some = f", {many(without, 'queue')} without times left out" if without else ""
         parts.append(f"{_duration(hours)}{some}")
     if cost is not None:
         parts.append(f"{cost:,.2f} at {hourly_rate:,.2f} an hour")
@@ -530,7 +527,7 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
         f"{minutes:.1f} minutes of people" + (f" ({untimed:,} answers untimed)" if untimed else ""),
         *([f"{count / accepted:,.1f} calls, {tokens:,.0f} tokens"] if count else []),
         *(f"{value:,.4f} {currency}" for currency, value in price.items()),
-        *([f"{_count(unpriced, 'call')} without a price"] if unpriced else []),
+        *([f"{many(unpriced, 'call')} without a price"] if unpriced else []),
     ]
     return AcceptedCost(
         queue=queue.name,
@@ -546,7 +543,7 @@ def _accepted_cost(store: Store, queue: Queue) -> AcceptedCost | None:
 
 
 def _duration(hours: float) -> str:
-    return f"{hours:,.1f} hours" if hours >= 0.5 else _count(math.ceil(60 * hours), "minute")
+    return f"{hours:,.1f} hours" if hours >= 0.5 else many(math.ceil(60 * hours), "minute")
 
 
 def _cost(hours: float | None, hourly_rate: float | None) -> float | None:

@@ -40,6 +40,7 @@ from schemas.base import Record
 from schemas.errors import ServiceError
 from schemas.provenance import Role
 from schemas.records import Caption, Image
+from schemas.wording import many
 
 
 class PushReport(Record):
@@ -251,7 +252,7 @@ def _progress_notes(store: Store, queue: Queue) -> dict[str, str]:
 
 def _progress_note(answers: int, correct: Sequence[bool]) -> str:
     """Return a note on an annotator's answers before today, and on correct gold answers."""
-    said = f"Until yesterday you answered {answers:,} item{'' if answers == 1 else 's'}."
+    said = f"Until yesterday you answered {many(answers, 'item')}."
     if not correct:
         return said
     return (

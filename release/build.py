@@ -82,6 +82,7 @@ from schemas.release import (
 from schemas.retrieval_task import check_version
 from schemas.similarity import LeakLimits
 from schemas.taxonomy import Tier, tiers_within, version_in
+from schemas.wording import many
 
 Inspection = Callable[[Path, Manifest], None]
 """Called with the folder of a complete, unpublished release; raises to reject it."""
@@ -458,24 +459,20 @@ def _empty_release_reason(dataset: str, images: int, statistics: ReleaseStatisti
 
     `statistics` are those of the empty release.
     """
-    reasons = [f"it has {_counted(images, 'image')}, none of them with a caption"]
+    reasons = [f"it has {many(images, 'image')}, none of them with a caption"]
     rewrites, contrasts = statistics.rewrites, statistics.contrasts
     if rewrites.pending:
-        reasons.append(f"{_counted(rewrites.pending, 'text')} not decided on yet")
+        reasons.append(f"{many(rewrites.pending, 'text')} not decided on yet")
     if rewrites.rejected:
-        reasons.append(f"{_counted(rewrites.rejected, 'text')} rejected")
+        reasons.append(f"{many(rewrites.rejected, 'text')} rejected")
     if contrasts is not None and (left_out := contrasts.left_out) is not None:
         details = (
             (left_out.alone, "anchor", "without an image that differs from it"),
             (left_out.rejected, "group", "with rejected captions"),
             (left_out.undecided, "group", "whose captions are not written or not decided on"),
         )
-        reasons += [f"{_counted(count, what)} {why}" for count, what, why in details if count]
+        reasons += [f"{many(count, what)} {why}" for count, what, why in details if count]
     return f"nothing of {dataset!r} can be released: {'; '.join(reasons)}"
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
 
 
 def write_rows(

@@ -13,6 +13,7 @@ from schemas.release import (
     ReleasedSource,
     ReleaseTerms,
 )
+from schemas.wording import many
 
 
 class ReviewShare(NamedTuple):
@@ -129,8 +130,7 @@ def collection_sentence(manifest: Manifest) -> str:
     """The origin of the images, as a sentence."""
     names = ", ".join(_origin_names(manifest))
     if manifest.videos:
-        count = len(manifest.videos)
-        videos = "1 video" if count == 1 else f"{count:,} videos"
+        videos = many(len(manifest.videos), "video")
         return f"People were found, tracked and cut out of {videos} of {names}."
     contrasts = manifest.statistics.contrasts
     if contrasts:

@@ -17,6 +17,7 @@ from schemas.similarity import (
     Measure,
     NearPair,
 )
+from schemas.wording import many
 
 DEFAULT_LIMITS = LeakLimits()
 _SHOWN = 5
@@ -47,7 +48,7 @@ def leak_sentence(comparison: Comparison) -> str:
         "perceptual_hash": f"with perceptual hashes {near}",
         "embedding": f"with embeddings {near}",
     }[comparison.measure]
-    pairs = "1 pair" if comparison.leaks == 1 else f"{comparison.leaks:,} pairs"
+    pairs = many(comparison.leaks, "pair")
     between = f"{' and '.join(comparison.splits)} have {pairs} of images {what}"
     pair = comparison.nearest
     return between if pair is None else f"{between}, such as {pair.first} and {pair.second}"

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ValidationError, ValidationInfo
 from pydantic_core import ErrorDetails
 
 from schemas.errors import ConfigurationError
+from schemas.wording import shortened
 
 _SHOWN_CHARACTERS = 80
 _MESSAGE_CHARACTERS = 1000
@@ -61,7 +62,8 @@ def fault_of(error: Exception, form: type[BaseModel] | None = None, *, see: str 
         message = _PATTERNS.get(first["ctx"]["pattern"], message)
     if "; got " in message or (first["type"] == "value_error" and isinstance(first["input"], dict)):
         return f"{place}: {message}"
-    return f"{place}: {message}, got {_short(repr(first['input']))}{_nearest(first)}"
+    found = shortened(repr(first["input"]), _SHOWN_CHARACTERS)
+    return f"{place}: {message}, got {found}{_nearest(first)}"
 
 
 def _nearest(fault: ErrorDetails) -> str:
@@ -115,10 +117,6 @@ def _records(annotation: Any) -> Iterator[type[BaseModel]]:
 
 def _printable(character: str) -> str:
     return character if character.isprintable() else ascii(character)[1:-1]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[: _SHOWN_CHARACTERS - 1]}…"
 
 
 _MOST_BYTES: Final = 4 * 1024 * 1024

@@ -17,6 +17,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from schemas.errors import LoupeError, UsageError
+from schemas.wording import shortened
 
 PageOption = Annotated[Path | None, typer.Option(dir_okay=False)]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -164,15 +165,9 @@ def with_answer(function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def many(count: int, noun: str) -> str:
-    """Return a count of things in words."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def one_line(text: str, most: int) -> str:
     """Return a text in one line of at most `most` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return shortened(" ".join(text.split()), most)
 
 
 def first(lines: Sequence[str], limit: int, rest: str) -> list[str]:

@@ -11,8 +11,9 @@ import typer
 
 from flows.cli.commands import command, group
 from flows.cli.options import QueueArgument, QueuesArgument, opened_queue, opened_queues
-from flows.cli.output import Answer, Figure, Note, Table, first, many
+from flows.cli.output import Answer, Figure, Note, Table, first
 from schemas.errors import UsageError
+from schemas.wording import many
 
 if TYPE_CHECKING:
     from annotate.gold import AddedGold

@@ -17,9 +17,10 @@ from flows.cli.options import (
     warn_of_unfinished,
     within_memory,
 )
-from flows.cli.output import Answer, Table, many, warn
+from flows.cli.output import Answer, Table, warn
 from flows.cli.release_compare import contamination, diff
 from flows.cli.release_copies import export, report, sign, upload, verify
+from schemas.wording import many
 
 if TYPE_CHECKING:
     from db.releases import StoredRelease

@@ -16,13 +16,13 @@ from flows.cli.output import (
     Line,
     Note,
     Table,
-    many,
     note,
     one_line,
     print_lines,
     warn,
 )
 from schemas.errors import LoupeError
+from schemas.wording import many
 
 if TYPE_CHECKING:
     from release.changes import Difference, FieldChange, RowDifference, TextChange

@@ -8,8 +8,9 @@ import typer
 
 from flows.cli.commands import command, group
 from flows.cli.options import chosen_profile, opened_store, progress_bar, require_dataset, settings
-from flows.cli.output import Answer, Figure, Line, Note, Table, many
+from flows.cli.output import Answer, Figure, Line, Note, Table
 from schemas.errors import UsageError
+from schemas.wording import many
 
 if TYPE_CHECKING:
     from db.calls import CostRow

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from db.roles import ROLES
 from db.withdrawal_graph import EMPTY, SAME, TARGET
-from flows.cli.output import Line, Table, many, one_line
+from flows.cli.output import Line, Table, one_line
 from schemas.provenance import Role
+from schemas.wording import many
 
 if TYPE_CHECKING:
     from db.withdrawal_graph import Named

@@ -59,6 +59,7 @@ from schemas.similarity import (
     NearDuplicateSettings,
 )
 from schemas.video import Video
+from schemas.wording import many
 
 # Fingerprints of the images of a dataset, each computed once
 
@@ -332,8 +333,8 @@ def contamination_inspection(warn: Callable[[str], None], *, refuse: bool) -> In
         for held in manifest.contamination:
             if held.unreadable:
                 files = ", ".join(held.unreadable_files[:3])
-                what = "image" if held.unreadable == 1 else "images"
-                warn(f"{held.unreadable:,} {what} of {held.name} cannot be compared: {files}")
+                images = many(held.unreadable, "image")
+                warn(f"{images} of {held.name} cannot be compared: {files}")
         sentences = [contaminated_sentence(held) for held in manifest.contamination if held.leaks]
         if sentences and refuse:
             raise IntegrityError(

@@ -33,41 +33,13 @@ _TEXTS = frozenset({"caption", "rewrite", "prompt"})
 """Kinds whose texts are released unchanged."""
 _NAMES = frozenset({"author", "embedder", "model"})
 """Fields of any kind that name a model, a tracker or a person."""
-WHOLE = _TEXTS | {
-    *("source", "terms_correction", "image", "image_facts", "sample", "video", "shard"),
-    *("filter_report", "tracklet"),
-    *("settings", "selection", "faithfulness", "task_draw", "rendered_truth", "sign_pair"),
-    "text_reading",
-    *("strategy", "image_order", "edited_picture", "candidate", "contrast_group"),
-    *("caption_group", "caption_check", "found_hit", "found_picture"),
-    *("confusion", "confusion_match", "confusion_check", "confusion_calibration"),
-    *("discriminability_report", "expansion_report", "duplicate_question"),
-    *("results_considered", "choice_calibration", "choice_test"),
-    *("image_fingerprint", "alike_pair", "duplicate_cluster", "near_duplicate_report"),
-}
+_POLICY = tomllib.loads(files("release.lineage").joinpath("policy.toml").read_text("utf-8"))
+WHOLE = frozenset(_POLICY["whole"])
 """Kinds without omitted fields."""
-WITHHELD: dict[str, tuple[str, ...]] = {
-    "annotation": ("answer.texts", "answer.reason", "answer.remark"),
-    "strategy_draft": ("refusal.detail", "refusal.context"),
-    "track": ("observations",),
-    "tracked_video": ("notices",),
-}
+WITHHELD: dict[str, list[str]] = _POLICY["withheld"]
 """Omitted fields of other kinds; kinds that are in neither table have no payload at all."""
-
-_SETTINGS = frozenset(
-    {
-        *("authors", "caption_similarity", "choice", "dataset", "draw", "embedder", "filter", "id"),
-        *("image_similarity", "input", "interface", "limits", "made_by", "max_characters", "model"),
-        *("near_duplicates", "options", "overlap", "parameters", "prompt", "queue", "sample"),
-        *("search", "seed", "settings", "size", "source", "tracking", "method"),
-    }
-)
-"""The part of a plan's configuration that depends on settings alone.
-
-The other parts depend on the progress of the work when the plan ran (digests of what existed by
-then) or list unusable items, so that they would differ if the same decisions were made in another
-order.
-"""
+_SETTINGS = frozenset(_POLICY["settings"])
+"""The names in a plan's configuration that are published."""
 _PATH = re.compile(r"(?<=[\s\"'`=:@({,;|<>\[])/|[A-Za-z]:/|\.\./")
 _HINTS = (
     *("\\", "~", "=", "://", "bearer", "password", "passwd", "authorization"),
@@ -94,7 +66,7 @@ def published_payload(kind: str, state: str, payload: str) -> tuple[str | None, 
     """
     if state == _WITHDRAWN or (kind not in WHOLE and kind not in WITHHELD):
         return None, (WITHHELD_WHOLE,)
-    fields = WITHHELD.get(kind, ())
+    fields = WITHHELD.get(kind, [])
     if not (fields or kind == "settings" or _is_suspect(kind, payload)):
         return payload, ()
     values: dict[str, Any] = json.loads(payload)

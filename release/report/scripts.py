@@ -12,12 +12,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, get_args
 
-from db.lineage import EntityNode, TracedEntity
+from db.lineage import EntityNode
 from release.lineage.reading import ReleasedLineage, summarize
 from release.rows import CaptionOrigin, number_in
 from release.statistics import words_of
 from schemas.base import Split
 from schemas.taxonomy import TIERS, DifferenceType, RetrievalTask
+from schemas.wording import shortened
 
 _RECEIVER = "loupeReport"
 """The function of the page that receives the data of a script."""
@@ -171,6 +172,9 @@ def index_words(row: dict[str, Any], texts: Iterable[str]) -> Iterator[str]:
 # script.
 
 
+_SUMMARY_CHARACTERS = 160
+
+
 def lineage_page(lineage: ReleasedLineage, rows: Sequence[Sequence[str]]) -> dict[str, Any]:
     """The lineage of rows, given the entities of each."""
     wanted = list(dict.fromkeys(one for row in rows for one in row))
@@ -184,10 +188,11 @@ def lineage_page(lineage: ReleasedLineage, rows: Sequence[Sequence[str]]) -> dic
 
     def details(node: EntityNode) -> list[Any]:
         call = traced.calls.get(node.model_call_key or "")
+        summary = summarize(node.entity.kind, node.entity.payload, 4 * _SUMMARY_CHARACTERS)
         return [
             node.entity.kind,
             node.entity.id,
-            _gist_of(node.entity),
+            shortened(summary, _SUMMARY_CHARACTERS),
             node.entity.state,
             activities[node.activity_id],
             [agents[call.agent_id], call.tokens_in, call.tokens_out, call.cost, call.currency]
@@ -211,15 +216,6 @@ def lineage_page(lineage: ReleasedLineage, rows: Sequence[Sequence[str]]) -> dic
     }
 
 
-_GIST_CHARACTERS = 160
-
-
-def _gist_of(entity: TracedEntity) -> str:
-    """A summary of an entity's payload on one line."""
-    shown = summarize(entity.kind, entity.payload, 4 * _GIST_CHARACTERS)
-    return shown if len(shown) <= _GIST_CHARACTERS else f"{shown[: _GIST_CHARACTERS - 1]}…"
-
-
 _SNIPPET_CHARACTERS = 140
 
 
@@ -229,7 +225,7 @@ def row_tile(row: Mapping[str, Any], shown: bool) -> list[Any]:
         return ["withdrawn", 1]
     contrast = row.get("contrast")
     text = row["captions"][0] if row["captions"] else (contrast["plan"] if contrast else "")
-    short = text if len(text) <= _SNIPPET_CHARACTERS else f"{text[: _SNIPPET_CHARACTERS - 1]}…"
+    short = shortened(text, _SNIPPET_CHARACTERS)
     return [short] if shown else [short, 1]
 
 
