@@ -50,13 +50,13 @@ UNTOUCHED = ("untouched_pairs", "voices_pairs", "independent_pairs")
 
 def is_suspect(source: str, rewrite: str, settings: FaithfulnessSettings = SETTINGS) -> bool:
     """Whether the rewrite is rejected or needs review by a person."""
-    result = check_faithfulness([RewritePair(source=source, rewrite=rewrite)], settings)[0]
+    result = check_faithfulness(RewritePair(source=source, rewrite=rewrite), settings)
     return not isinstance(result, FaithfulnessReport) or result.verdict == "suspect"
 
 
 def is_dropped(source: str, rewrite: str) -> bool:
     """Whether the rewrite is rejected without review by a person."""
-    result = check_faithfulness([RewritePair(source=source, rewrite=rewrite)], DEFAULT)[0]
+    result = check_faithfulness(RewritePair(source=source, rewrite=rewrite), DEFAULT)
     return not isinstance(result, FaithfulnessReport)
 
 

@@ -383,12 +383,7 @@ def check_fields(found: dict[str, Any], fields: Sequence[str], name: str) -> Non
 
 def refused_answer(answer: ChatAnswer, stage: str, unusable: UnusableAnswerError) -> Rejection:
     """Return the rejection of an answer, with the answer in its context."""
-    return Rejection(
-        stage=stage,
-        reason=unusable.reason,
-        detail=unusable.detail,
-        context={"answer": answer.text},
-    )
+    return Rejection.of(stage, unusable.reason, unusable.detail, answer=answer.text)
 
 
 def read_text(value: object, name: str, most_characters: int) -> str:
@@ -640,8 +635,8 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u202a-\u202e\u2066-\u206
 _EMPHASIS = re.compile(r"(\*\*|__|\*)(?=\S)(.+?)(?<=\S)\1", re.DOTALL)
 
 
-def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str | Rejection:
-    """Return the rewrite in `raw` as one clean paragraph, or why there is none.
+def clean_answer(answer: ChatAnswer, max_characters: int) -> str | Rejection:
+    """Return the rewrite in `answer` as one clean paragraph, or why there is none.
 
     Accepts `{"rewrite": …}` and plain text, both possibly wrapped in reasoning blocks, fences,
     quotes and chatter. Reasons: `truncated_answer` (the answer, its JSON or its reasoning does not
@@ -649,14 +644,13 @@ def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str 
     context has the raw answer.
 
     Args:
-        raw: the model's answer.
+        answer: the model's answer.
         max_characters: the maximum length of a rewrite.
-        truncated: whether the server reports that the answer ended at the token limit.
     """
     reason, detail = "truncated_answer", "The answer ended at the token limit."
-    if not truncated:
+    if not answer.truncated:
         try:
-            text = _tidied(_text_in(raw))
+            text = _tidied(_text_in(answer.text))
         except UnusableAnswerError as unusable:
             reason, detail = unusable.reason, unusable.detail
         else:
@@ -670,7 +664,7 @@ def clean_answer(raw: str, max_characters: int, truncated: bool = False) -> str 
                 detail = f"The rewrite has {len(text)} characters, wanted {max_characters} at most."
             else:
                 return text
-    return Rejection(stage=STAGE, reason=reason, detail=detail, context={"answer": raw})
+    return Rejection.of(STAGE, reason, detail, answer=answer.text)
 
 
 def _text_in(raw: str) -> str:

@@ -269,21 +269,15 @@ class RecosBuild(Build):
     tasks: tuple[TaskSpec, ...] = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _tasks_name_sources(self) -> Self:
-        names = {source.name for source in self.sources}
-        unknown = [one.source for one in self.tasks if one.source and one.source not in names]
-        if unknown:
-            raise ValueError(f"tasks must name sources of this build; got {unknown[0]!r}")
-        return self
-
-    @model_validator(mode="after")
-    def _show_only_people_with_licences(self) -> Self:
-        """Pictures of persons and buildings may be protected, so each needs a licence."""
+    def _sources_fit_tasks(self) -> Self:
         formats = {one.name: format_name(one.format) for one in self.sources}
         for task in self.tasks:
-            if task.form.known != "licences" or task.source is None:
+            if task.source is None:
                 continue
-            if formats.get(task.source) != LICENSED_IMAGES:
+            if task.source not in formats:
+                raise ValueError(f"tasks must name sources of this build; got {task.source!r}")
+            # pictures of persons and buildings may be protected, so each needs a licence
+            if task.form.known == "licences" and formats[task.source] != LICENSED_IMAGES:
                 raise ValueError(
                     f"task {task.task}: its source must state a licence for each image (format "
                     f"{LICENSED_IMAGES!r}); got {task.source!r} in format {formats[task.source]!r}"

@@ -150,29 +150,19 @@ Condition = Literal["attribution", "share_alike", "non_commercial"]
 CONDITIONS: Final[tuple[Condition, ...]] = get_args(Condition)
 
 
-class Conditions(NamedTuple):
-    """The conditions of a licence.
+Conditions = frozenset[Condition]
+"""The conditions of a licence.
 
-    Attributes:
-        attribution: the creator or source must be named.
-        share_alike: derived works must be under the same licence, or a compatible one.
-        non_commercial: only non-commercial use is permitted.
-    """
-
-    attribution: bool = False
-    share_alike: bool = False
-    non_commercial: bool = False
-
-    def __or__(self, other: "Conditions") -> "Conditions":
-        """The conditions of both together."""
-        return Conditions(*(one or two for one, two in zip(self, other, strict=True)))
-
-
-FREE: Final = Conditions()
-_OTHERS: Final = {
-    licence: Conditions(**group["asks"])
-    for group in _DATA["groups"]
-    for licence in group["licences"]
+`attribution`: the creator or source must be named; `share_alike`: derived works must be under the
+same licence, or a compatible one; `non_commercial`: only non-commercial use is permitted.
+"""
+_OTHERS: Final[dict[str, Conditions]] = {
+    licence: frozenset(group["asks"]) for group in _DATA["groups"] for licence in group["licences"]
+}
+_ELEMENT_CONDITIONS: Final[dict[str, Condition]] = {
+    "BY": "attribution",
+    "SA": "share_alike",
+    "NC": "non_commercial",
 }
 _COMPATIBLE: Final[dict[str, list[str]]] = _DATA["compatible"]
 _CREATIVE: Final = re.compile(r"(CC-BY(?:-NC)?(?:-SA)?(-ND)?)(?:-(\d\.\d))?(?:-[A-Z]{2,3})?")
@@ -189,7 +179,7 @@ def conditions_of(licence: str) -> Conditions | None:
     if found is None or found[2]:
         return None
     elements = found[1].split("-")
-    return Conditions(True, "SA" in elements, "NC" in elements)
+    return frozenset(_ELEMENT_CONDITIONS[one] for one in elements if one in _ELEMENT_CONDITIONS)
 
 
 def may_become(original: str, made: str) -> bool:
@@ -202,13 +192,13 @@ def may_become(original: str, made: str) -> bool:
     asked, given = conditions_of(original), conditions_of(made)
     if asked is None:
         return False
-    if asked == FREE:
+    if not asked:
         return True
-    if given is None or not given.attribution:
+    if given is None or "attribution" not in given:
         return False
-    if asked.share_alike:
+    if "share_alike" in asked:
         return made in _COMPATIBLE.get(original, ()) or _is_later(original, made)
-    return given.non_commercial or not asked.non_commercial
+    return "non_commercial" in given or "non_commercial" not in asked
 
 
 def _is_later(original: str, made: str) -> bool:
@@ -245,7 +235,11 @@ class Licence(NamedTuple):
         """The conditions of the least restrictive choice; None if no choice permits a release."""
         asked = [_combined_conditions(choice) for choice in self.permitted]
         known = [one for one in asked if one is not None]
-        return min(known, key=lambda one: (sum(one), one), default=None)
+        return min(
+            known,
+            key=lambda one: (len(one), [name in one for name in CONDITIONS]),
+            default=None,
+        )
 
 
 @lru_cache(4096)
@@ -267,7 +261,7 @@ def condition_names(text: str) -> tuple[Condition, ...] | None:
     conditions = known.conditions if known else None
     if conditions is None:
         return None
-    return tuple(name for name, asked in zip(CONDITIONS, conditions, strict=True) if asked)
+    return tuple(name for name in CONDITIONS if name in conditions)
 
 
 def spdx_page(text: str) -> str | None:
@@ -341,13 +335,8 @@ def _licence(expression: str, choices: tuple[frozenset[str], ...]) -> Licence:
 
 def _combined_conditions(names: frozenset[str]) -> Conditions | None:
     """The conditions of several licences together; None if one is unknown or forbids changes."""
-    asked = Conditions()
-    for name in sorted(names):
-        one = conditions_of(name)
-        if one is None:
-            return None
-        asked = asked | one
-    return asked
+    known = [one for one in map(conditions_of, names) if one is not None]
+    return Conditions().union(*known) if len(known) == len(names) else None
 
 
 def is_compatible(original: str, made: str) -> bool:
@@ -362,7 +351,7 @@ def is_compatible(original: str, made: str) -> bool:
     if one is None:
         return False
     if other is None:  # terms in other words: their conditions are unknown
-        return any(_combined_conditions(choice) == FREE for choice in one.permitted)
+        return any(not _combined_conditions(choice) for choice in one.permitted)
     return any(all(_covers(choice, target) for target in other.choices) for choice in one.permitted)
 
 

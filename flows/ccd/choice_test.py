@@ -1,14 +1,17 @@
 """The forced-choice test of the papers: its items and its report."""
 
+from contextlib import closing
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 from annotate.agreement import EmbeddingSimilarity, Similarity, WordSimilarity
 from annotate.audits import Caption, DrawnChoices, Sample, Similarities, draw_choices
-from db.entities import ActivityRecord, AgentRef
+from db.entities import ActivityRecord
 from db.release_rows import snapshot
 from db.store import Store
 from db.work import register_plan, store_activity
+from flows.engine.software import code_revision, software
 from release.contents import Contents, described_tier
 from release.rows import ReleaseRow
 from release.scratch import Scratch
@@ -26,17 +29,13 @@ def released_samples(store: Store, dataset: str) -> list[Sample]:
     """
     samples: list[Sample] = []
     captions = 0
-    scratch = Scratch()
-    try:
-        with snapshot(store) as connection:
-            tier = described_tier(connection, dataset)
-            contents = Contents(connection, dataset, scratch, tier)
-            contents.arrange()
-            for found in contents.rows():
-                samples.append(_sample(found.row, len(samples), captions))
-                captions += len(found.row.captions)
-    finally:
-        scratch.close()
+    with closing(Scratch()) as scratch, snapshot(store) as connection:
+        tier = described_tier(connection, dataset)
+        contents = Contents(connection, dataset, scratch, tier)
+        contents.arrange()
+        for found in contents.rows():
+            samples.append(_sample(found.row, len(samples), captions))
+            captions += len(found.row.captions)
     return samples
 
 
@@ -69,18 +68,17 @@ def similarities(
     Raises:
         UsageError: the embeddings do not match the released rows.
     """
-    texts = [caption.text for sample in samples for caption in sample.captions]
-    captions: Similarity
-    images: Similarity
-    if text_embeddings is None:
-        captions = WordSimilarity(texts)
-    else:
-        captions = EmbeddingSimilarity.load(text_embeddings, len(texts), "released captions")
-    if image_embeddings is None:
-        images = WordSimilarity([" ".join(one.text for one in s.captions) for s in samples])
-    else:
-        images = EmbeddingSimilarity.load(image_embeddings, len(samples), "released images")
-    return Similarities(images, captions)
+
+    def of(embeddings: Path | None, texts: list[str], what: str) -> Similarity:
+        if embeddings is None:
+            return WordSimilarity(texts)
+        return EmbeddingSimilarity.load(embeddings, len(texts), what)
+
+    captions = [[caption.text for caption in sample.captions] for sample in samples]
+    return Similarities(
+        of(image_embeddings, list(map(" ".join, captions)), "released images"),
+        of(text_embeddings, list(chain.from_iterable(captions)), "released captions"),
+    )
 
 
 def draw_and_store(
@@ -90,8 +88,6 @@ def draw_and_store(
     seed: int,
     found_by: Similarities,
     samples: list[Sample],
-    software: AgentRef,
-    code_revision: str,
 ) -> DrawnChoices:
     """Draw the tests and store them; existing tests are left unchanged.
 
@@ -108,7 +104,7 @@ def draw_and_store(
     }
     plan_id = register_plan(store, STAGE, VERSION, configuration)
     activity = ActivityRecord(
-        plan_id, dataset, code_revision, "loupe quality choices draw", started_at, (software,)
+        plan_id, dataset, code_revision(), "loupe quality choices draw", started_at, (software(),)
     )
     with store.write() as connection:
         store_activity(connection, activity, drawn.tests)

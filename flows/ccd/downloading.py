@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
 from db.store import Store
-from db.work import ParentFilter, Pending, register_plan, rejections_of, worked_inputs
+from db.work import ParentFilter, Pending, rejections_of, worked_inputs
 from flows.ccd.run import CcdRun
 from flows.engine.context import RunContext
 from flows.engine.embedding import put_picture
@@ -85,29 +85,35 @@ class Found(NamedTuple):
     Attributes:
         search: digest of the search that the hits belong to.
         contents: digest of the settings that determine the bytes of the images.
-        plans: numbers of the plans of the searches and of the downloads.
-        reports: reports of the stages.
+        reports: of the searches and of the downloads.
         stopped: why requests or hits are left for another run: a limit, a service, or the network.
     """
 
     search: str
     contents: str
-    plans: tuple[int, int]
-    reports: tuple[StageReport, ...]
+    reports: tuple[StageReport, StageReport]
     stopped: LoupeError | None
 
 
-def download_hits(run: CcdRun, service: ModelRef, search: str) -> tuple[int, StageReport]:
-    """Download the images that a search of `service` found; return the plan and the report."""
+def download_hits(run: CcdRun, service: ModelRef, search: str) -> StageReport:
+    """Download the images that a search of `service` found for active requests."""
     settings = run.settings.download
-    downloads = _HitDownloads(
-        run,
-        search=search,
-        source_id=_source(run.context, service).id,
-        folder=Path(run.search.folder) if isinstance(run.search, FolderSearch) else None,
+    stage = Stage(
+        name=DOWNLOAD,
+        version=VERSION,
+        dataset=run.dataset,
+        configuration={"contents": settings.contents},
+        chunk_size=100,
+        workers=1,  # the downloader itself keeps many requests in flight
+        independent=True,  # a hit left for later does not hold up the others
+        label="download images",
     )
+    wanted = ParentFilter(Role.FOUND_FOR, ("proposed",))
+    hits = Pending(run.dataset, FoundHit.kind, ("proposed",), search, wanted)
+    folder = Path(run.search.folder) if isinstance(run.search, FolderSearch) else None
     with run.make_downloader(settings) as downloader:
-        return downloads.download(downloader)
+        downloads = _HitDownloads(run, _source(run.context, service).id, folder, downloader)
+        return run_stage(run.context, stage, hits, downloads.work)
 
 
 def _source(context: RunContext, service: ModelRef) -> NewEntity:
@@ -148,15 +154,14 @@ class _HitDownloads:
     many addresses responds, the remaining ones are left for later, too.
 
     Attributes:
-        search: digest of the search that the hits belong to.
         source_id: the service that found them.
         folder: folder of the images; None if they are on the web.
     """
 
     run: CcdRun
-    search: str
     source_id: str
     folder: Path | None
+    downloader: ImageDownloader
     _is_cut_off: bool = field(default=False, init=False)
     _has_answered: bool = field(default=False, init=False)
 
@@ -164,31 +169,12 @@ class _HitDownloads:
     def _tombstones(self) -> Tombstones:
         return Tombstones(self.run.store)
 
-    def download(self, downloader: ImageDownloader) -> tuple[int, StageReport]:
-        """Download the hits of active requests; return the plan's number and the reports."""
-        stage = Stage(
-            name=DOWNLOAD,
-            version=VERSION,
-            dataset=self.run.dataset,
-            configuration={"contents": self.run.settings.download.contents},
-            chunk_size=100,
-            workers=1,  # the downloader itself keeps many requests in flight
-            independent=True,  # a hit left for later does not hold up the others
-            label="download images",
-        )
-        wanted = ParentFilter(Role.FOUND_FOR, ("proposed",))
-        hits = Pending(self.run.dataset, FoundHit.kind, ("proposed",), self.search, wanted)
-        report = run_stage(
-            self.run.context, stage, hits, lambda chunk: self._work(chunk, downloader)
-        )
-        plan = register_plan(self.run.store, DOWNLOAD, VERSION, stage.configuration)
-        return plan, report
-
-    def _work(self, hits: Sequence[StoredEntity], downloader: ImageDownloader) -> list[StageResult]:
+    def work(self, hits: Sequence[StoredEntity]) -> list[StageResult]:
+        """Return the downloaded image of each hit, why it is refused, or that it is left."""
         if self._is_cut_off:
             return [Deferred(hit.seq, "not_asked") for hit in hits]
         self._tombstones.look()
-        found = dict(self._results(hits, downloader))
+        found = dict(self._results(hits))
         passing = {
             hits[place].seq: result
             for place, result in found.items()
@@ -214,9 +200,7 @@ class _HitDownloads:
                 results.append(self._picture(hit, found[place]))
         return results
 
-    def _results(
-        self, hits: Sequence[StoredEntity], downloader: ImageDownloader
-    ) -> Iterator[tuple[int, Result]]:
+    def _results(self, hits: Sequence[StoredEntity]) -> Iterator[tuple[int, Result]]:
         """Yield the result of each hit by its position."""
         web: list[int] = []
         for place, entity in enumerate(hits):
@@ -233,7 +217,7 @@ class _HitDownloads:
             hits[place].record(FoundHit).hit.image_url
             for place in takewhile(lambda _: not stop.is_requested, web)
         )
-        for number, result in downloader.download(urls):
+        for number, result in self.downloader.download(urls):
             yield web[number], result
 
     def _picture(self, entity: StoredEntity, image: Result) -> WorkResult:
@@ -304,7 +288,7 @@ def search_results(
     store: Store, searched: Found, orders: Sequence[StoredEntity]
 ) -> dict[str, SearchResults]:
     """Return the results of one search for each request, by the request's id."""
-    search_plan, download_plan = searched.plans
+    search_plan, download_plan = (one.plan_id for one in searched.reports)
     below = fetch_children(store, [one.id for one in orders], Role.FOUND_FOR)
     hits = {
         order: [hit for hit in many if hit.group == searched.search]

@@ -283,7 +283,6 @@ def measure_edit(
     difference: DifferenceType,
     *,
     regions: Sequence[Box] = (),
-    region_by: str = "the editor",
     shift: float | None = None,
 ) -> EditMeasurement:
     """Measure how much of the anchor an edit changed, and how much outside the intended region.
@@ -297,8 +296,8 @@ def measure_edit(
         size: width and height of the anchor in pixels.
         difference: the intended type. It explains one changed area (two if something moves, all
             with the same change of colour for an attribute); a place or a style explains all.
-        regions: boxes around the intended change, in pixels of the anchor; empty if unknown.
-        region_by: who specified the region.
+        regions: the editor's boxes around the intended change, in pixels of the anchor; empty if
+            unknown.
         shift: see `caption_shift`, if there are embeddings.
     """
     measured = EditMeasurement(
@@ -313,7 +312,7 @@ def measure_edit(
     outside = {
         "outside_share": _outside(change.mask, boxes),
         "region_xyxy": _around(regions),
-        "region_by": region_by,
+        "region_by": "the editor",
     }
     return measured.model_copy(update=outside)
 
@@ -393,8 +392,7 @@ def judge_edit(
             f"than the anchor does (shift {shift:+.3f}, wanted more than {least:g})"
         )
     if detail:
-        context = measurement.model_dump(mode="json")
-        return Rejection(stage=STAGE, reason=NO_CHANGE, detail=detail, context=context)
+        return Rejection.of(STAGE, NO_CHANGE, detail, **measurement.model_dump(mode="json"))
     warnings: list[str] = []
     if outside is not None and changed - outside < settings.least_changed_share:
         warnings.append("Next to nothing changed in the wanted region.")

@@ -24,7 +24,7 @@ from flows.engine.context import RunContext
 from flows.engine.embedding import put_picture, stored_picture
 from flows.engine.model_step import left_unanswered
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, count_attempts, get_or_create_entity, run_stage
+from flows.engine.runner import Stage, count_attempts, run_stage, store_settings
 from models.image_editor import ImageEditor
 from models.registry import build_image_editor
 from schemas.base import digest_of
@@ -90,11 +90,7 @@ def pin(context: RunContext, dataset: str, spec: ImageEditorSpec) -> ImageEditor
 
     found = pinned_editor(spec)
     values = {"model": spec.ref.model_dump(), "commit": found.revision}
-    get_or_create_entity(
-        context,
-        StageSettings(stage=_EDITOR_PINS_STAGE, version=_EDITOR_PINS_VERSION, values=values),
-        dataset,
-    )
+    store_settings(context, dataset, _EDITOR_PINS_STAGE, _EDITOR_PINS_VERSION, values)
     return found
 
 
@@ -162,8 +158,9 @@ def edit_settings(run: CcdRun) -> NewEntity | None:
         "check": run.settings.edit_check.model_dump(mode="json"),
         "embedder": str(run.embedder.ref),
     }
-    record = StageSettings(stage=EDITED_IMAGES_STAGE, version=_EDITED_IMAGES_VERSION, values=values)
-    return get_or_create_entity(run.context, record, run.dataset)
+    return store_settings(
+        run.context, run.dataset, EDITED_IMAGES_STAGE, _EDITED_IMAGES_VERSION, values
+    )
 
 
 class _Order(NamedTuple):

@@ -176,13 +176,13 @@ def _rejection(considered: Sequence[ConsideredResult], settings: ChoiceSettings)
         if different := [one.similarity for one in considered if one.verdict == "too_different"]:
             detail += f"; the most similar of these has {max(different):.3f}"
             reason = "too_different"
-    context = {
-        "first": settings.first,
-        "floor": settings.floor,
-        "ceiling": settings.ceiling,
-        "results": [one.model_dump() for one in considered],
-    }
-    return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
+    return Rejection.of(
+        STAGE,
+        reason,
+        detail,
+        **settings.model_dump(include={"first", "floor", "ceiling"}),
+        results=[one.model_dump() for one in considered],
+    )
 
 
 def are_again(
@@ -267,15 +267,14 @@ def _find_images(run: CcdRun) -> Found:
     assert run.search is not None  # noqa: S101 - the step is enabled with one alone
     search = open_recorded_search(run.context, run.search, run.dataset, run.clock)
     first = run.settings.choice.first
-    searched = RequestSearches(run.context, run.dataset, search, first).run()
+    searched, stopped = RequestSearches(run.context, run.dataset, search, first).run()
     digest = search.digest(first)
-    plan, report = download_hits(run, search.ref, digest)
+    downloaded = download_hits(run, search.ref, digest)
     return Found(
         digest,
         contents_key(run.settings.download),
-        (searched.plan, plan),
-        (searched.report, report),
-        searched.stopped or left_for_later(report),
+        (searched, downloaded),
+        stopped or left_for_later(downloaded),
     )
 
 

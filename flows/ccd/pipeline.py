@@ -47,13 +47,15 @@ def ccd_pipeline(
             Loop(
                 _each_method,
                 (
+                    Step(_sync_candidates, per_item=_edits_alone),
                     Step(_request_images, per_item=_edits_alone),
-                    Step(_search_images, enabled=lambda run: run.method == "search"),
+                    Step(search_images, enabled=lambda run: run.method == "search"),
                     Step(
-                        _edit_images,
+                        edit_images,
                         enabled=lambda run: run.method == "edit",
                         per_item=_edits_alone,
                     ),
+                    Step(_sync_candidates, per_item=_edits_alone),
                     Gate("candidates", "candidates_gate", per_item=_edits_alone),
                 ),
                 per_item=_edits_alone,
@@ -103,17 +105,10 @@ def _each_method(run: CcdRun) -> Generator[None]:
         raise run.stopped
 
 
-def _request_images(run: CcdRun) -> None:
+def _sync_candidates(run: CcdRun) -> None:
     sync_active_candidates(run, edit_settings(run))
+
+
+def _request_images(run: CcdRun) -> None:
     with run.alone("request images"):
         run.add(request_images(run.context, run.dataset, run.method, run.deferred))
-
-
-def _search_images(run: CcdRun) -> None:
-    search_images(run)
-    sync_active_candidates(run, edit_settings(run))
-
-
-def _edit_images(run: CcdRun) -> None:
-    edit_images(run)
-    sync_active_candidates(run, edit_settings(run))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from db.calls import (
@@ -22,7 +21,7 @@ from db.calls import (
 )
 from db.entities import AgentRef, StoredEntity, WorkResult, new_entity
 from db.store import Store, drop_claims, pauses
-from db.work import Pending, register_plan
+from db.work import Pending
 from flows.ccd.image_requests import strategies_of_requests
 from flows.ccd.run import Clock, utc_now
 from flows.engine.context import RunContext
@@ -312,14 +311,6 @@ _MOST_FAILURES = 3
 """The service is considered down after this many queries in a row without an answer."""
 
 
-class Searched(NamedTuple):
-    """The outcome of searches: their plan, a report, and why requests are left for later."""
-
-    plan: int
-    report: StageReport
-    stopped: LoupeError | None
-
-
 @dataclass
 class RequestSearches:
     """The searches of one run, which continue from stored results.
@@ -340,8 +331,12 @@ class RequestSearches:
     _is_gone: bool = field(default=False, init=False)
     _failures: int = field(default=0, init=False)
 
-    def run(self) -> Searched:
-        """Search for every active request that the limits permit."""
+    def run(self) -> tuple[StageReport, LoupeError | None]:
+        """Search for every active request that the limits permit.
+
+        Returns:
+            A report, and why requests are left for later.
+        """
         ref = self.search.ref
         stage = Stage(
             name=SEARCH,
@@ -356,8 +351,7 @@ class RequestSearches:
         )
         orders = Pending(self.dataset, ImageRequest.kind, ("proposed",), "search")
         report = run_stage(self.context, stage, orders, self._work)
-        plan = register_plan(self.context.store, SEARCH, VERSION, stage.configuration)
-        return Searched(plan, report, self._reached or left_unanswered(ref, report))
+        return report, self._reached or left_unanswered(ref, report)
 
     def _work(self, orders: Sequence[StoredEntity]) -> list[StageResult]:
         strategies = strategies_of_requests(self.context.store, orders)

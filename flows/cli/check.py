@@ -50,7 +50,7 @@ def check(
     else:
         given = list(read_pairs(sys.stdin.buffer.read(), "standard input"))
     settings = chosen_profile(profile).faithfulness
-    found = [_as_json(one) for one in check_faithfulness(given, settings)]
+    found = [_as_json(check_faithfulness(one, settings)) for one in given]
     lines = []
     for number, one in enumerate(found, start=1):
         lines.append(f"{number}  {one['verdict']}")

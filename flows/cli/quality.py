@@ -118,15 +118,12 @@ def draw_choices(
             (default: by the words of their captions).
     """
     from flows.ccd.choice_test import draw_and_store, released_samples, similarities
-    from flows.engine.software import code_revision, software
 
     _, store = opened()
     require_dataset(store, dataset)
     samples = released_samples(store, dataset)
     found_by = similarities(samples, text_embeddings, image_embeddings)
-    drawn = draw_and_store(
-        store, dataset, size, seed, found_by, samples, software(), code_revision()
-    )
+    drawn = draw_and_store(store, dataset, size, seed, found_by, samples)
     by_images, by_captions = found_by.images.name, found_by.captions.name
     document = {
         "queue": f"{dataset}-choices",

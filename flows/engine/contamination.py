@@ -187,8 +187,7 @@ def find_in_folder(
 def _looked_at(folder: Path, name: str) -> ImageFingerprint | Rejection:
     def unusable(reason: str, detail: str) -> Rejection:
         detail = f"image {name!r} cannot be {detail}"
-        where = {"file": name}
-        return Rejection(stage=FINGERPRINTS_STAGE, reason=reason, detail=detail, context=where)
+        return Rejection.of(FINGERPRINTS_STAGE, reason, detail, file=name)
 
     try:
         data = (folder / name).read_bytes()

@@ -2,7 +2,8 @@
 
 import gc
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,8 +35,11 @@ from models.profiles.settings import Settings
 from schemas.base import EntityRecord
 from schemas.build import Build
 from schemas.embedding import PlainModelSpec
+from schemas.errors import ConfigurationError
 from schemas.profile import Profile
 from schemas.provenance import Role
+from schemas.records import Sample, Source
+from schemas.video import StageSettings
 
 
 class HasSummary(Protocol):
@@ -313,6 +317,22 @@ class PipelineRun(Generic[BuildT]):
         found = find(self.store, self.dataset, kind.kind, states=states or None)
         return [one for one in found if group is None or one.group == group]
 
+    def stage_settings(self, stage: str) -> list[StoredEntity]:
+        """Return the settings with which a stage of the dataset was run, oldest first."""
+        return [one for one in self.find(StageSettings) if one.record(StageSettings).stage == stage]
+
+    def require_own_dataset(self, built_from: str) -> None:
+        """Require that the dataset was not imported, nor drawn from imported sources.
+
+        Raises:
+            ConfigurationError: it was.
+        """
+        if self.find(Source) or self.find(Sample):
+            raise ConfigurationError(
+                f"dataset {self.dataset!r} holds items that are not built from {built_from}; build "
+                f"under another dataset name"
+            )
+
     def create(
         self, record: EntityRecord, parents: Sequence[tuple[Role, str]] = (), **values: Any
     ) -> NewEntity:
@@ -345,3 +365,25 @@ def always(_run: object) -> bool:
 def never(_run: object) -> bool:
     """Return False: the step needs all decisions of earlier gates."""
     return False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineStep(ABC, Generic[RunT]):
+    """A step of a pipeline, a gate (`flows.engine.gates`), a loop of these, or the release.
+
+    `enabled` tells whether this build includes it. If `per_item`, it also runs while items wait at
+    earlier gates. Such a step must use only decided items, and its result for an item must not
+    depend on other items being decided. Otherwise releases would depend on the order of decisions.
+    """
+
+    enabled: Callable[[RunT], bool] = always
+    per_item: Callable[[RunT], bool] = never
+
+    @property
+    def gates(self) -> Mapping[str, str]:
+        """The queues in which people decide, each with the key of its policy in a build."""
+        return {}
+
+    @abstractmethod
+    def run(self, run: RunT) -> None:
+        """Run it as far as items are decided."""

@@ -4,13 +4,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Generic
 
 from annotate.backend import Desks
 from annotate.pull import pull
 from annotate.push import push
 from annotate.queues import Queue, apply_policy, count_proposed, reopen_for_people
-from flows.engine.context import RunContext, RunT, always, never
+from flows.engine.context import PipelineStep, RunContext, RunT
 from flows.engine.desks import images_url
 from flows.engine.software import code_revision
 from schemas.errors import ConfigurationError
@@ -19,7 +18,7 @@ _REVIEW_POLL_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
-class Gate(Generic[RunT]):
+class Gate(PipelineStep[RunT]):
     """A gate that decides queue `name` under the policy in the build's `key`.
 
     `apply` applies the decisions made so far, also while other items wait.
@@ -28,8 +27,6 @@ class Gate(Generic[RunT]):
     name: str
     key: str
     apply: Callable[[RunT], None] | None = None
-    enabled: Callable[[RunT], bool] = always
-    per_item: Callable[[RunT], bool] = never
 
     @property
     def gates(self) -> Mapping[str, str]:

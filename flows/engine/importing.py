@@ -1,6 +1,6 @@
 """Import sources: validate every record, open every image, record every rejection."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,21 +60,12 @@ class Tombstones:
         key = next((self._known[one] for one in digests if one in self._known), None)
         if key is None:
             return None
-        return Rejection(
-            stage=stage,
-            reason=WITHDRAWN,
-            detail=f"{file_path!r} was withdrawn before, by withdrawal {key[:12]}; "
-            f"its bytes are not stored again",
-            context={"file_path": file_path, "withdrawal": key},
-        )
+        what = f"{file_path!r} was withdrawn before, by withdrawal {key[:12]}"
+        detail = f"{what}; its bytes are not stored again"
+        return Rejection.of(stage, WITHDRAWN, detail, file_path=file_path, withdrawal=key)
 
 
 # Terms of sources: statements in builds, and an early warning if they prevent a release
-
-
-def permissions(sources: Iterable[SourceSpec | VideoSourceSpec]) -> Mapping[str, str]:
-    """Return, by source name, why its terms permit a release, if the build states it."""
-    return {one.name: one.permitted_by for one in sources if one.permitted_by}
 
 
 def register_source(

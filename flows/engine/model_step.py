@@ -9,12 +9,12 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, new_entity
 from db.quarantine import JUDGING_STAGES, quarantined, unused_answers, used_answers
 from db.store import Store
-from db.work import Pending, register_plan
+from db.work import Pending
 from flows.answers import UnusableAnswerError, check_own_words, refused_answer
 from flows.engine.context import RunContext
 from flows.engine.ledger import RecordedChatModel
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream
+from flows.engine.runner import Stage, get_or_create_entity, run_stage, run_stream, store_settings
 from models.registry import OnDemandChatModel
 from prompts.loader import Prompt
 from schemas.chat import (
@@ -30,7 +30,6 @@ from schemas.errors import ModelError
 from schemas.profile import ChatModelSpec, VllmChat
 from schemas.provenance import Role
 from schemas.records import Caption, Image, PromptText, Rejection
-from schemas.video import StageSettings
 
 _SERVER_IS_GONE = ("unreachable", "misconfigured")
 _SHOWN_CHARACTERS = 10_000  # characters of a server's message kept in quarantine
@@ -70,8 +69,7 @@ class DatasetModel:
     def settings_of(self, stage: str, version: str, prompt: Prompt, **values: object) -> NewEntity:
         """Return the settings of a stage that asks this model, as an entity."""
         settings = model_settings(self.spec, prompt, **values)
-        record = StageSettings(stage=stage, version=version, values=settings)
-        return get_or_create_entity(self.context, record, self.dataset)
+        return store_settings(self.context, self.dataset, stage, version, settings)
 
     def store_prompt(self, prompt: Prompt) -> NewEntity:
         """Store the prompt as an entity, so that lineage includes its text."""
@@ -206,7 +204,7 @@ def run_llm_step(model: DatasetModel, step: LLMStep[Any, SubjectT, ValueT]) -> S
         )
     else:
         report = run_stream(model.context, stage, step.inputs, work, total=len(step.inputs))
-    report.plan_id = register_plan(model.context.store, step.name, step.version, step.configuration)
+    report.asks_model = True
     require_answers(model.spec.ref, report)
     return report
 
@@ -378,13 +376,8 @@ def result_without_value(number: int, stage: str, found: Unparsable) -> StageRes
         return Deferred(number, "not_asked")
     if failure.retriable:
         return Deferred(number, failure.reason, failure.detail)
-    rejection = Rejection(
-        stage=stage,
-        reason=failure.reason,
-        detail=failure.detail,
-        context={"raw": failure.raw[:_SHOWN_CHARACTERS]},
-    )
-    return WorkResult(number, rejection=rejection)
+    raw = failure.raw[:_SHOWN_CHARACTERS]
+    return WorkResult.rejected(number, stage, failure.reason, failure.detail, raw=raw)
 
 
 def require_answers(model: ModelRef, report: StageReport) -> None:
@@ -427,7 +420,7 @@ def refuse_unusable_models(
         ModelError: a larger share is; the message gives the reasons with two examples.
     """
     for report in reports:
-        if report.plan_id is None:
+        if not report.asks_model:
             continue
         unused = unused_answers(store, dataset, report.plan_id)
         if not (lost := sum(one.answers for one in unused)):

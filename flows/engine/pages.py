@@ -27,9 +27,7 @@ _JPEG_QUALITY = 82
 def flow_pages() -> "Environment":
     """Return the templates of `flows/templates`, with filters for numbers."""
     environment = page_environment("flows")
-    environment.filters.update(
-        figure=figure, threshold=_threshold_text, number=lambda value: f"{value:,}"
-    )
+    environment.filters.update(figure=figure, threshold="{:g}".format, number="{:,}".format)
     return environment
 
 
@@ -48,11 +46,6 @@ def figure(value: float, *, is_count: bool = False) -> str:
         0 if is_count or size >= 100 or not size else 1 if size >= 10 else 2 if size >= 1 else 3
     )
     return f"{value:,.{decimals}f}".replace("-", "−")
-
-
-def _threshold_text(value: float) -> str:
-    """Format a threshold as it is written in a profile."""
-    return f"{value:g}"
 
 
 def thumbnail_uri(blobs: BlobStore, picture: Picture, side_px: int) -> str | None:

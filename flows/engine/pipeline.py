@@ -12,20 +12,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Generic, Protocol, TypeVar
+from typing import Generic
 
 from annotate.backend import Desks
 from annotate.queues import load_queues, parse_policy
 from db.calls import cost_rows
-from flows.engine.context import (
-    BuildReport,
-    BuildT,
-    PipelineRun,
-    RunContext,
-    RunT,
-    always,
-    never,
-)
+from flows.engine.context import BuildReport, BuildT, PipelineStep, RunContext, RunT
 from flows.engine.desks import open_desks
 from flows.engine.importing import correct_terms, refusal_of_terms
 from flows.engine.ledger import require_prices
@@ -158,46 +150,19 @@ def _require_ready(
         raise ConfigurationError(f"the run cannot start, and no model was called:{details}")
 
 
-AnyRunT = TypeVar("AnyRunT", bound=PipelineRun, contravariant=True)  # type: ignore[type-arg]
+@dataclass(frozen=True)
+class Step(PipelineStep[RunT]):
+    """A step that is a function."""
 
+    work: Callable[[RunT], None]
 
-class PipelineStep(Protocol[AnyRunT]):
-    """A step, a gate (`flows.engine.gates`), a loop over some of them, or the release.
-
-    It runs if it is `enabled`, and also while items wait at earlier gates if `per_item`.
-    """
-
-    @property
-    def gates(self) -> Mapping[str, str]:
-        """The queues in which people decide, each with the key of its policy in a build."""
-
-    def enabled(self, run: AnyRunT, /) -> bool:
-        """Return whether this build includes it."""
-
-    def per_item(self, run: AnyRunT, /) -> bool:
-        """Return whether its result for an item depends only on that item."""
-
-    def run(self, run: AnyRunT, /) -> None:
-        """Run it as far as items are decided."""
+    def run(self, run: RunT) -> None:
+        """Call the function."""
+        self.work(run)
 
 
 @dataclass(frozen=True)
-class Step(Generic[RunT]):
-    """A step of a pipeline; `enabled` tells whether this build includes it.
-
-    If `per_item`, the step also runs while items wait at earlier gates. Such a step must use only
-    decided items, and its result for an item must not depend on other items being decided.
-    Otherwise releases would depend on the order of decisions.
-    """
-
-    run: Callable[[RunT], None]
-    enabled: Callable[[RunT], bool] = always
-    per_item: Callable[[RunT], bool] = never
-    gates: ClassVar[Mapping[str, str]] = {}
-
-
-@dataclass(frozen=True)
-class Loop(Generic[RunT]):
+class Loop(PipelineStep[RunT]):
     """Steps that run once for each item of `passes`.
 
     `passes` is resumed after every pass, also if items wait for people, and closed at the end.
@@ -205,12 +170,10 @@ class Loop(Generic[RunT]):
 
     passes: Callable[[RunT], Generator[None]]
     steps: Sequence[PipelineStep[RunT]]
-    enabled: Callable[[RunT], bool] = always
-    per_item: Callable[[RunT], bool] = never
 
     @property
     def gates(self) -> Mapping[str, str]:
-        """The queues of its gates; see `PipelineStep`."""
+        """The queues of its gates."""
         return _gates(self.steps)
 
     def run(self, run: RunT) -> None:
@@ -223,13 +186,11 @@ class Loop(Generic[RunT]):
 
 
 @dataclass(frozen=True)
-class Release(Generic[RunT]):
+class Release(PipelineStep[RunT]):
     """Release the dataset as `version`, in a tier for a benchmark of tasks."""
 
     version: Callable[[RunT], str]
     tier: Tier | None = None
-    enabled: Callable[[RunT], bool] = always
-    gates: ClassVar[Mapping[str, str]] = {}
 
     def run(self, run: RunT) -> None:
         """Build the release, unless most answers of a model are unusable."""
@@ -237,10 +198,6 @@ class Release(Generic[RunT]):
         most = run.build.max_unusable_share
         refuse_unusable_models(run.store, run.dataset, run.report.stages, most)
         release(run.context, run.report, run.build, version, self.tier, run.compared_by)
-
-    def per_item(self, run: RunT) -> bool:
-        """Return False: a release depends on all gates."""
-        return never(run)
 
 
 @dataclass(frozen=True)

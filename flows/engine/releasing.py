@@ -35,7 +35,6 @@ from db.withdrawals import dataset_notices, list_withdrawals
 from flows.engine.contamination import comparison_with, contamination_inspection, dataset_called
 from flows.engine.context import BuildReport, RunContext
 from flows.engine.embedding import CachedEmbedder, image_file, pinned
-from flows.engine.importing import permissions
 from flows.engine.release_facts import ReleaseFacts, release_facts
 from flows.engine.report import Progress
 from flows.engine.software import code_revision
@@ -542,8 +541,8 @@ def release(
         return
     signer = release_signer(settings)
     checks = release_checks(store, settings, report.dataset, embedder, context.progress)
-    terms = {**checks.permitted_terms, **permissions(build.sources)}
-    checks = checks._replace(permitted_terms=terms)
+    permitted = {one.name: one.permitted_by for one in build.sources if one.permitted_by}
+    checks = checks._replace(permitted_terms={**checks.permitted_terms, **permitted})
     report.release = context.settings.home / "releases" / f"{report.dataset}-{version}"
     inspect = version_inspection(store, context.blobs, warn, strict=build.strict_version)
     if build.against:

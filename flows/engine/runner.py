@@ -40,6 +40,7 @@ from flows.engine.report import StageReport, StageResult
 from schemas.base import EntityRecord
 from schemas.provenance import Role
 from schemas.records import Rejection
+from schemas.video import StageSettings
 
 
 @contextmanager
@@ -81,6 +82,14 @@ def get_or_create_entity(
     activity = context.activity(plan_id, dataset)
     commit_chunk(context.store, activity, [WorkResult(0, entities=(entity,))])
     return entity
+
+
+def store_settings(
+    context: RunContext, dataset: str, stage: str, version: str, values: dict[str, Any]
+) -> NewEntity:
+    """Return the settings of a stage as an entity of `dataset`, stored if it is missing."""
+    record = StageSettings(stage=stage, version=version, values=values)
+    return get_or_create_entity(context, record, dataset)
 
 
 # A chunk's entities, derivations, decisions and work rows are one transaction: a killed run loses
@@ -259,7 +268,7 @@ def _run(
     While all threads are busy, one more chunk is prepared. The first error is raised after the
     other chunks have ended, as later errors mostly follow from it.
     """
-    report = StageReport(stage.title, may_stall=not stage.independent)
+    report = StageReport(stage.title, may_stall=not stage.independent, plan_id=plan_id)
 
     def process(chunk: ClaimedChunk, function: Work[Any]) -> None:
         started_at = datetime.now(UTC)

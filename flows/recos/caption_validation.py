@@ -108,12 +108,9 @@ def _validated_before(run: RecosRun, pool: CaptionPool) -> frozenset[str]:
     Empty if nothing was withdrawn.
     """
     reports: list[str] = []
-    for settings in run.find(StageSettings):
-        record = settings.record(StageSettings)
-        if record.stage != STAGE:
-            continue
+    for settings in run.stage_settings(STAGE):
         came = list(find_children(run.store, settings.id, Role.VALIDATED_WITH))
-        is_whole = pool.place.keys() >= set(record.values["images"])
+        is_whole = pool.place.keys() >= set(settings.record(StageSettings).values["images"])
         if not is_whole or any(one.state == "withdrawn" for one in came):
             reports += [one.id for one in came if one.kind == DiscriminabilityReport.kind]
     measured = parents_of(run.store, reports, Role.MEASURES)

@@ -30,7 +30,6 @@ from flows.answers import (
     words_of,
 )
 from flows.engine.model_step import Ask, LLMStep, Parsed, run_llm_step
-from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each
 from flows.grammar import check_grammar, words_in
 from flows.recos.captioning import MAX_CHARACTERS, facts_of, task_of
@@ -212,7 +211,7 @@ _SENTENCES = {
 }
 
 
-def check_pairs(run: RecosRun) -> StageReport:
+def check_pairs(run: RecosRun) -> None:
     """Measure every pair of captions whose new caption is undecided, and propose questions."""
     known = load_pairs(run)
     pairs = [
@@ -260,7 +259,7 @@ def check_pairs(run: RecosRun) -> StageReport:
         (confusing.seq, (pair, confusing, check))
         for (pair, confusing), check in zip(pairs, checks, strict=True)
     ]
-    return run_each(run.context, stage, sorted(items, key=itemgetter(0)), result)
+    run.add(run_each(run.context, stage, sorted(items, key=itemgetter(0)), result))
 
 
 def _measured(run: RecosRun, pairs: Sequence[tuple[Pair, StoredEntity]]) -> list[ConfusionCheck]:

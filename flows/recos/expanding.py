@@ -20,7 +20,7 @@ from db.entities import (
 from db.store import Store
 from flows.engine.embedding import picture_of
 from flows.engine.report import StageReport
-from flows.engine.runner import Stage, get_or_create_entity, run_each
+from flows.engine.runner import Stage, get_or_create_entity, run_each, store_settings
 from flows.recos.captioning import task_of
 from flows.recos.run import Pool, RecosRun, captions_of, copied_image, originals_of
 from retrieval.similarity.near_duplicates import NearDuplicates, find_near_duplicates
@@ -30,7 +30,6 @@ from schemas.provenance import Role
 from schemas.records import Image
 from schemas.recos import DuplicateQuestion, ExpansionReport
 from schemas.similarity import AlikePair
-from schemas.video import StageSettings
 
 # Images similar to those of v1, each once, and none that v1 has (ReCoS, section 3.4).
 
@@ -256,8 +255,9 @@ def expand_gallery(run: RecosRun) -> None:
     near = _neighbours(pool, sorted(v1), neighbours, excluded)
     found = expand_images(near, neighbours, partial(_deduplicated, pool), embedder)
     counts = get_or_create_entity(context, found.report, dataset).id
-    limits = StageSettings(stage=_EXPANSION_STAGE, version=_EXPANSION_VERSION, values=chosen_with)
-    chosen_by = get_or_create_entity(context, limits, dataset).id
+    chosen_by = store_settings(
+        context, dataset, _EXPANSION_STAGE, _EXPANSION_VERSION, chosen_with
+    ).id
     tasks = {other: task_of(v1[one]) for one in sorted(near, reverse=True) for other in near[one]}
     parents = [(Role.EXPANDED_WITH, chosen_by)]
     added = {one: pool.images[pool.place[one]] for one in found.images}

@@ -9,7 +9,7 @@ from flows.engine.build_files import demonstration_build
 from flows.engine.gates import Gate, reopen
 from flows.engine.importing import import_source
 from flows.engine.pipeline import Loop, PipelineSpec, Release, Step
-from flows.engine.runner import get_or_create_entity, sole_run
+from flows.engine.runner import sole_run, store_settings
 from flows.recos.caption_validation import validate_captions
 from flows.recos.captioning import task_of, write_captions
 from flows.recos.confusing import (
@@ -69,11 +69,14 @@ def recos_pipeline(drawing: RenderOptions | None = None) -> PipelineSpec[RecosBu
             Loop(
                 _until_captions_stay,
                 (
-                    Step(_match_similar_images),
+                    Step(match_images),
                     Step(
                         partial(read_texts, tier="v1"), enabled=lambda run: run.reader is not None
                     ),
-                    Step(_write_confusing_captions),
+                    Step(write_confusing_captions),
+                    Step(_reopen_confusions),
+                    Step(sync_confusions),
+                    Step(check_pairs),
                     Gate("confusions", "confusions_gate"),
                 ),
                 enabled=_reaches("v1"),
@@ -205,15 +208,8 @@ def _until_captions_stay(run: RecosRun) -> Generator[None]:
             rejected = follow_answers(run)
 
 
-def _match_similar_images(run: RecosRun) -> None:
-    run.add(match_images(run))
-
-
-def _write_confusing_captions(run: RecosRun) -> None:
-    write_confusing_captions(run)
+def _reopen_confusions(run: RecosRun) -> None:
     reopen(run.context, run.queues["confusions"])
-    sync_confusions(run)
-    run.add(check_pairs(run))
 
 
 # The settings of a benchmark are fixed once its captions are validated, because the result of a
@@ -244,23 +240,17 @@ def _refuse_other_settings(run: RecosRun) -> None:
 
 def _validated_with(run: RecosRun) -> list[dict[str, Any]]:
     """Return the settings that captions were validated with; these fix the images."""
-    records = (one.record(StageSettings) for one in run.find(StageSettings))
-    return [record.values for record in records if record.stage == _STAGE]
+    return [one.record(StageSettings).values for one in run.stage_settings(_STAGE)]
 
 
 def _keep_settings(run: RecosRun) -> None:
-    record = StageSettings(stage=_STAGE, version=_VERSION, values=_values(run))
-    get_or_create_entity(run.context, record, run.dataset)
+    store_settings(run.context, run.dataset, _STAGE, _VERSION, _values(run))
 
 
 def _sync_active_captions(run: RecosRun, settings_id: str) -> None:
     """Deactivate captions of v0 written with other settings, before any is validated."""
     written = parents_of(run.store, [one.id for one in run.find(Caption)], Role.WRITTEN_WITH)
-    of_stage = {
-        one.id
-        for one in run.find(StageSettings)
-        if one.record(StageSettings).stage == CAPTION_PURPOSE
-    }
+    of_stage = {one.id for one in run.stage_settings(CAPTION_PURPOSE)}
 
     def is_current(caption: StoredEntity) -> bool | None:
         others = set(written.get(caption.id, ())) & of_stage

@@ -196,5 +196,5 @@ def _illegible(
         f"{reader.ref} cannot read {unread:.0%} of what is written in {file_path!r}; at most "
         f"{MOST_UNREAD:.0%} may be unread"
     )
-    context = {"file_path": file_path, "unread": unread, "drawn": list(drawn), "read": read}
-    return Rejection(stage=STAGE, reason="illegible_text", detail=detail, context=context)
+    about = {"file_path": file_path, "unread": unread, "drawn": list(drawn), "read": read}
+    return Rejection.of(STAGE, "illegible_text", detail, **about)

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from db.entities import LIVE, NewEntity, StoredEntity, WorkResult, parents_of
-from flows.engine.report import StageReport
 from flows.engine.runner import Stage, run_each, worked_items
 from flows.recos.captioning import task_of
 from flows.recos.confusion_checks import Background, calibrate, truth_differs
@@ -138,7 +137,7 @@ def load_judge(run: RecosRun) -> Judge:
     return Judge(rows, texts, wordings, owners, Background(texts, owners), calibration)
 
 
-def match_images(run: RecosRun) -> StageReport:
+def match_images(run: RecosRun) -> None:
     """Add a similar image of its source to v1 for every image of v0 that has none.
 
     An image that was rejected before, for any image, is not taken again. An image without a match,
@@ -181,7 +180,7 @@ def match_images(run: RecosRun) -> StageReport:
             return WorkResult(number, rejection=matches.rejections.get(original))
         return WorkResult(number, entities=_matched(run, image, match))
 
-    return run_each(run.context, stage, [(image.seq, image) for image in open_], result)
+    run.add(run_each(run.context, stage, [(image.seq, image) for image in open_], result))
 
 
 def _matched(run: RecosRun, image: StoredEntity, match: Match) -> tuple[NewEntity, NewEntity]:

@@ -16,7 +16,6 @@ from db.entities import (
     WorkResult,
     fetch_children,
     fetch_parents,
-    find,
     find_children,
     parents_of,
 )
@@ -31,7 +30,7 @@ from schemas.base import digest_of
 from schemas.build import TaskSpec
 from schemas.errors import ConfigurationError
 from schemas.provenance import Role
-from schemas.records import Image, ImageFacts, Sample, Source
+from schemas.records import Image, ImageFacts
 from schemas.recos import Selection, TaskDraw
 from schemas.requests import WrittenSignPair
 
@@ -108,7 +107,7 @@ def take_images(run: RecosRun, task: TaskSpec, source: NewEntity) -> StageReport
         ConfigurationError: the source has no usable image, the file of names cannot be read, or the
             dataset has another draw for the task.
     """
-    _require_own_dataset(run)
+    run.require_own_dataset("tasks")
     images = images_of_source(run.store, source.id)
     if not images:
         raise ConfigurationError(
@@ -264,16 +263,6 @@ def _different(images: Sequence[StoredEntity], taken: set[str]) -> list[StoredEn
         if sha256 not in taken:
             chosen.setdefault(sha256, image)
     return list(chosen.values())
-
-
-def _require_own_dataset(run: RecosRun) -> None:
-    """Raise if the dataset already has images that were imported or built otherwise."""
-    for kind in (Source, Sample):
-        if next(find(run.store, run.dataset, kind.kind), None) is not None:
-            raise ConfigurationError(
-                f"dataset {run.dataset!r} has entities that were not built from tasks; build under "
-                f"another dataset name"
-            )
 
 
 # People are asked which images fit their task, and their answers are applied.

@@ -4,7 +4,6 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,14 +17,6 @@ from schemas.recos import CaptionVerdict, DiscriminabilityReport, Discriminabili
 from schemas.taxonomy import RetrievalTask, in_order
 
 STAGE = "validate_captions"
-
-
-class Step(StrEnum):
-    """The next step of a caption."""
-
-    PASS = "pass"  # noqa: S105 - no password
-    REVISE = "revise"
-    ASK_PEOPLE = "ask_people"
 
 
 class Attempt(NamedTuple):
@@ -75,17 +66,18 @@ class CaptionHistory(NamedTuple):
 
         return min(reversed(self.attempts), key=beyond)
 
-    def next_step(self, settings: DiscriminabilitySettings) -> Step:
-        """Return whether the caption passes, is revised, or is left to people.
+    @property
+    def passes(self) -> bool:
+        """Whether the current text passes; if no text does, the caption is left to people."""
+        return self.current.verdict is CaptionVerdict.PASS
 
-        It is left to people after as many revisions as the settings permit, or if the model's
-        answer was unusable, because the same request would get the same answer.
+    def is_revised(self, settings: DiscriminabilitySettings) -> bool:
+        """Return whether the caption is revised once more.
+
+        It is not after as many revisions as the settings permit, or if the model's answer was
+        unusable, because the same request would get the same answer.
         """
-        if self.current.verdict is CaptionVerdict.PASS:
-            return Step.PASS
-        if self.unusable is not None or self.round >= settings.rounds:
-            return Step.ASK_PEOPLE
-        return Step.REVISE
+        return not self.passes and self.unusable is None and self.round < settings.rounds
 
 
 def reports_of(
@@ -167,9 +159,7 @@ def run_validation(
         )
         for draft, dis in zip(drafts, found, strict=True)
     }
-    while failing := [
-        history for history in histories.values() if history.next_step(settings) is Step.REVISE
-    ]:
+    while failing := [one for one in histories.values() if one.is_revised(settings)]:
         siblings: dict[str, set[Words]] = defaultdict(set)
         for history in histories.values():
             siblings[history.image].add(words_of(history.current.text))
@@ -322,7 +312,7 @@ class ValidationReport:
                 len(found),
                 share_passing([history.attempts[0].verdict for history in found]),
                 share_passing([history.current.verdict for history in found]),
-                self._count_for_people(found),
+                sum(not history.passes for history in found),
             )
             for task, found in ((task, by_task[task]) for task in in_order(by_task))
         ]
@@ -330,10 +320,7 @@ class ValidationReport:
     @property
     def for_people(self) -> int:
         """The number of captions left to people."""
-        return self._count_for_people(self.histories)
-
-    def _count_for_people(self, histories: Sequence[CaptionHistory]) -> int:
-        return sum(one.next_step(self.settings) is Step.ASK_PEOPLE for one in histories)
+        return sum(not history.passes for history in self.histories)
 
     @property
     def by_first_dis(self) -> list[CaptionHistory]:

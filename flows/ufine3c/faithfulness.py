@@ -16,10 +16,9 @@ from db.entities import (
     NewDecision,
     StoredEntity,
     WorkResult,
-    fetch,
+    fetch_parents,
     find_in_groups,
     new_entity,
-    parents_of,
 )
 from db.store import Store
 from db.work import Pending
@@ -168,13 +167,9 @@ _BEGINNING = 5  # letters
 
 
 def check_faithfulness(
-    pairs: Sequence[RewritePair], settings: FaithfulnessSettings
-) -> list[FaithfulnessReport | Rejection]:
-    """Return one result per pair, in order: the differences, or why the rewrite cannot be used."""
-    return [_check(pair, settings) for pair in pairs]
-
-
-def _check(pair: RewritePair, settings: FaithfulnessSettings) -> FaithfulnessReport | Rejection:
+    pair: RewritePair, settings: FaithfulnessSettings
+) -> FaithfulnessReport | Rejection:
+    """Return how a rewrite differs from its source, or why it cannot be used."""
     defect = _find_defect(pair.source, pair.rewrite, pair.siblings, settings)
     if defect is not None:
         return _rejected(*defect, pair)
@@ -201,8 +196,7 @@ def _share_few_words(pair: RewritePair) -> bool:
 
 
 def _rejected(reason: str, detail: str, pair: RewritePair) -> Rejection:
-    context = {"source": pair.source, "rewrite": pair.rewrite}
-    return Rejection(stage=STAGE, reason=reason, detail=detail, context=context)
+    return Rejection.of(STAGE, reason, detail, source=pair.source, rewrite=pair.rewrite)
 
 
 def check_rewrites(
@@ -225,14 +219,12 @@ def check_rewrites(
 
 
 class _Rewritten(NamedTuple):
-    """A rewrite, by its id, number and group, and the texts it is compared with."""
+    """A rewrite, by its id, number and group, with the texts it is compared with."""
 
     id: str
     seq: int
     group: str | None
-    source: str
-    rewrite: str
-    siblings: tuple[str, ...]
+    pair: RewritePair
 
 
 @dataclass(frozen=True)
@@ -252,12 +244,10 @@ class RewriteChecks(Program[_Rewritten]):
 
     def prepare(self, inputs: Sequence[StoredEntity], reader: Store) -> list[_Rewritten]:
         """Load the sources and siblings of these rewrites."""
-        caption_ids = parents_of(reader, [rewrite.id for rewrite in inputs], Role.REWRITE_OF)
-        captions = fetch(reader, {ids[0] for ids in caption_ids.values()})
+        sources = fetch_parents(reader, [rewrite.id for rewrite in inputs], Role.REWRITE_OF)
         groups = sorted({str(rewrite.group) for rewrite in inputs})
         rewrites = find_in_groups(reader, self.dataset, Rewrite.kind, groups)
-        sources = [captions[caption_ids[rewrite.id][0]] for rewrite in inputs]
-        return self.paired(inputs, sources, rewrites)
+        return self.paired(inputs, [sources[rewrite.id][0] for rewrite in inputs], rewrites)
 
     def paired(
         self,
@@ -279,20 +269,16 @@ class RewriteChecks(Program[_Rewritten]):
             own = (rank.get(record.author, len(rank)), rewrite.id)
             earlier = tuple(text for order, text in sorted(texts[rewrite.group]) if order < own)
             source = caption.record(Caption).text
-            of = rewrite.id, rewrite.seq, rewrite.group
-            found.append(_Rewritten(*of, source, record.text, earlier))
+            pair = RewritePair(source=source, rewrite=record.text, siblings=earlier)
+            found.append(_Rewritten(rewrite.id, rewrite.seq, rewrite.group, pair))
         return found
 
     def work(self, items: Sequence[_Rewritten]) -> list[WorkResult]:
         """Return a report on each rewrite, or a rejection."""
-        pairs = [
-            RewritePair(source=one.source, rewrite=one.rewrite, siblings=one.siblings)
-            for one in items
-        ]
-        reports = check_faithfulness(pairs, self.settings)
-        return list(map(self._result, items, reports))
+        return list(map(self._result, items))
 
-    def _result(self, item: _Rewritten, report: FaithfulnessReport | Rejection) -> WorkResult:
+    def _result(self, item: _Rewritten) -> WorkResult:
+        report = check_faithfulness(item.pair, self.settings)
         if isinstance(report, Rejection):
             return self.refused(item, report)
         parents = [(Role.CHECKS, item.id)]

@@ -47,16 +47,12 @@ _MOST_FACTS = 20
 _MOST_CHARACTERS = 200
 
 
-def answer_schema() -> dict[str, Any]:
-    """Return the JSON schema of an answer: two lists of facts, each named in a few words."""
-    facts = {"type": "array", "items": text_schema(_MOST_CHARACTERS), "maxItems": _MOST_FACTS}
-    return object_schema(dict.fromkeys(_SENTENCES, facts))
-
-
 def request_judgement(description: str, rewrite: str, prompt: Prompt) -> ChatRequest:
     """Return the request to compare `rewrite` with the `description` that it was made from."""
     values = {"description": description, "rewrite": rewrite}
-    return prompt.request(STAGE, values, answer_schema=answer_schema())
+    facts = {"type": "array", "items": text_schema(_MOST_CHARACTERS), "maxItems": _MOST_FACTS}
+    schema = object_schema(dict.fromkeys(_SENTENCES, facts))
+    return prompt.request(STAGE, values, answer_schema=schema)
 
 
 def read_judgement(answer: ChatAnswer) -> Judgement | Rejection:

@@ -1,7 +1,5 @@
 """Rewrite descriptions with the models of the profile: request, parsing, and step."""
 
-from typing import Any
-
 from db.entities import StoredEntity, WorkResult, new_entity
 from db.work import Pending
 from flows.answers import FIELD, STAGE, clean_answer, object_schema, text_schema
@@ -9,22 +7,17 @@ from flows.engine.context import RunContext
 from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_settings, run_llm_step
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
-from schemas.chat import ChatAnswer, ChatRequest
+from schemas.chat import ChatRequest
 from schemas.profile import (
     ChatModelSpec,
     ImportedRewrites,
     RewriteSettings,
 )
 from schemas.provenance import Role
-from schemas.records import Caption, Rejection, Rewrite
+from schemas.records import Caption, Rewrite
 
 VERSION = "1"
 _IMPORTED = "imported_rewrite"
-
-
-def answer_schema(max_characters: int) -> dict[str, Any]:
-    """Return the JSON schema of an answer: a string `rewrite` of at most `max_characters`."""
-    return object_schema({FIELD: text_schema(max_characters)})
 
 
 def request_rewrite(description: str, prompt: Prompt, max_characters: int) -> ChatRequest:
@@ -33,15 +26,10 @@ def request_rewrite(description: str, prompt: Prompt, max_characters: int) -> Ch
     The description may contain anything, including instructions to the model. The prompt marks it
     as data, and the answer is checked like any other.
     """
-    schema = answer_schema(max_characters)
+    schema = object_schema({FIELD: text_schema(max_characters)})
     return prompt.request(
         STAGE, {"description": description}, subject=description, answer_schema=schema
     )
-
-
-def read_rewrite(answer: ChatAnswer, max_characters: int) -> str | Rejection:
-    """Return the rewrite in `answer`, cleaned, or the reason why it cannot be used."""
-    return clean_answer(answer.text, max_characters, truncated=answer.truncated)
 
 
 def pending_captions(dataset: str) -> Pending:
@@ -95,6 +83,6 @@ def rewrite_step(
         request=lambda captions: [
             [Ask(one, request_rewrite(one.record(Caption).text, prompt, limit))] for one in captions
         ],
-        parse=lambda _, answer: read_rewrite(answer, limit),
+        parse=lambda _, answer: clean_answer(answer, limit),
         outputs=lambda answers: [output(one) for (one,) in answers],
     )

@@ -1,6 +1,7 @@
 """Cut crops of people from frames, measure them, and keep the best few of each track."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import NamedTuple, Self
 
@@ -257,6 +258,7 @@ class _Kept(NamedTuple):
     data: bytes | None
 
 
+@dataclass
 class ObservationPool:
     """At most `most` observations of one live track, spread over its whole duration.
 
@@ -270,12 +272,13 @@ class ObservationPool:
     Crops are encoded when they are kept; a pool holds no pixels of frames.
     """
 
-    def __init__(self, number: int, most: int) -> None:
-        self.number = number
-        self._most = most
-        self._first_frame = self._last_frame = self._seen_frames = 0
-        self._span_frames = 1
-        self._kept: dict[int, _Kept] = {}
+    number: int
+    most: int
+    first_frame: int = 0
+    last_frame: int = 0
+    seen_frames: int = 0
+    span_frames: int = 1
+    _kept: dict[int, _Kept] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -288,10 +291,10 @@ class ObservationPool:
             person: the track's person in it.
             others: (n, 4) the boxes of all other people in the frame.
         """
-        if not self._seen_frames:
-            self._first_frame = frame.number
-        self._last_frame = frame.number
-        self._seen_frames += 1
+        if not self.seen_frames:
+            self.first_frame = frame.number
+        self.last_frame = frame.number
+        self.seen_frames += 1
         measures = measure_quickly(frame, person.box_xyxy, others)
         if measures is None:
             return
@@ -307,22 +310,12 @@ class ObservationPool:
     def state(self, put: Put) -> PoolState:
         """Return everything needed to continue, with the crops in the blob store."""
         self._store_crops(put)
-        return PoolState(
-            number=self.number,
-            most=self._most,
-            first_frame=self._first_frame,
-            last_frame=self._last_frame,
-            seen_frames=self._seen_frames,
-            span_frames=self._span_frames,
-            observations=self._observations(),
-        )
+        return PoolState.model_validate(self, from_attributes=True)
 
     @classmethod
     def restored(cls, state: PoolState) -> Self:
         """Return a pool that continues exactly as the one that `state` was taken of."""
-        pool = cls(state.number, state.most)
-        pool._first_frame, pool._last_frame = state.first_frame, state.last_frame
-        pool._seen_frames, pool._span_frames = state.seen_frames, state.span_frames
+        pool = cls(**state.model_dump(exclude={"observations"}))
         for observation in state.observations:
             found = quality(observation.measures, observation.score)
             pool._kept[pool._span_of(observation.frame)] = _Kept(found, observation, None)
@@ -336,18 +329,18 @@ class ObservationPool:
         return Track(
             **origin._asdict(),
             number=self.number,
-            first_frame=self._first_frame,
-            last_frame=self._last_frame,
-            seen_frames=self._seen_frames,
-            observations=self._observations(),
+            first_frame=self.first_frame,
+            last_frame=self.last_frame,
+            seen_frames=self.seen_frames,
+            observations=self.observations,
         )
 
     def _span_of(self, frame_number: int) -> int:
-        return (frame_number - self._first_frame) // self._span_frames
+        return (frame_number - self.first_frame) // self.span_frames
 
     def _merge_until_it_fits(self) -> None:
-        while len(self._kept) > self._most:
-            self._span_frames *= 2
+        while len(self._kept) > self.most:
+            self.span_frames *= 2
             merged: dict[int, _Kept] = {}
             for kept in self._kept.values():  # in the order of time
                 span = self._span_of(kept.observation.frame)
@@ -361,7 +354,9 @@ class ObservationPool:
                 put(kept.data, kept.observation.crop.media_type)
                 self._kept[span] = kept._replace(data=None)
 
-    def _observations(self) -> tuple[Observation, ...]:
+    @property
+    def observations(self) -> tuple[Observation, ...]:
+        """The observations that are kept, in the order of time."""
         return tuple(kept.observation for kept in self._kept.values())
 
 

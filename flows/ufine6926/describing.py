@@ -41,7 +41,7 @@ def read_description(answer: ChatAnswer, max_characters: int) -> str | Rejection
 
     Reasons are those of `clean_answer`, and `refusal`.
     """
-    text = clean_answer(answer.text, max_characters, truncated=answer.truncated)
+    text = clean_answer(answer, max_characters)
     if isinstance(text, Rejection):
         return text.model_copy(update={"stage": STAGE})
     if (refusal := refusal_in(text)) is None:

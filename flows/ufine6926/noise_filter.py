@@ -29,7 +29,7 @@ from db.store import Store
 from db.work import Pending
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_each, run_stage
+from flows.engine.runner import Stage, run_each, run_stage, store_settings
 from flows.ufine6926.crops import with_bodies
 from flows.ufine6926.noise_rules import (
     SWITCH,
@@ -57,7 +57,6 @@ from schemas.video import (
     FilterReport,
     Finding,
     Observation,
-    StageSettings,
     Track,
     TrackedVideo,
     Video,
@@ -290,12 +289,9 @@ FilterPlan = StagePlan[FilterSettings]
 
 def plan_filter(context: RunContext, dataset: str, settings: FilterSettings) -> FilterPlan:
     """Return the plan for the profile's thresholds."""
-    record = StageSettings(
-        stage=FILTER_TRACK_STAGE,
-        version=FILTER_TRACK_VERSION,
-        values=settings.model_dump(mode="json"),
-    )
-    return FilterPlan(settings, get_or_create_entity(context, record, dataset))
+    values = settings.model_dump(mode="json")
+    stored = store_settings(context, dataset, FILTER_TRACK_STAGE, FILTER_TRACK_VERSION, values)
+    return FilterPlan(settings, stored)
 
 
 def filter_tracks(

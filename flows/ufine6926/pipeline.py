@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from functools import partial
 
-from db.entities import LIVE, count_entities, find
+from db.entities import LIVE, count_entities
 from flows.engine.build_files import demonstration_build
 from flows.engine.context import PipelineRun, always
 from flows.engine.gates import Gate
@@ -24,7 +24,7 @@ from schemas.build import UFine6926Build
 from schemas.errors import ConfigurationError
 from schemas.profile import BuiltinDescriber, Profile
 from schemas.proposals import Tracklet
-from schemas.records import Image, Sample, Source
+from schemas.records import Image
 from schemas.similarity import SplitSettings
 from schemas.tracking import BuiltinDetector, FilterSettings, TrackingSettings
 from schemas.video import Video
@@ -62,7 +62,7 @@ def ufine6926_pipeline(
         start=partial(UFine6926Run, make_detector=make_detector),
         version=lambda build: build.version,
         steps=(
-            Step(_require_own_dataset),
+            Step(lambda run: run.require_own_dataset("videos")),
             Step(_track),
             Step(_filter_and_propose),
             Gate("tracklets", "tracklets_gate"),
@@ -102,16 +102,6 @@ def _video_settings(
         tracking.model_copy(update={"detector": BuiltinDetector()}),
         filtering.model_copy(update={"pose_model": None}),
     )
-
-
-def _require_own_dataset(run: UFine6926Run) -> None:
-    """Require that a dataset built from videos has no other sources."""
-    for kind in (Source.kind, Sample.kind):
-        if next(find(run.store, run.dataset, kind), None) is not None:
-            raise ConfigurationError(
-                f"dataset {run.dataset!r} holds items that are not built from videos; "
-                f"build under another dataset name"
-            )
 
 
 def _track(run: UFine6926Run) -> None:

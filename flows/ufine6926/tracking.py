@@ -3,7 +3,7 @@
 import io
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +25,7 @@ from db.work import (
 )
 from flows.engine.context import RunContext
 from flows.engine.report import Deferred, StageReport, StageResult
-from flows.engine.runner import Stage, get_or_create_entity, run_stage
+from flows.engine.runner import Stage, run_stage, store_settings
 from flows.ufine6926.crops import ObservationPool, PoolState, Put, TrackOrigin, with_bodies
 from models.registry import build_detector, build_pose_model, pinned_detector, runs_on_gpu
 from models.tracking.association import (
@@ -46,7 +46,7 @@ from schemas.errors import IntegrityError
 from schemas.provenance import Role
 from schemas.records import Picture
 from schemas.tracking import DetectorSpec, TrackingSettings
-from schemas.video import Body, StageSettings, Track, TrackedVideo, Video
+from schemas.video import Body, Track, TrackedVideo, Video
 from sources.video.finding import FoundVideo, find_all_videos, video_digest
 from sources.video.reader import VideoProblem, VideoRefusedError, open_video
 
@@ -230,8 +230,7 @@ def plan_tracking(
     values = settings.model_dump(mode="json", exclude={"checkpoint_frames", "detector"})
     # paths and devices do not affect what is found
     values["detector"] = settings.detector.model_dump(mode="json", exclude={"checkpoint", "device"})
-    record = StageSettings(stage=STAGE, version=VERSION, values=values)
-    return TrackingPlan(settings, get_or_create_entity(context, record, dataset))
+    return TrackingPlan(settings, store_settings(context, dataset, STAGE, VERSION, values))
 
 
 def track_videos(
@@ -264,7 +263,7 @@ def track_videos(
         independent=True,
         label=f"track {spec.name}",
     )
-    tracking = _Tracking(context, dataset, stage, plan, _SourceFiles(spec.videos), make_detector)
+    tracking = _Tracking(context, stage, plan, spec.videos, make_detector)
     report = run_stage(
         context, stage, Pending(dataset, Video.kind, ("proposed",), spec.name), tracking.work
     )
@@ -272,46 +271,14 @@ def track_videos(
     return report
 
 
-class _SourceFiles:
-    """The current location of the files of a source."""
-
-    def __init__(self, addresses: Iterable[str]) -> None:
-        self._addresses = addresses
-
-    def url_of(self, video: Video) -> str:
-        """Return the location of exactly the bytes that were imported.
-
-        Raises:
-            VideoRefusedError: they cannot be found.
-        """
-        urls = self._found.get(video.file_path, ())
-        for url in urls:
-            if video_digest(url, video.file_path)[0] == video.sha256:
-                return url
-        if not urls:
-            what = "is not where it was imported from"
-            raise VideoRefusedError(video.file_path, "missing_video", what)
-        what = f"has changed since its import: wanted the digest {video.sha256[:12]}…"
-        raise VideoRefusedError(video.file_path, "changed_video", what)
-
-    @cached_property
-    def _found(self) -> dict[str, list[str]]:
-        urls: dict[str, list[str]] = defaultdict(list)
-        for found in find_all_videos(self._addresses):
-            if isinstance(found, FoundVideo):
-                urls[found.file_path].append(found.url)
-        return dict(urls)
-
-
 @dataclass
 class _Tracking:
-    """The tracking of the videos of one source."""
+    """The tracking of the videos of one source, which are found at its `addresses`."""
 
     context: RunContext
-    dataset: str
     stage: Stage
     plan: TrackingPlan
-    files: _SourceFiles
+    addresses: Sequence[str]
     make_detector: DetectorMaker
     idle: list[PersonDetector] = field(default_factory=list)
 
@@ -321,6 +288,31 @@ class _Tracking:
         stage = self.stage
         return register_plan(self.context.store, stage.name, stage.version, stage.configuration)
 
+    @cached_property
+    def _urls(self) -> dict[str, list[str]]:
+        """The current locations of the files of the source, by path."""
+        urls: dict[str, list[str]] = defaultdict(list)
+        for found in find_all_videos(self.addresses):
+            if isinstance(found, FoundVideo):
+                urls[found.file_path].append(found.url)
+        return dict(urls)
+
+    def _url_of(self, video: Video) -> str:
+        """Return the location of exactly the bytes that were imported.
+
+        Raises:
+            VideoRefusedError: they cannot be found.
+        """
+        urls = self._urls.get(video.file_path, ())
+        for url in urls:
+            if video_digest(url, video.file_path)[0] == video.sha256:
+                return url
+        if not urls:
+            what = "is not where it was imported from"
+            raise VideoRefusedError(video.file_path, "missing_video", what)
+        what = f"has changed since its import: wanted the digest {video.sha256[:12]}…"
+        raise VideoRefusedError(video.file_path, "changed_video", what)
+
     def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
         """Return a result per video: its last tracks and summary, or why it cannot be used."""
         return [self._track(video) for video in videos]
@@ -328,7 +320,7 @@ class _Tracking:
     def _track(self, entity: StoredEntity) -> StageResult:
         video = entity.record(Video)
         try:
-            return self._followed(entity, video, self.files.url_of(video))
+            return self._followed(entity, video, self._url_of(video))
         except VideoRefusedError as refusal:
             if refusal.reason in _FAULTS_OF_THE_WORLD:
                 self.context.progress.say(f"{refusal}; it is left for a later run")
@@ -394,7 +386,7 @@ class _Tracking:
 
     def _save(self, entity: StoredEntity, follower: PeopleFollower, position: int) -> None:
         """Commit the finished tracks and the state to continue from."""
-        activity = self.context.activity(self.plan_id, self.dataset, None, *self.stage.agents)
+        activity = self.context.activity(self.plan_id, self.stage.dataset, None, *self.stage.agents)
         tracks = [self._entity(entity, track) for track in follower.take_finished()]
         checkpoint = StoredCheckpoint(position, follower.state())
         save_checkpoint(self.context.store, activity, entity.seq, checkpoint, tracks)
@@ -402,7 +394,7 @@ class _Tracking:
     def _entity(self, video: StoredEntity, record: Track | TrackedVideo) -> NewEntity:
         return new_entity(
             record,
-            self.dataset,
+            self.stage.dataset,
             parents=[(Role.TRACKED_IN, video.id), (Role.TRACKED_WITH, self.plan.entity.id)],
             group=self.plan.group(video.id),
         )

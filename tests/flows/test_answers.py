@@ -19,6 +19,7 @@ from flows.answers import (
     refusal_in,
     words_of,
 )
+from schemas.chat import ChatAnswer
 from schemas.records import Rejection
 from tests.annotate.interfaces.proposed import PHOTOGRAPHS
 
@@ -185,6 +186,10 @@ TEXT = "A man in a red coat walks."
 ANSWER = json.dumps({"rewrite": TEXT})
 
 
+def answered(text: str) -> ChatAnswer:
+    return ChatAnswer(text=text, tokens_in=1, tokens_out=1, seconds=0.1)
+
+
 def test_text_around_the_rewrite_is_removed() -> None:
     cases: list[str] = [
         ANSWER,
@@ -206,7 +211,7 @@ def test_text_around_the_rewrite_is_removed() -> None:
         json.dumps({"rewrite": "A man in a  red\ncoat walks."}),
     ]
     for raw in cases:
-        assert clean_answer(raw, 200) == TEXT, raw
+        assert clean_answer(answered(raw), 200) == TEXT, raw
 
 
 def test_an_answer_without_a_rewrite_is_rejected() -> None:
@@ -229,14 +234,15 @@ def test_an_answer_without_a_rewrite_is_rejected() -> None:
         ("too_long", json.dumps({"rewrite": "A man. " * 100})),
     ]
     for reason, raw in cases:
-        result = clean_answer(raw, 200)
+        result = clean_answer(answered(raw), 200)
         assert isinstance(result, Rejection), raw
         assert (result.stage, result.reason) == ("rewrite_description", reason), raw
         assert result.context == {"answer": raw}
 
 
 def test_an_answer_at_the_token_limit_is_rejected() -> None:
-    result = clean_answer(ANSWER, 200, truncated=True)
+    cut = answered(ANSWER).model_copy(update={"truncated": True})
+    result = clean_answer(cut, 200)
     assert isinstance(result, Rejection)
     assert result.reason == "truncated_answer"
 
@@ -252,10 +258,10 @@ def test_mutated_answers_are_cleaned_or_rejected_with_the_raw_answer(
     start: int, length: int, inserted: str, wrap: str
 ) -> None:
     mutated = ANSWER[:start] + inserted + ANSWER[start + length :]
-    raw = wrap.replace("{}", mutated)
-    result = clean_answer(raw, 200)
+    answer = answered(wrap.replace("{}", mutated))
+    result = clean_answer(answer, 200)
     if isinstance(result, Rejection):
-        assert result.context["answer"] == raw
+        assert result.context["answer"] == answer.text
         return
     assert result
     assert len(result) <= 200
@@ -264,7 +270,8 @@ def test_mutated_answers_are_cleaned_or_rejected_with_the_raw_answer(
 
 def test_control_characters_escaped_in_json_are_rejected() -> None:
     for escape in (r"\ud800", r"\u0000", r"\u001b[2J", r"\u202e"):
-        answer = clean_answer(f'{{"rewrite": "A man {escape} in a coat."}}', 2000)
+        said = f'{{"rewrite": "A man {escape} in a coat."}}'
+        answer = clean_answer(answered(said), 2000)
         assert isinstance(answer, Rejection), escape
         assert answer.reason == "control_characters", escape
         assert answer.model_dump_json()

@@ -161,10 +161,10 @@ def test_strategies_left_by_a_service_that_shut_down_are_edited_instead(
     assert accepted(run) == 2
     request_images(run, DATASET, "search")
     ended = RecordedSearch(Ended(), run.store, DATASET, None)
-    searched = RequestSearches(run, DATASET, ended, 5).run()
-    assert searched.stopped is None
+    searched, stopped = RequestSearches(run, DATASET, ended, 5).run()
+    assert stopped is None
     assert reasons(run, "search_images") == ["service_ended"] * 3
-    waiting = waiting_strategies(run.store, DATASET, searched.report)
+    waiting = waiting_strategies(run.store, DATASET, searched)
     request_images(run, DATASET, "edit", waiting)
     edits = [one for one in entities(run, ImageRequest.kind) if one.group == "edit"]
     assert len(edits) == 3

@@ -11,7 +11,6 @@ from db.store import Store
 from flows.ccd.choice_test import draw_and_store, released_samples, similarities
 from flows.engine.embedding import CachedEmbedder, ReadableImage
 from flows.engine.releasing import choice_statistics, measured_nearest
-from flows.engine.software import code_revision, software
 from models.embedding import Vectors
 from release.contamination import WrittenSample
 from release.rows import ReleasedContrast
@@ -36,7 +35,7 @@ def stored(home: Path) -> Store:
 def draw(store: Store, size: int) -> list[str]:
     samples = released_samples(store, CCD)
     near = similarities(samples, None, None)
-    drawn = draw_and_store(store, CCD, size, 1, near, samples, software(), code_revision())
+    drawn = draw_and_store(store, CCD, size, 1, near, samples)
     assert not drawn.lonely
     return [test.id for test in drawn.tests]
 

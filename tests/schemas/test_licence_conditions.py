@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from schemas.licences import FREE, Conditions, conditions_of, may_become
+from schemas.licences import CONDITIONS, Conditions, conditions_of, may_become
 
 ADAPTERS = ("CC-BY-4.0", "CC-BY-NC-4.0", "CC-BY-NC-SA-4.0", "CC-BY-SA-4.0", "CC0-1.0")
 CHART = {
@@ -51,11 +51,11 @@ def test_may_become_for_other_versions_and_licences(subtests: pytest.Subtests) -
 
 def test_conditions_of_licences(subtests: pytest.Subtests) -> None:
     cases: list[tuple[str, Conditions | None]] = [
-        ("CC0-1.0", FREE),
-        ("CC-BY-3.0-IGO", Conditions(attribution=True)),
-        ("CC-BY-NC", Conditions(attribution=True, non_commercial=True)),
-        ("CC-BY-NC-SA-2.5", Conditions(True, True, True)),
-        ("ODbL-1.0", Conditions(attribution=True, share_alike=True)),
+        ("CC0-1.0", Conditions()),
+        ("CC-BY-3.0-IGO", Conditions(("attribution",))),
+        ("CC-BY-NC", Conditions(("attribution", "non_commercial"))),
+        ("CC-BY-NC-SA-2.5", Conditions(CONDITIONS)),
+        ("ODbL-1.0", Conditions(("attribution", "share_alike"))),
         ("CC-BY-ND-4.0", None),
         ("CC-BY-NC-ND-2.0-JP", None),
         ("AGPL-3.0-only", None),
@@ -73,4 +73,4 @@ def test_an_allowed_change_of_licence_drops_no_condition(subtests: pytest.Subtes
                 asked, given = conditions_of(original), conditions_of(adapted)
                 assert asked is not None
                 assert given is not None
-                assert asked | given == given
+                assert asked <= given

@@ -32,11 +32,11 @@ needs_real_texts = pytest.mark.skipif(
 
 def check(source: str, rewrite: str, *siblings: str) -> FaithfulnessReport | Rejection:
     pair = RewritePair(source=source, rewrite=rewrite, siblings=siblings)
-    return check_faithfulness([pair], DEFAULT)[0]
+    return check_faithfulness(pair, DEFAULT)
 
 
 def is_suspect(source: str, rewrite: str) -> bool:
-    result = check_faithfulness([RewritePair(source=source, rewrite=rewrite)], FACTS_ONLY)[0]
+    result = check_faithfulness(RewritePair(source=source, rewrite=rewrite), FACTS_ONLY)
     return not isinstance(result, FaithfulnessReport) or result.verdict == "suspect"
 
 
@@ -83,7 +83,7 @@ def test_minor_changes_are_suspect_only_in_strict_mode() -> None:
         source="A tall man in a red coat.", rewrite="A man of average height, red coat."
     )
     lenient, strict = (
-        check_faithfulness([pair], FaithfulnessSettings(strict=value))[0] for value in (False, True)
+        check_faithfulness(pair, FaithfulnessSettings(strict=value)) for value in (False, True)
     )
     assert isinstance(lenient, FaithfulnessReport)
     assert isinstance(strict, FaithfulnessReport)

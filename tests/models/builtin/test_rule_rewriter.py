@@ -64,6 +64,6 @@ def test_rewrites_are_faithful_and_visibly_different() -> None:
         for style in styles
         for text in texts
     ]
-    results = check_faithfulness(pairs, FaithfulnessSettings())
+    results = [check_faithfulness(pair, FaithfulnessSettings()) for pair in pairs]
     faithful = [r for r in results if isinstance(r, FaithfulnessReport) and r.verdict == "faithful"]
     assert len(faithful) / len(pairs) >= 0.99

@@ -12,7 +12,6 @@ from flows.recos.validation_loop import (
     Attempt,
     CaptionHistory,
     Draft,
-    Step,
     reports_of,
     run_validation,
 )
@@ -106,8 +105,8 @@ def test_the_budget_is_kept_and_no_caption_is_measured_twice(found: list[int], r
         for draft, history in zip(drafts, histories, strict=True):
             assert history.attempts[0].text == draft.text
             assert history.round <= rounds
-            passes = history.current.verdict is PASS
-            assert history.next_step(chosen) is (Step.PASS if passes else Step.ASK_PEOPLE)
+            assert history.passes == (history.current.verdict is PASS)
+            assert not history.is_revised(chosen)
             assert all(attempt.verdict is not PASS for attempt in history.attempts[:-1])
 
 
@@ -126,10 +125,11 @@ def test_captions_that_keep_failing_go_to_annotators_with_all_attempts() -> None
     histories = run_validation(drafts_of([20, 10]), world.measure, world.rewrite, SETTINGS, 0.1)
     failed, passed = histories
     assert failed.round == 3
-    assert failed.next_step(SETTINGS) is Step.ASK_PEOPLE
+    assert not failed.passes
+    assert not failed.is_revised(SETTINGS)
     assert world.asked.total() == 3
     assert failed.best(INTERVAL).text != failed.attempts[0].text
-    assert passed.next_step(SETTINGS) is Step.PASS
+    assert passed.passes
 
 
 def test_an_unusable_answer_is_not_requested_again(subtests: pytest.Subtests) -> None:
@@ -142,7 +142,8 @@ def test_an_unusable_answer_is_not_requested_again(subtests: pytest.Subtests) ->
             for history in histories:
                 assert history.unusable is not None
                 assert history.unusable.reason == reason
-                assert history.next_step(SETTINGS) is Step.ASK_PEOPLE
+                assert not history.passes
+                assert not history.is_revised(SETTINGS)
 
 
 def test_captions_of_an_image_stay_different() -> None:
@@ -150,11 +151,8 @@ def test_captions_of_an_image_stay_different() -> None:
     histories = run_validation(drafts_of([20, 1, 20]), world.measure, world.rewrite, SETTINGS, 0.1)
     texts = [history.current.text for history in histories]
     assert len(set(texts)) == 3
-    assert [history.next_step(SETTINGS) for history in histories] == [
-        Step.PASS,
-        Step.ASK_PEOPLE,
-        Step.ASK_PEOPLE,
-    ]
+    assert [history.passes for history in histories] == [True, False, False]
+    assert not any(history.is_revised(SETTINGS) for history in histories)
     assert {one.unusable.reason for one in histories if one.unusable} == {"same_captions"}
     others = run_validation(
         drafts_of([20, 1, 20], of_image=1), world.measure, world.rewrite, SETTINGS, 0.1

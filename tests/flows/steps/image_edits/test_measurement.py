@@ -118,11 +118,9 @@ def test_the_region_is_in_pixels_of_the_anchor() -> None:
     anchor = still(4).resize((960, 720))
     edited = pasted(anchor, (300, 200, 540, 420))
     region = (290.0, 190.0, 550.0, 430.0)
-    measured = measured_between(
-        anchor, edited, DifferenceType.ENTITY_TYPE, regions=[region], region_by="Ann"
-    )
+    measured = measured_between(anchor, edited, DifferenceType.ENTITY_TYPE, regions=[region])
     assert measured.outside_share == pytest.approx(0, abs=0.002)
-    assert (measured.region_xyxy, measured.region_by) == (region, "Ann")
+    assert (measured.region_xyxy, measured.region_by) == (region, "the editor")
 
 
 UNIT = st.lists(st.floats(-1, 1), min_size=6, max_size=6).filter(lambda row: any(map(abs, row)))
