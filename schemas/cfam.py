@@ -168,16 +168,12 @@ class CfamTraining(Record):
     workers: int = Field(default=2, ge=0)
 
     @model_validator(mode="after")
-    def _heads_of_the_matcher_share_the_width(self) -> Self:
+    def _tables_fit_together(self) -> Self:
         if self.decoder.width % self.matcher.heads:
             raise ValueError(
                 f"decoder.width must be a multiple of matcher.heads; "
                 f"got {self.decoder.width}, {self.matcher.heads}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _pairs_fit_the_settings(self) -> Self:
         if self.best_by == "FG-CDA" and not self.losses.contrast:
             raise ValueError('best_by = "FG-CDA" needs contrastive pairs: losses.contrast above 0')
         if self.losses.contrast and self.schedule.batch_pairs % 2:

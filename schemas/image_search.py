@@ -62,17 +62,14 @@ class DownloadSettings(Record):
     user_agent: str = Field(default="loupe-datasets", pattern=r"^[A-Za-z_-]+(/[\x20-\x7e]*)?$")
 
     @property
-    def contents(self) -> dict[str, int | None]:
+    def contents(self) -> dict[str, Any]:
         """The settings that determine an image's bytes or acceptance, without politeness.
 
         Images are downloaded again if one of these changes.
         """
-        return {
-            "max_bytes": self.max_bytes,
-            "max_pixels": self.max_pixels,
-            "min_side_px": self.min_side_px,
-            "resize_longest_px": self.resize_longest_px,
-        }
+        return self.model_dump(
+            include={"max_bytes", "max_pixels", "min_side_px", "resize_longest_px"}
+        )
 
     @model_validator(mode="after")
     def _sides_fit(self) -> "DownloadSettings":

@@ -250,9 +250,7 @@ class ReleasedSource(Record):
             source_id=self.entity_id,
             number=self.correction.number,
             reason=self.correction.reason,
-            licence=self.licence,
-            citation=self.citation,
-            homepage=self.homepage,
+            **self.terms.model_dump(),
         )
 
 

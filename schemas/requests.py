@@ -11,9 +11,8 @@ answer is one JSON object, with a value of `SignCategory` as `kind`:
 `{"pairs": [{"kind": "…", "chinese": "…", "english": "…"}, …]}`.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any, ClassVar, Self, get_origin
+from typing import Any, Self, get_origin
 
 from pydantic import Field, field_validator
 
@@ -25,28 +24,26 @@ from schemas.taxonomy import DifferenceType, RetrievalTask
 class Brief(Record):
     """A brief for a model, as values.
 
-    Attributes:
-        lines: the field of each line's name, in the order of the lines. A field that is a tuple has
-            a line for each of its values; one that is None has none.
+    Each field has a line with its title, in the order of the fields. A field that is a tuple has a
+    line for each of its values; one that is None has none.
     """
-
-    lines: ClassVar[Mapping[str, str]]
 
     def text(self) -> str:
         """Return the brief as lines, with single spaces within values."""
         return "\n".join(
-            f"{name}: {' '.join(str(value).split())}"
-            for name, field in self.lines.items()
-            for value in _values(getattr(self, field))
+            f"{field.title}: {' '.join(str(value).split())}"
+            for name, field in type(self).model_fields.items()
+            for value in _values(getattr(self, name))
         )
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Parse the lines that `text` returned."""
-        values: dict[str, Any] = {one: [] for one in cls.lines.values() if cls._repeats(one)}
+        fields = {field.title: name for name, field in cls.model_fields.items()}
+        values: dict[str, Any] = {one: [] for one in fields.values() if cls._repeats(one)}
         for line in text.split("\n"):
-            name, _, value = line.partition(": ")
-            field = cls.lines[name]
+            title, _, value = line.partition(": ")
+            field = fields[title]
             if cls._repeats(field):
                 values[field].append(value)
             else:
@@ -101,25 +98,14 @@ class CaptionBrief(Brief):
         taken: other captions of the image, from which the new one must differ.
     """
 
-    lines: ClassVar = {
-        "Task": "task",
-        "Captions": "count",
-        "Fact": "facts",
-        "Caption to replace": "caption",
-        "Direction": "direction",
-        "Tried, too detailed": "too_detailed",
-        "Tried, too general": "too_general",
-        "Taken": "taken",
-    }
-
-    task: RetrievalTask
-    count: int = Field(default=CAPTIONS_OF_AN_IMAGE, ge=1)
-    facts: tuple[str, ...] = ()
-    caption: str | None = None
-    direction: Direction | None = None
-    too_detailed: tuple[str, ...] = ()
-    too_general: tuple[str, ...] = ()
-    taken: tuple[str, ...] = ()
+    task: RetrievalTask = Field(title="Task")
+    count: int = Field(default=CAPTIONS_OF_AN_IMAGE, ge=1, title="Captions")
+    facts: tuple[str, ...] = Field(default=(), title="Fact")
+    caption: str | None = Field(default=None, title="Caption to replace")
+    direction: Direction | None = Field(default=None, title="Direction")
+    too_detailed: tuple[str, ...] = Field(default=(), title="Tried, too detailed")
+    too_general: tuple[str, ...] = Field(default=(), title="Tried, too general")
+    taken: tuple[str, ...] = Field(default=(), title="Taken")
 
 
 CONFUSION_PURPOSE = "confuse_caption"
@@ -135,11 +121,9 @@ class ConfusionBrief(Brief):
         facts: short true statements about x′, most important first.
     """
 
-    lines: ClassVar = {"Task": "task", "Caption to confuse with": "caption", "Fact": "facts"}
-
-    task: RetrievalTask
-    caption: str = Field(min_length=1)
-    facts: tuple[str, ...] = ()
+    task: RetrievalTask = Field(title="Task")
+    caption: str = Field(min_length=1, title="Caption to confuse with")
+    facts: tuple[str, ...] = Field(default=(), title="Fact")
 
 
 STRATEGY_PURPOSE = "propose_strategies"
@@ -173,11 +157,9 @@ class StrategyBrief(Brief):
         facts: short true statements about the anchor, most important first.
     """
 
-    lines: ClassVar = {"Strategies": "count", "Caption": "caption", "Fact": "facts"}
-
-    count: int = Field(default=_MOST_STRATEGIES, ge=1)
-    caption: str = Field(min_length=1)
-    facts: tuple[str, ...] = ()
+    count: int = Field(default=_MOST_STRATEGIES, ge=1, title="Strategies")
+    caption: str = Field(min_length=1, title="Caption")
+    facts: tuple[str, ...] = Field(default=(), title="Fact")
 
 
 class ProposedStrategy(Record):
@@ -205,22 +187,17 @@ class RefinementBrief(Brief):
     Attributes:
         images: number of images including the anchor.
         caption: coarse caption of the anchor.
+        second_language: language of captions in addition to English; None for none.
         differences: type of difference and plan of each image after the anchor; empty if the model
             has to find them, as in the paper.
-        second_language: language of captions in addition to English; None for none.
     """
 
-    lines: ClassVar = {
-        "Images": "images",
-        "Caption": "caption",
-        "Second language": "second_language",
-        "Difference": "differences",
-    }
-
-    images: int = Field(ge=1)
-    caption: str = Field(min_length=1)
-    differences: tuple[str, ...]
-    second_language: str | None = Field(default=None, pattern=r"^[a-z]{2}$")
+    images: int = Field(ge=1, title="Images")
+    caption: str = Field(min_length=1, title="Caption")
+    second_language: str | None = Field(
+        default=None, pattern=r"^[a-z]{2}$", title="Second language"
+    )
+    differences: tuple[str, ...] = Field(title="Difference")
 
 
 SIGN_PAIRS_PURPOSE = "write_sign_pairs"
@@ -288,7 +265,5 @@ class SignPairsBrief(Brief):
         taken: existing pairs, each as `Chinese = English`.
     """
 
-    lines: ClassVar = {"Pairs": "count", "Taken": "taken"}
-
-    count: int = Field(default=MOST_PAIRS, ge=1, le=MOST_PAIRS)
-    taken: tuple[str, ...] = ()
+    count: int = Field(default=MOST_PAIRS, ge=1, le=MOST_PAIRS, title="Pairs")
+    taken: tuple[str, ...] = Field(default=(), title="Taken")

@@ -7,7 +7,7 @@ from datetime import UTC
 from functools import cached_property
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from db.entities import NewEntity, StoredEntity, WorkResult, fetch_children, new_entity
 from db.store import Store
@@ -228,9 +228,7 @@ class _HitDownloads:
         digests = (image.sha256, image.source_sha256)
         if refused := self._tombstones.refusal(DOWNLOAD, hit.image_url, digests):
             return WorkResult(entity.seq, rejection=refused)
-        retrieval: dict[str, Any] = {}
-        if isinstance(image, DownloadedImage):
-            retrieval = {"url": image.url, "redirects": image.redirects, "robots": image.robots}
+        retrieval = image.model_dump(include={"url", "redirects", "robots"})
         record = FoundPicture(
             found=found,
             picture=put_picture(

@@ -292,11 +292,8 @@ def list_folder(spec: FolderSearch) -> list[FolderImage | Rejection]:
         listed.append(
             FolderImage(
                 file_path=row.file_path,
-                sha256=found.sha256,
-                media_type=found.media_type,
-                width_px=found.width_px,
-                height_px=found.height_px,
                 attribution=row.attribution,
+                **found.model_dump(include={"sha256", "media_type", "width_px", "height_px"}),
             )
         )
     return listed

@@ -3,7 +3,8 @@
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -83,15 +84,8 @@ def stored_picture(context: RunContext, picture: Picture) -> ReadableImage:
 
 def picture_of(image: StoredEntity) -> Picture:
     """Return an image for a record that contains all that people are shown."""
-    record = image.record(ImageRecord)
-    return Picture(
-        sha256=record.sha256,
-        media_type=record.media_type,
-        width_px=record.width_px,
-        height_px=record.height_px,
-        image_id=image.id,
-        others_xyxy=record.others_xyxy,
-    )
+    values = image.record(ImageRecord).model_dump(include=set(Picture.model_fields))
+    return Picture(image_id=image.id, **values)
 
 
 def put_picture(blobs: BlobStore, data: bytes, media_type: str, size: tuple[int, int]) -> Picture:
@@ -229,6 +223,7 @@ _Batches = Iterator[tuple[Sequence[str], Vectors]]
 """Batches of digests and their vectors."""
 
 
+@dataclass(eq=False)
 class CachedEmbedder:
     """A model with a cache of its vectors in the store.
 
@@ -237,24 +232,16 @@ class CachedEmbedder:
     vectors of other weights with the same name are not reused.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        spec: EmbeddingModelSpec,
-        progress: Progress | None = None,
-        build: Callable[[EmbeddingModelSpec], ImageTextEmbedder] = build_embedder,
-    ) -> None:
-        self._store = store
-        self._spec = spec
-        self._progress = progress or Progress()
-        self._build = build
-        self._loaded: ImageTextEmbedder | None = None
-        self._dimension: int | None = None
+    store: Store
+    spec: EmbeddingModelSpec
+    progress: Progress = field(default_factory=Progress)
+    build: Callable[[EmbeddingModelSpec], ImageTextEmbedder] = build_embedder
+    _dimension: int | None = field(default=None, init=False)
 
     @property
     def ref(self) -> ModelRef:
         """The model."""
-        return self._spec.ref
+        return self.spec.ref
 
     def embed_images(self, files: Sequence[ReadableImage]) -> Vectors:
         """Return one row for each of `files`, in order, of shape (n, d).
@@ -288,50 +275,49 @@ class CachedEmbedder:
     ) -> Vectors:
         """Return one row for each (digest, input); `embed` computes those that are not cached."""
         started = time.monotonic()
-        parameters = {"provider": self._spec.provider, **self._spec.parameters}
-        space = space_of(self._spec.ref, parameters, kind)
+        parameters = {"provider": self.spec.provider, **self.spec.parameters}
+        space = space_of(self.spec.ref, parameters, kind)
         places: dict[str, list[int]] = defaultdict(list)
         for place, (digest, _) in enumerate(inputs):
             places[digest].append(place)
         rows: Vectors | None = None
         missing = dict(inputs)
-        report = StageReport(f"embed {kind}s ({self._spec.name.rsplit('/', 1)[-1]})")
-        self._progress.start(report.stage, len(missing))
+        report = StageReport(f"embed {kind}s ({self.spec.name.rsplit('/', 1)[-1]})")
+        self.progress.start(report.stage, len(missing))
         for page in pages(list(missing), _LOOKED_UP_AT_ONCE):
-            for digest, vector in find_vectors(self._store, space, page).items():
+            for digest, vector in find_vectors(self.store, space, page).items():
                 dimension = self._checked_dimension(len(vector))
                 if rows is None:
                     rows = np.empty((len(inputs), dimension), np.float32)
                 rows[places[digest]] = vector
                 del missing[digest]
                 report.already_done += 1
-        self._progress.advance(report.stage, report.already_done)
+        self.progress.advance(report.stage, report.already_done)
         if rows is None:
-            dimension = self._dimension or self._checked_dimension(self._model().dimension)
+            dimension = self._dimension or self._checked_dimension(self._model.dimension)
             rows = np.empty((len(inputs), dimension), np.float32)
         for digests, vectors in embed(missing):
             self._checked_dimension(vectors.shape[1])
-            store_vectors(self._store, space, digests, vectors)
+            store_vectors(self.store, space, digests, vectors)
             for digest, vector in zip(digests, vectors, strict=True):
                 rows[places[digest]] = vector
             report.done += len(digests)
-            self._progress.advance(report.stage, len(digests))
+            self.progress.advance(report.stage, len(digests))
         report.seconds = time.monotonic() - started
-        self._progress.end(report)
+        self.progress.end(report)
         return rows
 
     def _embed_files(self, missing: Mapping[str, ReadableImage]) -> _Batches:
         for files, pictures in read_ahead(list(missing.values())):
-            yield [file.sha256 for file in files], self._model().embed_images(pictures)
+            yield [file.sha256 for file in files], self._model.embed_images(pictures)
 
     def _embed_strings(self, missing: Mapping[str, str]) -> _Batches:
         for digests in pages(missing, _TEXTS_AT_ONCE):
-            yield digests, self._model().embed_texts([missing[digest] for digest in digests])
+            yield digests, self._model.embed_texts([missing[digest] for digest in digests])
 
+    @cached_property
     def _model(self) -> ImageTextEmbedder:
-        if self._loaded is None:
-            self._loaded = self._build(self._spec)
-        return self._loaded
+        return self.build(self.spec)
 
     def _checked_dimension(self, dimension: int) -> int:
         """Return the dimension of vectors, after checking that it is that of all others.

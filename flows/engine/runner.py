@@ -10,14 +10,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from db.entities import (
-    AgentRef,
-    NewEntity,
-    StoredEntity,
-    WorkResult,
-    entities_numbered,
-    new_entity,
-)
+from db.entities import AgentRef, NewEntity, StoredEntity, WorkResult, entities_numbered, new_entity
 from db.store import claim_subject, drop_claims, pauses
 from db.work import (
     ClaimedChunk,

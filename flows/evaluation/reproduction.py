@@ -21,12 +21,7 @@ from flows.evaluation.run import evaluate_release, evaluated_model, named_embedd
 from flows.evaluation.training import RECORD, TrainingRequest, load_training, run_training
 from release.row_files import chosen_split
 from retrieval.published import named_datasets
-from retrieval.reproduction import (
-    Experiment,
-    PublishedScores,
-    experiments_of,
-    model_names,
-)
+from retrieval.reproduction import Experiment, PublishedScores, experiments_of, model_names
 from schemas.base import Record, canonical_json, digest_of
 from schemas.cfam import CfamTraining
 from schemas.embedding import CfamEmbedder, EmbedderSpec

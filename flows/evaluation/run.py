@@ -369,14 +369,8 @@ def evaluate_release(
             )
             for one, vectors in embedded.items()
         ]
-    manifest = read.manifest
     result = EvaluationResult(
-        release=EvaluatedRelease(
-            dataset=manifest.dataset,
-            version=manifest.version,
-            id=manifest.id,
-            demonstration=manifest.demonstration,
-        ),
+        release=EvaluatedRelease.model_validate(read.manifest, from_attributes=True),
         split=read.split,
         protocol=_CONTRASTIVE_PROTOCOL if contrasts else PROTOCOL,
         model=evaluated_model(spec),

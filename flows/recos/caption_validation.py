@@ -8,14 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from db.entities import (
-    NewDecision,
-    NewEntity,
-    StoredEntity,
-    WorkResult,
-    find_children,
-    parents_of,
-)
+from db.entities import NewDecision, NewEntity, StoredEntity, WorkResult, find_children, parents_of
 from flows.engine.embedding import picture_of
 from flows.engine.model_step import Ask, Unparsable, ask_and_parse, result_without_value
 from flows.engine.pages import thumbnail_uri, write_report_page

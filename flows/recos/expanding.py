@@ -8,15 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from db.decisions import decide, last_agents, last_reasons
-from db.entities import (
-    LIVE,
-    NewDecision,
-    NewEntity,
-    StoredEntity,
-    WorkResult,
-    fetch,
-    parents_of,
-)
+from db.entities import LIVE, NewDecision, NewEntity, StoredEntity, WorkResult, fetch, parents_of
 from db.store import Store
 from flows.engine.embedding import picture_of
 from flows.engine.report import StageReport

@@ -38,7 +38,6 @@ VERSION = "1"
 FORMAT = "rendered"
 """The format of sources that are a folder of images with a `truths.jsonl`."""
 
-_DRAWN = "drawn-"
 _LICENCE = "CC0-1.0"
 _CITATION = f"Drawn by {GENERATOR} of Loupe; texts and programs are its own"
 
@@ -47,7 +46,7 @@ def drawn_source(
     home: Path,
     task: TaskSpec,
     seed: int,
-    options: RenderOptions | None = None,
+    options: RenderOptions,
     further: FurtherPairs | None = None,
 ) -> SourceSpec | Rejection:
     """Return the drawn images of a task as a source, or why they cannot be drawn (no font).
@@ -59,10 +58,10 @@ def drawn_source(
         UsageError: there are not enough different images.
         ServiceError: no program could be run.
     """
-    name = _source_name(task, seed, further)
-    folder = home / "rendered" / name.removeprefix(_DRAWN)
+    title = task.task.value.replace(" ", "-").casefold()
+    folder = home / "rendered" / f"{title}-{seed}-{task.drawn}"
     if further is not None:
-        options = options or RenderOptions()
+        folder = folder.with_name(f"{folder.name}-{further.digest}")
         options = replace(options, pairs=checked_pairs((*options.pairs, *further.pairs)))
     truths = folder / TRUTHS_FILE
     refusal = task_refusal(task.task, options)
@@ -71,7 +70,7 @@ def drawn_source(
     elif not truths.exists():
         return refusal
     return SourceSpec(
-        name=name,
+        name=f"drawn-{folder.name}",
         format=FORMAT,
         annotations=truths,
         images=folder,
@@ -91,13 +90,6 @@ def leave_out(context: RunContext, dataset: str, task: TaskSpec, refusal: Reject
     )
     context.progress.say(f"task {task.task} is left out: {refusal.detail}")
     return quarantine(context, stage, [(0, refusal)])
-
-
-def _source_name(task: TaskSpec, seed: int, further: FurtherPairs | None = None) -> str:
-    """Return the dataset that the drawn images of a task are imported into."""
-    pairs = f"-{further.digest}" if further is not None else ""
-    name = task.task.value.replace(" ", "-").casefold()
-    return f"{_DRAWN}{name}-{seed}-{task.drawn}{pairs}"
 
 
 def import_rendered(

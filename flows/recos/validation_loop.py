@@ -99,8 +99,7 @@ def reports_of(
         DiscriminabilityReport(
             round=number,
             dis=attempt.dis,
-            lower=interval.lower,
-            upper=interval.upper,
+            **interval._asdict(),
             verdict=attempt.verdict,
             k=settings.k,
             temperature=temperature,

@@ -23,13 +23,7 @@ from flows.ufine3c import rewriting
 from prompts.loader import Prompt, load_prompt
 from schemas.build import UFine3CBuild
 from schemas.chat import ChatAnswer, ChatRequest
-from schemas.profile import (
-    BuiltinRewriter,
-    ChatModelSpec,
-    ImportedRewrites,
-    JudgeSettings,
-    Profile,
-)
+from schemas.profile import BuiltinRewriter, ChatModelSpec, ImportedRewrites, JudgeSettings, Profile
 from schemas.provenance import Role
 from schemas.quality import CaptionCheck
 from schemas.records import Caption, Rejection, Rewrite

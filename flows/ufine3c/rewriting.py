@@ -8,11 +8,7 @@ from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, model_se
 from flows.engine.report import StageReport
 from prompts.loader import Prompt, load_prompt
 from schemas.chat import ChatRequest
-from schemas.profile import (
-    ChatModelSpec,
-    ImportedRewrites,
-    RewriteSettings,
-)
+from schemas.profile import ChatModelSpec, ImportedRewrites, RewriteSettings
 from schemas.provenance import Role
 from schemas.records import Caption, Rewrite
 

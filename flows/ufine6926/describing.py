@@ -5,26 +5,12 @@ from typing import NamedTuple
 
 from annotate.queues import Queue, apply_policy
 from db.decisions import decide
-from db.entities import (
-    LIVE,
-    NewDecision,
-    StoredEntity,
-    WorkResult,
-    children_of,
-    find,
-    parents_of,
-)
+from db.entities import LIVE, NewDecision, StoredEntity, WorkResult, children_of, find, parents_of
 from db.store import Store
 from db.work import Pending
 from flows.answers import clean_answer, refusal_in
 from flows.engine.context import RunContext, sync_active
-from flows.engine.model_step import (
-    Ask,
-    DatasetModel,
-    LLMStep,
-    Parsed,
-    run_llm_step,
-)
+from flows.engine.model_step import Ask, DatasetModel, LLMStep, Parsed, run_llm_step
 from flows.engine.report import StageReport
 from prompts.loader import load_prompt
 from schemas.chat import ChatAnswer

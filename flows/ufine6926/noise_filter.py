@@ -52,15 +52,7 @@ from schemas.proposals import OtherTracklet, Tracklet, TrackletFrame
 from schemas.provenance import Role
 from schemas.records import Rejection
 from schemas.tracking import FilterSettings
-from schemas.video import (
-    Body,
-    FilterReport,
-    Finding,
-    Observation,
-    Track,
-    TrackedVideo,
-    Video,
-)
+from schemas.video import Body, FilterReport, Finding, Observation, Track, TrackedVideo, Video
 
 # The rules are applied in this order: all image rules on all crops; changes from one person to
 # another (`identity_switch`) among the crops that are left; then, in each piece between switches,

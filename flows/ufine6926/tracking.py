@@ -265,7 +265,10 @@ def track_videos(
     )
     tracking = _Tracking(context, stage, plan, spec.videos, make_detector)
     report = run_stage(
-        context, stage, Pending(dataset, Video.kind, ("proposed",), spec.name), tracking.work
+        context,
+        stage,
+        Pending(dataset, Video.kind, ("proposed",), spec.name),
+        lambda videos: [tracking.result(video) for video in videos],
     )
     drop_finished_checkpoints(context.store, tracking.plan_id)
     return report
@@ -313,11 +316,8 @@ class _Tracking:
         what = f"has changed since its import: wanted the digest {video.sha256[:12]}…"
         raise VideoRefusedError(video.file_path, "changed_video", what)
 
-    def work(self, videos: Sequence[StoredEntity]) -> list[StageResult]:
-        """Return a result per video: its last tracks and summary, or why it cannot be used."""
-        return [self._track(video) for video in videos]
-
-    def _track(self, entity: StoredEntity) -> StageResult:
+    def result(self, entity: StoredEntity) -> StageResult:
+        """Return the result of a video: its last tracks and summary, or why it cannot be used."""
         video = entity.record(Video)
         try:
             return self._followed(entity, video, self._url_of(video))

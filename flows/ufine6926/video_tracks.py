@@ -250,10 +250,8 @@ class _Writing:
                 self._rejected.append(
                     {
                         "track": track.number,
-                        "first_frame": track.first_frame,
-                        "last_frame": track.last_frame,
-                        "reason": rejection.reason,
-                        "detail": rejection.detail,
+                        **track.model_dump(include={"first_frame", "last_frame"}),
+                        **rejection.model_dump(include={"reason", "detail"}),
                     }
                 )
             for frames in report.parts:
@@ -274,10 +272,7 @@ class _Writing:
             _write(self._report.folder / crop, self._crops[one.crop.sha256])
             frames.append(
                 {
-                    "frame": one.frame,
-                    "time_seconds": one.time_seconds,
-                    "box_xyxy": one.box_xyxy,
-                    "score": one.score,
+                    **one.model_dump(include={"frame", "time_seconds", "box_xyxy", "score"}),
                     "crop": crop,
                     "suspicions": suspicions[one.frame],
                 }
