@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from datetime import datetime
 from functools import cache, lru_cache
-from itertools import islice
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, TypeVar, TypeVarTuple
 
@@ -27,6 +26,7 @@ from db.tables import (
 from schemas.base import EntityRecord, digest_of, entity_id
 from schemas.chat import ModelRef
 from schemas.errors import IntegrityError
+from schemas.processes import batches
 from schemas.provenance import AgentKind, Role
 from schemas.records import Rejection
 
@@ -130,9 +130,7 @@ def new_entity(
 
 def pages(ids: Iterable[K], size: int = _PAGE) -> Iterator[list[K]]:
     """Split `ids` into lists of at most `size`, few enough for one `IN (…)`."""
-    remaining = iter(ids)
-    while page := list(islice(remaining, size)):
-        yield page
+    return batches(ids, size)
 
 
 def grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:

@@ -226,15 +226,12 @@ class LedgerModel(Protocol):
 
     def key(self, request: ChatRequest) -> str:
         """Return the key of a call."""
-        ...
 
     def has_answered(self, purposes: Iterable[str]) -> bool:
         """Tell whether it ever answered a request with one of these purposes."""
-        ...
 
     def answer(self, requests: Iterable[ChatRequest]) -> Iterator[tuple[int, ChatOutcome]]:
         """Answer requests as a `ChatModel` does."""
-        ...
 
 
 def step_results(

@@ -136,17 +136,14 @@ class RunReport(Protocol):
     @property
     def artifact(self) -> str:
         """The key of the artifact, the same for every run of one kind."""
-        ...
 
     @property
     def sentence(self) -> str:
         """The result in one sentence."""
-        ...
 
     @property
     def markdown(self) -> str:
         """The whole report in Markdown."""
-        ...
 
 
 def known_sum(value: float | None, unknown: int) -> str:

@@ -59,18 +59,20 @@ class GroupRow(NamedTuple):
 
 
 class GroupTable(NamedTuple):
-    """One metric by model and group of queries, in one direction."""
+    """One metric by model and group of queries, in one direction.
+
+    `groups` has the number of queries of each group, or of contrastive pairs (see `counted`).
+    """
 
     dimension: str
     direction: Direction
     metric: str
-    groups: tuple[str, ...]
-    queries: tuple[int, ...]
+    groups: dict[str, int]
     rows: tuple[GroupRow, ...]
 
     @property
     def counted(self) -> str:
-        """The unit of `queries`: queries, or contrastive pairs."""
+        """What is counted in `groups`: queries, or contrastive pairs."""
         return "pairs" if self.dimension in _OF_PAIRS else "queries"
 
     @property
@@ -118,9 +120,7 @@ def _group_table(
         }
         rows.append(GroupRow(names[result.id], tuple(cells.get(group) for group in groups)))
     rows.sort(key=lambda row: [-_value(cell, metric) for cell in row.cells])
-    return GroupTable(
-        dimension, direction, metric, tuple(groups), tuple(groups.values()), tuple(rows)
-    )
+    return GroupTable(dimension, direction, metric, groups, tuple(rows))
 
 
 def _place(result: GroupResult) -> int:
@@ -450,10 +450,4 @@ def _table_document(table: GroupTable) -> dict[str, Any]:
         }
         for row in table.rows
     ]
-    return {
-        "dimension": table.dimension,
-        "direction": table.direction,
-        "metric": table.metric,
-        "groups": dict(zip(table.groups, table.queries, strict=True)),
-        "rows": rows,
-    }
+    return table._asdict() | {"rows": rows}
