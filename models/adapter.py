@@ -23,6 +23,11 @@ from schemas.errors import ConfigurationError, FormatError, ModelError
 SpecT = TypeVar("SpecT", bound=NamedModel)
 
 
+def always() -> bool:
+    """Every request may be repeated."""
+    return True
+
+
 class Adapter(Generic[SpecT]):
     """A model that its specification names and parametrizes."""
 

@@ -7,11 +7,6 @@ from typing import Any, Protocol, runtime_checkable
 from schemas.chat import ChatOutcome, ChatRequest, ModelRef, ServedModel
 
 
-def always() -> bool:
-    """Every request may be repeated."""
-    return True
-
-
 @runtime_checkable
 class RetryingModel(Protocol):
     """A chat model that retries failed requests unless `may_retry` says no."""

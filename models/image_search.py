@@ -4,13 +4,9 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 from unicodedata import category
 
+from models.adapter import always
 from schemas.chat import ModelRef
 from schemas.image_search import SearchFailure, SearchOutcome
-
-
-def always() -> bool:
-    """Every request may be repeated."""
-    return True
 
 
 @runtime_checkable

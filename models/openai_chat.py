@@ -14,8 +14,8 @@ from anyio import create_task_group
 from anyio.abc import TaskGroup
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from models.adapter import Adapter
-from models.chat import always, chat_messages
+from models.adapter import Adapter, always
+from models.chat import chat_messages
 from models.model_list import list_models, listed_model, listed_models
 from models.tls import trusted_authorities
 from schemas.chat import REFUSED, ChatAnswer, ChatFailure, ChatOutcome, ChatRequest, ServedModel

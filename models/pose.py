@@ -133,7 +133,8 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
         self._network.setInput(cv2.dnn.blobFromImage(square, 1 / 255, (_SIDE_PX, _SIDE_PX)))
         outputs = self._network.forward(["Identity", "Identity_1", "Identity_2"])
         landmarks, flag, mask = (np.asarray(part, np.float32) for part in outputs)
-        scores = _sigmoid(landmarks.reshape(-1, 5)[list(_COCO_LANDMARKS), _VISIBILITY])
+        logits = landmarks.reshape(-1, 5)[list(_COCO_LANDMARKS), _VISIBILITY]
+        scores = 1 / (1 + np.exp(-logits.clip(-50, 50)))
         whole = cv2.resize(mask[0, 0], (side, side), interpolation=cv2.INTER_LINEAR)
         inside = whole[above : above + height, before : before + width]
         return Body(
@@ -141,8 +142,3 @@ class MediaPipePoseModel(Adapter[tracking.MediaPipePoseModel]):
             person=round(float(flag.ravel()[0]), 4),
             person_share=round(float((inside > 0).mean()), 4),  # of logits
         )
-
-
-def _sigmoid(values: NDArray[np.float32]) -> NDArray[np.float32]:
-    chances: NDArray[np.float32] = 1 / (1 + np.exp(-values.clip(-50, 50)))
-    return chances

@@ -5,10 +5,10 @@ from itertools import chain
 from pathlib import Path
 from pkgutil import resolve_name
 from threading import Lock
-from typing import Any, assert_never
+from typing import Any, assert_never, cast
 
-from models.adapter import Adapter
-from models.chat import ChatModel, RemoteModel, RetryingModel, always
+from models.adapter import Adapter, always
+from models.chat import ChatModel, RemoteModel, RetryingModel
 from models.embedding import ImageTextEmbedder
 from models.image_editor import ImageEditor
 from models.image_search import ImageSearch
@@ -85,8 +85,7 @@ def build_chat_model(spec: ChatModelSpec) -> ChatModel:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
     """
-    model: ChatModel = _build(spec)
-    return model
+    return cast("ChatModel", _build(spec))
 
 
 _loaded: list[tuple[ChatModelSpec, Any]] = []
@@ -146,8 +145,7 @@ def build_embedder(spec: PlainModelSpec) -> ImageTextEmbedder:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
     """
-    embedder: ImageTextEmbedder = _build(spec)
-    return embedder
+    return cast("ImageTextEmbedder", _build(spec))
 
 
 def pinned(spec: PlainModelSpec) -> PlainModelSpec:
@@ -207,8 +205,7 @@ def build_detector(spec: DetectorSpec) -> PersonDetector:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
     """
-    detector: PersonDetector = _build(spec)
-    return detector
+    return cast("PersonDetector", _build(spec))
 
 
 def pinned_detector(spec: DetectorSpec) -> DetectorSpec:
@@ -231,8 +228,7 @@ def build_pose_model(spec: PoseModelSpec) -> PoseModel:
         MissingExtraError: the extra that the model needs is not installed.
         ModelError: the model could not be loaded.
     """
-    model: PoseModel = _build(spec)
-    return model
+    return cast("PoseModel", _build(spec))
 
 
 def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:
@@ -242,8 +238,7 @@ def build_image_editor(spec: ImageEditorSpec) -> ImageEditor:
         MissingExtraError: the extra that the provider needs is not installed.
         ModelError: the model could not be loaded.
     """
-    editor: ImageEditor = _build(spec)
-    return editor
+    return cast("ImageEditor", _build(spec))
 
 
 def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
@@ -254,8 +249,7 @@ def build_image_search(spec: GoogleSearch | OpenverseSearch) -> ImageSearch:
     Raises:
         ConfigurationError: something that it needs from the environment is missing.
     """
-    search: ImageSearch = _build(spec)
-    return search
+    return cast("ImageSearch", _build(spec))
 
 
 def runs_on_gpu(spec: DetectorSpec) -> bool:

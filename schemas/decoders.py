@@ -46,7 +46,8 @@ DECODER_FAULTS: Final = (
 _START_OF_SCAN: Final = b"\xff\xda"
 _SCAN, _ENDS = 0xDA, 0xD9
 _WITHOUT_LENGTH: Final = frozenset({0x00, 0x01, *range(0xD0, 0xD9), 0xFF})
-_MARKER: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+JPEG_MARKER: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
+"""A marker after a scan, in whose data FF precedes 00 (a byte FF), FF (padding) and D0 to D7."""
 
 
 def decode_limited(function: Callable[..., T], *args: Any, max_pixels: int = MOST_PIXELS) -> T:
@@ -69,7 +70,7 @@ def too_many_scans(data: bytes) -> str | None:
     if not data.startswith(b"\xff\xd8") or data.count(_START_OF_SCAN) <= MOST_SCANS:
         return None
     at = scans = 0
-    while found := _MARKER.search(data, at):
+    while found := JPEG_MARKER.search(data, at):
         marker, at = data[found.start() + 1], found.end()
         if marker == _ENDS and scans:
             return None

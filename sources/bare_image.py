@@ -5,8 +5,9 @@ The parts to keep are listed instead of the parts to remove, because a place may
 to the image, such as the video of a motion photo. A colour profile is kept unchanged.
 """
 
-import re
 from typing import Final
+
+from schemas.decoders import JPEG_MARKER
 
 
 def bare_image(data: bytes) -> bytes | None:
@@ -47,8 +48,6 @@ _NO_THUMBNAIL: Final = b"\x00\x00"
 _ICC: Final = b"ICC_PROFILE\x00"
 _ADOBE: Final = b"Adobe"
 _ADOBE_BYTES: Final = 14
-# In entropy-coded data FF precedes 00 (a byte FF), FF (padding) and D0 to D7 (restarts).
-_BEHIND_A_JPEG_SCAN: Final = re.compile(rb"\xff[\x01-\xcf\xd8-\xfe]")
 
 
 def _bare_jpeg(data: bytes) -> bytes | None:
@@ -77,7 +76,7 @@ def _bare_jpeg(data: bytes) -> bytes | None:
         if marker == _JPEG_BEGINS_AGAIN or size < 2 or end > len(data):
             return None
         if marker == _JPEG_SCAN:
-            behind = _BEHIND_A_JPEG_SCAN.search(data, end)
+            behind = JPEG_MARKER.search(data, end)
             if behind is None:
                 return None
             end, scans = behind.start(), scans + 1

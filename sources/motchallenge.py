@@ -55,12 +55,7 @@ class Boxes(NamedTuple):
         frames, starts = np.unique(self.frames, return_index=True)
         ends = pairwise([*starts.tolist(), len(self.frames)])
         for frame, (start, end) in zip(frames.tolist(), ends, strict=True):
-            yield frame, self._only(slice(start, end))
-
-    def _only(self, rows: slice) -> "Boxes":
-        return Boxes(
-            self.frames[rows], self.numbers[rows], self.boxes_tlwh[rows], self.scores[rows]
-        )
+            yield frame, Boxes._make(column[start:end] for column in self)
 
 
 class Result(NamedTuple):
@@ -86,7 +81,8 @@ def read_boxes(path: Path) -> tuple[Boxes, list[BadLine]]:
     for number, text in _lines(path):
         try:
             row = _parsed(text)
-            _refuse_repeated(row, number, first_said)
+            if (first := first_said.setdefault(row[:_LEAST_COLUMNS], number)) != number:
+                raise _BadTextError(f"it says the same as line {first:,}")  # noqa: TRY301
         except _BadTextError as fault:
             bad.append(BadLine(number, f"{path.name}, line {number:,}: {fault}"))
         else:
@@ -155,14 +151,6 @@ def _parsed(text: str) -> tuple[float, ...]:
         score = 1.0
     _want(0 <= score <= 1, "conf", score, "a share of 1, or -1 where it is not known")
     return (frame, number, left, top, width, height, score)
-
-
-def _refuse_repeated(
-    row: tuple[float, ...], number: int, first_said: dict[tuple[float, ...], int]
-) -> None:
-    first = first_said.setdefault(row[:_LEAST_COLUMNS], number)
-    if first != number:
-        raise _BadTextError(f"it says the same as line {first:,}")
 
 
 def _number(name: str, text: str) -> float:

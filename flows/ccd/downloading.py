@@ -29,6 +29,7 @@ from schemas.provenance import Role
 from schemas.records import Attribution, Rejection, Source
 from sources.images import ImageProblem, InspectedImage, inspect_image
 from sources.web.downloading import ImageDownloader
+from sources.web.requests import TRANSIENT_STATUSES
 
 _WEB: Final = ("http://", "https://")
 """Prefixes of addresses that web services may return."""
@@ -41,7 +42,6 @@ MOST_ATTEMPTS = 3
 
 _UNREACHABLE = frozenset({"unreachable", "timed_out", "interrupted"})
 _TRANSIENT = _UNREACHABLE | {"asked_to_wait"}
-_TRANSIENT_STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504})
 _OFFLINE_AFTER = 20
 """If none of this many addresses responds, the network of this machine is assumed to be down."""
 
@@ -73,7 +73,7 @@ def refused_hit(query: str, hit: SearchHit, schemes: tuple[str, ...] = _WEB) -> 
 
 def is_transient(refusal: Rejection) -> bool:
     """Return whether a refused address may succeed later because the error is transient."""
-    return refusal.reason in _TRANSIENT or refusal.context.get("status") in _TRANSIENT_STATUSES
+    return refusal.reason in _TRANSIENT or refusal.context.get("status") in TRANSIENT_STATUSES
 
 
 # Search and download.

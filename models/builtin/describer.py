@@ -122,20 +122,14 @@ def _colouring(picture: Lab, zone: Zone) -> Colouring:
 
 
 def _zone(picture: Lab, zone: Zone) -> tuple[Lab, NDArray[np.bool_]]:
-    """Return the pixels of a zone, and which of them do not count as street."""
+    """Return the pixels of a zone, and which of them differ from both ends of their row."""
     height, width = picture.shape[:2]
-    rows = slice(int(zone.top * height), max(int(zone.bottom * height), int(zone.top * height) + 1))
-    inside = picture[rows, int(zone.left * width) : int(zone.right * width)]
-    return inside, _is_person(inside, picture[rows])
-
-
-def _is_person(inside: Lab, band: Lab) -> NDArray[np.bool_]:
-    """Return which pixels of a zone differ, row by row, from both ends of their band."""
-    strip = max(1, int(_BORDER * band.shape[1]))
+    top, strip = int(zone.top * height), max(1, int(_BORDER * width))
+    band = picture[top : max(int(zone.bottom * height), top + 1)]
+    inside = band[:, int(zone.left * width) : int(zone.right * width)]
     street = np.concatenate([band[:, :strip], band[:, -strip:]], axis=1)
     distances = np.linalg.norm(inside[:, :, None] - street[:, None], axis=3)
-    different: NDArray[np.bool_] = distances.min(axis=2) > _STREET_DISTANCE
-    return different
+    return inside, distances.min(axis=2) > _STREET_DISTANCE
 
 
 # The built-in describer: names the colours that a person wears, by position, offline.

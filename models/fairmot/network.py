@@ -103,8 +103,7 @@ class LevelAggregation(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        _, stride_8, stride_16, stride_32 = _LEVEL_CHANNELS
-        finest, *_ = _LEVEL_CHANNELS
+        finest, stride_8, stride_16, stride_32 = _LEVEL_CHANNELS
         self.ida_0 = IterativeAggregation(stride_16, [stride_32], [2])
         self.ida_1 = IterativeAggregation(stride_8, [stride_16] * 2, [2, 2])
         self.ida_2 = IterativeAggregation(finest, [stride_8] * 3, [2, 2, 2])

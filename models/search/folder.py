@@ -10,9 +10,9 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from models.adapter import Adapter
+from models.adapter import Adapter, always
 from models.embedding import Vectors
-from models.image_search import always, plain_query
+from models.image_search import plain_query
 from schemas.base import digest_of
 from schemas.errors import ConfigurationError
 from schemas.image_search import FolderSearch, SearchAnswer, SearchFailure, SearchHit, SearchOutcome

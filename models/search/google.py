@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from models.image_search import always
+from models.adapter import always
 from models.search.web import Attempt, Sleep, WebSearch, size_of, text_of, wait_of
 from schemas.base import sha256_of
 from schemas.image_search import (

@@ -13,8 +13,8 @@ from urllib.parse import quote
 
 import httpx
 
-from models.adapter import Adapter
-from models.image_search import always, plain_query
+from models.adapter import Adapter, always
+from models.image_search import plain_query
 from models.tls import trusted_authorities
 from schemas.errors import ConfigurationError
 from schemas.image_search import (

@@ -264,11 +264,8 @@ def _located(chance: Chance, content: Content) -> Content:
     one = chance.pick(upper)
     two = chance.pick([kind for kind in lower if kind != one])
     groups = (_group(chance, one), _group(chance, two))
-    return content._replace(groups=groups, relations=(_related(relation, one, two),))
-
-
-def _related(relation: str, one: str, two: str) -> tuple[str, str, str]:
-    return (two, "left", one) if relation == "right" else (one, relation, two)
+    related = (two, "left", one) if relation == "right" else (one, relation, two)
+    return content._replace(groups=groups, relations=(related,))
 
 
 def _group(chance: Chance, kind: str) -> Group:

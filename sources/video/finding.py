@@ -109,7 +109,7 @@ def _matching(
 
 def _checked(root: _Root, paths: list[str], where: str) -> Iterator[FoundVideo | VideoProblem]:
     """Yield each of `paths` as a video or a problem, and a problem if there are no paths."""
-    visible = [path for path in paths if not _is_hidden(root.below(path))]
+    visible = [path for path in paths if "/." not in f"/{root.below(path)}"]
     if not visible:
         yield VideoRefusedError(where, "no_videos", "names no files at all").as_problem()
     for path in visible:
@@ -125,10 +125,6 @@ def _named_as_video(root: _Root, file_path: str) -> FoundVideo:
         what = f"is not named as a video: ends in {suffix!r}, wanted one such as '.mp4'"
         raise VideoRefusedError(file_path, "not_a_video", what)
     return _one(root, file_path)
-
-
-def _is_hidden(file_path: str) -> bool:
-    return any(part.startswith(".") for part in file_path.split("/"))
 
 
 def _listed(filesystem: "AbstractFileSystem", path: str) -> Iterator[FoundVideo | VideoProblem]:

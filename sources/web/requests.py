@@ -129,7 +129,7 @@ def _checked_socket(info: tuple[Any, ...], allow: AddressRule) -> socket.socket:
 
 
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
-_WORLDS_FAULTS: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
+TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Answer(NamedTuple):
@@ -200,7 +200,7 @@ def _wrong_status(response: aiohttp.ClientResponse) -> DownloadRefusedError:
     return DownloadRefusedError(
         "http_status",
         f"answers with status {status}{phrase}, wanted 200",
-        retry=status in _WORLDS_FAULTS,
+        retry=status in TRANSIENT_STATUSES,
         retry_after_seconds=retry_after_seconds(response.headers.get("Retry-After")),
         status=status,
     )

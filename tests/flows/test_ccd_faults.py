@@ -13,7 +13,7 @@ from flows.ccd.image_requests import request_images, waiting_strategies
 from flows.ccd.pipeline import ccd_pipeline
 from flows.ccd.searching import RecordedSearch, RequestSearches
 from flows.engine.context import BuildReport, RunContext
-from models.image_search import always
+from models.adapter import always
 from schemas.chat import ModelRef
 from schemas.contrast import FoundHit, FoundPicture, ImageRequest, ResultsConsidered
 from schemas.errors import BudgetReachedError, ModelError, ServiceError, UsageError

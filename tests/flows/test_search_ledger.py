@@ -17,7 +17,8 @@ from db.store import Store
 from db.tables import ModelCall
 from flows.ccd.searching import RecordedSearch
 from flows.engine.stopping import Budget
-from models.image_search import ImageSearch, always
+from models.adapter import always
+from models.image_search import ImageSearch
 from schemas.chat import ModelRef
 from schemas.errors import BudgetReachedError, ConfigurationError
 from schemas.image_search import SearchAnswer, SearchFailure, SearchHit, SearchOutcome, SearchPrices

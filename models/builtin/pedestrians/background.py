@@ -168,11 +168,6 @@ class Background:
     def __init__(self, pixels: NDArray[np.float32]) -> None:
         self.pixels = pixels
 
-    @classmethod
-    def of(cls, frame: Pixels) -> "Background":
-        """Return the best background that can be made of one frame."""
-        return cls(frame.astype(np.float32))
-
     def view(self, frame: Pixels) -> View | None:
         """Align `frame` with the background; None if it shows another place or viewpoint.
 
@@ -196,7 +191,8 @@ class Background:
         now = cv2.GaussianBlur(frame, (3, 3), 0)
         gain = self._gain(now)
         usual = cv2.convertScaleAbs(cv2.multiply(self.pixels, _by_channel(gain)))
-        apart = _largest_channel(cv2.absdiff(now, usual))
+        red, green, blue = cv2.split(cv2.absdiff(now, usual))
+        apart = cv2.max(cv2.max(red, green), blue)
         noise = float(np.median(apart[::_GRID, ::_GRID]))
         brightness = float(np.clip(gain.mean(), _DARKEST, 1))
         limit = max(_LEAST_DIFFERENCE * brightness, _NOISE_FACTOR * noise)
@@ -242,11 +238,6 @@ def places_in(mask: Mask) -> tuple[MatLike, MatLike]:
     if found is None:
         return np.zeros(0, np.int32), np.zeros(0, np.int32)
     return found[:, 0, 1], found[:, 0, 0]
-
-
-def _largest_channel(pixels: MatLike) -> Mask:
-    red, green, blue = cv2.split(pixels)
-    return cv2.max(cv2.max(red, green), blue)
 
 
 def _clear_shadows(mask: Mask, now: MatLike, usual: MatLike) -> None:

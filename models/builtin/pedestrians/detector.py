@@ -448,7 +448,7 @@ class BuiltinPedestrianDetector(Adapter[BuiltinDetector]):
     def _moving(self, pixels: Pixels) -> Detections:
         """Find people by shape only; the frame becomes the background of those after it."""
         is_first = self._background is None
-        self._background = Background.of(pixels)
+        self._background = Background(pixels.astype(np.float32))
         every = 1 if is_first else _SCAN_EVERY_MOVING
         least = _LEAST_HEIGHT_STILL if is_first else _LEAST_HEIGHT_MOVING
         return people_of(self._sights(pixels, self._known, every, least), None)

@@ -230,15 +230,11 @@ def load_lexicon() -> Lexicon:
             for phrase in (word, plural(word)) if inflects else (word,):
                 meanings[tuple(phrase.split())].setdefault(tag, value)
     classes = {thing: name for name, things in data["classes"].items() for thing in things}
-    for thing in classes:
-        for phrase in (thing, plural(thing)):
-            if tuple(phrase.split()) not in meanings:
-                meanings[tuple(phrase.split())][Tag.THING] = thing
-    related = {noun: words for noun, _, words in _nouns()}
-    for noun in [noun for noun, is_thing, _ in _nouns() if is_thing]:
-        for form in (noun, plural(noun)):
-            if (form,) not in meanings:
-                meanings[(form,)][Tag.THING] = noun
+    nouns = list(_nouns())
+    for thing in (*classes, *(noun for noun, is_thing, _ in nouns if is_thing)):
+        for form in (thing, plural(thing)):
+            if (key := tuple(form.split())) not in meanings:
+                meanings[key][Tag.THING] = thing
     for by_tag in meanings.values():
         if Tag.THING in by_tag or Tag.MEASURE in by_tag:  # would be unknown words
             by_tag.setdefault(Tag.OTHER, "")
@@ -261,7 +257,7 @@ def load_lexicon() -> Lexicon:
         part_adjectives={
             word: part for part, words in data["part_adjectives"].items() for word in words
         },
-        related=related,
+        related={noun: words for noun, _, words in nouns},
         contrary=[
             (frozenset(one), frozenset(other))
             for pair in data["contrary"]["pairs"]
@@ -306,15 +302,12 @@ def _entries(data: dict[str, Any]) -> Iterator[tuple[list[str], Tag, str, bool]]
         yield words, Tag(name), name, True
 
 
-@lru_cache(maxsize=1)
-def _nouns() -> list[tuple[str, bool, frozenset[str]]]:
-    """Return nouns from WordNet, whether they only mean a thing, and their general words."""
-    found = []
+def _nouns() -> Iterator[tuple[str, bool, frozenset[str]]]:
+    """Yield nouns from WordNet, whether they only mean a thing, and their general words."""
     for line in files(__package__).joinpath("nouns.tsv").read_text("utf-8").splitlines():
         if not line.startswith("#"):
             noun, is_thing, related = line.split("\t")
-            found.append((noun, bool(is_thing), frozenset(related.split())))
-    return found
+            yield noun, bool(is_thing), frozenset(related.split())
 
 
 _ABOUT = ("about", "around", "roughly", "perhaps", "maybe", "approximately", "aged", "age")
@@ -436,7 +429,9 @@ _NOUNS = {
     Tag.FIGURE: "body",
     Tag.PATTERN_NOUN: "part",
 }
-_HELD = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
+HELD = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
+"""The beginnings of verbs of holding."""
+
 _WORDS = {Tag.WEAR: "wear", Tag.BE: "be", Tag.STOP: "."}
 
 
@@ -515,7 +510,7 @@ def _word(mention: Mention) -> str:
         return f"do:{mention.value(Tag.ACTION).replace(' ', '_')}"
     if mention.phrase in ("has", "have", "had"):
         return "have"
-    if Tag.CARRY in mention.tags and mention.phrase.startswith(("cover", *_HELD)):
+    if Tag.CARRY in mention.tags and mention.phrase.startswith(("cover", *HELD)):
         name = "cover" if mention.phrase.startswith("cover") else "hold"
         return f"{name}ing" if mention.phrase.endswith("ing") else name
     if mention.phrase != "in":

@@ -6,6 +6,7 @@ from functools import cache, lru_cache
 
 from models.builtin.person.description import Description, Place, Role, Thing
 from models.builtin.person.lexicon import (
+    HELD,
     NOTHING,
     Lexicon,
     Mention,
@@ -406,7 +407,6 @@ def _dressed_in(reading: Reading) -> Thing:
 # Between noun phrases: verbs, prepositions, «with», «is», «it», and the ends of sentences.
 
 _HAVE = ("has", "have", "had", "having")
-_HOLDING = ("hold", "held", "carr", "grip", "clutch", "grasp", "tot")
 
 
 def _take_stop(reading: Reading, _mention: Mention) -> None:
@@ -424,7 +424,7 @@ def _take_boundary(reading: Reading, mention: Mention) -> None:
     if Tag.WITH in mention.tags:
         _take_with(reading, mention)
     if Tag.CARRY in mention.tags:
-        reading.carrying = mention.phrase.startswith(_HOLDING)
+        reading.carrying = mention.phrase.startswith(HELD)
     if mention.phrase != "in" and mention.has(Tag.WEAR, Tag.CARRY):
         reading.after_with = reading.copula = False
     reading.and_after_head = False

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from pydantic import TypeAdapter
 
+from schemas.base import Box
 from schemas.validation import packaged_toml
 
 # The vocabulary, and how it is drawn.
@@ -56,9 +57,6 @@ WORDS = tuple(TABLES["words"])
 
 WIDTH_PX, HEIGHT_PX = 320, 240
 """Width and height of a still."""
-
-Box = tuple[float, float, float, float]
-"""Left, top, right and bottom, in pixels of a still."""
 
 
 class Thing(NamedTuple):

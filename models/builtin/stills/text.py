@@ -284,7 +284,7 @@ def write(
     filled = {
         "subject": subject,
         "are": "is" if subject.split()[0] in ("a", "an") else "are",
-        "place": _place_phrase(place) if place else "",
+        "place": f"{_PREPOSITIONS.get(place, 'in')} {with_article(place)}" if place else "",
         "where": with_article(place) if place else "",
         "a_style": with_article(style) if style else "",
     }
@@ -327,11 +327,6 @@ def phrase(content: Content, place: int, details: set[Detail]) -> str:
     if group.kind == SIGN and ("word", 0) in details:
         text += f' that says "{content.word}"'
     return text
-
-
-def _place_phrase(place: str) -> str:
-    """Return the place after its preposition: `on a beach`, `in a park`."""
-    return f"{_PREPOSITIONS.get(place, 'in')} {with_article(place)}"
 
 
 def _subject(content: Content, details: set[Detail], shown: list[int], *, turned: bool) -> str:
