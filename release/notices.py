@@ -37,6 +37,7 @@ from schemas.errors import IntegrityError, UsageError
 from schemas.processes import flush_to_disk
 from schemas.release import Manifest, PriorWithdrawal
 from schemas.withdrawal import Ground, NoticeList, WithdrawalNotice, WithdrawnRow, version_numbers
+from schemas.wording import first_of, many
 
 # Messages to holders of a release about its withdrawn rows, as a sentence or row by row.
 
@@ -69,20 +70,17 @@ def withdrawn_sentence(notices: Sequence[WithdrawalNotice], images: int) -> str:
     rows = affected_rows(notices)
     whole = sum(row.is_whole for row in rows)
     in_part = len(rows) - whole
-    of = f"of its {images:,} rows"
-    if whole:
-        of = "other row" if in_part == 1 else "other rows"
     is_all = bool(whole) and whole == images
-    details = f"all of its {images:,} rows" if is_all else f"{whole:,} of its {images:,} rows"
-    parts = [details] if whole else []
-    parts += [f"texts of {in_part:,} {of}"] if in_part else []
-    shown = ", ".join(row.file_path for row in rows[:_SHOWN])
-    more = f" and {len(rows) - _SHOWN:,} more" if len(rows) > _SHOWN else ""
+    of_its = f"of its {images:,} rows"
+    parts = [f"{'all' if is_all else f'{whole:,}'} {of_its}"] if whole else []
+    if in_part:
+        some = many(in_part, "other row") if whole else f"{in_part:,} {of_its}"
+        parts.append(f"texts of {some}")
     grounds = ", ".join(dict.fromkeys(_GROUNDS[notice.ground] for notice in notices))
     newer = superseding(notices)
     instead = f"use {newer} instead" if newer else "no version replaces it"
     what = " and ".join(parts) or "rows that are no longer known"
-    named = f" ({shown}{more})" if rows else ""
+    named = f" ({first_of([row.file_path for row in rows], _SHOWN)})" if rows else ""
     return (
         f"{notices[0].dataset} {notices[0].version} is withdrawn{'' if is_all else ' in part'} "
         f"({grounds}); must no longer be used: {what}{named}; {instead}"

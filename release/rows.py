@@ -85,19 +85,17 @@ class Column(NamedTuple):
     """
 
     name: str
-    type: str | None
-    meaning: str
-    form: str | None
-    is_list: bool
-    repeating: bool
-    parts: tuple["Column", ...]
+    type: str | None = None
+    meaning: str = ""
+    form: str | None = None
+    is_list: bool = False
+    repeating: bool = False
+    parts: tuple["Column", ...] = ()
 
 
 def _column(name: str, values: Mapping[str, Any]) -> Column:
     parts = tuple(_column(*one) for one in values.get("parts", {}).items())
-    type_, meaning, form = values.get("type"), values.get("meaning", ""), values.get("form")
-    is_list, repeating = values.get("list", False), values.get("repeating", False)
-    return Column(name, type_, meaning, form, is_list, repeating, parts)
+    return Column(name, **{**values, "parts": parts})
 
 
 _DECLARED = tomllib.loads(files("release").joinpath("columns.toml").read_text("utf-8"))

@@ -1,4 +1,6 @@
-"""Counts and long texts in messages."""
+"""Counts, long texts and long lists in messages."""
+
+from collections.abc import Sequence
 
 
 def many(count: int, noun: str) -> str:
@@ -9,3 +11,9 @@ def many(count: int, noun: str) -> str:
 def shortened(text: str, most: int) -> str:
     """A text of at most `most` characters, which ends in "…" if some are left out."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def first_of(names: Sequence[str], most: int) -> str:
+    """The first names, and the number of the others: "a, b and 3 more"."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

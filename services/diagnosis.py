@@ -56,6 +56,7 @@ from schemas.tracking import (
     SSDLiteDetector,
     ViTPoseModel,
 )
+from schemas.wording import first_of
 from services.environments import is_installed, lock_file
 from services.installation import survey
 from services.process import LOOPBACK, ServiceState
@@ -252,9 +253,8 @@ def _check_listing(subject: str, model: OpenAIChat, answer: httpx.Response) -> F
     listed = listed_models(answer)
     served_model = listed_model(model, listed)
     if listed and served_model is None:
-        served = ", ".join(sorted(listed)[:_SHOWN_MODELS])
-        more = f" and {len(listed) - _SHOWN_MODELS:,} more" if len(listed) > _SHOWN_MODELS else ""
-        detail = f"{model.base_url} does not serve it; it serves {served}{more}"
+        served = first_of(sorted(listed), _SHOWN_MODELS)
+        detail = f"{model.base_url} does not serve it; it serves {served}"
         return lacking(subject, detail, _start_command(model))
     length = served_model.max_model_len if served_model else None
     wanted = model.sampling.max_tokens + _PROMPT_TOKENS

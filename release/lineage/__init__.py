@@ -3,11 +3,12 @@
 import json
 import re
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from enum import StrEnum
 from importlib.resources import files
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -172,10 +173,10 @@ class LineageTable(NamedTuple):
     name: str
     schema: pa.Schema
     keys: int
-    repeating: tuple[str, ...]
+    repeating: Sequence[str]
     group_rows: int
-    nullable: tuple[str, ...]
-    references: dict[str, str]
+    nullable: Sequence[str] = ()
+    references: Mapping[str, str] = MappingProxyType({})
 
     @property
     def path(self) -> str:
@@ -191,15 +192,8 @@ class LineageTable(NamedTuple):
 def _declared() -> Iterator[LineageTable]:
     text = files("release.lineage").joinpath("tables.toml").read_text("utf-8")
     for name, table in tomllib.loads(text).items():
-        yield LineageTable(
-            name=name,
-            schema=pa.schema([(one, TYPES[type_]) for one, type_ in table["columns"].items()]),
-            keys=table["keys"],
-            repeating=tuple(table["repeating"]),
-            group_rows=table["group_rows"],
-            nullable=tuple(table.get("nullable", ())),
-            references=table.get("references", {}),
-        )
+        columns = [(one, TYPES[type_]) for one, type_ in table.pop("columns").items()]
+        yield LineageTable(name, pa.schema(columns), **table)
 
 
 TABLES = tuple(_declared())
@@ -233,7 +227,7 @@ def _settings(table: LineageTable) -> dict[str, Any]:
         **WRITING,
         "compression": "ZSTD",
         "compression_level": 3,
-        "use_dictionary": list(table.repeating),
+        "use_dictionary": table.repeating,
         "write_statistics": True,
         "sorting_columns": [pq.SortingColumn(place) for place in range(table.keys)],
     }

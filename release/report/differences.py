@@ -179,7 +179,7 @@ def _text_change(change: TextChange) -> Change:
     name = change.field.removesuffix("s").replace("_", " ")
     if change.kind == "edited":
         return Change(name, change.kind, tuple(word_spans(before, after)))
-    kind = {"added": "new", "removed": "gone", "withdrawn": "gone"}.get(change.kind, "kept")
+    kind = {"added": "new", "removed": "gone"}.get(change.kind, "kept")
     return Change(name, change.kind, (_whole(kind, after or before),))
 
 

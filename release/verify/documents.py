@@ -23,6 +23,7 @@ from release.scratch import Scratch
 from schemas.errors import IntegrityError
 from schemas.release import DOCUMENTS_VERSION, Manifest
 from schemas.withdrawal import NoticeList, WithdrawalNotice
+from schemas.wording import first_of
 
 _RENDERING_FAULTS = (ValueError, ArithmeticError, LookupError, TypeError, RecursionError)
 """The exceptions raised for manifests with values that no release has."""
@@ -138,8 +139,8 @@ def verify_mark(
             findings.add("erasure_unfinished", message, path)
     if erased:
         message = (
-            f"{_first_paths(erased)}: erased on purpose, because they held withdrawn items (see "
-            f"{WITHDRAWN}); the rows were not checked, because they are incomplete"
+            f"{first_of(erased, _SHOWN_PATHS)}: erased on purpose, because they held withdrawn "
+            f"items (see {WITHDRAWN}); the rows were not checked, because they are incomplete"
         )
         findings.add("erased", message, erased[0])
     return NoticeList(notices=notices, erased=tuple(erased))
@@ -198,7 +199,8 @@ def _mark(folder: Path, manifest: Manifest, scratch: Scratch, findings: Findings
     ]
     unknown += [path for path in mark.erased if not scratch.is_listed(path)]
     if unknown:
-        message = f"{WITHDRAWN} names {_first_paths(unknown)}, which this release does not contain"
+        names = first_of(unknown, _SHOWN_PATHS)
+        message = f"{WITHDRAWN} names {names}, which this release does not contain"
         findings.add("withdrawal_foreign", message, WITHDRAWN)
     erased = tuple(path for path in mark.erased if path not in unknown) if own else ()
     return NoticeList(notices=own, erased=erased)
@@ -244,10 +246,3 @@ def _exists(path: Path) -> bool | None:
         return path.exists()
     except OSError:  # reported with the files
         return None
-
-
-def _first_paths(paths: Sequence[str]) -> str:
-    """The first of some files and the number of others, as the beginning of a sentence."""
-    shown = ", ".join(paths[:_SHOWN_PATHS])
-    more = f" and {len(paths) - _SHOWN_PATHS:,} more" if len(paths) > _SHOWN_PATHS else ""
-    return f"{shown}{more}"
