@@ -424,14 +424,8 @@ def _row_of(
 
 
 def _contrast(contrast: Contrast, anchor: Anchor) -> ReleasedContrast:
-    return ReleasedContrast(
-        anchor=anchor.file_path,
-        difference=contrast.difference,
-        detail=contrast.detail,
-        plan=contrast.plan,
-        method=contrast.method,
-        anchor_entity_id=anchor.entity_id,
-    )
+    values = contrast.model_dump(exclude={"anchor_id"})
+    return ReleasedContrast(anchor=anchor.file_path, anchor_entity_id=anchor.entity_id, **values)
 
 
 def _crop(crop: CropOrigin | None) -> ReleasedCrop | None:

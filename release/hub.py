@@ -112,13 +112,10 @@ def planned_upload(
     plan = UploadPlan(
         repository=repository,
         release=source.manifest.id,
-        dataset=source.manifest.dataset,
-        version=source.manifest.version,
         files=len(listed) + len(beside),
         size_bytes=size_bytes + sum((folder / name).stat().st_size for name in beside),
         with_images=takes_images,
-        demonstration=source.manifest.demonstration,
-        unreviewed=source.manifest.unreviewed,
+        **source.manifest.model_dump(include=set(UploadPlan.model_fields)),
     )
     return PlannedUpload(plan, folder, (*(one.path for one in listed), *beside))
 

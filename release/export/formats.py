@@ -48,6 +48,7 @@ EXPORT = "export.json"
 """The list of the files of an export."""
 
 
+_OF_RELEASE = {"dataset", "version", "demonstration", "unreviewed"}
 _OF_SPLITS = {"split", "images", "captions"}
 _OF_SOURCES = {"name", "licence", "citation", "homepage"}
 
@@ -77,12 +78,8 @@ class ExportRecord(Record):
         """The record of an export of this release in the format called `name`."""
         return cls(
             release=manifest.id,
-            dataset=manifest.dataset,
-            version=manifest.version,
             format=name,
             options=options,
-            demonstration=manifest.demonstration,
-            unreviewed=manifest.unreviewed,
             images=manifest.statistics.images,
             captions=manifest.statistics.captions,
             splits=tuple(
@@ -92,6 +89,7 @@ class ExportRecord(Record):
             sources=tuple(
                 one.model_dump(mode="json", include=_OF_SOURCES) for one in manifest.sources
             ),
+            **manifest.model_dump(include=_OF_RELEASE),
         )
 
 
